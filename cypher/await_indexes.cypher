@@ -1,0 +1,3 @@
+// Wait until every index serves.
+// :param seconds => 300
+CALL db.awaitIndexes($seconds)

@@ -1,0 +1,8 @@
+// The edges that enter some nodes, as three columns: the row in $keys, the relation's key doubled
+// (one more against its direction), and the other node's key times four plus its kind.
+// :param keys => [0, 1, 2]
+// :param load => 'the load in the KGMeta record'
+UNWIND range(0, size($keys) - 1) AS row
+MATCH (:`Freebase` {key: $keys[row]})<-[r]-(m)
+WITH collect(row) AS rows, collect(2 * r.rel + 1) AS steps, collect(4 * m.key + m.kind) AS targets
+RETURN rows, steps, targets, EXISTS { (:KGMeta {load: $load}) } AS serving

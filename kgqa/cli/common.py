@@ -1,0 +1,161 @@
+"""What all commands share: the global options, settings, output, and opening what they need."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from kgqa.config import Settings
+    from kgqa.graph.store import GraphStore
+    from kgqa.progress import Progress
+
+
+@dataclass(frozen=True, slots=True)
+class Global:
+    """The options that stand before or after any command."""
+
+    kg: str | None = None
+    graph: str | None = None
+    home: str | None = None
+    as_json: bool = False
+    debug: bool = False
+
+
+class Run:
+    """One run of a command: its settings, its progress, and its one way of printing."""
+
+    def __init__(self, options: Global) -> None:
+        self.options = options
+        self.as_json = options.as_json
+
+    @functools.cached_property
+    def settings(self) -> Settings:
+        """The settings, with the command's flags above the environment."""
+        from kgqa.config import load_settings
+
+        return load_settings(kg=self.options.kg, graph=self.options.graph, home=self.options.home)
+
+    @functools.cached_property
+    def progress(self) -> Progress:
+        """Where progress and notes are shown: stderr."""
+        from kgqa.cli.show import TerminalProgress
+
+        return TerminalProgress()
+
+    @property
+    def graph_url(self) -> str | Path:
+        """The store's URL, or the home where KGs lie in SQLite."""
+        return self.settings.graph_url or self.settings.home
+
+    @property
+    def credentials(self) -> dict[str, str | None]:
+        """What a server is asked with."""
+        secret = self.settings.neo4j_password
+        return {
+            "username": self.settings.neo4j_username,
+            "password": secret.get_secret_value() if secret else None,
+            "database": self.settings.neo4j_database,
+        }
+
+    def open_store(self) -> GraphStore:
+        """Open the KG that is meant."""
+        from kgqa.graph.open import open_store
+
+        return open_store(self.graph_url, self.settings.kg, **self.credentials)
+
+    def tries_folder(self, kg: str) -> Path:
+        """Where the indexes of a KG lie."""
+        return self.settings.kg_folder(kg) / "tries"
+
+    def note(self, text: str) -> None:
+        """Tell the user something on stderr."""
+        self.progress.note(text)
+
+    def print(self, human: Callable[[], None], result: dict[str, Any]) -> None:
+        """Print the result: one JSON object where it was asked for, else as ``human`` draws it."""
+        if self.as_json:
+            json.dump(result, sys.stdout, ensure_ascii=False)
+            sys.stdout.write("\n")
+        else:
+            human()
+
+
+_PANEL = "Options of every command"
+_COMMON: dict[str, Any] = {
+    "kg": Annotated[str | None, typer.Option(help="The KG's name.", rich_help_panel=_PANEL)],
+    "graph": Annotated[
+        str | None,
+        typer.Option(
+            help="The store: sqlite:///path, neo4j://host:7687 or bolt://….", rich_help_panel=_PANEL
+        ),
+    ],
+    "home": Annotated[
+        str | None,
+        typer.Option(help="The folder where kgqa keeps its data.", rich_help_panel=_PANEL),
+    ],
+    "as_json": Annotated[
+        bool,
+        typer.Option(
+            "--json", help="Print one JSON object on stdout, nothing else.", rich_help_panel=_PANEL
+        ),
+    ],
+    "debug": Annotated[
+        bool, typer.Option("--debug", help="Show tracebacks.", rich_help_panel=_PANEL)
+    ],
+}
+
+
+def command(app: typer.Typer, name: str) -> Callable[[Callable[..., None]], None]:
+    """Register a function as a command that takes the global options too.
+
+    Its first parameter is the :class:`Run`; the rest are the command's own.
+    """
+
+    def register(function: Callable[..., None]) -> None:
+        @functools.wraps(function)
+        def run(ctx: typer.Context, **given: Any) -> None:
+            before = ctx.find_object(Global) or Global()
+            chosen = {field: given.pop(field) or getattr(before, field) for field in _COMMON}
+            function(Run(Global(**chosen)), **given)
+
+        own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        parameters = [
+            inspect.Parameter("ctx", keyword, annotation=typer.Context),
+            *(parameter.replace(kind=keyword) for parameter in own),
+            *(
+                inspect.Parameter(
+                    field,
+                    keyword,
+                    annotation=kind,
+                    default=False if field in ("as_json", "debug") else None,
+                )
+                for field, kind in _COMMON.items()
+            ),
+        ]
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {p.name: p.annotation for p in parameters}
+        del run.__wrapped__
+        app.command(name)(run)
+
+    return register
+
+
+def file_text_lines(path: Path, what: str) -> list[str]:
+    """Return the lines of a text file. Raises DataError where it cannot be read."""
+    from kgqa.errors import DataError
+
+    try:
+        return path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"The {what} {path} cannot be read: {error}.") from None

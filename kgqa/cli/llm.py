@@ -1,0 +1,76 @@
+"""What commands share about the KG-LLM: its card, the walk rules and the index that follow."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kgqa.cli.common import Run
+    from kgqa.graph.model import KGInfo
+    from kgqa.models.adapter import AdapterCard
+    from kgqa.models.kg_llm import KgLLM
+    from kgqa.paths.format import PathFormat
+    from kgqa.paths.walk import WalkRules
+    from kgqa.trie.index.manifest import IndexKey
+    from kgqa.trie.tokens import TokenEncoder
+
+
+def load(run: Run, model: str | None, adapter: str | None, preset: str | None) -> KgLLM:
+    """Load the KG-LLM that the flags and the settings name."""
+    from kgqa.models.kg_llm import load_kg_llm
+    from kgqa.models.presets import preset as card_of
+
+    settings = run.settings
+    card = card_of(preset) if preset else None
+    kg_llm = load_kg_llm(
+        model or settings.model,
+        adapter or settings.adapter,
+        device=settings.device,
+        cache=settings.cache_folder,
+        progress=run.progress,
+    )
+    return kg_llm.with_card(card) if card else kg_llm
+
+
+def path_format(card: AdapterCard) -> PathFormat:
+    """Return the path format that a model was trained to write."""
+    from kgqa.paths.format import PathFormat
+
+    return PathFormat(start=card.start, end=card.end)
+
+
+def walk_rules(
+    info: KGInfo,
+    card: AdapterCard,
+    hops: int | None,
+    direction: str | None,
+    mediators: str | None,
+    *,
+    card_decides: bool,
+) -> WalkRules:
+    """Return which walks are paths: flags, then the KG's direction and the model's other rules.
+
+    A KG says itself in which direction it is to be walked; only a preset that was asked for
+    (``card_decides``) goes above that.
+    """
+    from kgqa.paths.walk import WalkRules
+
+    return WalkRules(
+        hops=card.hops if hops is None else hops,
+        direction=direction or (card.direction if card_decides else info.direction),  # type: ignore[arg-type]
+        mediators=mediators or card.mediators,  # type: ignore[arg-type]
+    )
+
+
+def index_key(info: KGInfo, encoder: TokenEncoder, form: PathFormat, rules: WalkRules) -> IndexKey:
+    """Return what an index must have been made for."""
+    from kgqa.trie.index.manifest import IndexKey
+
+    return IndexKey(
+        kg=info.name,
+        kg_version=info.version,
+        tokenizer=encoder.fingerprint,
+        path_format=form.fingerprint,
+        **dataclasses.asdict(rules),
+    )

@@ -1,0 +1,147 @@
+"""What ``kgqa status`` finds: KGs, their indexes, the model, the dumps; and what is missing."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from kgqa.cli import llm
+from kgqa.cli.common import Run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kgqa.graph.model import KGInfo
+    from kgqa.models.encoder import LoadedEncoder
+
+
+def collect(run: Run, *, verify: bool) -> dict[str, Any]:
+    """Return the JSON of ``kgqa status``. What cannot be reached is said, not raised."""
+    from kgqa.errors import KgqaError, without_secrets
+    from kgqa.graph.open import list_kgs
+
+    settings = run.settings
+    missing: list[str] = []
+    faults: list[KgqaError] = []
+    infos: list[KGInfo] = []
+    try:
+        infos = list_kgs(run.graph_url, faults=faults, **run.credentials)
+    except KgqaError as error:
+        faults.append(error)
+    missing += [str(fault) for fault in faults]
+    if not infos and not faults:
+        missing.append("No KG is ingested. Load one: kgqa ingest freebase")
+    encoder = None
+    try:
+        encoder = _encoder(run)
+    except KgqaError as error:
+        missing.append(str(error))
+    kgs = [_kg(run, info, encoder, verify=verify) for info in infos]
+    for kg in kgs:
+        if not any(index["fits"] for index in kg["indexes"]):
+            missing.append(
+                f"{kg['name']} has no index that fits the model. "
+                f"Build it: kgqa precompute-tries --kg {kg['name']}"
+            )
+    return {
+        "home": str(settings.home),
+        "graph": without_secrets(str(run.graph_url)),
+        "kgs": kgs,
+        "kg_llm": None
+        if encoder is None
+        else {"model": encoder.name, "adapter": _adapter_name(run), "hops": encoder.card.hops},
+        "general_llm": settings.general_model,
+        "dumps": {"folder": str(settings.dumps_folder), "files": _files(settings.dumps_folder)},
+        "missing": missing,
+    }
+
+
+def _encoder(run: Run) -> LoadedEncoder:
+    from kgqa.models.encoder import load_encoder
+
+    settings = run.settings
+    return load_encoder(
+        settings.model, settings.adapter, cache=settings.cache_folder, progress=run.progress
+    )
+
+
+def _adapter_name(run: Run) -> str | None:
+    from kgqa.models.kg_llm import adapter_folder
+
+    folder = adapter_folder(run.settings.model, run.settings.adapter)
+    return folder.name if folder else None
+
+
+def _kg(run: Run, info: KGInfo, encoder: LoadedEncoder | None, *, verify: bool) -> dict[str, Any]:
+    from kgqa.trie.index.manifest import Manifest
+    from kgqa.trie.index.reader import TrieIndex, all_manifests
+
+    wanted = None
+    if encoder is not None:
+        rules = llm.walk_rules(info, encoder.card, None, None, None, card_decides=False)
+        wanted = llm.index_key(info, encoder.encoder, llm.path_format(encoder.card), rules)
+    indexes: list[dict[str, Any]] = []
+    for folder, manifest in all_manifests(run.tries_folder(info.name)):
+        if not isinstance(manifest, Manifest):
+            indexes.append({"folder": str(folder), "fits": False, "faults": [str(manifest)]})
+            continue
+        differs = [] if wanted is None else wanted.differences(manifest.key)
+        with TrieIndex(folder, manifest) as index:
+            indexes.append(
+                {
+                    "folder": str(folder),
+                    "fits": wanted is not None and not differs,
+                    "differs": differs,
+                    "hops": manifest.key.hops,
+                    "direction": manifest.key.direction,
+                    "mediators": manifest.key.mediators,
+                    "stored": manifest.entities,
+                    "composed": len(manifest.composed),
+                    "paths": manifest.paths,
+                    "bytes": manifest.bytes,
+                    "shards": len(manifest.shards),
+                    "faults": index.verify() if verify else [],
+                }
+            )
+    return {**dataclasses.asdict(info), "indexes": indexes}
+
+
+def _files(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+
+
+def show(found: dict[str, Any]) -> None:
+    """Print the status for a person."""
+    from kgqa.cli.show import console, show_rows
+
+    out = console()
+    out.print(f"home   {found['home']}", markup=False)
+    out.print(f"graph  {found['graph']}", markup=False)
+    model = found["kg_llm"]
+    if model:
+        adapter = f" with the adapter {model['adapter']}" if model["adapter"] else ""
+        out.print(f"model  {model['model']}{adapter}", markup=False)
+    general = found["general_llm"] or "none (answers are voted by paths)"
+    out.print(f"general model  {general}\n", markup=False)
+    rows = [
+        (kg["name"], kg["source"], f"{kg['entities']:,}", f"{kg['edges']:,}", kg["direction"])
+        for kg in found["kgs"]
+    ]
+    if rows:
+        show_rows("KGs", ["name", "source", "entities", "edges", "direction"], rows)
+    indexes = [
+        (
+            kg["name"],
+            f"{index.get('stored', 0):,}",
+            f"{index.get('paths', 0):,}",
+            f"{index.get('bytes', 0) / 1e6:.1f}",
+            "yes" if index["fits"] else "no: " + "; ".join(index.get("differs", ["damaged"])),
+        )
+        for kg in found["kgs"]
+        for index in kg["indexes"]
+    ]
+    if indexes:
+        show_rows("\nindexes", ["KG", "tries", "paths", "MB", "fits"], indexes)
+    faults = [fault for kg in found["kgs"] for i in kg["indexes"] for fault in i["faults"]]
+    for line in [*faults, *found["missing"]]:
+        out.print(f"! {line}", markup=False, style="yellow")

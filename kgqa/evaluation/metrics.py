@@ -1,0 +1,155 @@
+"""How good one question's answers are, and the mean over a file: pure functions, shares in 0..1.
+
+Two families. The strict ones compare entity ids (or whatever strings are given) exactly. The legacy
+ones do what the published GCR and RoG evaluation programs do, quirks included, so that figures can
+stand beside those of papers; they match text by substrings and flatter. What it does not do: read
+files, ask models, or decide which questions count: every question of a file does, an unanswered one
+with no predictions.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import string
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+_ARTICLE = re.compile(r"\b(a|an|the)\b")
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+@dataclass(frozen=True, slots=True)
+class StrictScores:
+    """One question's scores by exact comparison, each in 0..1.
+
+    ``hits_at_1``: the first answer is right; ``hit_at_k``: any is; ``mrr``: one over the rank of
+    the first right one; ``precision``, ``recall``, ``f1``: of the set of answers.
+    """
+
+    hits_at_1: float
+    hit_at_k: float
+    mrr: float
+    precision: float
+    recall: float
+    f1: float
+
+
+@dataclass(frozen=True, slots=True)
+class LegacyScores:
+    """One question's scores by substring, as a published program gives them.
+
+    In 0..1, but for RoG's ``precision`` and ``f1``, which may exceed 1.
+    """
+
+    hit: float
+    f1: float
+    precision: float
+    recall: float
+    acc: float
+
+
+def strict_scores(
+    predictions: Sequence[str], gold: Iterable[str], *, k: int | None = None
+) -> StrictScores:
+    """Return the exact scores of ``predictions`` (best first) against the set ``gold``.
+
+    Repeated predictions count once, at their first rank; only the first ``k`` are looked at for
+    ``hit_at_k`` (all by default). Where there is no gold, all is 0: the question stays in the
+    denominator.
+    """
+    ranked = list(dict.fromkeys(predictions))
+    wanted = set(gold)
+    rank = next((place for place, one in enumerate(ranked, 1) if one in wanted), 0)
+    right = len(wanted.intersection(ranked))
+    precision = right / len(ranked) if ranked else 0.0
+    recall = right / len(wanted) if wanted else 0.0
+    return StrictScores(
+        hits_at_1=float(rank == 1),
+        hit_at_k=float(0 < rank <= (len(ranked) if k is None else k)),
+        mrr=1.0 / rank if rank else 0.0,
+        precision=precision,
+        recall=recall,
+        f1=_harmonic(precision, recall),
+    )
+
+
+def normalise_answer(text: str) -> str:
+    """Return the form in which the published programs compare answers.
+
+    >>> normalise_answer("The  U.S.A., an   idea")
+    'usa idea'
+    """
+    bare = text.lower().translate(_NO_PUNCTUATION)
+    return " ".join(_ARTICLE.sub(" ", bare).split())
+
+
+def gcr_scores(prediction: str | Sequence[str], gold: Sequence[str]) -> LegacyScores:
+    """Return the scores that GCR's program gives.
+
+    Text is one prediction a line; blank ones go, equal ones become one, the most frequent first.
+    Recall is the share of golds found anywhere, precision the share of predictions that contain a
+    gold. Without predictions all are 0 but ``acc`` and ``hit``: a gold of nothing but articles and
+    punctuation is found even in an empty text. Without golds all are 0.
+    """
+    counted = Counter(line for line in _lines(prediction) if line.strip())
+    predictions = [line for line, _ in counted.most_common()]
+    acc, hit = _found(predictions, gold)
+    if not predictions:
+        return LegacyScores(hit, 0.0, 0.0, 0.0, acc)
+    right = sum(any(_contains(line, answer) for answer in gold) for line in predictions)
+    precision = right / len(predictions)
+    return LegacyScores(hit, _harmonic(precision, acc), precision, acc, acc)
+
+
+def rog_scores(prediction: str | Sequence[str], gold: Sequence[str]) -> LegacyScores:
+    """Return the scores that RoG's program gives.
+
+    Text is one prediction a line, blank and repeated lines counted; of a list, repeated ones count
+    once. Precision is golds found over predictions, so more golds than predictions make it, and F1,
+    exceed 1. Without golds all are 0.
+    """
+    predictions = _lines(prediction)
+    if not isinstance(prediction, str):
+        predictions = list(dict.fromkeys(predictions))
+    acc, hit = _found(predictions, gold)
+    if not predictions:
+        return LegacyScores(hit, 0.0, 0.0, 0.0, acc)
+    precision = acc * len(gold) / len(predictions)
+    return LegacyScores(hit, _harmonic(precision, acc), precision, acc, acc)
+
+
+def mean_percent(shares: Sequence[float], questions: int | None = None) -> float:
+    """Return 100 times the mean of ``shares`` over ``questions`` (as many as shares by default).
+
+    Questions without a share count as 0; none at all give 0. Raises ValueError where there are more
+    shares than questions.
+    """
+    count = len(shares) if questions is None else questions
+    if len(shares) > count:
+        raise ValueError(f"{len(shares)} shares cannot come from {count} questions")
+    return 100.0 * math.fsum(shares) / count if count else 0.0
+
+
+def _lines(prediction: str | Sequence[str]) -> list[str]:
+    return prediction.split("\n") if isinstance(prediction, str) else list(prediction)
+
+
+def _contains(prediction: str, answer: str) -> bool:
+    return normalise_answer(answer) in normalise_answer(prediction)
+
+
+def _found(predictions: Sequence[str], gold: Sequence[str]) -> tuple[float, float]:
+    """Return the share of golds in all predictions together, and whether any is."""
+    everything = normalise_answer(" ".join(predictions))
+    found = sum(normalise_answer(answer) in everything for answer in gold)
+    return (found / len(gold) if gold else 0.0), float(found > 0)
+
+
+def _harmonic(precision: float, recall: float) -> float:
+    both = precision + recall
+    return 2.0 * precision * recall / both if both else 0.0

@@ -1,0 +1,179 @@
+"""What a graph is made of: batches of columns on the way in, flat integer arrays on the way out.
+
+An entity's ``key`` is the rank of its id among all ids of the KG (sorted by code point), so two
+stores that hold the same KG give every entity the same key. A relation's key is the rank of its id.
+A *step* is a relation walked in a direction: ``2 * relation_key`` along it, ``+ 1`` against it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    IntArray: TypeAlias = NDArray[np.int64]
+    BoolArray: TypeAlias = NDArray[np.bool_]
+
+Direction: TypeAlias = Literal["out", "in", "both"]
+DIRECTIONS: tuple[Direction, ...] = ("out", "in", "both")
+
+
+class Kind(IntEnum):
+    """What a node is. Walks pass through mediators and end at values."""
+
+    ENTITY = 0
+    MEDIATOR = 1
+    VALUE = 2
+
+
+ENTITY_SCHEMA = pa.schema(
+    [
+        pa.field("id", pa.string(), nullable=False),
+        pa.field("name", pa.string()),  # null: nameless (a mediator)
+        pa.field("aliases", pa.list_(pa.string())),
+        pa.field("kind", pa.uint8(), nullable=False),  # a Kind
+        pa.field("types", pa.list_(pa.string())),  # Freebase types, UMLS semantic types
+        pa.field("properties", pa.string()),  # a JSON object, or null
+    ]
+)
+RELATION_SCHEMA = pa.schema(
+    [
+        pa.field("id", pa.string(), nullable=False),
+        pa.field("name", pa.string(), nullable=False),  # as it stands in a path's text
+    ]
+)
+EDGE_SCHEMA = pa.schema(
+    [
+        pa.field("head", pa.string(), nullable=False),
+        pa.field("relation", pa.string(), nullable=False),
+        pa.field("tail", pa.string(), nullable=False),
+        pa.field("properties", pa.string()),  # a JSON object (weight, licence, …), or null
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EntityBatch:
+    """Rows of ``ENTITY_SCHEMA``, in any order. An id may come again: its columns are merged."""
+
+    rows: pa.RecordBatch
+
+
+@dataclass(frozen=True, slots=True)
+class RelationBatch:
+    """Rows of ``RELATION_SCHEMA``; a relation that only edges name has its id as its name."""
+
+    rows: pa.RecordBatch
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeBatch:
+    """Rows of ``EDGE_SCHEMA``, in any order; both ends must come as entities, early or late."""
+
+    rows: pa.RecordBatch
+
+
+Batch: TypeAlias = EntityBatch | RelationBatch | EdgeBatch
+
+
+@dataclass(frozen=True, slots=True)
+class KGInfo:
+    """The meta record of a KG: what it is, where it came from, how big it is."""
+
+    name: str
+    source: str  # what was loaded: file names without folders, or "bundled sample"
+    version: str  # hex SHA-256 of the content: equal in every store that holds the same KG
+    direction: Direction  # the direction walks take unless told otherwise
+    entities: int
+    mediators: int
+    values: int
+    relations: int
+    edges: int
+    loader: str = ""  # freebase, conceptnet, umls, triples
+    licence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphTables:
+    """A whole KG in memory, sorted, as a writer takes it.
+
+    ``nodes``: ``ENTITY_SCHEMA`` sorted by id, so that a row's number is its key.
+    ``relations``: ``RELATION_SCHEMA`` sorted by id, so that a row's number is its key.
+    ``edges``: columns head (int64 key), relation (int64 key), tail (int64 key), properties; unique,
+    sorted by (head, relation, tail).
+    """
+
+    info: KGInfo
+    nodes: pa.Table
+    relations: pa.Table
+    edges: pa.Table
+
+
+@dataclass(frozen=True, slots=True)
+class Entities:
+    """Columns of some entities, in the order they were asked for."""
+
+    keys: IntArray
+    ids: list[str]
+    names: list[str | None]
+    kinds: NDArray[np.uint8]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def label(self, row: int) -> str:
+        """Return the name of the entity in ``row``, or its id where it has none."""
+        return self.names[row] or self.ids[row]
+
+
+@dataclass(frozen=True, slots=True)
+class EntityDetails:
+    """All that is known of one entity besides its edges."""
+
+    id: str
+    name: str | None
+    kind: Kind
+    aliases: list[str]
+    types: list[str]
+    properties: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Relations:
+    """All relations of a KG; the position is the key."""
+
+    ids: list[str]
+    names: list[str]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Adjacency:
+    """Edges out of a frontier, as three columns of one length, sorted by (row, step, target).
+
+    ``row`` is a position in the keys that were asked for, ``step`` a relation with its direction,
+    ``target`` the entity key at the other end, ``kind`` that entity's ``Kind``.
+    """
+
+    row: IntArray
+    step: IntArray
+    target: IntArray
+    kind: NDArray[np.uint8]
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+
+def keys_array(keys: Sequence[int] | IntArray) -> IntArray:
+    """Return ``keys`` as an array of int64."""
+    return np.asarray(keys, dtype=np.int64)

@@ -1,0 +1,115 @@
+"""Where a dump lies: what the user names, what is in the dumps folder, or the bundled sample.
+
+What it does not do: open the files; a loader finds out whether one has the right form.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kgqa.errors import DumpNotFoundError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kgqa.loaders.base import Loader
+
+BUNDLED = "bundled sample"
+
+# the names a dump has as it is downloaded, the likeliest first
+_PATTERNS = {
+    "freebase": ("freebase-rdf-latest.gz", "freebase-rdf-*.gz", "freebase-rdf-*"),
+    "conceptnet": (
+        "conceptnet-assertions-5.7.0.csv.gz",
+        "*assertions*.csv.gz",
+        "*assertions*.csv",
+    ),
+    "umls": ("META", "*/META", "*/*/META", "."),
+}
+_UMLS_FILE = "MRCONSO.RRF*"
+_SAMPLES = {
+    "freebase": "data/freebase/sample.nt.gz",
+    "conceptnet": "data/conceptnet/assertions.csv.gz",
+    "umls": "data/umls/META",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What to load. ``note`` is a sentence for the user, empty where they named the files."""
+
+    paths: tuple[Path, ...]
+    bundled: bool = False
+    note: str = ""
+
+    @property
+    def described(self) -> str:
+        """The ``source`` of the KG's meta record: file names without their folders."""
+        names = (path.name or path.resolve().name for path in self.paths)
+        return BUNDLED if self.bundled else ", ".join(names)
+
+
+def find_sources(loader: Loader, given: Sequence[Path], dumps_folder: Path) -> Sources:
+    """Return what to load with ``loader``.
+
+    ``given`` are the user's; a folder among them is searched for the dump, where the loader has
+    dumps of known names. With none, the dump is taken from ``dumps_folder``, and where there is
+    none, the sample that comes with kgqa. Raises DumpNotFoundError where a given one is not there,
+    UsageError where none is given and the loader has no sample.
+    """
+    if given:
+        return Sources(tuple(_given(loader, path) for path in given))
+    found = _find(loader.name, dumps_folder)
+    if found is not None:
+        return Sources((found,), note=f"Loading {found}.")
+    if loader.name not in _SAMPLES:
+        raise UsageError(
+            f"`kgqa ingest {loader.name}` needs a SOURCE.", "Name the file that holds the triples."
+        )
+    sample = Path(str(files("kgqa") / _SAMPLES[loader.name]))
+    if not sample.exists():
+        raise DumpNotFoundError(
+            f"The sample {sample} that comes with kgqa is missing.",
+            f"Install kgqa again, or name a dump; it is had from {loader.where}.",
+        )
+    return Sources(
+        (sample,),
+        bundled=True,
+        note=(
+            f"No {loader.name} dump is in {dumps_folder}, so this is the small sample that comes "
+            f"with kgqa. The whole dump is had from {loader.where}; its licence: {loader.licence}."
+        ),
+    )
+
+
+def _given(loader: Loader, path: Path) -> Path:
+    path = path.expanduser()
+    if not path.exists():
+        raise DumpNotFoundError(
+            f"There is no {path}.",
+            f"Name the dump's file or folder; it is had from {loader.where}.",
+        )
+    if not path.is_dir() or loader.name not in _PATTERNS:
+        return path
+    found = _find(loader.name, path)
+    if found is None:
+        wanted = _UMLS_FILE if loader.name == "umls" else _PATTERNS[loader.name][-1]
+        raise DumpNotFoundError(
+            f"The folder {path} holds no {loader.name} dump (a {wanted}).",
+            f"Name the dump's file or folder; it is had from {loader.where}.",
+        )
+    return found
+
+
+def _find(name: str, folder: Path) -> Path | None:
+    """Return the dump in ``folder``: of several that fit equally well the last by name."""
+    for pattern in _PATTERNS.get(name, ()):
+        for path in sorted([folder] if pattern == "." else folder.glob(pattern), reverse=True):
+            if name == "umls" and not any(path.glob(_UMLS_FILE)):
+                continue
+            if path.is_file() or name == "umls":
+                return path
+    return None

@@ -1,0 +1,122 @@
+"""An entity that the user gave, by id or by name → one entity of the KG.
+
+What it does not do: look for entities inside a sentence; that is ``kgqa.linking.linker``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kgqa.errors import EntityNotFoundError
+from kgqa.graph.store import normalise
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kgqa.graph.store import GraphStore
+
+_NAME_OVER_ALIAS = 4  # a name weighs as much as an alias of an entity with four times its edges
+_LINE = 80  # characters of the user's text in an error
+_MID = re.compile(r"^(?:<?http://rdf\.freebase\.com/ns/|ns:|fb:|/)?([mg])[./](\w+)>?$")
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """Another entity of the same name."""
+
+    id: str
+    name: str
+    degree: int
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """The entity that is meant; ``others`` share the name, best connected first.
+
+    ``by`` says what the text was: an ``id``, a ``name`` or an ``alias``.
+    """
+
+    key: int
+    id: str
+    name: str
+    by: str
+    others: list[Other] = field(default_factory=list)
+
+
+def resolve_entity(store: GraphStore, text: str) -> Resolution:
+    """Return the entity that ``text`` is the id, the name or an alias of.
+
+    An id comes before a name (Freebase ids in any usual spelling: ``m.0abc``, ``/m/0abc``,
+    ``ns:m.0abc``). Of several entities of a name the best connected is meant, a name counting more
+    than an alias; the rest are in ``others``. Raises EntityNotFoundError with the nearest names.
+    """
+    asked = text.strip()
+    if not asked:
+        raise EntityNotFoundError("The entity is empty.", 'Give an id or a name: --entity "Paris".')
+    by_id = store.keys_of(_spellings(asked))
+    by_id = by_id[by_id >= 0]
+    if len(by_id) > 0:
+        entity = store.entities(by_id[:1])
+        return Resolution(int(by_id[0]), entity.ids[0], entity.label(0), "id")
+    form = normalise(asked)
+    keys = store.find_names([form])[1] if form else store.keys_of([])
+    if len(keys) == 0:
+        raise _unknown(store, asked)
+    entities = store.entities(keys)
+    degrees = store.degrees(keys).tolist()
+    named = [normalise(name or "") == form for name in entities.names]
+    order = sorted(
+        range(len(entities)),
+        key=lambda row: (
+            -(1 + degrees[row]) * (_NAME_OVER_ALIAS if named[row] else 1),
+            entities.names[row] != asked,
+            entities.ids[row],
+        ),
+    )
+    best = order[0]
+    others = [Other(entities.ids[row], entities.label(row), degrees[row]) for row in order[1:]]
+    by = "name" if named[best] else "alias"
+    return Resolution(int(keys[best]), entities.ids[best], entities.label(best), by, others)
+
+
+def resolve_entities(store: GraphStore, texts: Sequence[str]) -> list[Resolution]:
+    """Return the entity of each text, each entity once, in the order given.
+
+    Raises EntityNotFoundError for the first text that is none.
+    """
+    found: dict[int, Resolution] = {}
+    for text in texts:
+        resolution = resolve_entity(store, text)
+        found.setdefault(resolution.key, resolution)
+    return list(found.values())
+
+
+def _spellings(text: str) -> list[str]:
+    """Return the ids that ``text`` may be: itself, and the usual spellings of a Freebase id."""
+    match = _MID.match(text)
+    if match is None:
+        return [text]
+    letter, rest = match.groups()
+    return list(dict.fromkeys([text, f"{letter}.{rest}", f"/{letter}/{rest}"]))
+
+
+def _unknown(store: GraphStore, asked: str) -> EntityNotFoundError:
+    """Return the error that names the nearest entities and how to look for more."""
+    near = store.entities(store.suggest(asked, 5))
+    listed = ", ".join(
+        f"{name} ({id_})" if name and name != id_ else id_
+        for id_, name in zip(near.ids, near.names, strict=True)
+    )
+    nearest = f"The nearest names are {listed}." if listed else "No name is like it."
+    return EntityNotFoundError(
+        f'No entity of the KG "{store.info.name}" has the id or name "{one_line(asked)}".',
+        f'{nearest} Look for it with: kgqa link "a question or a name".',
+    )
+
+
+def one_line(text: str) -> str:
+    """Return ``text`` as an error shows it: on one line, not too long, in printable characters."""
+    line = " ".join(text.encode("utf-8", "replace").decode("utf-8").split())
+    return line if len(line) <= _LINE else f"{line[: _LINE - 1]}…"

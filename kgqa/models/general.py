@@ -1,0 +1,212 @@
+"""The general LLM: any server that speaks OpenAI's chat completions.
+
+Temperature 0, a time limit, few retries, and errors that say which server and what to check. Calls
+and tokens are counted. No message holds the key or credentials of the URL. What it does not do:
+prompts, and deciding whether a general LLM is used at all.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import openai
+from openai.types.chat import ChatCompletion
+
+from kgqa.errors import GeneralModelError, without_secrets
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from pydantic import SecretStr
+
+OPENAI_URL = "https://api.openai.com/v1"
+_SHOWN = 200  # characters of a server's own words in a message
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What the model wrote, and how many tokens that took as the server counts them."""
+
+    text: str
+    prompt_tokens: int
+    completion_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a :class:`GeneralLLM` has used so far. A server that reports no tokens counts none."""
+
+    calls: int
+    prompt_tokens: int
+    completion_tokens: int
+
+
+class GeneralLLM:
+    """A client for one model of one server; may be used by several threads.
+
+    ``base_url`` None is OpenAI's own. ``key`` may be missing for a server of one's own; it is read
+    from nowhere else. ``timeout_s`` is for one attempt, ``retries`` for what may pass: no
+    connection, time-outs, 408, 409, 429 and 5xx.
+
+    Raises GeneralModelError where OpenAI's own server is meant and there is no key, or where the
+    URL is none.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        key: SecretStr | None = None,
+        timeout_s: float = 120.0,
+        retries: int = 2,
+    ) -> None:
+        self.model = model
+        self._url = base_url or OPENAI_URL
+        self._key = key.get_secret_value() if key else ""
+        self._timeout_s = timeout_s
+        self._lock = threading.Lock()
+        self._usage = Usage(0, 0, 0)
+        self._refused: frozenset[str] = frozenset()  # parameters that this server's model refuses
+        if not self._key and self._url.rstrip("/") == OPENAI_URL:
+            raise GeneralModelError(
+                f"There is no key for {OPENAI_URL}.",
+                "Set OPENAI_API_KEY, or OPENAI_BASE_URL for a server of your own.",
+            )
+        if not self._url.startswith(("http://", "https://")):
+            raise GeneralModelError(
+                f"The general model's URL {self.url} does not begin with http:// or https://.",
+                "Set OPENAI_BASE_URL to the server's address, such as http://localhost:8000/v1.",
+            )
+        self._client = openai.OpenAI(
+            base_url=self._url,
+            api_key=self._key or "none",  # the client insists on one
+            timeout=timeout_s,
+            max_retries=retries,
+        )
+
+    @property
+    def url(self) -> str:
+        """The server's URL without credentials."""
+        return without_secrets(self._url)
+
+    @property
+    def usage(self) -> Usage:
+        """Calls and tokens so far; calls that failed count as calls."""
+        return self._usage
+
+    def complete(
+        self, prompt: str, *, system: str | None = None, max_tokens: int | None = None
+    ) -> Completion:
+        """Return what the model answers to ``prompt`` as a user's turn.
+
+        Raises GeneralModelError where the server cannot be reached, refuses, is too slow, or
+        answers something that is no chat completion.
+        """
+        messages = [{"role": "system", "content": system}] if system else []
+        messages.append({"role": "user", "content": prompt})
+        self._count(calls=1)
+        response = self._ask(messages, max_tokens)
+        text = response.choices[0].message.content if response.choices else None
+        if text is None:
+            self._fail("answered without any text", "Check that the model can chat.")
+        used = response.usage
+        tokens = (used.prompt_tokens, used.completion_tokens) if used else (0, 0)
+        self._count(prompt_tokens=tokens[0], completion_tokens=tokens[1])
+        return Completion(text, *tokens)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def __enter__(self) -> GeneralLLM:
+        """Return the client itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the connections."""
+        self.close()
+
+    def _ask(self, messages: list[dict[str, str]], max_tokens: int | None) -> ChatCompletion:
+        wanted: dict[str, Any] = {"temperature": 0}
+        if max_tokens is not None:
+            wanted["max_tokens"] = max_tokens
+        while True:
+            options = {k: v for k, v in wanted.items() if k not in self._refused}
+            if "max_tokens" in self._refused and max_tokens is not None:
+                options["max_completion_tokens"] = max_tokens
+            try:
+                response: object = self._client.chat.completions.create(
+                    model=self.model,
+                    messages=messages,  # type: ignore[arg-type]
+                    **options,
+                )
+            except openai.BadRequestError as error:
+                # Reasoning models take no temperature and call the limit otherwise.
+                if error.param in options and error.param in wanted:
+                    self._refused |= {error.param}
+                    continue
+                self._explain(error)
+            except openai.OpenAIError as error:
+                self._explain(error)
+            except ValueError as error:  # a page that is not JSON
+                self._fail(f"answered something that is not JSON ({type(error).__name__})", _URL)
+            if not isinstance(response, ChatCompletion) or response.choices is None:
+                self._fail("answered something that is no chat completion", _URL)
+            return response
+
+    def _explain(self, error: openai.OpenAIError) -> NoReturn:
+        """Raise the GeneralModelError for an error of the client."""
+        if isinstance(error, openai.APITimeoutError):
+            self._fail(
+                f"gave no answer within {self._timeout_s:g} s", "Is it busy, or the model too big?"
+            )
+        if isinstance(error, openai.APIConnectionError):
+            self._fail("cannot be reached", "Is it running, and is OPENAI_BASE_URL right?")
+        if isinstance(error, openai.AuthenticationError | openai.PermissionDeniedError):
+            # Servers repeat parts of the key here: their own words stay out of the message.
+            self._fail(f"refused the key ({error.status_code})", "Check OPENAI_API_KEY.")
+        if isinstance(error, openai.NotFoundError):
+            self._fail(
+                f"knows no model {self.model}, or no chat completions at this address (404)",
+                "Check --general-model and OPENAI_BASE_URL (it often ends in /v1).",
+            )
+        if isinstance(error, openai.RateLimitError):
+            self._fail(
+                f"refused for now, too many calls or no credit left (429){self._words(error)}",
+                "Wait, or check the account.",
+            )
+        if isinstance(error, openai.APIStatusError):
+            self._fail(
+                f"failed with status {error.status_code}{self._words(error)}", "See its log."
+            )
+        self._fail(f"answered something unusable ({type(error).__name__})", _URL)
+
+    def _words(self, error: openai.APIStatusError) -> str:
+        """Return what the server itself said, shortened, without secrets."""
+        text = " ".join(without_secrets(error.message).split())
+        if self._key:
+            text = text.replace(self._key, "***")
+        return f": {text[:_SHOWN]}" if text else ""
+
+    def _fail(self, what: str, hint: str) -> NoReturn:
+        raise GeneralModelError(f"The general model's server {self.url} {what}.", hint) from None
+
+    def _count(self, calls: int = 0, prompt_tokens: int = 0, completion_tokens: int = 0) -> None:
+        with self._lock:
+            used = self._usage
+            self._usage = Usage(
+                used.calls + calls,
+                used.prompt_tokens + prompt_tokens,
+                used.completion_tokens + completion_tokens,
+            )
+
+
+_URL = "Check OPENAI_BASE_URL: it must name the API, not a web page (it often ends in /v1)."

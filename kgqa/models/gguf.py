@@ -1,0 +1,139 @@
+"""A GGUF file as a safetensors folder, converted once and kept in the cache folder.
+
+transformers can read GGUF, but takes ten seconds over it each time and refuses to save what it
+read. So the weights are put into a plain model of the same architecture, in float32 (the exact
+values that the quantised file stands for), and saved. Loading that takes a third of a second.
+
+A folder in the cache is whole or not there: it is written under a temporary name and renamed. Two
+processes that convert at once both succeed; the first to finish wins. What this module does not do:
+decide which file a model name means.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import os
+import shutil
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from kgqa.errors import ModelError, ModelNotFoundError
+from kgqa.models.quiet import quiet
+
+if TYPE_CHECKING:
+    from kgqa.progress import Progress
+
+_MAGIC = b"GGUF"
+_LAYOUT = 1  # raise it when a converted folder's content changes: older ones are then left alone
+_ABANDONED_S = 6 * 3600  # a temporary folder this old belongs to a run that was killed
+
+
+def converted_gguf(file: Path, cache: Path, progress: Progress, *, name: str | None = None) -> Path:
+    """Return a folder with the model and the tokenizer of a GGUF file, converting at first use.
+
+    ``name`` is what to call the model in the cache and in messages (default: the file's stem).
+    The folder's name also holds a hash of the file's path, size and time of change, so that a
+    changed file is converted anew.
+
+    Raises ModelNotFoundError where there is no such file, ModelError where it is no GGUF file, is
+    damaged, holds an architecture that transformers cannot read, or the cache cannot be written.
+    """
+    _check(file)
+    name = name or file.stem
+    stat = file.stat()
+    identity = f"{_LAYOUT}\n{file.resolve()}\n{stat.st_size}\n{stat.st_mtime_ns}"
+    digest = hashlib.sha256(identity.encode()).hexdigest()[:12]
+    parent = cache / "models"
+    folder = parent / f"{name}-{digest}"
+    if folder.is_dir():
+        return folder
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        _sweep(parent)
+        temporary = Path(tempfile.mkdtemp(prefix=".converting-", dir=parent))
+        try:
+            with progress.task(f"converting {name} (once)"), quiet():
+                _convert(file, temporary)
+            _publish(temporary, folder)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+    except OSError as error:
+        raise ModelError(
+            f"The converted model {name} cannot be written to {parent}: {error.strerror or error}.",
+            "It takes about 6 bytes a weight; free the space or name another folder by --home.",
+        ) from error
+    return folder
+
+
+def _check(file: Path) -> None:
+    try:
+        with file.open("rb") as stream:
+            magic = stream.read(4)
+    except FileNotFoundError:
+        raise ModelNotFoundError(
+            f"There is no model file {file}.", "Check the path, or leave --model out."
+        ) from None
+    except OSError as error:
+        raise ModelError(f"The model file {file} cannot be read: {error.strerror}.") from error
+    if magic != _MAGIC:
+        raise ModelError(
+            f"{file} is not a GGUF file: it begins with {magic!r} and not with {_MAGIC!r}.",
+            "Download it again, or name a folder with config.json and safetensors.",
+        )
+
+
+def _convert(file: Path, folder: Path) -> None:
+    """Write model and tokenizer of ``file`` into ``folder``. Raises ModelError, OSError."""
+    where = {"pretrained_model_name_or_path": str(file.parent), "gguf_file": file.name}
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(**where)
+        read = AutoModelForCausalLM.from_pretrained(**where, dtype=torch.float32)
+        config = copy.deepcopy(read.config)
+        if hasattr(config, "quantization_config"):
+            del config.quantization_config  # what is saved is no longer quantised
+        with torch.device("meta"):  # the weights come from `read`: allocate none of our own
+            plain = type(read)(config)
+        plain.load_state_dict(read.state_dict(), assign=True)
+        plain.tie_weights()
+        plain.generation_config = read.generation_config
+    except OSError as error:
+        raise ModelError(f"The GGUF file {file} cannot be read: {_first_line(error)}.") from error
+    except Exception as error:  # the GGUF reader raises whatever numpy meets in damaged bytes
+        raise ModelError(
+            f"The GGUF file {file} cannot be read: {_first_line(error)}.",
+            "It is damaged, or of an architecture that transformers does not read from GGUF.",
+        ) from error
+    plain.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0].rstrip(".") if lines else type(error).__name__
+
+
+def _publish(temporary: Path, folder: Path) -> None:
+    """Make the whole folder visible under its name, or give way to a process that was faster."""
+    for path in temporary.iterdir():
+        with path.open("rb") as stream:
+            os.fsync(stream.fileno())
+    try:
+        temporary.rename(folder)
+    except OSError:
+        if not folder.is_dir():
+            raise
+
+
+def _sweep(parent: Path) -> None:
+    """Remove what killed conversions left; another user's or a running one's is let be."""
+    for left in parent.glob(".converting-*"):
+        with suppress(OSError):
+            if time.time() - left.stat().st_mtime > _ABANDONED_S:
+                shutil.rmtree(left, ignore_errors=True)

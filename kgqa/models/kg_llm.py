@@ -1,0 +1,216 @@
+"""Loading a KG-LLM: a causal language model with its tokenizer, its adapter and its card.
+
+A LoRA adapter is merged into the weights, so that decoding runs one plain model. What this module
+does not do: decode, or know what a path is.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from peft import PeftModel, get_peft_model_state_dict
+from safetensors import SafetensorError, safe_open
+from transformers import AddedToken, AutoModelForCausalLM, AutoTokenizer
+
+from kgqa.errors import AdapterMismatchError, ModelError, UsageError
+from kgqa.models.adapter import AdapterCard, read_card
+from kgqa.models.locate import locate_model, same_base
+from kgqa.models.prompt import encode_prompt, prompt_pieces
+from kgqa.models.quiet import quiet
+from kgqa.models.tokenizer import HFEncoder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+    from kgqa.progress import Progress
+
+BUNDLED_ADAPTERS = Path(__file__).parent.parent / "data" / "adapters"
+DEFAULT_ADAPTER = "freebase"
+NO_ADAPTER = "none"
+_WEIGHTS = "adapter_model.safetensors"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KgLLM:
+    """A loaded KG-LLM, ready to be decoded with.
+
+    ``model`` is in eval mode and asks for no gradients: float32 on CPU and MPS, bfloat16 on CUDA.
+    ``encoder`` makes token ids of path parts; ``vocab_size`` there is the width of the logits.
+    """
+
+    name: str
+    adapter: str | None
+    card: AdapterCard
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    encoder: HFEncoder
+    device: torch.device
+
+    def prompt_text(self, question: str, topics: Sequence[str]) -> str:
+        """Return the prompt as text, up to where the path begins."""
+        pieces = prompt_pieces(self.card, self.tokenizer, question, topics)
+        return "".join(piece.text for piece in pieces)
+
+    def prompt_ids(self, question: str, topics: Sequence[str]) -> list[int]:
+        """Return the prompt's token ids, up to where the path begins.
+
+        Nothing in ``question`` or ``topics`` becomes a special token. Raises ModelError where the
+        card wants a chat template and the tokenizer has none.
+        """
+        pieces = prompt_pieces(self.card, self.tokenizer, question, topics)
+        return encode_prompt(pieces, self.tokenizer, self.encoder, chat=self.card.chat)
+
+    def with_card(self, card: AdapterCard) -> KgLLM:
+        """Return the same model asked by another card, a preset for instance."""
+        return dataclasses.replace(self, card=card)
+
+
+def load_kg_llm(
+    model: str | None,
+    adapter: str | None,
+    *,
+    device: str | None,
+    cache: Path,
+    progress: Progress,
+) -> KgLLM:
+    """Load a KG-LLM.
+
+    ``model``: a hub name, a folder or a ``.gguf`` file; None is the offline SmolLM2.
+    ``adapter``: a folder, or the name of a bundled adapter; None is the bundled one where ``model``
+    is None too and there is one; ``"none"`` is none at all.
+    ``device``: as torch names it; None takes CUDA, then MPS, then the CPU.
+    ``cache``: the folder where converted models are kept.
+
+    Raises UsageError (device), ModelNotFoundError (model or adapter neither here nor to be had),
+    AdapterMismatchError (made for another model), ModelError (damaged, or of no known form).
+    """
+    where = pick_device(device)
+    folder = adapter_folder(model, adapter)
+    card = read_card(folder) if folder else AdapterCard()
+    located = locate_model(model, cache, progress)
+    if not same_base(card.base_model, located.name):
+        raise AdapterMismatchError(
+            f"The adapter {folder} was trained for {card.base_model}, and the model is "
+            f"{located.name}.",
+            f"Use --model {card.base_model}, or another adapter; --adapter {NO_ADAPTER} uses none.",
+        )
+    with progress.task(f"loading {located.name}"), quiet():
+        loaded, tokenizer = _load(located.folder, where)
+        make_special(tokenizer, card)
+        if len(tokenizer) > loaded.get_input_embeddings().weight.shape[0]:
+            loaded.resize_token_embeddings(len(tokenizer))
+        if folder:
+            loaded = _merged(loaded, folder)
+        loaded = loaded.to(where).eval().requires_grad_(False)
+    width = loaded.get_output_embeddings().weight.shape[0]
+    return KgLLM(
+        name=located.name,
+        adapter=folder.name if folder else None,
+        card=card,
+        model=loaded,
+        tokenizer=tokenizer,
+        encoder=HFEncoder(tokenizer, vocab_size=width),
+        device=where,
+    )
+
+
+def pick_device(device: str | None) -> torch.device:
+    """Return the device to run on. Raises UsageError where it is none or is not there."""
+    if device is None:
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    try:
+        picked = torch.device(device)
+        torch.empty(0, device=picked).cpu()
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise UsageError(
+            f"The device {device!r} cannot be used: {_first_line(error)}.",
+            "Leave --device out, or name cpu, cuda, cuda:1 or mps.",
+        ) from None
+    return picked
+
+
+def adapter_folder(model: str | None, adapter: str | None) -> Path | None:
+    """Return the folder of the adapter that is meant, None where none is."""
+    if adapter is None:
+        bundled = BUNDLED_ADAPTERS / DEFAULT_ADAPTER
+        return bundled if model is None and bundled.is_dir() else None
+    if adapter == NO_ADAPTER:
+        return None
+    folder = Path(adapter).expanduser()
+    bundled = BUNDLED_ADAPTERS / adapter
+    if not folder.exists() and re.fullmatch(r"[\w-]+", adapter) and bundled.is_dir():
+        return bundled
+    return folder
+
+
+def _load(folder: Path, device: torch.device) -> tuple[Any, Any]:
+    dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, local_files_only=True)
+    except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
+        raise ModelError(
+            f"The model in {folder} cannot be loaded: {_first_line(error)}.",
+            "Its files are damaged or cut short, or transformers does not know the architecture.",
+        ) from error
+    return model, tokenizer
+
+
+def make_special(tokenizer: Any, card: AdapterCard) -> None:
+    """Add the card's tokens; make markers special that the tokenizer holds as ordinary ones.
+
+    A special token is split where it occurs in a name; an ordinary added one is not, and a name
+    could then spell the end of a path.
+    """
+    known = tokenizer.get_added_vocab()
+    markers = [marker for marker in (card.start, card.end) if marker in known]
+    tokens = [*card.added_tokens, *markers]
+    if tokens:
+        special = [AddedToken(token, special=True, normalized=False) for token in tokens]
+        tokenizer.add_tokens(special, special_tokens=True)
+
+
+def _merged(model: Any, folder: Path) -> Any:
+    """Return the model with the adapter's weights in its own.
+
+    Raises AdapterMismatchError where a tensor of the adapter finds no place in the model or has
+    another shape, ModelError where the adapter cannot be read.
+    """
+    file = folder / _WEIGHTS
+    if not file.is_file():
+        raise ModelError(
+            f"The adapter {folder} has no {_WEIGHTS}.", "Its weights must be safetensors."
+        )
+    mismatch = f"The adapter {folder} does not fit the model"
+    try:
+        with safe_open(file, framework="pt") as tensors:
+            stored = set(tensors.keys())
+        adapted = PeftModel.from_pretrained(model, str(folder))
+        taken = set(get_peft_model_state_dict(adapted, save_embedding_layers=False))
+    except SafetensorError as error:
+        raise ModelError(f"The adapter file {file} is damaged: {_first_line(error)}.") from error
+    except (RuntimeError, ValueError, KeyError, TypeError, OSError) as error:
+        raise AdapterMismatchError(
+            f"{mismatch}: {_first_line(error)}.", "Name the model that it was trained on."
+        ) from error
+    if odd := stored ^ taken:
+        raise AdapterMismatchError(
+            f"{mismatch}: {len(odd)} of its tensors have no place there or are missing, "
+            f"{min(odd)} for instance.",
+            "Name the model that it was trained on.",
+        )
+    return adapted.merge_and_unload()
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0].rstrip(".:") if lines else type(error).__name__

@@ -1,0 +1,149 @@
+"""A transformers tokenizer as the encoder that tries and prompts need.
+
+Text that comes from users and graphs is data: special tokens in it are split into ordinary ones,
+and nothing is added in front or behind. SentencePiece tokenizers put a space (``▁``) before every
+text they encode; the parts of a path are joined, so a part must not bring its own: there a line
+break is encoded in front and its tokens cut off again. Where even that cannot keep the space away,
+``dummy_prefix`` is true and every part starts with one.
+
+What it does not do: chat templates and prompts (:mod:`kgqa.models.prompt`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from kgqa.errors import ModelError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from transformers import PreTrainedTokenizerBase
+
+_ANCHOR = "\n"
+_SPACES = "▁Ġ"  # how SentencePiece and byte-level tokenizers write a space in a token
+# Of a serialised fast tokenizer, what decides the ids of a text to which nothing is added. Padding
+# and truncation change with each call; the post-processor and the decoder never touch those ids.
+_DECISIVE = ("added_tokens", "normalizer", "pre_tokenizer", "model")
+
+
+class HFEncoder:
+    """A :class:`kgqa.trie.tokens.TokenEncoder` over a transformers tokenizer.
+
+    ``vocab_size`` is the number of tokens that the model scores (the width of its logits), which
+    may be more than the tokenizer knows; without it the tokenizer's own number is taken.
+
+    Raises ModelError where the tokenizer has no end-of-sequence token.
+    """
+
+    def __init__(
+        self, tokenizer: PreTrainedTokenizerBase, *, vocab_size: int | None = None
+    ) -> None:
+        eos = tokenizer.eos_token_id
+        if not isinstance(eos, int):
+            raise ModelError(
+                f"The tokenizer of {tokenizer.name_or_path} has no end-of-sequence token.",
+                "Set eos_token in its tokenizer_config.json.",
+            )
+        self._tokenizer = tokenizer
+        self._eos = eos
+        self._vocab_size = vocab_size or 1 + max(tokenizer.get_vocab().values())
+        self._anchor: list[int] = []
+        bare, anchor, anchored = self._plain(["a", _ANCHOR, _ANCHOR + "a"])
+        self.dummy_prefix = False
+        if anchored[: len(anchor)] == anchor and anchored[len(anchor) :] not in ([], bare):
+            self._anchor = anchor
+        else:
+            self.dummy_prefix = str(tokenizer.convert_ids_to_tokens(bare[0]))[0] in _SPACES
+
+    @property
+    def anchor(self) -> str | None:
+        """What is encoded before each text to keep a SentencePiece space away; None: nothing."""
+        return _ANCHOR if self._anchor else None
+
+    @property
+    def vocab_size(self) -> int:
+        """One more than the highest token id the model scores."""
+        return self._vocab_size
+
+    @property
+    def eos_id(self) -> int:
+        """The token that ends a text of the model."""
+        return self._eos
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hex SHA-256 of what decides the ids of a text: vocabulary, merges, rules, added tokens.
+
+        Equal in every process, and before and after the tokenizer was saved and loaded.
+        """
+        tokenizer: Any = self._tokenizer
+        backend = getattr(tokenizer, "backend_tokenizer", None)
+        content: Any
+        if backend is not None:
+            whole = json.loads(backend.to_str())
+            content = [whole.get(key) for key in _DECISIVE]
+        else:
+            content = [type(tokenizer).__name__, tokenizer.get_vocab(), tokenizer.get_added_vocab()]
+        text = json.dumps([content, self._anchor, self._eos], sort_keys=True, ensure_ascii=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the token ids of each text: nothing added, special tokens split.
+
+        A character for which the vocabulary has neither token nor bytes is left out or unknown, as
+        the tokenizer has it (SmolLM2 lacks six control characters and unassigned planes): such
+        names may share their ids, as names that are equal do.
+
+        Raises ModelError where the tokenizer writes a text differently after a line break, so that
+        the space it puts in front cannot be kept away.
+        """
+        if not texts:
+            return []
+        if not self._anchor:
+            return self._plain(texts)
+        cut = len(self._anchor)
+        rows = self._plain([_ANCHOR + text for text in texts])
+        for text, ids in zip(texts, rows, strict=True):
+            if ids[:cut] != self._anchor:
+                raise ModelError(
+                    f"The tokenizer joins {text[:60]!r} with a line break before it, so it cannot "
+                    "stand as a part of a path."
+                )
+        return [ids[cut:] for ids in rows]
+
+    def marker_id(self, marker: str) -> int | None:
+        """Return the single token id of a marker, None where the tokenizer has no such token.
+
+        The token for unknown text is no marker, whatever it is called.
+        """
+        if not marker:
+            return None
+        unknown = self._tokenizer.unk_token_id
+        found = self._tokenizer.get_added_vocab().get(marker)
+        if found is None:
+            ids = self.encode([marker])[0]
+            found = ids[0] if len(ids) == 1 and self.decode(ids) == marker else None
+        return None if found == unknown else found
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of token ids, special tokens written out."""
+        text = self._tokenizer.decode(
+            list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False
+        )
+        assert isinstance(text, str)
+        return text
+
+    def _plain(self, texts: Sequence[str]) -> list[list[int]]:
+        batch = self._tokenizer(
+            list(texts),
+            add_special_tokens=False,
+            split_special_tokens=True,
+            return_attention_mask=False,
+            verbose=False,  # a name longer than the context is not for the tokenizer to judge
+        )
+        rows: list[list[int]] = batch["input_ids"]
+        return rows

@@ -1,0 +1,76 @@
+"""A path as text: one value object that says how names and relations are joined.
+
+``head -> relation -> tail -> relation -> tail``. Text is made from a path and never parsed back to
+one: names may contain the separator.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PathFormat:
+    """How a path is written.
+
+    ``start`` and ``end`` are markers that the tokenizer has as single tokens; an empty ``start``
+    means that the path follows the prompt, an empty ``end`` that the model's end-of-text token
+    closes it.
+    """
+
+    separator: str = " -> "
+    inverse: str = "^"
+    joiner: str = ".."
+    start: str = ""
+    end: str = ""
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of all that decides which text a path has."""
+        content = json.dumps({"version": FORMAT_VERSION, **asdict(self)}, sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+    @property
+    def link(self) -> str:
+        """The separator without the space that belongs to the part after it."""
+        return self.separator.removesuffix(" ")
+
+    @property
+    def gap(self) -> str:
+        """The space that stands before a name or a relation inside a path."""
+        return " " if self.separator.endswith(" ") else ""
+
+    @property
+    def lead(self) -> str:
+        """What stands before the first name: nothing after a marker, else the gap."""
+        return "" if self.start else self.gap
+
+    def relation(self, first: int, second: int, names: Sequence[str]) -> str:
+        """Return the text of one hop's relation.
+
+        ``first`` is the hop's step, ``second`` the step out of its collapsed mediator or -1;
+        ``names`` are the relation names by key. Each half walked against its direction has its own
+        mark.
+        """
+        text = self._step(first, names)
+        return text if second < 0 else f"{text}{self.joiner}{self._step(second, names)}"
+
+    def _step(self, step: int, names: Sequence[str]) -> str:
+        relation, against = divmod(step, 2)
+        return f"{self.inverse if against else ''}{names[relation]}"
+
+    def path(self, head: str, hops: Sequence[tuple[str, str]]) -> str:
+        """Return the text of a path from the name of its head and its (relation, tail) texts.
+
+        >>> PathFormat().path("Bob Marley", [("people.person.place_of_birth", "Nine Mile")])
+        'Bob Marley -> people.person.place_of_birth -> Nine Mile'
+        """
+        return self.separator.join([head, *(part for hop in hops for part in hop)])

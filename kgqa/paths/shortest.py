@@ -1,0 +1,88 @@
+"""Shortest paths from topic entities to answers, and relation paths ranked by what they reach.
+
+A question's answers are usually the tails of one relation path; among several shortest paths the
+one whose *tails are the answers* is the one that means the question (GCR, arXiv 2410.13080, sec.
+4.2, trains on every shortest path; ranking them by their tails is this project's refinement).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kgqa.paths.walk import FIRST, SECOND, PathTable, walk
+
+if TYPE_CHECKING:
+    from kgqa.graph.model import IntArray
+    from kgqa.graph.store import GraphStore
+    from kgqa.paths.walk import WalkRules
+
+
+@dataclass(frozen=True, slots=True)
+class RelationPath:
+    """All paths of one topic entity that take the same steps.
+
+    ``steps`` is ``((first, second or -1), …)``; ``f1`` compares the set of their tails with the
+    answers; ``paths`` holds those that end in an answer.
+    """
+
+    topic: int
+    steps: tuple[tuple[int, int], ...]
+    f1: float
+    tails: IntArray
+    paths: PathTable
+
+
+def relation_paths_to(
+    store: GraphStore, topics: IntArray, answers: IntArray, rules: WalkRules, cap: int
+) -> list[RelationPath]:
+    """Return the relation paths from ``topics`` to any of ``answers``, best first.
+
+    Best is: the highest F1 of tails against answers, then the fewest hops, then the steps. Topics
+    with more than ``cap`` paths are walked one hop less each time until they fit.
+    """
+    table, over = walk(store, np.unique(topics), rules, cap)
+    while len(over) and rules.hops > 1:
+        rules = type(rules)(rules.hops - 1, rules.direction, rules.mediators)
+        more, over = walk(store, over, rules, cap)
+        padded = np.full((len(more), table.hops.shape[1], 4), -1, np.int64)
+        padded[:, : rules.hops] = more.hops
+        table = PathTable(
+            np.concatenate([table.topic, more.topic]),
+            np.concatenate([table.length, more.length]),
+            np.concatenate([table.hops, padded]),
+        )
+    if not len(table):
+        return []
+    signature = np.concatenate(
+        [
+            table.topic[:, None],
+            table.hops[:, :, (FIRST, SECOND)].reshape(len(table), -1),
+        ],
+        axis=1,
+    )
+    _, group = np.unique(signature, axis=0, return_inverse=True)
+    group = group.reshape(-1)
+    ends = table.ends()
+    hit = np.isin(ends, answers)
+    gold = set(answers.tolist())
+    found = []
+    for number in np.unique(group[hit]).tolist():
+        members = np.flatnonzero(group == number)
+        tails = np.unique(ends[members])
+        right = len(gold.intersection(tails.tolist()))
+        f1 = 2 * right / (len(tails) + len(gold))
+        first = members[0]
+        steps = tuple(
+            (int(a), int(b))
+            for a, b in table.hops[first, : table.length[first]][:, (FIRST, SECOND)]
+        )
+        found.append(
+            RelationPath(
+                int(table.topic[first]), steps, f1, tails, table.take(members[hit[members]])
+            )
+        )
+    found.sort(key=lambda path: (-path.f1, len(path.steps), path.steps, path.topic))
+    return found

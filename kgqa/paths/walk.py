@@ -1,0 +1,255 @@
+"""Walking L hops out of many entities at once, over any store, as flat integer arrays.
+
+A hop is one edge, or the two edges through a mediator (an n-ary fact's nameless node) when
+mediators are collapsed. A walk never comes to a node twice and ends at a value. Nothing is cut: an
+entity with more paths than ``cap`` is reported as such and gets none, so that the caller composes
+its language on the fly instead.
+
+What this does not do: text, tokens, sampling.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import numpy as np
+
+from kgqa.errors import UsageError
+from kgqa.graph.model import DIRECTIONS, Direction, Kind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from kgqa.graph.model import BoolArray, IntArray
+    from kgqa.graph.store import GraphStore
+
+Mediators: TypeAlias = Literal["collapse", "keep"]
+
+FIRST, MEDIATOR, SECOND, TAIL = range(4)  # the columns of a hop
+
+
+@dataclass(frozen=True, slots=True)
+class WalkRules:
+    """Which walks are paths: at most ``hops`` hops, in ``direction``, mediators collapsed or kept.
+
+    A kept mediator is a node like any other: passing it takes two hops, and a path may end there.
+    """
+
+    hops: int = 2
+    direction: Direction = "out"
+    mediators: Mediators = "collapse"
+
+    def __post_init__(self) -> None:
+        if self.hops < 1:
+            raise UsageError(f"A path needs at least one hop, not {self.hops}.")
+        if self.direction not in DIRECTIONS:
+            raise UsageError(
+                f"A walk has no direction '{self.direction}'.", f"It is one of {DIRECTIONS}."
+            )
+        if self.mediators not in ("collapse", "keep"):
+            raise UsageError(
+                f"Mediators cannot be '{self.mediators}'.",
+                "They are collapsed ('collapse') or kept ('keep').",
+            )
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the rules."""
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class Hops:
+    """All hops out of a frontier, sorted by ``row``: columns of one length.
+
+    ``row`` is a position in the frontier; ``hop[:, FIRST]`` the step taken, ``hop[:, MEDIATOR]``
+    the collapsed mediator's key or -1, ``hop[:, SECOND]`` the step out of it or -1,
+    ``hop[:, TAIL]`` the key reached; ``kind`` is the tail's kind.
+    """
+
+    row: IntArray
+    hop: IntArray  # [n, 4]
+    kind: NDArray[np.uint8]
+
+    def offsets(self, rows: int) -> IntArray:
+        """Return where each of ``rows`` frontier entries starts: shape ``[rows + 1]``."""
+        starts: IntArray = np.searchsorted(self.row, np.arange(rows + 1)).astype(np.int64)
+        return starts
+
+
+@dataclass(frozen=True, slots=True)
+class PathTable:
+    """Paths of several topic entities, as ids.
+
+    ``topic`` and ``length`` have shape ``[n]``; ``hops`` has shape ``[n, L, 4]``, its columns are
+    those of :class:`Hops`, -1 beyond ``length``.
+    """
+
+    topic: IntArray
+    length: IntArray
+    hops: IntArray
+
+    def __len__(self) -> int:
+        return len(self.topic)
+
+    def of(self, topic: int) -> PathTable:
+        """Return the paths of one topic entity."""
+        return self.take(np.flatnonzero(self.topic == topic))
+
+    def take(self, rows: IntArray) -> PathTable:
+        """Return some of the paths."""
+        return PathTable(self.topic[rows], self.length[rows], self.hops[rows])
+
+    def ends(self) -> IntArray:
+        """Return the key of each path's last entity."""
+        ends: IntArray = self.hops[np.arange(len(self)), self.length - 1, TAIL]
+        return ends
+
+
+def empty_paths(hops: int) -> PathTable:
+    """Return a table without a path."""
+    none = np.empty(0, np.int64)
+    return PathTable(none, none, np.empty((0, hops, 4), np.int64))
+
+
+def ranges(starts: IntArray, counts: IntArray) -> IntArray:
+    """Return ``starts[i], starts[i] + 1, …`` (``counts[i]`` of them) for every i, joined.
+
+    >>> ranges(np.array([5, 9]), np.array([2, 1])).tolist()
+    [5, 6, 9]
+    """
+    total = int(counts.sum())
+    shift: IntArray = np.repeat(starts - np.cumsum(counts) + counts, counts)
+    return shift + np.arange(total, dtype=np.int64)
+
+
+def hops_out_of(store: GraphStore, frontier: IntArray, rules: WalkRules) -> Hops:
+    """Return every hop out of the distinct keys of ``frontier``, in one or two store calls."""
+    edges = store.neighbours(frontier, rules.direction)
+    keep = edges.target != frontier[edges.row]
+    row, step, target, kind = (
+        column[keep] for column in (edges.row, edges.step, edges.target, edges.kind)
+    )
+    nothing = np.full(len(row), -1, np.int64)
+    hop = np.stack([step, nothing, nothing, target], axis=1)
+    if rules.mediators == "keep":
+        return Hops(row, hop, kind)
+    through = kind == Kind.MEDIATOR
+    direct = Hops(row[~through], hop[~through], kind[~through])
+    if not through.any():
+        return direct
+    mediators, position = np.unique(target[through], return_inverse=True)
+    beyond = store.neighbours(mediators, rules.direction)
+    starts = np.searchsorted(beyond.row, np.arange(len(mediators) + 1))
+    counts = np.diff(starts)[position]
+    pick = ranges(starts[:-1][position], counts)
+    source_row = np.repeat(row[through], counts)
+    joined = np.stack(
+        [
+            np.repeat(step[through], counts),
+            np.repeat(target[through], counts),
+            beyond.step[pick],
+            beyond.target[pick],
+        ],
+        axis=1,
+    )
+    joined_kind = beyond.kind[pick]
+    # two mediators in a row are no hop, and a fact does not lead back to where it was entered
+    good = (joined_kind != Kind.MEDIATOR) & (joined[:, TAIL] != frontier[source_row])
+    all_rows = np.concatenate([direct.row, source_row[good]])
+    order = np.argsort(all_rows, kind="stable")
+    return Hops(
+        all_rows[order],
+        np.concatenate([direct.hop, joined[good]])[order],
+        np.concatenate([direct.kind, joined_kind[good]])[order],
+    )
+
+
+def admissible(topic: IntArray, hops: IntArray, depth: int, added: IntArray) -> BoolArray:
+    """Return which of the ``added`` hops lead to nodes that their walks have not been to.
+
+    ``topic`` is ``[n]``, ``hops`` ``[n, L, 4]`` of which ``depth`` are taken, ``added`` ``[n, 4]``.
+    """
+    good: BoolArray = added[:, TAIL] != topic
+    for level in range(depth):
+        good &= added[:, TAIL] != hops[:, level, TAIL]
+        good &= added[:, TAIL] != hops[:, level, MEDIATOR]
+        through = added[:, MEDIATOR]
+        good &= (through < 0) | (
+            (through != hops[:, level, MEDIATOR]) & (through != hops[:, level, TAIL])
+        )
+    good &= added[:, MEDIATOR] != topic
+    return good
+
+
+def walk(
+    store: GraphStore, topics: IntArray, rules: WalkRules, cap: int | None = None
+) -> tuple[PathTable, IntArray]:
+    """Return every path out of ``topics`` (distinct keys), and the topics that have too many.
+
+    A topic with more than ``cap`` paths gets none in the table and stands in the second value.
+    """
+    over = np.zeros(0, np.int64)
+    frontier_topic = topics
+    frontier_end = topics
+    taken = np.full((len(topics), rules.hops, 4), -1, np.int64)
+    totals: dict[int, int] = {}
+    levels: list[PathTable] = []
+    for depth in range(rules.hops):
+        if not len(frontier_topic):
+            break
+        unique, position = np.unique(frontier_end, return_inverse=True)
+        hops = hops_out_of(store, unique, rules)
+        starts = hops.offsets(len(unique))
+        counts = np.diff(starts)[position]
+        if cap is not None:
+            # before the join is made: no hub may fill the memory only to be dropped
+            bound, bound_topic = _sum_by(frontier_topic, counts)
+            hopeless = bound_topic[bound > 3 * cap]
+            over = np.union1d(over, hopeless)
+            counts = np.where(np.isin(frontier_topic, over), 0, counts)
+        pick = ranges(starts[:-1][position], counts)
+        topic = np.repeat(frontier_topic, counts)
+        taken = np.repeat(taken, counts, axis=0)
+        added = hops.hop[pick]
+        good = admissible(topic, taken, depth, added)
+        topic, taken, added, kind = topic[good], taken[good], added[good], hops.kind[pick][good]
+        taken[:, depth] = added
+        if cap is not None:
+            found, found_topic = _sum_by(topic, np.ones(len(topic), np.int64))
+            for key, number in zip(found_topic.tolist(), found.tolist(), strict=True):
+                totals[key] = totals.get(key, 0) + number
+            over = np.union1d(over, np.array([k for k, n in totals.items() if n > cap], np.int64))
+            left = ~np.isin(topic, over)
+            topic, taken, added, kind = topic[left], taken[left], added[left], kind[left]
+        length = np.full(len(topic), depth + 1, np.int64)
+        levels.append(PathTable(topic, length, taken))
+        onward = kind != Kind.VALUE
+        frontier_topic, taken = topic[onward], taken[onward]
+        frontier_end = added[onward, TAIL]
+    if not levels:
+        return empty_paths(rules.hops), over
+    table = PathTable(
+        np.concatenate([level.topic for level in levels]),
+        np.concatenate([level.length for level in levels]),
+        np.concatenate([level.hops for level in levels]),
+    )
+    if len(over):
+        table = table.take(np.flatnonzero(~np.isin(table.topic, over)))
+    return table, over
+
+
+def _sum_by(keys: IntArray, amounts: IntArray) -> tuple[IntArray, IntArray]:
+    unique, position = np.unique(keys, return_inverse=True)
+    return np.bincount(position, weights=amounts, minlength=len(unique)).astype(np.int64), unique
+
+
+def ordered(table: PathTable) -> PathTable:
+    """Return the paths of ``table`` sorted by their ids, so that "the first" means the same."""
+    columns = [
+        table.hops[:, level, part] for level in range(table.hops.shape[1]) for part in range(4)
+    ]
+    return table.take(np.lexsort([*reversed(columns), table.topic]))

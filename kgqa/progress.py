@@ -1,0 +1,55 @@
+"""The one seam through which a long task tells how far it is.
+
+A library call takes a ``Progress`` and never prints; the command line passes one that draws, tests
+and scripts pass ``SILENT``. What it does not do: decide what is worth a warning, that is
+:meth:`Progress.note`'s caller.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+
+
+class Task(Protocol):
+    """A running task: tell it what has been done since the last call."""
+
+    def advance(self, amount: int = 1) -> None:
+        """Count ``amount`` more units as done."""
+
+
+class Progress(Protocol):
+    """Where tasks and notes are shown."""
+
+    def task(
+        self, what: str, total: int | None = None, unit: str = ""
+    ) -> AbstractContextManager[Task]:
+        """Show a task from ``with`` to its end; ``total`` is None where it is not known."""
+
+    def note(self, text: str) -> None:
+        """Tell the user one line that they should know and that is no error."""
+
+
+class _NoTask:
+    def advance(self, amount: int = 1) -> None:
+        pass
+
+
+class Silent:
+    """Shows nothing; keeps the notes, so that a caller can look at them."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    @contextmanager
+    def task(self, what: str, total: int | None = None, unit: str = "") -> Iterator[Task]:
+        """Run a task in silence."""
+        yield _NoTask()
+
+    def note(self, text: str) -> None:
+        """Keep the note."""
+        self.notes.append(text)

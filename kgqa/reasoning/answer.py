@@ -1,0 +1,171 @@
+"""What a method gives: answers, the grounded paths behind them, and what it cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from kgqa.paths.ground import Fact, GroundedPath
+
+Source: TypeAlias = Literal["shard", "composed"]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicEntity:
+    """Where paths start; ``score`` is the linker's, 1.0 where the user named the entity."""
+
+    key: int
+    id: str
+    name: str
+    score: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the topic entity as the JSON contract has it."""
+        return {"id": self.id, "name": self.name, "score": self.score}
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredPath:
+    """A decoded path: every id path that its text stands for, each checked in the store.
+
+    ``score`` is the sum of the log-probabilities of its tokens.
+    """
+
+    text: str
+    score: float
+    hypothesis: str
+    groundings: tuple[GroundedPath, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the path as the JSON contract has it."""
+        edges = [[edge.to_json() for edge in path.edges] for path in self.groundings]
+        return {
+            "text": self.text,
+            "score": self.score,
+            "hypothesis": self.hypothesis,
+            "edges": edges[0],
+            "groundings": edges,
+            "grounded": True,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RankedAnswer:
+    """An answer. ``id`` is None and ``grounded`` False where no path ends in it."""
+
+    id: str | None
+    name: str
+    score: float
+    grounded: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the answer as the JSON contract has it."""
+        return {"id": self.id, "name": self.name, "score": self.score, "grounded": self.grounded}
+
+
+@dataclass(frozen=True, slots=True)
+class ConstraintUse:
+    """Which form of constraint served a topic entity."""
+
+    entity: str
+    source: Source
+    paths: int | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the use as the JSON contract has it."""
+        return {"entity": self.entity, "source": self.source, "paths": self.paths}
+
+
+@dataclass(frozen=True, slots=True)
+class KgLlmUse:
+    """What the KG-LLM cost."""
+
+    model: str
+    adapter: str | None
+    calls: int
+    prompt_tokens: int
+    generated_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class GeneralLlmUse:
+    """What the general LLM cost."""
+
+    model: str
+    calls: int
+    prompt_tokens: int
+    completion_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """Seconds of each stage."""
+
+    link: float = 0.0
+    constraint: float = 0.0
+    decode: float = 0.0
+    ground: float = 0.0
+    answer: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """The sum of all stages."""
+        return self.link + self.constraint + self.decode + self.ground + self.answer
+
+    def to_json(self) -> dict[str, float]:
+        """Return the timings as the JSON contract has them."""
+        stages = ("link", "constraint", "decode", "ground", "answer", "total")
+        return {stage: round(getattr(self, stage), 4) for stage in stages}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Everything a method found out about one question."""
+
+    question: str
+    method: str
+    topic_entities: tuple[TopicEntity, ...]
+    answers: tuple[RankedAnswer, ...]
+    paths: tuple[ScoredPath, ...]
+    constraints: tuple[ConstraintUse, ...]
+    kg_llm: KgLlmUse
+    general_llm: GeneralLlmUse | None
+    timings: Timings
+    forwards: int
+    notes: tuple[str, ...] = ()
+
+    def facts(self) -> list[Fact]:
+        """Return the stored triples behind all paths, each once, the best path's first."""
+        edges = (e for path in self.paths for one in path.groundings for e in one.edges)
+        return list(dict.fromkeys(fact for edge in edges for fact in edge.facts))
+
+    def to_json(self, browser_url: str | None) -> dict[str, Any]:
+        """Return the answer as the JSON contract of ``ask --json`` has it."""
+        general = self.general_llm
+        return {
+            "question": self.question,
+            "method": self.method,
+            "topic_entities": [topic.to_json() for topic in self.topic_entities],
+            "answers": [answer.to_json() for answer in self.answers],
+            "paths": [path.to_json() for path in self.paths],
+            "constraints": [constraint.to_json() for constraint in self.constraints],
+            "kg_llm": {
+                "model": self.kg_llm.model,
+                "adapter": self.kg_llm.adapter,
+                "calls": self.kg_llm.calls,
+                "prompt_tokens": self.kg_llm.prompt_tokens,
+                "generated_tokens": self.kg_llm.generated_tokens,
+            },
+            "general_llm": None
+            if general is None
+            else {
+                "model": general.model,
+                "calls": general.calls,
+                "prompt_tokens": general.prompt_tokens,
+                "completion_tokens": general.completion_tokens,
+            },
+            "timings": self.timings.to_json(),
+            "forwards": self.forwards,
+            "browser_url": browser_url,
+        }

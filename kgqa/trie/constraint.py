@@ -1,0 +1,53 @@
+"""The seam between what may be written and how it is decoded.
+
+Three questions, asked in batches: where do I start, which tokens may follow these states and to
+which states do they lead, is this state an end and what does it ground to. It fails closed: a state
+without a continuation that is no end is a dead end, never a licence to write anything.
+
+A state is an integer of the constraint's own and stands for one prefix, so states form a tree and a
+decoder may keep what it knows of a prefix under its state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kgqa.graph.model import BoolArray, IntArray
+    from kgqa.paths.walk import PathTable
+
+
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    """The moves out of some states: columns of one length, sorted by (row, token).
+
+    ``row`` is a position in the states asked for, ``token`` a token that may follow, ``state`` the
+    state it leads to. A state without a row has no continuation.
+    """
+
+    row: IntArray
+    token: IntArray
+    state: IntArray
+
+
+class Constraint(Protocol):
+    """The set of token sequences that a decoder may write, each closed by a closing token."""
+
+    def start(self) -> int:
+        """Return the state before the first token."""
+
+    def expand(self, states: Sequence[int]) -> Expansion:
+        """Return the moves out of every one of ``states``."""
+
+    def is_end(self, states: Sequence[int]) -> BoolArray:
+        """Return which of ``states`` stand after a closing token. Shape ``[len(states)]``."""
+
+    def ground(self, state: int) -> PathTable:
+        """Return every id path that the text of the end ``state`` stands for."""
+
+    @property
+    def paths(self) -> int | None:
+        """The number of id paths, None where they are not counted."""

@@ -1,0 +1,153 @@
+"""The manifest: what an index was made for, and which shards it has.
+
+It is the only file that decides what belongs to the index: a shard that it does not name is not
+read. It is replaced in one step, so a run stopped anywhere leaves a whole manifest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import asdict, dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+from kgqa.errors import ShardDamagedError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SCHEMA_VERSION = 1
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexKey:
+    """All that an index must have been made for to fit a question."""
+
+    kg: str
+    kg_version: str
+    tokenizer: str  # fingerprint
+    path_format: str  # fingerprint
+    hops: int
+    direction: str
+    mediators: str
+
+    @property
+    def folder(self) -> str:
+        """The folder's name: all but the KG's version, so that a newer one takes its place."""
+        content = asdict(self) | {"schema": SCHEMA_VERSION}
+        del content["kg_version"]
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+    def differences(self, other: IndexKey) -> list[str]:
+        """Return in words in what ``other`` (an index's) differs from what is wanted."""
+        words = {
+            "kg": "KG",
+            "kg_version": "KG version",
+            "tokenizer": "tokenizer",
+            "path_format": "path format",
+            "hops": "hops",
+            "direction": "direction",
+            "mediators": "mediator rule",
+        }
+        return [
+            f"{words[part.name]} {_short(getattr(other, part.name))}, not "
+            f"{_short(getattr(self, part.name))}"
+            for part in fields(self)
+            if getattr(self, part.name) != getattr(other, part.name)
+        ]
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return f"{text[:12]}…" if len(text) > 16 else text
+
+
+@dataclass(frozen=True, slots=True)
+class ShardRecord:
+    """One shard: rows sorted by id from ``first`` to ``last``."""
+
+    file: str
+    first: str
+    last: str
+    entities: int
+    paths: int
+    nodes: int
+    bytes: int
+    sha256: str
+    footer_sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The content of ``manifest.json``.
+
+    ``composed`` lists the ids of entities that have more than ``cap`` paths: their language is
+    composed on the fly, never cut. ``token_width`` is the number of bytes of a token id.
+    """
+
+    key: IndexKey
+    cap: int
+    token_width: int
+    shards: tuple[ShardRecord, ...] = ()
+    composed: tuple[str, ...] = ()
+    tokenizer_name: str = ""
+    schema: int = field(default=SCHEMA_VERSION)
+
+    @property
+    def entities(self) -> int:
+        """The number of stored entities."""
+        return sum(shard.entities for shard in self.shards)
+
+    @property
+    def paths(self) -> int:
+        """The number of stored paths."""
+        return sum(shard.paths for shard in self.shards)
+
+    @property
+    def bytes(self) -> int:
+        """The size of all shards."""
+        return sum(shard.bytes for shard in self.shards)
+
+    def write(self, folder: Path) -> None:
+        """Put the manifest in the place of the one in ``folder``, in one step."""
+        text = json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n"
+        temporary = folder / f".{MANIFEST}.{os.getpid()}"
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(folder / MANIFEST)
+
+
+def read_manifest(folder: Path) -> Manifest | None:
+    """Return the manifest in ``folder``, None where there is none.
+
+    Raises ShardDamagedError where it cannot be read.
+    """
+    path = folder / MANIFEST
+    try:
+        content: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        if content["schema"] != SCHEMA_VERSION:
+            return None
+        return Manifest(
+            key=IndexKey(**content["key"]),
+            cap=content["cap"],
+            token_width=content["token_width"],
+            shards=tuple(ShardRecord(**shard) for shard in content["shards"]),
+            composed=tuple(content["composed"]),
+            tokenizer_name=content["tokenizer_name"],
+        )
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ShardDamagedError(
+            f"The index manifest {path} is damaged ({type(error).__name__}: {error}).",
+            "Build it again: kgqa precompute-tries --rebuild",
+        ) from None
+
+
+def index_folder(tries: Path, key: IndexKey) -> Path:
+    """Return the folder of the index for ``key`` under ``<home>/<kg>/tries``."""
+    return tries / key.folder

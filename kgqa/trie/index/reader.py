@@ -1,0 +1,126 @@
+"""Opening an index for a question: it fits exactly, or it is refused by name."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from kgqa.errors import IndexMissingError, IndexStaleError, ShardDamagedError
+from kgqa.trie.index.manifest import Manifest, index_folder, read_manifest
+from kgqa.trie.index.shard import Shard, StoredTrie
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+
+    from kgqa.trie.index.manifest import IndexKey, ShardRecord
+
+_DECODED = 64  # tries kept decoded
+_BUILD = "Build it: kgqa precompute-tries"
+
+
+def all_manifests(tries: Path) -> list[tuple[Path, Manifest | ShardDamagedError]]:
+    """Return every index under ``<home>/<kg>/tries`` with its manifest, or what is wrong."""
+    found: list[tuple[Path, Manifest | ShardDamagedError]] = []
+    for folder in sorted(tries.iterdir()) if tries.is_dir() else []:
+        try:
+            manifest = read_manifest(folder)
+        except ShardDamagedError as error:
+            found.append((folder, error))
+        else:
+            if manifest is not None:
+                found.append((folder, manifest))
+    return found
+
+
+def open_index(tries: Path, key: IndexKey) -> TrieIndex:
+    """Return the index for ``key`` under ``<home>/<kg>/tries``.
+
+    Raises IndexStaleError where there are only indexes for something else, IndexMissingError where
+    there is none at all, ShardDamagedError where the manifest cannot be read.
+    """
+    folder = index_folder(tries, key)
+    manifest = read_manifest(folder)
+    if manifest is not None and manifest.key == key:
+        return TrieIndex(folder, manifest)
+    others = [other for _, other in all_manifests(tries) if isinstance(other, Manifest)]
+    if not others:
+        raise IndexMissingError(f"The KG {key.kg} has no trie index.", _BUILD)
+    nearest = min((key.differences(other.key) for other in others), key=len)
+    raise IndexStaleError(
+        f"The trie index of the KG {key.kg} was made for another {'; '.join(nearest)}.", _BUILD
+    )
+
+
+class TrieIndex:
+    """A fitting index, opened for reading."""
+
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        self.folder = folder
+        self.manifest = manifest
+        self._composed = frozenset(manifest.composed)
+        self._shards: dict[str, Shard] = {}
+        self._decoded = lru_cache(maxsize=_DECODED)(self._look_up)
+
+    def is_composed(self, entity_id: str) -> bool:
+        """Return whether the entity has too many paths to be stored."""
+        return entity_id in self._composed
+
+    def look_up(self, entity_id: str) -> StoredTrie | None:
+        """Return the stored paths of an entity, None where the index has none of it.
+
+        Raises ShardDamagedError where the bytes are not those that were written.
+        """
+        return self._decoded(entity_id)
+
+    def _look_up(self, entity_id: str) -> StoredTrie | None:
+        for record in self.manifest.shards:
+            if record.first <= entity_id <= record.last:
+                found = self._open(record).look_up(entity_id)
+                if found is not None:
+                    return found
+        return None
+
+    def _open(self, record: ShardRecord) -> Shard:
+        if record.file not in self._shards:
+            self._shards[record.file] = Shard(
+                self.folder, record, self.manifest.key.hops, self.manifest.token_width
+            )
+        return self._shards[record.file]
+
+    def stored_ids(self) -> set[str]:
+        """Return the ids of all stored entities."""
+        return {entity for record in self.manifest.shards for entity in self._open(record).ids()}
+
+    def verify(self) -> list[str]:
+        """Return a sentence for each shard whose bytes are not those that were written."""
+        faults = []
+        for record in self.manifest.shards:
+            path = self.folder / record.file
+            try:
+                with path.open("rb") as file:
+                    digest = hashlib.file_digest(file, "sha256").hexdigest()
+            except OSError as error:
+                faults.append(f"The index shard {path} cannot be read: {error.strerror}.")
+                continue
+            if digest != record.sha256:
+                faults.append(f"The index shard {path} is damaged: its SHA-256 does not fit.")
+        return faults
+
+    def close(self) -> None:
+        """Close all opened shards."""
+        for shard in self._shards.values():
+            shard.close()
+        self._shards.clear()
+
+    def __enter__(self) -> TrieIndex:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

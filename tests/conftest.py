@@ -1,0 +1,118 @@
+"""Fixtures that several rooms use: the real offline model and a real OpenAI-compatible server.
+
+Nothing heavy is imported before a test asks for it.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kgqa.models.kg_llm import KgLLM
+
+_SERVER_START_S = 180.0
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--full", action="store_true", help="also run tests marked long")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--full"):
+        return
+    skip = pytest.mark.skip(reason="long: only with --full")
+    for item in items:
+        if item.get_closest_marker("long"):
+            item.add_marker(skip)
+
+
+@pytest.fixture(scope="session")
+def model_cache(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of converted models: kept from run to run, for converting takes a while."""
+    named = os.environ.get("KGQA_TEST_CACHE")
+    if named:
+        return Path(named)
+    cache = getattr(request.config, "cache", None)  # absent under -p no:cacheprovider
+    return cache.mkdir("kgqa-models") if cache else tmp_path_factory.mktemp("kgqa-models")
+
+
+@pytest.fixture(scope="session")
+def smollm_folder(model_cache: Path) -> Path:
+    """The real SmolLM2-135M-Instruct as a folder of safetensors and tokenizer files."""
+    from kgqa.models.smollm import smollm_folder
+    from kgqa.progress import Silent
+
+    return smollm_folder(model_cache, Silent())
+
+
+@pytest.fixture(scope="session")
+def kg_llm(model_cache: Path) -> KgLLM:
+    """The offline default as `kgqa ask` loads it, on the CPU; shared: do not change it."""
+    from kgqa.models.kg_llm import load_kg_llm
+    from kgqa.progress import Silent
+
+    return load_kg_llm(None, None, device="cpu", cache=model_cache, progress=Silent())
+
+
+@dataclass(frozen=True)
+class OpenAIServer:
+    """A running OpenAI-compatible server: what to put into OPENAI_BASE_URL and the model's name."""
+
+    base_url: str
+    model: str
+
+
+@pytest.fixture(scope="session")
+def openai_server(
+    smollm_folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[OpenAIServer]:
+    """A real `transformers serve` of SmolLM2, stopped at the end of the session."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    log = tmp_path_factory.mktemp("server") / "log"
+    serve = "from transformers.cli.transformers import main; main()"
+    command = [sys.executable, "-c", serve, "serve", str(smollm_folder)]
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [*command, "--host", "127.0.0.1", "--port", str(port)],
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONWARNINGS": "default"},
+        )
+    try:
+        _await_health(f"http://127.0.0.1:{port}/health", process, log)
+        yield OpenAIServer(f"http://127.0.0.1:{port}/v1", str(smollm_folder))
+    finally:
+        process.terminate()
+        try:
+            process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _await_health(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    end = time.monotonic() + _SERVER_START_S
+    while time.monotonic() < end:
+        if process.poll() is not None:
+            break
+        try:
+            with urllib.request.urlopen(url, timeout=5) as answer:
+                if answer.status == 200:
+                    return
+        except OSError:
+            time.sleep(0.5)
+    raise RuntimeError(f"transformers serve did not start:\n{log.read_text()[-2000:]}")

@@ -1,0 +1,273 @@
+"""The bundled sample is what its README says, and its questions have the answers it gives.
+
+Reads the files as they lie, without the project's own loaders, so that a fault there cannot hide
+one here.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DATA = ROOT / "kgqa" / "data"
+SHARED = Path(os.environ.get("KGQA_SHARED", ROOT.parent / "shared"))
+NS = "http://rdf.freebase.com/ns/"
+LINE = re.compile(
+    r"<http[^>]+>\t<http[^>]+>\t(<http[^>]+>|\"(?:[^\"\\]|\\.)*\"(?:@\w\S*|\^\^<\S+>)?)\t\."
+)
+KGS = ("freebase", "conceptnet", "umls")
+needs_shared = pytest.mark.skipif(
+    not (SHARED / "data").is_dir(), reason=f"no public data sets at {SHARED} (KGQA_SHARED)"
+)
+
+Edges = dict[tuple[str, str], set[str]]
+
+
+def unzipped(path: Path) -> list[str]:
+    with gzip.open(path, "rt", encoding="utf-8", newline="\n") as file:
+        return [line.rstrip("\n") for line in file]
+
+
+def questions(kg: str) -> list[dict[str, Any]]:
+    text = (DATA / kg / "questions.jsonl").read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def node(term: str) -> str:
+    if term.startswith("<"):
+        return term[1:-1].removeprefix(NS)
+    return term.replace("^^<http://www.w3.org/2001/XMLSchema#", "^^xsd:").removesuffix(">")
+
+
+@pytest.fixture(scope="module")
+def dump() -> list[str]:
+    return unzipped(DATA / "freebase" / "sample.nt.gz")
+
+
+@pytest.fixture(scope="module")
+def triples(dump: list[str]) -> list[tuple[str, str, str]]:
+    found = []
+    for line in dump:
+        if LINE.fullmatch(line):
+            head, predicate, tail, _ = line.split("\t")
+            found.append((node(head), node(predicate), node(tail)))
+    return found
+
+
+def edges_of(kg: str, triples: list[tuple[str, str, str]]) -> Edges:
+    rows: list[tuple[str, str, str]] = []
+    if kg == "freebase":
+        rows = triples
+    elif kg == "conceptnet":
+        for line in unzipped(DATA / kg / "assertions.csv.gz"):
+            _, relation, head, tail, _ = line.split("\t")
+            rows.append((head, relation, tail))
+    else:
+        for line in (DATA / kg / "META" / "MRREL.RRF").read_text(encoding="utf-8").splitlines():
+            fields = line.split("|")
+            rows.append((fields[4], fields[7], fields[0]))
+    edges: Edges = defaultdict(set)
+    for head, relation, tail in rows:
+        edges[head, relation].add(tail)
+        if kg != "freebase":
+            edges[tail, f"^{relation}"].add(head)
+    return edges
+
+
+def ends(edges: Edges, way: tuple[str, ...], path: list[str]) -> set[str]:
+    if not path:
+        return {way[-1]}
+    at = {way[-1]}
+    for half in path[0].split(".."):
+        at = {end for start in at for end in edges.get((start, half), set())}
+    return {end for step in at - {*way} for end in ends(edges, (*way, step), path[1:])}
+
+
+def test_all_together_stays_small() -> None:
+    assert sum(file.stat().st_size for file in DATA.rglob("*") if file.is_file()) < 3_000_000
+
+
+def test_the_readme_names_every_licence() -> None:
+    text = (DATA / "README.md").read_text(encoding="utf-8")
+    for words in ("CC BY 2.5", "CC BY-SA 4.0", "CC BY 4.0", "public domain", "NCI Thesaurus"):
+        assert words in text, words
+
+
+@pytest.mark.parametrize("file", ["freebase/sample.nt.gz", "conceptnet/assertions.csv.gz"])
+def test_compressed_files_tell_no_time(file: str) -> None:
+    assert (DATA / file).read_bytes()[4:8] == bytes(4)
+
+
+def test_freebase_has_enough_facts(triples: list[tuple[str, str, str]]) -> None:
+    about_things = [
+        (head, predicate, tail)
+        for head, predicate, tail in triples
+        if head.startswith(("m.", "g.")) and not predicate.startswith(("type.", "common.", "http"))
+    ]
+    assert len(about_things) >= 5_000
+    assert len({predicate for _, predicate, _ in about_things}) >= 300
+    assert sum(tail.startswith('"') and "xsd:" in tail for *_, tail in about_things) >= 100
+
+
+def test_every_named_thing_of_freebase_hangs_together(triples: list[tuple[str, str, str]]) -> None:
+    named = {head for head, predicate, _ in triples if predicate == "type.object.name"}
+    beside: dict[str, set[str]] = defaultdict(set)
+    for head, predicate, tail in triples:
+        if predicate.startswith(("type.", "common.", "http")) or tail.startswith('"'):
+            continue
+        beside[head].add(tail)
+        beside[tail].add(head)
+    things = {head for head in named if head.startswith(("m.", "g.")) and beside[head]}
+    assert len(things) >= 2_000
+    seen, front = set[str](), {"m.02mjmr"}
+    while front:
+        seen |= front
+        front = {other for one in front for other in beside[one]} - seen
+    assert things <= seen
+
+
+def test_a_nameless_node_is_a_mediator_with_two_ends(triples: list[tuple[str, str, str]]) -> None:
+    named = {head for head, predicate, _ in triples if predicate == "type.object.name"}
+    typed = defaultdict(set)
+    out: dict[str, set[str]] = defaultdict(set)
+    for head, predicate, tail in triples:
+        if predicate == "type.object.type":
+            typed[head].add(tail)
+        elif tail.startswith("m.") and not predicate.startswith(("type.", "common.")):
+            out[head].add(tail)
+    nameless = {tail for tails in out.values() for tail in tails if tail not in named}
+    assert len(nameless) >= 1_000
+    for mediator in nameless:
+        assert len(typed[mediator]) == 1, mediator
+        assert out[mediator], mediator
+
+
+def test_names_aliases_and_languages(triples: list[tuple[str, str, str]]) -> None:
+    english = Counter(
+        tail
+        for _, predicate, tail in triples
+        if predicate == "type.object.name" and tail.endswith('"@en')
+    )
+    assert {'"Anne Hathaway"@en', '"London"@en', '"Forrest Gump"@en'} <= {
+        name for name, count in english.items() if count == 2
+    }
+    assert ("m.09c7w0", "common.topic.alias", '"USA"@en') in triples
+    assert ("m.0345h", "type.object.name", '"Deutschland"@de') in triples
+
+
+def test_lines_that_a_loader_must_reject_or_skip(
+    dump: list[str], triples: list[tuple[str, str, str]]
+) -> None:
+    assert 8 <= len(dump) - len(triples) <= 20
+    skipped = {predicate for _, predicate, _ in triples}
+    assert "http://rdf.freebase.com/key/wikipedia.en" in skipped
+    assert {"common.topic.description", "type.object.key", "type.type.instance"} <= skipped
+
+
+@pytest.mark.parametrize("kg", KGS)
+def test_answers_are_exactly_where_the_path_leads(
+    kg: str, triples: list[tuple[str, str, str]]
+) -> None:
+    edges = edges_of(kg, triples)
+    for row in questions(kg):
+        assert row["hops"] == len(row["relation_path"]), row["question"]
+        reached = ends(edges, (row["topic_entities"][0],), row["relation_path"])
+        expected = reached if row["relation_path"] else set()
+        assert set(row["answers"]) == expected, row["question"]
+        assert len(set(row["answers"])) == len(row["answers"]), row["question"]
+        assert bool(row["answers"]) == (row["hops"] > 0), row["question"]
+
+
+@pytest.mark.parametrize(
+    ("kg", "all_of_them", "two_hops", "unanswerable"),
+    [("freebase", 50, 20, 4), ("conceptnet", 8, 2, 0), ("umls", 6, 1, 0)],
+)
+def test_enough_questions(kg: str, all_of_them: int, two_hops: int, unanswerable: int) -> None:
+    rows = questions(kg)
+    hops = Counter(row["hops"] for row in rows)
+    assert len(rows) >= all_of_them
+    assert hops[2] >= two_hops
+    assert hops[0] >= unanswerable
+    assert len({row["id"] for row in rows}) == len({row["question"] for row in rows}) == len(rows)
+
+
+def test_topics_exist_even_where_no_answer_does(triples: list[tuple[str, str, str]]) -> None:
+    named = {head for head, predicate, _ in triples if predicate == "type.object.name"}
+    for row in questions("freebase"):
+        assert set(row["topic_entities"]) <= named, row["question"]
+
+
+def test_conceptnet_has_the_form_of_the_dump() -> None:
+    lines = unzipped(DATA / "conceptnet" / "assertions.csv.gz")
+    assert 900 <= len(lines) <= 1_500
+    for line in lines:
+        uri, relation, head, tail, facts = line.split("\t")
+        slash = "" if tail.startswith("/") else "/"  # an external URL
+        assert uri == f"/a/[{relation}/,{head}/,{slash}{tail}/]"
+        assert {"dataset", "license", "sources", "weight"} <= json.loads(facts).keys()
+
+
+def test_umls_rows_are_of_public_domain_sources_only() -> None:
+    meta = DATA / "umls" / "META"
+
+    def column(table: str, number: int) -> set[str]:
+        text = (meta / f"{table}.RRF").read_text(encoding="utf-8")
+        return {line.split("|")[number] for line in text.splitlines()}
+
+    assert column("MRCONSO", 11) == column("MRREL", 10) == column("MRDEF", 4) == {"NCI"}
+    assert column("MRSAB", 3) == column("MRRANK", 1) == {"NCI", "MTH"}
+    assert column("MRSAB", 11) == column("MRSAB", 12) == {""}
+    assert column("MRREL", 0) | column("MRREL", 4) == column("MRCONSO", 0) == column("MRSTY", 0)
+    assert column("MRDEF", 0) <= column("MRCONSO", 0)
+
+
+def test_umls_rows_have_the_columns_their_release_declares() -> None:
+    meta = DATA / "umls" / "META"
+    for line in (meta / "MRFILES.RRF").read_text(encoding="utf-8").splitlines():
+        file, _, _, columns, rows, size, *_ = line.split("|")
+        text = (meta / file).read_bytes()
+        table = text.decode().splitlines()
+        assert (len(table), len(text)) == (int(rows), int(size)) or file == "MRFILES.RRF"
+        assert {row.count("|") for row in table} == {int(columns)}, file
+
+
+@needs_shared
+def test_no_question_is_a_benchmarks() -> None:
+    field = re.compile(
+        r'"(?:question|text|RawQuestion|ProcessedQuestion|stem)": "((?:[^"\\]|\\.)*)"'
+    )
+    asked = set()
+    for pattern in ("*/*.json", "*/*.jsonl"):
+        for file in (SHARED / "data").glob(pattern):
+            asked.update(field.findall(file.read_text(encoding="utf-8")))
+    for file in (*(SHARED / "data").glob("metaqa/*/*"), *(SHARED / "data").glob("pathquestion/*")):
+        lines = file.read_text(encoding="utf-8").splitlines()
+        asked.update(line.split("\t")[0] for line in lines)
+    assert len(asked) > 10_000
+
+    def plain(text: str) -> str:
+        return re.sub(r"[^a-z0-9]+", " ", text.lower()).strip()
+
+    theirs = {plain(text) for text in asked}
+    ours = {plain(row["question"]) for kg in KGS for row in questions(kg)}
+    assert not ours & theirs
+
+
+@needs_shared
+def test_the_script_makes_these_very_files(tmp_path: Path) -> None:
+    command = [sys.executable, str(ROOT / "scripts" / "make_sample"), "--shared", str(SHARED)]
+    subprocess.run([*command, "--out", str(tmp_path)], check=True, capture_output=True)
+    made = sorted(file.relative_to(tmp_path) for file in tmp_path.rglob("*") if file.is_file())
+    assert len(made) == 15
+    for file in made:
+        assert (tmp_path / file).read_bytes() == (DATA / file).read_bytes(), file

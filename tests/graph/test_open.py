@@ -1,0 +1,185 @@
+"""Which KG a URL and a name mean, and what is said where they mean none."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kgqa.errors import KGNotFoundError, KgqaError, StoreUnavailableError, UsageError
+from kgqa.graph.open import (
+    check_kg_name,
+    choose_kg,
+    home_kgs,
+    list_kgs,
+    open_store,
+    open_writer,
+    parse_graph_url,
+)
+from kgqa.progress import Silent
+from tests.graph.store_conformance import entity, tables_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kgqa.graph.model import GraphTables
+
+
+def a_kg(name: str) -> GraphTables:
+    return tables_of([entity("a", "A"), entity("b", "B")], [("a", "r", "b")], name=name)
+
+
+def put(url: str | Path, *names: str) -> None:
+    for name in names:
+        with open_writer(url, name) as writer:
+            writer.write(a_kg(name), Silent())
+
+
+def test_the_only_kg_of_a_home_is_meant(tmp_path: Path) -> None:
+    put(tmp_path, "films")
+    assert (tmp_path / "films" / "graph.sqlite").exists()
+    with open_store(tmp_path) as store:
+        assert store.info.name == "films"
+    with open_store(f"sqlite:///{tmp_path}", "films") as store:
+        assert store.info.name == "films"
+
+
+def test_of_several_kgs_one_must_be_named(tmp_path: Path) -> None:
+    put(tmp_path, "films", "books")
+    with pytest.raises(UsageError, match=r"books, films.*--kg"):
+        open_store(tmp_path)
+    with open_store(tmp_path, "books") as store:
+        assert store.info.name == "books"
+    with pytest.raises(KGNotFoundError, match=r"no KG named music.*books, films"):
+        open_store(tmp_path, "music")
+    assert [info.name for info in list_kgs(tmp_path)] == ["books", "films"]
+
+
+@pytest.mark.parametrize("kg", [None, "freebase"])
+def test_where_there_is_none_the_error_says_what_loads_one(tmp_path: Path, kg: str | None) -> None:
+    for home in (tmp_path, tmp_path / "not made yet"):
+        with pytest.raises(KGNotFoundError, match="kgqa ingest freebase"):
+            open_store(home, kg)
+        assert list_kgs(home) == []
+
+
+def test_one_damaged_store_hides_no_other(tmp_path: Path) -> None:
+    put(tmp_path, "films", "books")
+    (tmp_path / "films" / "graph.sqlite").write_bytes(b"no database")
+    faults: list[KgqaError] = []
+    assert [info.name for info in home_kgs(tmp_path, faults)] == ["books"]
+    assert "films" in str(faults[0])
+    for kg in ("films", None):  # without a name, the damaged one may be meant
+        with pytest.raises(StoreUnavailableError, match="films"):
+            open_store(tmp_path, kg)
+    with open_store(tmp_path, "books") as store:
+        assert store.info.name == "books"
+
+
+def test_the_only_store_being_damaged_is_said(tmp_path: Path) -> None:
+    put(tmp_path, "films")
+    (tmp_path / "films" / "graph.sqlite").write_bytes(b"no database")
+    with pytest.raises(StoreUnavailableError, match="not an SQLite file"):
+        open_store(tmp_path)
+
+
+def test_a_kg_in_a_home_is_named_after_its_folder(tmp_path: Path) -> None:
+    put(tmp_path, "films")
+    (tmp_path / "films").rename(tmp_path / "movies")
+    assert [info.name for info in home_kgs(tmp_path)] == ["movies"]
+    with open_store(tmp_path, "movies") as store:
+        assert store.info.name == "movies"
+
+
+def test_a_file_holds_one_kg(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/one.sqlite"
+    assert list_kgs(url) == []
+    put(url, "films")
+    with open_store(url) as store:
+        assert store.url == url
+    with open_store(tmp_path / "one.sqlite", "films") as store:
+        assert store.info.name == "films"
+    with pytest.raises(KGNotFoundError, match=r"no KG named books.*films"):
+        open_store(url, "books")
+    assert [info.name for info in list_kgs(url)] == ["films"]
+
+
+def test_a_file_of_another_kg_or_program_is_not_overwritten(tmp_path: Path) -> None:
+    put(tmp_path / "one.sqlite", "films")
+    with (
+        pytest.raises(UsageError, match="holds the KG films, not books"),
+        open_writer(tmp_path / "one.sqlite", "books"),
+    ):
+        pass
+    (tmp_path / "mine.db").write_text("dear diary")
+    with pytest.raises(UsageError, match=r"mine\.db"), open_writer(tmp_path / "mine.db", "films"):
+        pass
+    assert (tmp_path / "mine.db").read_text() == "dear diary"
+
+
+def test_a_missing_file_says_what_loads_one(tmp_path: Path) -> None:
+    with pytest.raises(KGNotFoundError, match="kgqa ingest"):
+        open_store(f"sqlite:///{tmp_path}/none.sqlite")
+
+
+def test_three_slashes_are_relative_and_four_absolute() -> None:
+    assert str(parse_graph_url("sqlite:///some/x.sqlite").path) == "some/x.sqlite"
+    assert str(parse_graph_url("sqlite:////some/x.sqlite").path) == "/some/x.sqlite"
+    assert parse_graph_url("some/x.sqlite").kind == "file"
+    assert parse_graph_url("some/folder").kind == "home"
+
+
+def test_credentials_in_a_url_are_taken_out_and_never_shown() -> None:
+    url = parse_graph_url("neo4j+s://me:se%40cret@host:7687")
+    assert (url.uri, url.username, url.password) == ("neo4j+s://host:7687", "me", "se@cret")
+    assert "cret" not in repr(url) + url.shown
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["", "sqlite://", "sqlite:///", "postgres://me:secret@host/x", "neo4j://", "neo4j://h:port",
+     "bolt://me:secret@:7687", "http://host"],
+)  # fmt: skip
+def test_a_url_that_names_no_store_is_a_usage_error(url: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_graph_url(url)
+    assert "secret" not in str(caught.value)
+    assert caught.value.hint
+
+
+def test_a_server_that_is_down_is_named_without_its_password() -> None:
+    with closing(socket.socket()) as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+        with pytest.raises(StoreUnavailableError) as caught:
+            open_store(f"bolt://me:secret@127.0.0.1:{port}")
+    assert str(port) in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "kg", ["", ".", "..", "a/b", "../x", ".hidden", "a b", "a\n", "-x", "cache", "Dumps", "x" * 101]
+)
+def test_a_name_that_is_no_folder_or_label_is_refused(tmp_path: Path, kg: str) -> None:
+    with pytest.raises(UsageError, match="cannot name a KG"):
+        check_kg_name(kg)
+    with pytest.raises(UsageError), open_writer(tmp_path, kg):
+        pass
+    with pytest.raises(KgqaError):
+        open_store(tmp_path, kg)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kg", ["freebase", "fb15k-237", "v1.2", "知識", "_x", "2wiki"])
+def test_an_ordinary_name_is_taken(kg: str) -> None:
+    assert check_kg_name(kg) == kg
+
+
+def test_choosing_is_the_same_for_every_store() -> None:
+    infos = [a_kg("films").info, a_kg("books").info]
+    assert choose_kg(infos, "books", "x").name == "books"
+    assert choose_kg(infos[:1], None, "x").name == "films"
+    with pytest.raises(KGNotFoundError, match="no KG in bolt://x"):
+        choose_kg([], None, "bolt://x")

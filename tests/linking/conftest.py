@@ -1,0 +1,103 @@
+"""A small KG in a real embedded store, for the tests of this room."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from kgqa.graph.model import EDGE_SCHEMA, ENTITY_SCHEMA, EdgeBatch, EntityBatch, Kind
+from kgqa.graph.sqlite import SqliteStore
+from kgqa.graph.sqlite_write import SqliteWriter
+from kgqa.ingest.assemble import assemble
+from kgqa.progress import Silent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# id: (name, aliases)
+ENTITIES: dict[str, tuple[str, list[str]]] = {
+    "m.obama": ("Barack Obama", ["President Obama"]),
+    "m.michelle": ("Michelle Obama", []),
+    "m.hitler": ("Adolf Hitler", []),
+    "m.chavez": ("Hugo Chávez", []),
+    "m.utica_ny": ("Utica", []),
+    "m.utica_oh": ("Utica", []),
+    "m.ny": ("New York", ["NY"]),
+    "m.ohio": ("Ohio", []),
+    "m.usa": ("United States of America", ["USA"]),
+    "m.germany": ("Germany", []),
+    "m.german": ("German Language", []),
+    "m.paris": ("Paris", ["City of Light"]),
+    "m.paris_tx": ("Paris", []),
+    "m.hilton": ("Paris Hilton", []),
+    "m.lotr": ("The Lord of the Rings", []),
+    "m.name": ("Name", []),
+    "m.film": ("Film", []),
+    "m.who": ("The Who", []),
+    "m.it": ("It", []),
+    "m.lewis": ("Lewis & Clark", []),
+    "m.smith": ("Will Smith", []),
+    "m.beijing": ("北京", []),
+    "m.twin_lower": ("twin peaks", []),
+    "m.twin_upper": ("Twin Peaks", []),
+    "m.lonely": ("Lonely Island", []),
+}
+# (head, relation, tail); fillers make the first of two equal names the better known
+EDGES = [
+    ("m.obama", "people.person.spouse_s", "m.michelle"),
+    ("m.michelle", "people.person.spouse_s", "m.obama"),
+    ("m.utica_ny", "location.location.containedby", "m.ny"),
+    ("m.utica_oh", "location.location.containedby", "m.ohio"),
+    ("m.ny", "location.location.containedby", "m.usa"),
+    ("m.ohio", "location.location.containedby", "m.usa"),
+    ("m.germany", "location.country.official_language", "m.german"),
+    ("m.hitler", "people.person.nationality", "m.germany"),
+    ("m.chavez", "people.person.place_of_death", "m.paris"),
+    ("m.paris_tx", "location.location.containedby", "m.usa"),
+    ("m.hilton", "people.person.nationality", "m.usa"),
+    ("m.lotr", "film.film.country", "m.usa"),
+    ("m.name", "type.object.related", "m.film"),
+    ("m.who", "music.artist.origin", "m.usa"),
+    ("m.it", "film.film.country", "m.usa"),
+    ("m.lewis", "people.group.nationality", "m.usa"),
+    ("m.smith", "people.person.nationality", "m.usa"),
+    ("m.twin_lower", "film.film.country", "m.usa"),
+    ("m.twin_upper", "film.film.country", "m.usa"),
+    ("m.beijing", "location.location.twin", "m.paris"),
+]
+EDGES += [
+    (f"m.in_paris_{number}", "location.location.containedby", "m.paris") for number in range(30)
+]
+EDGES += [
+    (f"m.in_utica_{number}", "location.location.containedby", "m.utica_oh") for number in range(3)
+]
+EDGES += [("m.obama", "people.person.employer", f"m.office_{number}") for number in range(20)]
+
+
+@pytest.fixture(scope="session")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqliteStore]:
+    """The small KG, written once and opened read-only."""
+    fillers = {end for head, _, tail in EDGES for end in (head, tail)} - ENTITIES.keys()
+    rows = [
+        {"id": id_, "name": name, "aliases": aliases, "kind": Kind.ENTITY}
+        for id_, (name, aliases) in ENTITIES.items()
+    ]
+    rows += [{"id": id_, "name": None, "kind": Kind.MEDIATOR} for id_ in sorted(fillers)]
+    edges = [{"head": head, "relation": relation, "tail": tail} for head, relation, tail in EDGES]
+    tables = assemble(
+        [
+            EntityBatch(pa.RecordBatch.from_pylist(rows, schema=ENTITY_SCHEMA)),
+            EdgeBatch(pa.RecordBatch.from_pylist(edges, schema=EDGE_SCHEMA)),
+        ],
+        name="small",
+        source="test",
+        direction="out",
+        dropped=Counter(),
+    )
+    path = tmp_path_factory.mktemp("linking") / "graph.sqlite"
+    SqliteWriter(path).write(tables, Silent())
+    with SqliteStore(path) as opened:
+        yield opened

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kgqa.graph.model import (
+    EDGE_SCHEMA,
+    ENTITY_SCHEMA,
+    RELATION_SCHEMA,
+    EdgeBatch,
+    EntityBatch,
+    Kind,
+    RelationBatch,
+)
+from kgqa.loaders import make_loader
+from kgqa.loaders.base import Rejects, Report
+from kgqa.progress import Silent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+SHARED = Path(os.environ.get("KGQA_SHARED", Path(__file__).parents[3] / "shared")) / "data"
+
+
+@dataclass
+class Loaded:
+    """Everything a load gave."""
+
+    entities: dict[str, dict[str, Any]]
+    relations: dict[str, str]
+    edge_rows: list[tuple[str, str, str, str | None]]
+    batch_rows: list[int]
+    report: Report
+    rejects: list[list[str]]
+
+    @property
+    def edges(self) -> set[tuple[str, str, str]]:
+        return {row[:3] for row in self.edge_rows}
+
+    def names(self) -> dict[str, str | None]:
+        return {ident: row["name"] for ident, row in self.entities.items()}
+
+    def kinds(self) -> Counter[str]:
+        return Counter(Kind(row["kind"]).name for row in self.entities.values())
+
+    def properties(self, head: str, relation: str, tail: str) -> Any:
+        [about] = [row[3] for row in self.edge_rows if row[:3] == (head, relation, tail)]
+        return json.loads(about or "null")
+
+
+@pytest.fixture
+def load(tmp_path: Path) -> Callable[..., Loaded]:
+    def load(name: str, *sources: Path, **options: Any) -> Loaded:
+        report = Report()
+        rejects = Rejects(tmp_path / "rejects.tsv", report)
+        loaded = Loaded({}, {}, [], [], report, [])
+        try:
+            for batch in make_loader(name, **options).read(sources, report, rejects, Silent()):
+                table = batch.rows
+                table.validate(full=True)
+                loaded.batch_rows.append(table.num_rows)
+                if isinstance(batch, EdgeBatch):
+                    assert table.schema == EDGE_SCHEMA
+                    columns = [column.to_pylist() for column in table.columns]
+                    loaded.edge_rows += zip(*columns, strict=True)
+                elif isinstance(batch, RelationBatch):
+                    assert table.schema == RELATION_SCHEMA
+                    loaded.relations |= {row["id"]: row["name"] for row in table.to_pylist()}
+                else:
+                    assert isinstance(batch, EntityBatch)
+                    assert table.schema == ENTITY_SCHEMA
+                    rows = {row["id"]: row for row in table.to_pylist()}
+                    assert len(rows) == table.num_rows, "an id came twice"
+                    assert not loaded.entities.keys() & rows.keys(), "an id came twice"
+                    loaded.entities |= rows
+        finally:
+            rejects.close()
+        if rejects.path.exists():
+            lines = rejects.path.read_text(encoding="utf-8").splitlines()[1:]
+            loaded.rejects = [line.split("\t") for line in lines]
+        # What every consumer relies on: no edge hangs in the air, every relation has a name.
+        for head, relation, tail in loaded.edges:
+            assert head in loaded.entities
+            assert tail in loaded.entities
+            assert relation in loaded.relations
+        assert report.rejected == len(loaded.rejects) == report.reasons.total()
+        return loaded
+
+    return load
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[..., Path]:
+    def write(name: str, *lines: str | bytes, end: str = "\n") -> Path:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        raw = [line.encode() if isinstance(line, str) else line for line in lines]
+        path.write_bytes(b"".join(line + end.encode() for line in raw))
+        return path
+
+    return write
+
+
+@pytest.fixture
+def shared() -> Path:
+    if not SHARED.is_dir():
+        pytest.skip(f"no data at {SHARED} (KGQA_SHARED)")
+    return SHARED
+
+
+def count(
+    files: Sequence[Path], delimiter: str, order: str = "hrt", skip: int = 0
+) -> tuple[int, int]:
+    """Count (nodes, distinct triples) with nothing of the loaders' code."""
+    nodes: set[str] = set()
+    triples: set[tuple[str, ...]] = set()
+    for path in files:
+        for line in path.read_bytes().decode().split("\n")[skip:]:
+            if line:
+                fields = dict(zip(order, line.rstrip("\r").split(delimiter), strict=False))
+                nodes |= {fields["h"], fields["t"]}
+                triples.add((fields["h"], fields["r"], fields["t"]))
+    return len(nodes), len(triples)

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kgqa.errors import AdapterMismatchError, ModelError, ModelNotFoundError
+from kgqa.models.adapter import CARD_FILE, AdapterCard, read_card
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+CARDS = st.builds(
+    AdapterCard,
+    base_model=st.text(max_size=9),
+    prompt=st.text(st.characters(exclude_characters="{}"), max_size=9).map(
+        lambda text: text + "{question}\n{topics} {0} }{ %s"
+    ),
+    start=st.text(max_size=5),
+    end=st.text(max_size=5),
+    added_tokens=st.lists(st.text(min_size=1, max_size=5), unique=True, max_size=3).map(tuple),
+    direction=st.sampled_from(["out", "in", "both"]),
+    mediators=st.sampled_from(["collapse", "keep"]),
+    hops=st.integers(1, 9),
+    chat=st.booleans(),
+)
+
+
+@given(card=CARDS)
+def test_a_card_is_read_as_it_was_written(
+    card: AdapterCard, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("adapter")
+    card.write(folder)
+    again = read_card(folder)
+    assert again == card
+    assert again.fingerprint == card.fingerprint
+
+
+@given(one=CARDS, other=CARDS)
+def test_fingerprints_are_equal_only_for_equal_cards(one: AdapterCard, other: AdapterCard) -> None:
+    assert (one.fingerprint == other.fingerprint) == (one == other)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"hops": "2"}, "hops must be of type int, not str"),
+        ({"hops": True}, "hops must be of type int, not bool"),
+        ({"hops": 0}, "hops is 0"),
+        ({"chat": 1}, "chat must be of type bool"),
+        ({"direction": "up"}, "direction is 'up'"),
+        ({"mediators": "drop"}, "mediators is 'drop'"),
+        ({"prompt": "Question: {question}"}, "{topics} exactly once"),
+        ({"prompt": "{question}{question}{topics}"}, "{question} exactly once"),
+        ({"added_tokens": "<PATH>"}, "added_tokens must be a list"),
+        ({"added_tokens": ["<PATH>", 1]}, "added_tokens must be a list"),
+        ({"added_tokens": ["<PATH>", "<PATH>"]}, "one of them twice"),
+        ({"beams": 10, "cap": 1}, "not known: beams, cap"),
+        ({"format_version": None}, "does not say its format_version"),
+    ],
+)
+def test_a_wrong_field_is_named_with_its_file(
+    tmp_path: Path, change: dict[str, object], message: str
+) -> None:
+    content = json.loads(AdapterCard().to_json()) | change
+    (tmp_path / CARD_FILE).write_text(json.dumps(content))
+    with pytest.raises(ModelError) as caught:
+        read_card(tmp_path)
+    assert message in str(caught.value)
+    assert str(tmp_path / CARD_FILE) in str(caught.value)
+
+
+@pytest.mark.parametrize("version", [2, "1", 0])
+def test_another_version_is_refused_before_its_fields(tmp_path: Path, version: object) -> None:
+    (tmp_path / CARD_FILE).write_text(json.dumps({"format_version": version, "novelty": 1}))
+    with pytest.raises(AdapterMismatchError, match="reads version 1"):
+        read_card(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"{", "not JSON"), (b"[]", "not a JSON object"), (b"\xff\xfe", "cannot be read")],
+)
+def test_a_damaged_card_is_named(tmp_path: Path, content: bytes, message: str) -> None:
+    (tmp_path / CARD_FILE).write_bytes(content)
+    with pytest.raises(ModelError, match=message):
+        read_card(tmp_path)
+
+
+def test_a_missing_card_says_what_an_adapter_is(tmp_path: Path) -> None:
+    with pytest.raises(ModelNotFoundError, match=r"has no kgqa\.json.*adapter_config\.json"):
+        read_card(tmp_path)
+    with pytest.raises(ModelNotFoundError, match="is not there"):
+        read_card(tmp_path / "none")

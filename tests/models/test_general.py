@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import http.server
+import json
+import socket
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+from pydantic import SecretStr
+
+from kgqa.errors import GeneralModelError
+from kgqa.models.general import GeneralLLM, Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.conftest import OpenAIServer
+
+KEY = "sk-very-secret-0123456789"
+
+
+@pytest.mark.model
+def test_a_real_server_answers_and_is_counted(openai_server: OpenAIServer) -> None:
+    with GeneralLLM(openai_server.model, base_url=openai_server.base_url) as llm:
+        first = llm.complete("What is the capital of France?", max_tokens=12)
+        assert "Paris" in first.text
+        assert first.prompt_tokens > 10
+        assert 0 < first.completion_tokens <= 12
+        again = llm.complete("What is the capital of France?", max_tokens=12)
+        assert again == first  # temperature 0
+        assert llm.usage == Usage(
+            2, 2 * first.prompt_tokens, first.completion_tokens + again.completion_tokens
+        )
+
+
+@pytest.mark.model
+def test_a_model_that_the_server_lacks(openai_server: OpenAIServer) -> None:
+    url = openai_server.base_url.replace("http://", "http://me:pass@")
+    with (
+        GeneralLLM("nobody/nothing", base_url=url, key=SecretStr(KEY), retries=0) as llm,
+        pytest.raises(GeneralModelError) as caught,
+    ):
+        llm.complete("hello")
+    assert openai_server.base_url in str(caught.value)
+    assert "pass" not in str(caught.value)
+    assert llm.usage.calls == 1
+
+
+def message_of(url: str, timeout_s: float = 5.0, retries: int = 0) -> str:
+    with (
+        GeneralLLM(
+            "some-model", base_url=url, key=SecretStr(KEY), timeout_s=timeout_s, retries=retries
+        ) as llm,
+        pytest.raises(GeneralModelError) as caught,
+    ):
+        llm.complete("hello")
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+    assert KEY not in str(caught.value) + repr(caught.value)
+    return str(caught.value)
+
+
+def test_no_server_names_the_url_without_credentials() -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+    message = message_of(f"http://me:hush@127.0.0.1:{port}/v1")
+    assert f"http://127.0.0.1:{port}/v1 cannot be reached" in message
+    assert "OPENAI_BASE_URL" in message
+    assert "hush" not in message
+
+
+def test_a_server_that_never_answers_is_given_up() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        message = message_of(f"http://127.0.0.1:{mute.getsockname()[1]}/v1", timeout_s=0.3)
+    assert "no answer within 0.3 s" in message
+
+
+@contextmanager
+def answering(status: int, body: str, kind: str = "application/json") -> Iterator[tuple[str, list]]:
+    """A web server that gives every request the same answer: what stands at a wrong address."""
+    asked: list[str] = []
+
+    class Same(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked.append(self.path)
+            self.rfile.read(int(self.headers["Content-Length"]))
+            content = body.replace("KEY", self.headers.get("Authorization", "")).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Same) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/v1", asked
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def wrong(text: str) -> str:
+    return json.dumps({"error": {"message": text, "type": "x", "param": None, "code": "y"}})
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "expected"),
+    [
+        (401, wrong("Incorrect key: KEY"), "refused the key (401)"),
+        (403, wrong("Not for KEY"), "refused the key (403)"),
+        (404, wrong("no such model"), "knows no model some-model"),
+        (400, wrong("context too long; sent by KEY"), "context too long"),
+        (429, wrong("quota is used up"), "quota is used up"),
+        (500, wrong("out of memory"), "failed with status 500"),
+        (502, "<html>Bad gateway</html>", "failed with status 502"),
+        (200, "[1, 2", "unusable|not JSON|no chat completion"),
+        (200, "{}", "no chat completion"),
+        (200, "[]", "no chat completion"),
+        (200, '{"choices": []}', "without any text"),
+        (200, '{"choices": [{"message": {"content": null}}]}', "without any text"),
+        (200, '{"choices": [{}]}', "no chat completion|without any text"),
+    ],
+)
+def test_a_failing_server_is_explained(status: int, body: str, expected: str) -> None:
+    with answering(status, body) as (url, _):
+        message = message_of(url)
+    assert any(part in message for part in expected.split("|")), message
+    assert url in message
+
+
+def test_a_web_page_is_no_completion() -> None:
+    with answering(200, "<html>Welcome</html>", "text/html") as (url, _):
+        assert "it must name the API, not a web page" in message_of(url)
+
+
+def test_retries_are_bounded_and_only_for_what_may_pass() -> None:
+    with answering(503, wrong("busy")) as (url, asked):
+        message_of(url, retries=1)
+        assert asked == ["/v1/chat/completions"] * 2
+    with answering(400, wrong("no")) as (url, asked):
+        message_of(url, retries=1)
+        assert len(asked) == 1
+
+
+def test_openai_itself_needs_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)  # an exported key alone never makes paid calls
+    with pytest.raises(GeneralModelError, match=r"no key for https://api\.openai\.com"):
+        GeneralLLM("gpt")
+
+
+def test_a_url_without_scheme_is_refused() -> None:
+    with pytest.raises(GeneralModelError, match="begin with http"):
+        GeneralLLM("gpt", base_url="localhost:8000/v1")

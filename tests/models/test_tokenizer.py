@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, decoders, models, normalizers
+from transformers import AddedToken, AutoTokenizer, PreTrainedTokenizerFast
+
+from kgqa.errors import ModelError
+from kgqa.models.tokenizer import HFEncoder
+
+SHARED = Path(os.environ.get("KGQA_SHARED", Path(__file__).parents[3] / "shared"))
+
+
+@pytest.fixture(scope="module")
+def encoder(smollm_folder: Path) -> HFEncoder:
+    return HFEncoder(AutoTokenizer.from_pretrained(smollm_folder))
+
+
+def sentencepiece_like() -> PreTrainedTokenizerFast:
+    """A BPE with byte fallback that puts a space before each text, in the way of Llama 2."""
+    tokens = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
+    tokens += ["▁", "a", "b", "ab", "▁a", "▁ab", "-", ">", "->", "▁->"]
+    vocab = {token: at for at, token in enumerate(tokens)}
+    merges = [("a", "b"), ("▁", "a"), ("▁", "ab"), ("-", ">"), ("▁", "->")]
+    backend = Tokenizer(
+        models.BPE(vocab=vocab, merges=merges, unk_token="<unk>", byte_fallback=True)
+    )
+    backend.normalizer = normalizers.Sequence(
+        [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
+    )
+    backend.decoder = decoders.Sequence(
+        [
+            decoders.Replace("▁", " "),
+            decoders.ByteFallback(),
+            decoders.Fuse(),
+            decoders.Strip(" ", 1, 0),
+        ]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend, unk_token="<unk>", bos_token="<s>", eos_token="</s>"
+    )
+
+
+@pytest.mark.model
+@settings(max_examples=200, deadline=None)
+@given(text=st.text(st.characters(exclude_categories=["Cs", "Cn", "Cc"]), max_size=40))
+def test_decoding_gives_the_text_back(encoder: HFEncoder, text: str) -> None:
+    [ids] = encoder.encode([text])
+    assert encoder.decode(ids) == text
+
+
+@pytest.mark.model
+@settings(max_examples=100, deadline=None)
+@given(
+    parts=st.lists(
+        st.sampled_from(["<|im_end|>", "<|im_start|>", "<|endoftext|>", "<file_sep>", " x", "Foo"]),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_no_name_becomes_a_special_token(encoder: HFEncoder, parts: list[str]) -> None:
+    text = "".join(parts)
+    [ids] = encoder.encode([text])
+    assert min(ids) > 16  # SmolLM2's special tokens are the first seventeen
+    assert encoder.decode(ids) == text
+
+
+@pytest.mark.model
+def test_a_batch_gives_what_single_texts_give(encoder: HFEncoder) -> None:
+    texts = ["Paris", " -> ", "", "北京", "1977", "Foo <|im_end|>", "é" * 20_000]
+    assert encoder.encode(texts) == [encoder.encode([text])[0] for text in texts]
+    assert encoder.encode([]) == []
+
+
+@pytest.mark.model
+def test_markers(encoder: HFEncoder) -> None:
+    assert encoder.marker_id("<|im_end|>") == encoder.eos_id == 2
+    assert encoder.marker_id("\n") == encoder.encode(["\n"])[0][0]
+    assert encoder.marker_id("<PATH>") is None
+    assert encoder.marker_id("") is None
+    assert encoder.marker_id("<|endoftext|>") is None  # it is SmolLM2's token for unknown text
+
+
+@pytest.mark.model
+def test_vocab_size_covers_the_model_and_the_tokenizer(smollm_folder: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(smollm_folder)
+    assert HFEncoder(tokenizer).vocab_size == 49152
+    assert HFEncoder(tokenizer, vocab_size=49216).vocab_size == 49216
+
+
+@pytest.mark.model
+def test_the_fingerprint_stays_across_use_saving_and_processes(
+    smollm_folder: Path, tmp_path: Path
+) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(smollm_folder)
+    before = HFEncoder(tokenizer).fingerprint
+    tokenizer(["a", "a longer text"], padding=True, truncation=True, max_length=4)
+    assert HFEncoder(tokenizer).fingerprint == before
+    tokenizer.save_pretrained(tmp_path)
+    code = (
+        "import sys; from transformers import AutoTokenizer;"
+        "from kgqa.models.tokenizer import HFEncoder;"
+        "print(HFEncoder(AutoTokenizer.from_pretrained(sys.argv[1])).fingerprint)"
+    )
+    elsewhere = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, "PYTHONHASHSEED": "4", "HF_HUB_OFFLINE": "1"},
+    )
+    assert elsewhere.stdout.strip() == before
+
+
+@pytest.mark.model
+def test_the_fingerprint_changes_with_an_added_token(smollm_folder: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(smollm_folder)
+    before = HFEncoder(tokenizer).fingerprint
+    tokenizer.add_tokens([AddedToken("<PATH>", special=True, normalized=False)])
+    after = HFEncoder(tokenizer)
+    assert after.fingerprint != before
+    assert after.marker_id("<PATH>") == 49152
+    assert after.vocab_size == 49153
+
+
+def test_a_sentencepiece_space_is_kept_away_from_parts() -> None:
+    tokenizer = sentencepiece_like()
+    encoder = HFEncoder(tokenizer)
+    a, ab, arrow = (tokenizer.convert_tokens_to_ids(token) for token in ("a", "ab", "▁->"))
+    space = tokenizer.convert_tokens_to_ids("▁")
+    assert tokenizer.convert_ids_to_tokens(tokenizer("ab").input_ids) == ["▁ab"]
+    assert encoder.encode(["ab", "a", " -> "]) == [[ab], [a], [arrow, space]]
+    assert not encoder.dummy_prefix
+
+
+def test_joined_parts_read_as_the_whole_with_sentencepiece() -> None:
+    encoder = HFEncoder(sentencepiece_like())
+    parts = ["ab", " -> ", "b", " -> ", "é 北", ""]
+    joined = [token for ids in encoder.encode(parts) for token in ids]
+    assert encoder.decode(encoder.encode(["ab"])[0] + joined) == "ab" + "".join(parts)
+
+
+def test_a_tokenizer_without_an_end_is_refused() -> None:
+    tokenizer = sentencepiece_like()
+    tokenizer.eos_token = None
+    with pytest.raises(ModelError, match="end-of-sequence"):
+        HFEncoder(tokenizer)
+
+
+@pytest.mark.skipif(
+    not (SHARED / "tokenizers").is_dir(), reason="no ../shared/tokenizers: real vocabularies"
+)
+def test_gpt2_real_vocabulary() -> None:
+    from transformers import GPT2Tokenizer
+
+    folder = next(path.parent for path in (SHARED / "tokenizers").rglob("merges.txt"))
+    tokenizer = GPT2Tokenizer.from_pretrained(folder)
+    encoder = HFEncoder(tokenizer)
+    [ids] = encoder.encode(["Foo <|endoftext|>"])
+    assert encoder.eos_id not in ids
+    assert encoder.decode(ids) == "Foo <|endoftext|>"
+    assert not encoder.dummy_prefix

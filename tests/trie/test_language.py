@@ -1,0 +1,213 @@
+"""Stored and composed constraints accept exactly the paths of the graph, and ground them alike."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.graph.store_conformance import entity, tables_of
+from tests.trie.language import (
+    CharacterEncoder,
+    brute_force,
+    id_paths,
+    language,
+    text_of,
+)
+
+from kgqa.errors import EmptyLanguageError, MarkerMissingError
+from kgqa.graph.model import DIRECTIONS, Kind, keys_array
+from kgqa.graph.sqlite import SqliteStore
+from kgqa.graph.sqlite_write import SqliteWriter
+from kgqa.paths.format import PathFormat
+from kgqa.paths.walk import WalkRules, walk
+from kgqa.progress import Silent
+from kgqa.trie.build import path_tokens
+from kgqa.trie.composed import ComposedConstraint
+from kgqa.trie.lexicon import PathLexicon
+from kgqa.trie.stored import stored_constraint
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kgqa.graph.model import GraphTables
+    from kgqa.graph.store import GraphStore
+
+FORM = PathFormat()
+# names that share, that are prefixes of each other, that hold the separator or a relation
+NAMES = ["a", "ab", "a -> r -> b", "b", "a ->", " a", "b -> r"]
+RELATIONS = ["r", "r.s", "r -> a", "s"]
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> GraphTables:
+    count = draw(st.integers(2, 7))
+    kinds = draw(st.lists(st.sampled_from([0, 0, 0, 1, 1, 2]), min_size=count, max_size=count))
+    kinds[0] = 0
+    names = draw(st.lists(st.sampled_from(NAMES), min_size=count, max_size=count))
+    nodes = [
+        entity(f"n{at}", None if kind == Kind.MEDIATOR else name, kind=Kind(kind))
+        for at, (kind, name) in enumerate(zip(kinds, names, strict=True))
+    ]
+    node = st.integers(0, count - 1).map(lambda at: f"n{at}")
+    edges = draw(
+        st.lists(st.tuples(node, st.sampled_from(RELATIONS), node), min_size=1, max_size=14)
+    )
+    return tables_of(nodes, edges)
+
+
+rules_of = st.builds(
+    WalkRules,
+    hops=st.integers(1, 4),
+    direction=st.sampled_from(DIRECTIONS),
+    mediators=st.sampled_from(["collapse", "keep"]),
+)
+
+
+def store_of(tables: GraphTables, folder: Path) -> SqliteStore:
+    path = folder / "graph.sqlite"
+    SqliteWriter(path).write(tables, Silent())
+    return SqliteStore(path)
+
+
+def stored(store: GraphStore, topics: list[int], rules: WalkRules, form: PathFormat = FORM):
+    lexicon = PathLexicon(CharacterEncoder(), form)
+    table, over = walk(store, keys_array(topics), rules)
+    assert not len(over)
+    return stored_constraint([(path_tokens(store, table, lexicon), table)])
+
+
+@settings(
+    max_examples=200,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(tables=graphs(), rules=rules_of, data=st.data())
+def test_stored_composed_and_brute_force_are_one_language(tables, rules, data, tmp_path) -> None:
+    topics = data.draw(
+        st.lists(st.integers(0, tables.nodes.num_rows - 1), min_size=1, max_size=3, unique=True)
+    )
+    kinds = tables.nodes["kind"].to_pylist()
+    topics = [topic for topic in topics if kinds[topic] == Kind.ENTITY] or [0]
+    expected: dict[str, list] = defaultdict(list)
+    for topic in topics:
+        for path in brute_force(tables, topic, rules):
+            expected[text_of(tables, path, FORM)].append(path)
+    lexicon = PathLexicon(CharacterEncoder(), FORM)
+    with store_of(tables, tmp_path) as store:
+        if not expected:
+            with pytest.raises(EmptyLanguageError):
+                stored(store, topics, rules)
+            with pytest.raises(EmptyLanguageError):
+                ComposedConstraint(store, keys_array(topics), rules, lexicon)
+            return
+        from_index = language(stored(store, topics, rules))
+        on_the_fly = language(ComposedConstraint(store, keys_array(topics), rules, lexicon))
+    assert from_index == on_the_fly
+    texts = {lexicon.encoder.decode(tokens)[1:]: paths for tokens, paths in from_index.items()}
+    assert len(texts) == len(from_index)
+    assert {text: sorted(paths) for text, paths in texts.items()} == {
+        text: sorted(paths) for text, paths in expected.items()
+    }
+
+
+@given(tables=graphs(), rules=rules_of)
+@settings(
+    max_examples=100,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+def test_a_walk_finds_every_path_once(tables, rules, tmp_path) -> None:
+    with store_of(tables, tmp_path) as store:
+        topics = store.topic_keys()
+        table, over = walk(store, topics, rules)
+    assert not len(over)
+    found = id_paths(table)
+    assert len(found) == len(set(found))
+    expected = set().union(*(brute_force(tables, topic, rules) for topic in topics.tolist()))
+    assert set(found) == expected
+
+
+@given(tables=graphs(), rules=rules_of, cap=st.integers(0, 12))
+@settings(
+    max_examples=100,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+def test_no_entity_is_cut_by_the_cap(tables, rules, cap, tmp_path) -> None:
+    """A topic has all its paths in the table or none and stands among those over the cap."""
+    with store_of(tables, tmp_path) as store:
+        topics = store.topic_keys()
+        table, over = walk(store, topics, rules, cap)
+    for topic in topics.tolist():
+        expected = brute_force(tables, topic, rules)
+        if topic in over.tolist():
+            assert len(expected) > cap or len(table.of(topic)) == 0
+            assert not len(table.of(topic))
+        else:
+            assert set(id_paths(table.of(topic))) == expected
+            assert len(expected) <= cap
+
+
+def test_markers_open_and_close_every_path(tmp_path) -> None:
+    tables = tables_of([entity("x", "X"), entity("y", "Y")], [("x", "r", "y")])
+    form = PathFormat(start="<a>", end="</a>")
+    with store_of(tables, tmp_path) as store:
+        (sequence,) = language(stored(store, [0], WalkRules(), form))
+        lexicon = PathLexicon(CharacterEncoder(), form)
+        (composed,) = language(ComposedConstraint(store, keys_array([0]), WalkRules(), lexicon))
+    assert sequence == composed
+    assert (sequence[0], sequence[-1]) == (1, 2)
+    assert lexicon.encoder.decode(sequence) == "X -> r -> Y"
+
+
+def test_a_format_whose_markers_the_tokenizer_lacks_is_an_error() -> None:
+    with pytest.raises(MarkerMissingError, match="<PATH>"):
+        PathLexicon(CharacterEncoder(), PathFormat(start="<PATH>", end="</PATH>"))
+
+
+def test_composing_costs_calls_by_step_not_by_state(tmp_path) -> None:
+    """The states of one step share their store calls: a beam of 30 costs what a beam of 1 does."""
+    spokes = [entity(f"s{at:02}", f"spoke {at:02}") for at in range(30)]
+    far = [entity(f"t{at:02}", f"far {at:02}") for at in range(30)]
+    edges = [("hub", "r", f"s{at:02}") for at in range(30)]
+    edges += [(f"s{at:02}", "q", f"t{at:02}") for at in range(30)]
+    tables = tables_of([entity("hub", "hub"), *spokes, *far], edges)
+    with store_of(tables, tmp_path) as store:
+        counted = _Counting(store)
+        lexicon = PathLexicon(CharacterEncoder(), FORM)
+        constraint = ComposedConstraint(counted, keys_array([0]), WalkRules(), lexicon)
+        states = [constraint.start()]
+        calls = []
+        while states:
+            counted.calls = 0
+            states = constraint.expand(states).state.tolist()
+            calls.append(counted.calls)
+    assert max(calls) <= 3
+    assert sum(calls) <= 8
+
+
+class _Counting:
+    def __init__(self, store: SqliteStore) -> None:
+        self._store = store
+        self.calls = 0
+
+    def __getattr__(self, name: str):
+        self.calls += name in ("neighbours", "entities")
+        return getattr(self._store, name)
+
+
+def test_arrays_keep_prefixes_of_other_sequences() -> None:
+    from kgqa.trie.arrays import build_trie, sequences, unique_sequences
+
+    distinct, number = unique_sequences(sequences([[5], [5, 6], [4], [5], [5, 6, 7]]))
+    trie = build_trie(distinct)
+    assert [distinct[at] for at in range(len(distinct))] == [[4], [5], [5, 6], [5, 6, 7]]
+    assert number.tolist() == [1, 2, 0, 1, 3]
+    tokens, first = trie.children(0)
+    assert tokens.tolist() == [4, 5]
+    assert trie.leaf[[first, first + 1]].tolist() == [0, 1]
+    assert np.count_nonzero(trie.leaf >= 0) == 4
