@@ -34,6 +34,7 @@ class Settings(BaseSettings):
     kg: str | None = Field(None, validation_alias=_env("KGQA_KG"))
     graph: str | None = Field(None, validation_alias=_env("KGQA_GRAPH"))
     dumps: Path | None = Field(None, validation_alias=_env("KGQA_DUMPS"))
+    cache: Path | None = Field(None, validation_alias=_env("KGQA_CACHE"))
     model: str | None = Field(None, validation_alias=_env("KGQA_MODEL"))
     adapter: str | None = Field(None, validation_alias=_env("KGQA_ADAPTER"))
     device: str | None = Field(None, validation_alias=_env("KGQA_DEVICE"))
@@ -60,8 +61,8 @@ class Settings(BaseSettings):
 
     @property
     def cache_folder(self) -> Path:
-        """Where converted models are kept."""
-        return self.home / "cache"
+        """Where converted models are kept; several homes may share one (``KGQA_CACHE``)."""
+        return self.cache or self.home / "cache"
 
     def kg_folder(self, kg: str) -> Path:
         """Where everything of one KG lies: the SQLite store, tries, rejects."""

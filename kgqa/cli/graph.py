@@ -5,14 +5,13 @@ from __future__ import annotations
 import dataclasses
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from kgqa.cli.common import Run
+from kgqa.cli.common import DirectionFlag, MediatorsFlag, Run, browser_link, others_of
 
 if TYPE_CHECKING:
-    from kgqa.graph.store import GraphStore
     from kgqa.paths.ground import GroundedPath
 
 
@@ -54,19 +53,15 @@ def ingest(
     ] = None,
     delimiter: Annotated[str | None, typer.Option(help="triples: between two columns.")] = None,
     direction: Annotated[
-        str | None, typer.Option(help="triples: how it is walked: out, in or both.")
+        Literal["out", "in", "both"] | None, typer.Option(help="triples: how it is walked.")
     ] = None,
 ) -> None:
     """Load a dump into the graph store; it replaces the KG of that name when it is whole."""
-    from kgqa.errors import UsageError
-    from kgqa.graph.model import DIRECTIONS
     from kgqa.graph.open import check_kg_name, open_writer
     from kgqa.ingest.pipeline import ingest as load
     from kgqa.ingest.sources import find_sources
     from kgqa.loaders import make_loader
 
-    if direction is not None and direction not in DIRECTIONS:
-        raise UsageError(f"There is no direction '{direction}'.", "There are: out, in, both.")
     loader = make_loader(
         dump.value,
         language=language,
@@ -89,17 +84,16 @@ def ingest(
         result = load(loader, sources, kg, writer, settings.kg_folder(kg), run.progress)
 
     def human() -> None:
-        from kgqa.cli.show import console
+        from kgqa.cli.show import say
 
-        out = console()
-        out.print(
+        say(
             f"{result.kg}: {result.entities:,} entities, {result.mediators:,} mediators, "
             f"{result.edges:,} edges from {result.lines:,} lines in {result.seconds:.1f} s."
         )
         for reason, count in sorted(result.dropped.items(), key=lambda item: -item[1]):
-            out.print(f"  left out on purpose: {count:,} {reason}", style="dim", markup=False)
+            say(f"  left out on purpose: {count:,} {reason}", style="dim")
         if result.rejected:
-            out.print(f"  {result.rejected:,} lines rejected, see {result.rejects_file}")
+            say(f"  {result.rejected:,} lines rejected, see {result.rejects_file}")
 
     run.print(human, dataclasses.asdict(result))
 
@@ -117,11 +111,11 @@ def paths(
     entity: Annotated[str, typer.Argument(help="An id or a name.")],
     hops: Annotated[int | None, typer.Option(help="Hops at most.", min=1)] = None,
     limit: Annotated[int, typer.Option(help="Paths that are shown.", min=1)] = 50,
-    direction: Annotated[str | None, typer.Option(help="Walk out, in or both.")] = None,
-    mediators: Annotated[str, typer.Option(help="collapse or keep.")] = "collapse",
+    direction: DirectionFlag = None,
+    mediators: MediatorsFlag = None,
 ) -> None:
     """Show the paths of an entity, with the Neo4j Browser link that draws them."""
-    from kgqa.cli.show import console, path_line
+    from kgqa.cli.show import path_line, say
     from kgqa.graph.model import keys_array
     from kgqa.linking.resolve import resolve_entity
     from kgqa.paths.format import PathFormat
@@ -131,29 +125,33 @@ def paths(
     with run.open_store() as store:
         found = resolve_entity(store, entity)
         if found.others:
-            shown = ", ".join(f"{other.name} ({other.id})" for other in found.others[:5])
-            run.note(f"'{entity}' means {found.id}, the best connected one; others: {shown}.")
+            run.note(
+                f"'{entity}' means {found.id}, the best connected one; others: "
+                f"{others_of(found.others)}."
+            )
         rules = WalkRules(
             hops=2 if hops is None else hops,
-            direction=direction or store.info.direction,  # type: ignore[arg-type]
-            mediators=mediators,  # type: ignore[arg-type]
+            direction=direction or store.info.direction,
+            mediators=mediators or "collapse",
         )
         table, _ = walk(store, keys_array([found.key]), rules)
         table = ordered(table)
         shown_table = table.take(keys_array(range(min(limit, len(table)))))
         grounded = [path for path in ground(store, shown_table, PathFormat()) if path]
-        link = _link_of(run, store, grounded)
+        facts = [fact for path in grounded for edge in path.edges for fact in edge.facts]
+        link = browser_link(run, store, dict.fromkeys(facts))
 
     def human() -> None:
-        out = console()
         for path in grounded:
-            out.print(path_line(path))
-        out.print(
-            f"\n[dim]{len(grounded):,} of {len(table):,} paths of at most {rules.hops} hops out of "
-            f"{found.name} ({found.id})[/dim]"
+            say(path_line(path))
+        say()
+        say(
+            f"{len(grounded):,} of {len(table):,} paths of at most {rules.hops} hops out of "
+            f"{found.name} ({found.id})",
+            style="dim",
         )
         if link:
-            out.print(f"[dim]Neo4j Browser:[/dim] {link}", markup=True)
+            say(f"Neo4j Browser: {link}", style="dim")
 
     run.print(
         human,
@@ -175,20 +173,6 @@ def _path_json(path: GroundedPath) -> dict[str, Any]:
         "groundings": [edges],
         "grounded": True,
     }
-
-
-def _link_of(run: Run, store: GraphStore, paths: list[GroundedPath]) -> str | None:
-    if store.url.startswith("sqlite"):
-        return None
-    from kgqa.graph.browser import browser_url
-
-    facts = [
-        (fact.head, fact.predicate, fact.tail)
-        for path in paths
-        for edge in path.edges
-        for fact in edge.facts
-    ]
-    return browser_url(store, facts, run.settings.neo4j_browser)
 
 
 def link(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,6 +15,50 @@ if TYPE_CHECKING:
     from kgqa.paths.walk import WalkRules
     from kgqa.trie.index.manifest import IndexKey
     from kgqa.trie.tokens import TokenEncoder
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the flags of a command say about the KG-LLM and the walks; None is the default."""
+
+    model: str | None = None
+    adapter: str | None = None
+    preset: str | None = None
+    hops: int | None = None
+    direction: str | None = None
+    mediators: str | None = None
+
+    def check(self) -> None:
+        """Raise UsageError for a preset that there is none of, before anything is loaded."""
+        from kgqa.models.presets import preset
+
+        if self.preset:
+            preset(self.preset)
+
+    def load(self, run: Run) -> KgLLM:
+        """Load the KG-LLM."""
+        return load(run, self.model, self.adapter, self.preset)
+
+    def rules(self, info: KGInfo, card: AdapterCard) -> WalkRules:
+        """Return which walks are paths."""
+        return walk_rules(
+            info,
+            card,
+            self.hops,
+            self.direction,
+            self.mediators,
+            card_decides=self.preset is not None,
+        )
+
+    def build_command(self, run: Run) -> str:
+        """Return the command that makes the index which the same flags would use."""
+        from kgqa.errors import without_secrets
+
+        options = run.options
+        graph = without_secrets(options.graph) if options.graph else None
+        flags = {"kg": options.kg, "graph": graph, "home": options.home, **dataclasses.asdict(self)}
+        given = [f"--{flag} {shlex.quote(str(value))}" for flag, value in flags.items() if value]
+        return " ".join(["kgqa precompute-tries", *given])
 
 
 def load(run: Run, model: str | None, adapter: str | None, preset: str | None) -> KgLLM:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import functools
+import re
 import sys
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from rich.cells import cell_len
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn
 from rich.progress import Progress as Bars
-from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from kgqa.progress import Task
     from kgqa.reasoning.answer import Answer
 
+_ANSWERS = 10  # answers that are shown
+_COLUMN = 44  # cells that a column is wide at most
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _EVERY = 10.0  # seconds between two plain lines where stderr is no terminal
 
 
@@ -43,7 +47,7 @@ class TerminalProgress:
 
     def note(self, text: str) -> None:
         """Print one line on stderr."""
-        self._console.print(Text(text), style="yellow", soft_wrap=True)
+        self._console.print(Text(plain(text)), style="yellow", soft_wrap=True)
 
 
 class _Bar:
@@ -69,55 +73,108 @@ class _Lines:
             print(f"{self._what}: {self._done:,}{of} {self._unit}".rstrip(), file=sys.stderr)
 
 
-def console() -> Console:
-    """Return the console that results are printed on: stdout, never cut at its width."""
-    return Console(highlight=False, soft_wrap=True)
+def plain(text: str) -> str:
+    """Return ``text`` on one line: what would move the cursor or change colours is a space."""
+    return _CONTROL.sub(" ", text)
+
+
+@functools.cache
+def _console() -> Console:
+    """Return the console that results are printed on, made when the first one is."""
+    return Console(highlight=False, emoji=False, markup=False)
+
+
+def say(line: str | Text = "", style: str = "") -> None:
+    """Print a line on stdout, whole however wide the terminal is; text is never markup."""
+    _console().print(Text(line) if isinstance(line, str) else line, style=style, soft_wrap=True)
 
 
 def show_answer(answer: Answer, browser_url: str | None) -> None:
     """Print a table of answers, and each path on a line, mediators collapsed."""
-    out = console()
     topics = ", ".join(f"{topic.name} ({topic.id})" for topic in answer.topic_entities)
-    out.print(f"[bold]{escape(answer.question)}[/bold]")
-    out.print(f"[dim]topic: {escape(topics)}[/dim]\n")
+    say(plain(answer.question), style="bold")
+    say(plain(f"topic: {topics}"), style="dim")
+    say()
     if answer.answers:
-        table = Table("", "answer", "score", "id", box=None, pad_edge=False)
-        for rank, one in enumerate(answer.answers, 1):
-            name = one.name if one.grounded else f"{one.name} (in no path)"
-            table.add_row(str(rank), Text(name), f"{one.score:.3f}", Text(one.id or "-"))
-        out.print(table)
+        _show_answers(answer)
     else:
-        out.print("The facts found do not answer the question.")
-    out.print("\n[bold]paths[/bold] [dim](each edge is in the graph)[/dim]")
+        say("The facts found do not answer the question.")
+    say()
+    say(_joined(("paths", "bold"), (" (each edge is in the graph)", "dim")))
     for path in answer.paths:
-        many = (
-            f" [dim]({len(path.groundings)} groundings)[/dim]" if len(path.groundings) > 1 else ""
-        )
-        out.print(f"[dim]{path.score:8.3f}[/dim]  {path_line(path.groundings[0])}{many}")
+        line = _joined((f"{path.score:8.3f}  ", "dim")) + path_line(path.groundings[0])
+        if len(path.groundings) > 1:
+            line.append(f" ({len(path.groundings)} groundings)", style="dim")
+        say(line)
     served = ", ".join(sorted({use.source for use in answer.constraints}))
-    out.print(
-        f"\n[dim]{answer.timings.total:.2f} s, {answer.forwards} forwards of "
-        f"{escape(answer.kg_llm.model)}, constraint: {served}[/dim]"
+    say()
+    say(
+        f"{answer.timings.total:.2f} s, {answer.forwards} forwards of {answer.kg_llm.model}, "
+        f"constraint: {served}",
+        style="dim",
     )
     if browser_url:
-        out.print(f"[dim]Neo4j Browser:[/dim] {escape(browser_url)}")
+        say(f"Neo4j Browser: {browser_url}", style="dim")
 
 
-def path_line(path: GroundedPath) -> str:
-    """Return a path as one line of markup: names plain, relations dim."""
-    parts = [escape(path.head.name)]
+def _show_answers(answer: Answer) -> None:
+    """Print the first answers; a vote's scores are shares, a general LLM's are only an order."""
+    voted = answer.general_llm is None
+    rows = [
+        (
+            rank,
+            one.name if one.grounded else f"{one.name} (in no path)",
+            *([share(one.score)] if voted else []),
+            one.id or "-",
+        )
+        for rank, one in enumerate(answer.answers[:_ANSWERS], 1)
+    ]
+    show_rows("", ["", "answer", *(["share"] if voted else []), "id"], rows)
+    more = len(answer.answers) - _ANSWERS
+    if more > 0:
+        rest = f", {share(sum(one.score for one in answer.answers[_ANSWERS:]))}" if voted else ""
+        say(f"and {more} more{rest}; --json gives all", style="dim")
+
+
+def share(score: float) -> str:
+    """Return a share of 1 in per cent, with two or three digits.
+
+    >>> [share(score) for score in (1.0, 0.9996, 0.4321, 0.0021, 0.0)]
+    ['100 %', '99.9 %', '43.2 %', '0.2 %', '<0.1 %']
+    """
+    if score >= 1.0:
+        return "100 %"
+    return f"{min(100 * score, 99.9):.1f} %" if score >= 0.001 else "<0.1 %"
+
+
+def path_line(path: GroundedPath) -> Text:
+    """Return a path as one line: names plain, relations coloured."""
+    line = Text(plain(path.head.name))
     for edge in path.edges:
-        parts.append(f"[cyan]{escape(edge.relation)}[/cyan]")
-        parts.append(escape(edge.tail.name))
-    return " -> ".join(parts)
+        line.append(" -> ")
+        line.append(plain(edge.relation), style="cyan")
+        line.append(f" -> {plain(edge.tail.name)}")
+    return line
+
+
+def _joined(*parts: tuple[str, str]) -> Text:
+    return Text.assemble(*parts)
 
 
 def show_rows(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print a table of plain values."""
-    out = console()
+    """Print a table of plain values, a row on a line: nothing is cut or wrapped.
+
+    Columns are as wide as their cells, up to a bound that a longer cell oversteps alone.
+    """
     if title:
-        out.print(f"[bold]{escape(title)}[/bold]")
-    table = Table(*columns, box=None, pad_edge=False)
-    for row in rows:
-        table.add_row(*(Text(str(cell)) for cell in row))
-    out.print(table)
+        say(title, style="bold")
+    cells = [[plain(str(cell)) for cell in row] for row in rows]
+    widths = [
+        min(max([cell_len(column), *(cell_len(row[i]) for row in cells)]), _COLUMN)
+        for i, column in enumerate(columns)
+    ]
+    for number, row in enumerate([list(columns), *cells]):
+        padded = (
+            cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)
+        )
+        say("  ".join(padded).rstrip(), style="" if number else "bold")

@@ -112,23 +112,21 @@ def _files(folder: Path) -> list[str]:
 
 def show(found: dict[str, Any]) -> None:
     """Print the status for a person."""
-    from kgqa.cli.show import console, show_rows
+    from kgqa.cli.show import say, show_rows
 
-    out = console()
-    out.print(f"home   {found['home']}", markup=False)
-    out.print(f"graph  {found['graph']}", markup=False)
+    say(f"home   {found['home']}")
+    say(f"graph  {found['graph']}")
     model = found["kg_llm"]
     if model:
         adapter = f" with the adapter {model['adapter']}" if model["adapter"] else ""
-        out.print(f"model  {model['model']}{adapter}", markup=False)
-    general = found["general_llm"] or "none (answers are voted by paths)"
-    out.print(f"general model  {general}\n", markup=False)
+        say(f"model  {model['model']}{adapter}")
+    say(f"general model  {found['general_llm'] or 'none (answers are voted by paths)'}")
     rows = [
         (kg["name"], kg["source"], f"{kg['entities']:,}", f"{kg['edges']:,}", kg["direction"])
         for kg in found["kgs"]
     ]
     if rows:
-        show_rows("KGs", ["name", "source", "entities", "edges", "direction"], rows)
+        show_rows("\nKGs", ["name", "source", "entities", "edges", "direction"], rows)
     indexes = [
         (
             kg["name"],
@@ -144,4 +142,4 @@ def show(found: dict[str, Any]) -> None:
         show_rows("\nindexes", ["KG", "tries", "paths", "MB", "fits"], indexes)
     faults = [fault for kg in found["kgs"] for i in kg["indexes"] for fault in i["faults"]]
     for line in [*faults, *found["missing"]]:
-        out.print(f"! {line}", markup=False, style="yellow")
+        say(f"! {line}", style="yellow")

@@ -59,10 +59,20 @@ def train_run(
     rank: Annotated[int, typer.Option(help="LoRA rank.", min=1)] = 16,
     batch_size: Annotated[int, typer.Option(help="Examples of a step.", min=1)] = 16,
     seed: Annotated[int, typer.Option(help="Seed.")] = 0,
+    templates: Annotated[
+        Path | None,
+        typer.Option(help="A file of relations' phrases: also train on questions made from them."),
+    ] = None,
+    per_relation: Annotated[int, typer.Option(help="Templated examples of a relation.")] = 12,
+    per_pair: Annotated[int, typer.Option(help="Templated examples of two relations.")] = 2,
+    start_from: Annotated[
+        Path | None, typer.Option(help="An adapter's folder to go on from.")
+    ] = None,
 ) -> None:
     """Train a LoRA adapter; a stopped run goes on from its last checkpoint."""
     from kgqa.models.kg_llm import NO_ADAPTER
     from kgqa.training.lora import LoraSettings, train_adapter
+    from kgqa.training.templates import read_phrases, templated_examples
 
     kg_llm = llm.load(run, model, NO_ADAPTER, None)
     with run.open_store() as store:
@@ -70,6 +80,20 @@ def train_run(
             run, store, kg_llm.card, questions, hops, per_question, held_out
         )
         rules = llm.walk_rules(store.info, kg_llm.card, hops, None, None, card_decides=False)
+        if templates is not None:
+            made = templated_examples(
+                store,
+                rules,
+                llm.path_format(kg_llm.card),
+                read_phrases(templates),
+                per_relation=per_relation,
+                per_pair=per_pair,
+                seed=seed,
+                progress=run.progress,
+            )
+            run.note(f"{len(made):,} examples made from the phrases of {templates.name}.")
+            described += f" And on {len(made)} questions made from {templates.name}."
+            examples = [*examples, *made]
     card = dataclasses.replace(kg_llm.card, hops=rules.hops, direction=rules.direction)
     result = train_adapter(
         kg_llm.with_card(card),
@@ -86,6 +110,7 @@ def train_run(
             seed=seed,
         ),
         description=described,
+        start_from=start_from,
         progress=run.progress,
     )
 

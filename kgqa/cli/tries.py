@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kgqa.cli import llm
-from kgqa.cli.common import Run, file_text_lines
+from kgqa.cli.common import DirectionFlag, MediatorsFlag, Run, file_text_lines
 
 if TYPE_CHECKING:
     from kgqa.graph.model import IntArray
@@ -37,8 +37,8 @@ def precompute_tries(
     preset: Annotated[str | None, typer.Option(help="For a preset: default, gcr.")] = None,
     model: Annotated[str | None, typer.Option(help="For another KG-LLM's tokenizer.")] = None,
     adapter: Annotated[str | None, typer.Option(help="For another adapter, or 'none'.")] = None,
-    direction: Annotated[str | None, typer.Option(help="Walk out, in or both.")] = None,
-    mediators: Annotated[str | None, typer.Option(help="collapse or keep.")] = None,
+    direction: DirectionFlag = None,
+    mediators: MediatorsFlag = None,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Drop what is there first.")] = False,
 ) -> None:
     """Build the trie index, or go on with one that was stopped."""
@@ -49,17 +49,18 @@ def precompute_tries(
     from kgqa.trie.precompute import precompute
 
     settings = run.settings
+    preset_card = card_of(preset) if preset else None
+    with run.open_store() as store:
+        info = store.info
+        topics = _topics(run, store, entities, questions)
     loaded = load_encoder(
         model or settings.model,
         adapter or settings.adapter,
         cache=settings.cache_folder,
         progress=run.progress,
     )
-    card = card_of(preset) if preset else loaded.card
+    card = preset_card or loaded.card
     form = llm.path_format(card)
-    with run.open_store() as store:
-        info = store.info
-        topics = _topics(run, store, entities, questions)
     rules = llm.walk_rules(info, card, hops, direction, mediators, card_decides=preset is not None)
     make = partial(
         _resources,
@@ -85,16 +86,15 @@ def precompute_tries(
         )
 
     def human() -> None:
-        from kgqa.cli.show import console
+        from kgqa.cli.show import say
 
-        out = console()
-        out.print(
+        say(
             f"{result.added:,} entities added in {result.seconds:.1f} s; the index of "
             f"{info.name} now has {result.stored:,} tries with {result.paths:,} paths of at most "
             f"{rules.hops} hops in {result.shards} shards, {result.bytes / 1e6:.1f} MB."
         )
         if result.composed:
-            out.print(
+            say(
                 f"{result.composed:,} entities have more than {cap:,} paths; theirs are composed "
                 "on the fly when asked."
             )

@@ -109,11 +109,13 @@ class GeneralLLM:
         messages.append({"role": "user", "content": prompt})
         self._count(calls=1)
         response = self._ask(messages, max_tokens)
-        text = response.choices[0].message.content if response.choices else None
-        if text is None:
+        # The client does not check what it reads: any field may be missing or of another type.
+        message = getattr(response.choices[0], "message", None) if response.choices else None
+        text = getattr(message, "content", None)
+        if not isinstance(text, str):
             self._fail("answered without any text", "Check that the model can chat.")
         used = response.usage
-        tokens = (used.prompt_tokens, used.completion_tokens) if used else (0, 0)
+        tokens = (used.prompt_tokens or 0, used.completion_tokens or 0) if used else (0, 0)
         self._count(prompt_tokens=tokens[0], completion_tokens=tokens[1])
         return Completion(text, *tokens)
 

@@ -18,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 from transformers import AddedToken, AutoModelForCausalLM, AutoTokenizer
 
 from kgqa.errors import AdapterMismatchError, ModelError, UsageError
-from kgqa.models.adapter import AdapterCard, read_card
+from kgqa.models.adapter import CARD_FILE, AdapterCard, read_card
 from kgqa.models.locate import locate_model, same_base
 from kgqa.models.prompt import encode_prompt, prompt_pieces
 from kgqa.models.quiet import quiet
@@ -142,7 +142,7 @@ def adapter_folder(model: str | None, adapter: str | None) -> Path | None:
     """Return the folder of the adapter that is meant, None where none is."""
     if adapter is None:
         bundled = BUNDLED_ADAPTERS / DEFAULT_ADAPTER
-        return bundled if model is None and bundled.is_dir() else None
+        return bundled if model is None and (bundled / CARD_FILE).is_file() else None
     if adapter == NO_ADAPTER:
         return None
     folder = Path(adapter).expanduser()
@@ -171,12 +171,12 @@ def make_special(tokenizer: Any, card: AdapterCard) -> None:
     A special token is split where it occurs in a name; an ordinary added one is not, and a name
     could then spell the end of a path.
     """
-    known = tokenizer.get_added_vocab()
-    markers = [marker for marker in (card.start, card.end) if marker in known]
-    tokens = [*card.added_tokens, *markers]
+    special = {token.content: token.special for token in tokenizer.added_tokens_decoder.values()}
+    markers = [marker for marker in (card.start, card.end) if marker in special]
+    tokens = [token for token in (*card.added_tokens, *markers) if not special.get(token)]
     if tokens:
-        special = [AddedToken(token, special=True, normalized=False) for token in tokens]
-        tokenizer.add_tokens(special, special_tokens=True)
+        added = [AddedToken(token, special=True, normalized=False) for token in tokens]
+        tokenizer.add_tokens(added, special_tokens=True)
 
 
 def _merged(model: Any, folder: Path) -> Any:
@@ -196,13 +196,14 @@ def _merged(model: Any, folder: Path) -> Any:
             stored = set(tensors.keys())
         adapted = PeftModel.from_pretrained(model, str(folder))
         taken = set(get_peft_model_state_dict(adapted, save_embedding_layers=False))
+        places = set(adapted.state_dict())  # a file may also hold whole embeddings
     except SafetensorError as error:
         raise ModelError(f"The adapter file {file} is damaged: {_first_line(error)}.") from error
     except (RuntimeError, ValueError, KeyError, TypeError, OSError) as error:
         raise AdapterMismatchError(
             f"{mismatch}: {_first_line(error)}.", "Name the model that it was trained on."
         ) from error
-    if odd := stored ^ taken:
+    if odd := (taken - stored) | (stored - taken - places):
         raise AdapterMismatchError(
             f"{mismatch}: {len(odd)} of its tensors have no place there or are missing, "
             f"{min(odd)} for instance.",

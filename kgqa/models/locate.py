@@ -97,7 +97,7 @@ def _hub_folder(model: str, progress: Progress) -> Path:
         cached = Path(snapshot_download(model, local_files_only=True, allow_patterns=_WANTED))
         if _is_whole(cached):
             return cached
-    except (LocalEntryNotFoundError, OSError):
+    except (LocalEntryNotFoundError, OSError, ValueError):
         pass  # not in the cache: ask the hub
     elsewhere = (
         f"Put the model into a folder and name it with --model, fetch it where there is a network "

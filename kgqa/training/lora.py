@@ -121,15 +121,18 @@ def train_adapter(
     settings: LoraSettings,
     *,
     description: str,
+    start_from: Path | None = None,
     progress: Progress,
 ) -> TrainingResult:
     """Train an adapter for ``kg_llm`` (which has none yet) and write it to the folder ``out``.
+
+    ``start_from``: the folder of an adapter of the same model, to go on from its weights.
 
     ``out`` gets ``adapter_model.safetensors`` (bfloat16), peft's ``adapter_config.json``, the
     project's ``kgqa.json`` and a model card. A run that was stopped goes on from its last
     checkpoint in ``out/checkpoints``. Raises DataError where no example is left to train on.
     """
-    from peft import LoraConfig, get_peft_model
+    from peft import LoraConfig, PeftModel, get_peft_model
     from transformers import TrainingArguments, set_seed
 
     set_seed(settings.seed)
@@ -149,7 +152,11 @@ def train_adapter(
         task_type="CAUSAL_LM",
         base_model_name_or_path=kg_llm.name,
     )
-    model = get_peft_model(kg_llm.model, config)
+    model = (
+        get_peft_model(kg_llm.model, config)
+        if start_from is None
+        else PeftModel.from_pretrained(kg_llm.model, str(start_from), is_trainable=True)
+    )
     checkpoints = out / "checkpoints"
     on_cpu = kg_llm.device.type == "cpu"
     arguments = TrainingArguments(
@@ -190,7 +197,7 @@ def train_adapter(
         held_out_loss = trainer.evaluate()["eval_loss"] if held_rows else None
     # peft puts the folder that the base was loaded from there, which is of no use to anyone else
     model.peft_config["default"].base_model_name_or_path = kg_llm.name
-    model.save_pretrained(str(out))
+    model.save_pretrained(str(out), save_embedding_layers=False)
     _shrink(out)
     replace(kg_llm.card, base_model=kg_llm.name).write(out)
     result = TrainingResult(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+from hypothesis import settings
 
 from kgqa.graph.model import EDGE_SCHEMA, ENTITY_SCHEMA, EdgeBatch, EntityBatch, Kind
 from kgqa.graph.sqlite import SqliteStore
@@ -16,6 +17,10 @@ from kgqa.progress import Silent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+# A busy machine is no failure.
+settings.register_profile("no deadline", deadline=None)
+settings.load_profile("no deadline")
 
 # id: (name, aliases)
 ENTITIES: dict[str, tuple[str, list[str]]] = {
@@ -43,6 +48,10 @@ ENTITIES: dict[str, tuple[str, list[str]]] = {
     "m.beijing": ("北京", []),
     "m.twin_lower": ("twin peaks", []),
     "m.twin_upper": ("Twin Peaks", []),
+    "m.berlin_band": ("Berlin", []),
+    "m.berlin_wall": ("Berlin Wall", []),
+    "m.mercury": ("Mercury", []),
+    "m.freddie": ("Freddie M", ["Mercury"]),
     "m.lonely": ("Lonely Island", []),
 }
 # (head, relation, tail); fillers make the first of two equal names the better known
@@ -66,6 +75,10 @@ EDGES = [
     ("m.smith", "people.person.nationality", "m.usa"),
     ("m.twin_lower", "film.film.country", "m.usa"),
     ("m.twin_upper", "film.film.country", "m.usa"),
+    ("m.berlin_band", "music.artist.origin", "m.usa"),
+    ("m.berlin_wall", "location.location.containedby", "m.germany"),
+    ("m.mercury", "astronomy.planet.seen_from", "m.usa"),
+    *((f"m.album_{number}", "music.album.artist", "m.freddie") for number in range(20)),
     ("m.beijing", "location.location.twin", "m.paris"),
 ]
 EDGES += [

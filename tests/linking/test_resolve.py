@@ -49,6 +49,14 @@ def test_alias_is_taken(store: SqliteStore) -> None:
     assert (found.id, found.by) == ("m.paris", "alias")
 
 
+def test_much_better_connected_alias_beats_a_name_and_the_name_is_listed(
+    store: SqliteStore,
+) -> None:
+    found = resolve_entity(store, "mercury")
+    assert (found.id, found.by) == ("m.freddie", "alias")
+    assert [other.id for other in found.others] == ["m.mercury"]
+
+
 @pytest.mark.parametrize("text", ["Parris", "m.nothing", "Hilton", "🦆", "'; DROP TABLE entity --"])
 def test_unknown_entity_is_named_with_what_to_do(store: SqliteStore, text: str) -> None:
     with pytest.raises(EntityNotFoundError) as caught:

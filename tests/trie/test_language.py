@@ -9,14 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.graph.store_conformance import entity, tables_of
-from tests.trie.language import (
-    CharacterEncoder,
-    brute_force,
-    id_paths,
-    language,
-    text_of,
-)
 
 from kgqa.errors import EmptyLanguageError, MarkerMissingError
 from kgqa.graph.model import DIRECTIONS, Kind, keys_array
@@ -29,6 +21,14 @@ from kgqa.trie.build import path_tokens
 from kgqa.trie.composed import ComposedConstraint
 from kgqa.trie.lexicon import PathLexicon
 from kgqa.trie.stored import stored_constraint
+from tests.graph.store_conformance import entity, tables_of
+from tests.trie.language import (
+    CharacterEncoder,
+    brute_force,
+    id_paths,
+    language,
+    text_of,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path

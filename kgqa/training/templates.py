@@ -1,0 +1,176 @@
+"""Training questions for a KG that has none: relations put into words, and words put together.
+
+A phrase file says how people put a relation into words. A path of one hop becomes one of its
+relation's questions; a path of two hops asks the second relation's question about the first's noun
+phrase ("Where was" + "the wife of Abraham Lincoln" + "born?"). A relation without phrases is asked
+by the words of its name. What this does not do: write like a particular benchmark.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kgqa.errors import DataError
+from kgqa.graph.model import keys_array
+from kgqa.paths.walk import FIRST, SECOND, TAIL, WalkRules, walk
+from kgqa.training.data import Example
+from kgqa.trie.build import names_of
+from kgqa.trie.precompute import all_topics
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kgqa.graph.model import IntArray
+    from kgqa.graph.store import GraphStore
+    from kgqa.paths.format import PathFormat
+    from kgqa.progress import Progress
+
+_AT_ONCE = 256  # topics walked in one go
+_CAP = 3_000  # paths of a topic that is still used: hubs would drown the others
+_SEEN = 5  # paths that take the same relations: fewer are mostly slips of the KG
+_FEW = 4  # tails up to which "the … of" means something
+_LONGEST = 60  # characters of a name that is used
+
+
+@dataclass(frozen=True, slots=True)
+class Phrases:
+    """How a relation is put into words; ``{x}`` stands for the entity."""
+
+    nouns: tuple[str, ...]
+    questions: tuple[str, ...]
+
+
+def read_phrases(path: Path) -> dict[str, Phrases]:
+    """Return the phrases of each relation in a tab-separated file; ``#`` starts a comment.
+
+    Raises DataError with the line that is not of that form.
+    """
+    phrases = {}
+    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        fields = line.split("\t")
+        if len(fields) != 3 or not all("{x}" in part for f in fields[1:] for part in f.split("|")):
+            raise DataError(
+                f"Line {number} of {path.name} is not a relation's phrases.",
+                "It has three columns: relation, noun phrases, questions; each phrase holds {x}, "
+                "and | stands between two.",
+            )
+        phrases[fields[0]] = Phrases(tuple(fields[1].split("|")), tuple(fields[2].split("|")))
+    return phrases
+
+
+def words_of_relation(label: str) -> Phrases:
+    """Return phrases made of the last words of a relation's name.
+
+    >>> words_of_relation("tv.tv_program.program_creator").nouns[0]
+    'the program creator of {x}'
+    """
+    last = label.split("..")[-1].rsplit(".", 1)[-1].rsplit("/", 1)[-1]
+    words = last.replace("_", " ").strip() or label
+    return Phrases(
+        (f"the {words} of {{x}}",),
+        (f"What is the {words} of {{x}}?", f"Which {words} does {{x}} have?", f"{{x}} {words}"),
+    )
+
+
+def templated_examples(
+    store: GraphStore,
+    rules: WalkRules,
+    form: PathFormat,
+    phrases: dict[str, Phrases],
+    *,
+    per_relation: int = 12,
+    per_pair: int = 3,
+    most: int = 8_000,
+    topics: int = 12_000,
+    seed: int = 0,
+    progress: Progress,
+) -> list[Example]:
+    """Return up to ``most`` examples, spread over relations and pairs of relations.
+
+    ``per_relation`` examples of one hop for each relation with phrases, one for a relation without;
+    ``per_pair`` of two hops for each pair of relations with phrases.
+    """
+    random = np.random.default_rng(seed)
+    keys = all_topics(store)
+    keys = np.sort(random.permutation(keys)[:topics])
+    names = store.relations().names
+    short = WalkRules(min(rules.hops, 2), rules.direction, rules.mediators)
+    kept: dict[tuple[str, ...], list[list[int]]] = defaultdict(list)  # keys along each path
+    seen: dict[tuple[str, ...], int] = defaultdict(int)
+    with progress.task("templated questions", len(keys), "entities") as task:
+        for start in range(0, len(keys), _AT_ONCE):
+            part = keys[start : start + _AT_ONCE]
+            table, _ = walk(store, part, short, _CAP)
+            few = _few_tails(table.topic, table.hops, table.length)
+            for row in random.permutation(len(table)).tolist():
+                hops = table.hops[row, : table.length[row]].tolist()
+                labels = tuple(form.relation(hop[FIRST], hop[SECOND], names) for hop in hops)
+                if len(labels) > 1 and not (few[row] and all(one in phrases for one in labels)):
+                    continue
+                stations = [int(table.topic[row]), *(hop[TAIL] for hop in hops)]
+                seen[labels] += 1
+                wanted = _share(labels, phrases, per_relation, per_pair)
+                if len(kept[labels]) < wanted:
+                    kept[labels].append(stations)
+                elif (place := int(random.integers(seen[labels]))) < wanted:
+                    kept[labels][place] = stations  # a reservoir: all topics are as likely
+            task.advance(len(part))
+    made = [
+        example
+        for labels, paths in sorted(kept.items())
+        if seen[labels] >= _SEEN or (labels[0] in phrases and len(labels) == 1)
+        for stations in paths
+        if (example := _example(store, labels, stations, phrases, random)) is not None
+    ]
+    order = random.permutation(len(made))[:most]
+    return [made[at] for at in np.sort(order).tolist()]
+
+
+def _share(
+    labels: tuple[str, ...], phrases: dict[str, Phrases], per_relation: int, per_pair: int
+) -> int:
+    if len(labels) > 1:
+        return per_pair
+    return per_relation if labels[0] in phrases else 1
+
+
+def _few_tails(topic: IntArray, hops: IntArray, length: IntArray) -> list[bool]:
+    """Return for each path whether its first relation has only a few tails at its topic."""
+    one = length == 1
+    first = np.concatenate([topic[:, None], hops[:, 0, (FIRST, SECOND)]], axis=1)
+    unique, number = np.unique(first, axis=0, return_inverse=True)
+    counts = np.bincount(number.reshape(-1)[one], minlength=len(unique))
+    few: list[bool] = (counts[number.reshape(-1)] <= _FEW).tolist()
+    return few
+
+
+def _example(
+    store: GraphStore,
+    labels: tuple[str, ...],
+    stations: list[int],
+    phrases: dict[str, Phrases],
+    random: np.random.Generator,
+) -> Example | None:
+    """Return the example of one path, None where a name is no name that people would write."""
+    names = names_of(store, keys_array(stations))
+    if any(len(name) > _LONGEST for name in names):
+        return None
+
+    def pick(choices: tuple[str, ...]) -> str:
+        return choices[int(random.integers(len(choices)))]
+
+    asked = names[0]
+    for label in labels[:-1]:
+        asked = pick((phrases.get(label) or words_of_relation(label)).nouns).replace("{x}", asked)
+    last = phrases.get(labels[-1]) or words_of_relation(labels[-1])
+    question = pick(last.questions).replace("{x}", asked)
+    if random.random() < 0.3:
+        question = question.lower()
+    hops = tuple(zip(labels, names[1:], strict=True))
+    return Example(f"template:{stations[0]}", question, (names[0],), names[0], hops)

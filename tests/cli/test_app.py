@@ -1,0 +1,164 @@
+"""What holds for every command: global options, one line for an error, exit codes, a quick help."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+import kgqa as package
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.conftest import Kgqa
+
+COMMAND = [sys.executable, "-c", "from kgqa.cli import main; main()"]
+HEAVY = ("torch", "transformers", "neo4j", "pyarrow", "numpy", "pydantic", "rich", "kgqa.graph")
+
+
+def in_own_process(*arguments: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *map(str, arguments)],
+        env=os.environ | env,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+@pytest.mark.parametrize("code", ["import kgqa", "import kgqa.cli"])
+def test_importing_loads_nothing_heavy(code: str) -> None:
+    shown = subprocess.run(
+        [sys.executable, "-c", f"import sys; {code}; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    loaded = set(shown.stdout.split())
+    assert "kgqa" in loaded
+    assert not loaded & set(HEAVY)
+
+
+def test_help_loads_nothing_heavy_and_names_every_command() -> None:
+    code = (
+        "import sys, atexit; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); "
+        "sys.argv = ['kgqa', '--help']; from kgqa.cli import main; main()"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert shown.returncode == 0
+    assert not set(shown.stderr.split()) & set(HEAVY)
+    for command in ("ingest", "precompute-tries", "ask", "paths", "link", "status", "eval"):
+        assert f"  {command} " in shown.stdout
+
+
+def test_help_of_a_command_lists_the_options_of_every_command(kgqa: Kgqa) -> None:
+    shown = kgqa("ask", "--help")
+    assert shown.code == 0
+    for option in ("--kg", "--graph", "--home", "--json", "--debug", "--entity", "--hops", "--k"):
+        assert f"  {option} " in shown.out
+
+
+def test_version(kgqa: Kgqa) -> None:
+    assert kgqa("--version").out == f"kgqa {package.__version__}\n"
+
+
+def test_kgqa_alone_shows_what_there_is(kgqa: Kgqa) -> None:
+    shown = kgqa()
+    assert shown.code == 0
+    assert "precompute-tries" in shown.out
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_global_options_stand_before_or_after_the_command(
+    kgqa: Kgqa, plain_home: Path, before: bool
+) -> None:
+    options = ("--home", plain_home, "--kg", "freebase", "--json")
+    command = ("paths", "m.02mjmr", "--limit", "1")
+    arguments = (*options, *command) if before else (*command, *options)
+    assert kgqa(*arguments).json["entity"]["name"] == "Barack Obama"
+
+
+def test_a_flag_goes_above_the_environment(kgqa: Kgqa, plain_home: Path) -> None:
+    command = ("link", "Barack Obama", "--json")
+    assert kgqa(*command, KGQA_HOME=plain_home, KGQA_KG="freebase").json["candidates"]
+    assert "nothing" in kgqa(*command, KGQA_HOME=plain_home, KGQA_KG="nothing").error
+    given = kgqa(*command, "--kg", "freebase", KGQA_HOME=plain_home, KGQA_KG="nothing")
+    assert given.json["candidates"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("nope",), "nope"),
+        (("ask",), "question"),
+        (("ask", "x", "--direction", "sideways"), "sideways"),
+        (("ask", "x", "--k", "0"), "--k"),
+        (("ask", "x", "--method", "guess"), "guess"),
+        (("ingest", "wikidata"), "wikidata"),
+        (("paths", "x", "--no-such-option"), "--no-such-option"),
+    ],
+)
+def test_a_wrong_option_is_one_line_that_names_the_help(
+    kgqa: Kgqa, arguments: tuple[str, ...], said: str
+) -> None:
+    error = kgqa(*arguments).error
+    assert said in error
+    assert error.endswith("--help")
+
+
+def test_an_unknown_preset_is_told_before_anything_is_opened(kgqa: Kgqa, tmp_path: Path) -> None:
+    error = kgqa("ask", "x", "--preset", "nope", "--home", tmp_path / "none").error
+    assert "nope" in error
+    assert "gcr" in error
+
+
+def test_only_debug_shows_a_traceback(tmp_path: Path) -> None:
+    plain = in_own_process("link", "x", "--home", tmp_path / "none")
+    assert plain.returncode == 1
+    assert plain.stderr.startswith("Error: There is no KG")
+    debug = in_own_process("link", "x", "--home", tmp_path / "none", "--debug")
+    assert debug.returncode == 1
+    assert "Traceback" in debug.stderr
+    assert "KGNotFoundError" in debug.stderr
+
+
+def test_a_reader_that_goes_away_is_no_error(plain_home: Path) -> None:
+    ours = subprocess.Popen(
+        [*COMMAND, "paths", "United States of America", "--limit", "100000"],
+        env=os.environ | {"KGQA_HOME": str(plain_home)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert ours.stdout is not None
+    assert ours.stderr is not None
+    with ours.stdout, ours.stderr:
+        assert ours.stdout.readline()
+        ours.stdout.close()
+        assert ours.stderr.read() == ""
+    ours.wait(timeout=60)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
+def test_ctrl_c_stops_a_load_and_leaves_nothing_half_loaded(tmp_path: Path) -> None:
+    dump = tmp_path / "slow.txt"
+    os.mkfifo(dump)
+    ours = subprocess.Popen(
+        [*COMMAND, "ingest", "triples", str(dump), "--home", str(tmp_path / "home")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with dump.open("w") as pipe:  # opens once kgqa reads it
+        pipe.write("a\tlikes\tb\n")
+        pipe.flush()
+        ours.send_signal(signal.SIGINT)
+        out, err = ours.communicate(timeout=60)
+    assert ours.returncode == 130
+    assert (out, err) == ("", "Stopped.\n")
+    assert not list((tmp_path / "home").rglob("graph.sqlite"))

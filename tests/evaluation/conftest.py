@@ -1,0 +1,9 @@
+"""Settings of this room's property tests."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+
+# A busy machine is no failure.
+settings.register_profile("no deadline", deadline=None)
+settings.load_profile("no deadline")

@@ -1,0 +1,142 @@
+"""What is installed: the wheel is whole, importing is cheap, the locks are exact and portable."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+HEAVY = {"torch", "transformers", "peft", "neo4j", "pyarrow", "numpy", "openai", "gguf"}
+LOCKS = ["requirements.lock", "requirements-test.lock", "requirements-model.lock"]
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of what the package is built from: building writes into its folder."""
+    copy = tmp_path_factory.mktemp("source")
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(CHECKOUT / name, copy)
+    for name in ("kgqa", "loaders", "cypher"):
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(CHECKOUT / name, copy / name, symlinks=True, ignore=ignored)
+    return copy
+
+
+def build(kind: str, source: Path, target: Path) -> Path:
+    """Build a wheel or an sdist by the backend that pyproject.toml names, without a network."""
+    code = f"import sys, setuptools.build_meta as b; b.build_{kind}(sys.argv[1])"
+    command = [sys.executable, "-c", code, str(target)]
+    done = subprocess.run(command, cwd=source, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    (built,) = target.iterdir()
+    return built
+
+
+def shipped() -> set[str]:
+    """The files that must be installed: everything of the package in the checkout."""
+    found = set()
+    for name in ("kgqa", "kgqa/loaders", "kgqa/cypher"):
+        for path in (CHECKOUT / name).rglob("*"):
+            if path.is_file() and "__pycache__" not in path.parts:
+                found.add(path.relative_to(CHECKOUT).as_posix())
+    return found
+
+
+@pytest.mark.parametrize("way", ["wheel", "wheel from the sdist"])
+def test_a_wheel_holds_every_file_of_the_package_and_nothing_beside_it(
+    way: str, source: Path, tmp_path: Path
+) -> None:
+    if way != "wheel":
+        with tarfile.open(build("sdist", source, tmp_path / "sdist")) as sdist:
+            sdist.extractall(tmp_path / "unpacked", filter="data")
+        (source,) = (tmp_path / "unpacked").iterdir()
+    with zipfile.ZipFile(build("wheel", source, tmp_path / "wheel")) as wheel:
+        names = {name for name in wheel.namelist() if ".dist-info/" not in name}
+        records = {name.split("/", 1)[1] for name in wheel.namelist() if ".dist-info/" in name}
+    wanted = shipped()
+    assert {"kgqa/cypher/neighbours_out.cypher", "kgqa/loaders/freebase.py"} <= wanted
+    assert "kgqa/data/freebase/sample.nt.gz" in wanted
+    assert sorted(wanted - names) == []
+    assert sorted(names - wanted) == []
+    assert {"entry_points.txt", "licenses/LICENSE"} <= records
+
+
+def modules_after(code: str) -> set[str]:
+    """The top-level modules that a fresh interpreter has loaded after running ``code``."""
+    done = subprocess.run(
+        [sys.executable, "-c", code + "\nimport sys; print(*sys.modules, file=sys.stderr)"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return {name.partition(".")[0] for name in done.stderr.split()}
+
+
+def test_importing_kgqa_loads_nothing_heavy() -> None:
+    code = "import kgqa, kgqa.errors, kgqa.progress"
+    assert modules_after(code) & (HEAVY | {"pydantic", "rich", "typer"}) == set()
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["ask", "--help"], ["--version"]])
+def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
+    code = f"""
+import sys
+from kgqa.cli import main
+sys.argv = ["kgqa", *{arguments!r}]
+try:
+    main()
+except SystemExit as stop:
+    assert not stop.code, stop.code
+"""
+    assert modules_after(code) & HEAVY == set()
+
+
+def pinned(lock: str) -> dict[str, str]:
+    """The packages of a lock file and their versions."""
+    text = (CHECKOUT / lock).read_text(encoding="utf-8")
+    return dict(re.findall(r"^([a-z0-9._-]+)==(\S+)", text, re.MULTILINE))
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_a_lock_pins_every_package_with_a_hash_and_names_no_place(lock: str) -> None:
+    text = (CHECKOUT / lock).read_text(encoding="utf-8")
+    assert not re.search(r"://|^-|@ |\bfile:|(^|\s)/\w", text, re.MULTILINE)
+    body = re.sub(r"^#.*\n", "", text, flags=re.MULTILINE)
+    entry = re.compile(
+        r"[a-z0-9._-]+==\S+( ;[^\\\n]*)?( \\\n    --hash=sha256:[0-9a-f]{64})+\n", re.MULTILINE
+    )
+    assert body
+    assert entry.sub("", body) == ""
+
+
+@pytest.mark.parametrize(("lock", "extra"), [(LOCKS[0], None), (LOCKS[1], "test")])
+def test_a_lock_satisfies_what_the_project_asks_for(lock: str, extra: str | None) -> None:
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = list(project["dependencies"])
+    if extra:
+        wanted += project["optional-dependencies"][extra]
+    versions = pinned(lock)
+    for requirement in map(Requirement, wanted):
+        name = re.sub(r"[-_.]+", "-", requirement.name).lower()
+        assert versions[name] in requirement.specifier, requirement
+
+
+def test_the_test_lock_holds_all_of_the_other_in_the_same_versions() -> None:
+    # what the scripts rely on: an environment for tests serves the demo as it stands
+    run, test = pinned(LOCKS[0]), pinned(LOCKS[1])
+    assert run
+    assert run.items() <= test.items()
+
+
+def test_the_locked_model_is_the_one_that_error_messages_name() -> None:
+    from kgqa.models.smollm import INSTALL_SMOLLM
+
+    ((name, version),) = pinned(LOCKS[2]).items()
+    assert INSTALL_SMOLLM.endswith(f"{name}=={version}")

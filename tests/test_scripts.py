@@ -1,0 +1,114 @@
+"""The scripts' own promises: clear refusals, steps that do not hide each other, no lost failure."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+BASH = shutil.which("bash") or "bash"
+
+
+def run(*command: str, cwd: Path = CHECKOUT, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [BASH, *command], cwd=cwd, env={**os.environ, **env}, capture_output=True, text=True
+    )
+
+
+def with_env(code: str) -> subprocess.CompletedProcess[str]:
+    return run("-c", f"set -uo pipefail; source scripts/_env.sh; {code}")
+
+
+@pytest.mark.parametrize("script", ["scripts/demo", "scripts/test"])
+def test_help_says_what_a_script_does(script: str) -> None:
+    done = run(script, "--help")
+    assert done.returncode == 0
+    assert f"{script} [--" in done.stdout
+    assert "#" not in done.stdout
+
+
+def test_the_demo_refuses_what_it_does_not_know() -> None:
+    done = run("scripts/demo", "--neo")
+    assert done.returncode == 2
+    assert done.stderr == "usage: scripts/demo [--neo4j]\n"
+
+
+@pytest.mark.parametrize("script", ["scripts/demo", "scripts/test"])
+def test_without_a_python_a_script_says_so_in_one_line(script: str, tmp_path: Path) -> None:
+    checkout, tools = tmp_path / "checkout", tmp_path / "bin"
+    shutil.copytree(CHECKOUT / "scripts", checkout / "scripts")
+    tools.mkdir()
+    for name in ("dirname", "basename", "mktemp", "rm", "sed"):
+        found = shutil.which(name)
+        assert found
+        (tools / name).symlink_to(found)
+    old = tools / "python3"
+    old.write_text("#!/bin/sh\nexit 1\n")  # as a Python before 3.11 answers the question for it
+    old.chmod(0o755)
+    done = run(script, cwd=checkout, PATH=str(tools), TMPDIR=str(tmp_path))
+    assert done.returncode == 1
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert "Python 3.11 or later" in line
+    assert "apt install" in line
+    assert not (checkout / ".venv").exists()
+    assert not list(tmp_path.glob("kgqa-test.*"))
+
+
+def test_a_failing_step_does_not_stop_the_others_and_fails_the_summary() -> None:
+    done = with_env("step one false; step two echo hello; summary; echo $? $(failed_steps)")
+    lines = done.stdout.splitlines()
+    assert "hello" in lines
+    assert [line.split()[:2] for line in lines[-3:-1]] == [["one", "failed"], ["two", "ok"]]
+    assert lines[-1] == "1 one"
+
+
+def test_the_summary_of_steps_that_went_well_is_good() -> None:
+    done = with_env("step one true; record neo4j none 3; summary; echo $? $(failed_steps)")
+    lines = done.stdout.splitlines()
+    assert [line.split() for line in lines[-3:-1]] == [["one", "ok", "0"], ["neo4j", "none", "3"]]
+    assert lines[-1] == "0"
+
+
+def test_the_environment_is_made_anew_where_a_lock_has_changed(tmp_path: Path) -> None:
+    checkout = tmp_path / "checkout"
+    (checkout / ".venv").mkdir(parents=True)
+    shutil.copytree(CHECKOUT / "scripts", checkout / "scripts")
+    shutil.copy(CHECKOUT / "pyproject.toml", checkout)
+    python = sys.executable
+    assert python
+    (checkout / ".venv" / "bin").mkdir()
+    (checkout / ".venv" / "bin" / "python").symlink_to(python)
+    lock = checkout / "requirements.lock"
+    keys = []
+    for text in ("a==1\n", "a==1\n", "a==2\n"):
+        lock.write_text(text)
+        done = run("-c", "source scripts/_env.sh; env_key", cwd=checkout)
+        keys.append(done.stdout.strip())
+    assert len(keys[0]) == 64
+    assert keys[0] == keys[1] != keys[2]
+
+
+def test_tests_marked_long_are_left_out_unless_asked_for(tmp_path: Path) -> None:
+    shutil.copy(CHECKOUT / "tests" / "conftest.py", tmp_path)
+    (tmp_path / "test_it.py").write_text(
+        "import pytest\n\n@pytest.mark.long\ndef test_long(): pass\n\ndef test_short(): pass\n"
+    )
+    shutil.copy(CHECKOUT / "pyproject.toml", tmp_path)
+
+    closing = []
+    for full, arguments in (("0", []), ("1", []), ("0", ["--full"])):
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "test_it.py", *arguments],
+            cwd=tmp_path,
+            env={**os.environ, "KGQA_TEST_FULL": full},
+            capture_output=True,
+            text=True,
+        )
+        closing.append(done.stdout.splitlines()[-1].partition(" in ")[0])
+    assert closing == ["1 passed, 1 skipped", "2 passed", "2 passed"]
