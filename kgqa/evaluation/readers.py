@@ -23,7 +23,8 @@ _SHOWN = 5  # malformed lines named in one message
 class Question:
     """One question; ``topic_entities`` and ``answers`` are ids or names, as the file has them.
 
-    ``choices`` is empty where it is no multiple-choice question, ``hops`` None where not known.
+    ``choices`` is empty where it is no multiple-choice question, ``answers`` where the KG cannot
+    answer it; ``hops`` is None where not known, 0 where there is no answer to walk to.
     """
 
     id: str
@@ -162,6 +163,6 @@ def _hops(row: dict[str, Any]) -> int | None:
     value = row.get("hops")
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError('"hops" is no whole number from 1 up')
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError('"hops" is no whole number from 0 up')
     return value

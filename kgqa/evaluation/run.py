@@ -35,6 +35,7 @@ class Result:
 
     question: Question
     gold: tuple[str, ...]  # ids
+    gold_names: tuple[str, ...]
     answer: Answer | None
     error: str
     seconds: float
@@ -78,6 +79,14 @@ def gold_ids(store: GraphStore, answers: Sequence[str]) -> tuple[str, ...]:
         keys = store.find_names([answer])[1]
         found.extend(store.entities(keys).ids if len(keys) else [answer])
     return tuple(dict.fromkeys(found))
+
+
+def gold_names(store: GraphStore, gold: Sequence[str]) -> tuple[str, ...]:
+    """Return the name of each id, or the id itself where the KG does not know it."""
+    keys = store.keys_of(gold)
+    known = store.entities(keys[keys >= 0])
+    names = iter(known.label(row) for row in range(len(known)))
+    return tuple(next(names) if key >= 0 else one for key, one in zip(keys, gold, strict=True))
 
 
 def is_reachable(
@@ -125,7 +134,8 @@ def run_questions(
             )
             topics = store.keys_of(asked)
             reachable = is_reachable(store, topics[topics >= 0], gold, rules)
-            result = Result(question, gold, given, error, seconds, reachable)
+            names = gold_names(store, gold)
+            result = Result(question, gold, names, given, error, seconds, reachable)
             each(result)
             results.append(result)
             task.advance()
@@ -141,7 +151,7 @@ def summary(
     names = [
         [one.name for one in result.answer.answers] if result.answer else [] for result in results
     ]
-    texts = [list(result.question.answers) for result in results]
+    texts = [result.gold_names for result in results]
     legacy = {
         "gcr": [gcr_scores(p, g) for p, g in zip(names, texts, strict=True)],
         "rog": [rog_scores(p, g) for p, g in zip(names, texts, strict=True)],

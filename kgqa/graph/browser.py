@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
 from kgqa import cypher
-from kgqa.graph.neo4j import Neo4jStore
+from kgqa.graph.neo4j_store import Neo4jStore
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,7 +18,7 @@ import numpy as np
 from kgqa import cypher
 from kgqa.errors import GraphError
 from kgqa.graph.model import Kind
-from kgqa.graph.neo4j import indexed_name
+from kgqa.graph.neo4j_store import indexed_name
 from kgqa.graph.store import normalise
 
 if TYPE_CHECKING:

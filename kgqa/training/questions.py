@@ -55,7 +55,7 @@ def _question(record: dict[str, object], default_id: str) -> TrainingQuestion:
     chains = record.get("gold_chains") or []
     if not isinstance(chains, list):
         raise TypeError("gold_chains is a list of lists")
-    gold = {str(step) for chain in chains for step in chain}
+    gold = {str(step) for chain in chains if chain for step in chain}
     gold.update(_PREDICATE.findall(str(record.get("sparql", ""))))
     return TrainingQuestion(
         id=str(record.get("id", default_id)),

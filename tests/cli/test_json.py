@@ -40,9 +40,7 @@ ASK = {
         "generated_tokens": int,
     },
     "general_llm": None,
-    "timings": dict.fromkeys(
-        ("link", "constraint", "decode", "ground", "answer", "total"), float
-    ),
+    "timings": dict.fromkeys(("link", "constraint", "decode", "ground", "answer", "total"), float),
     "forwards": int,
     "browser_url": None,
 }

@@ -65,7 +65,7 @@ def test_line_separators_inside_text_end_no_line(tmp_path: Path) -> None:
         ({**GOOD, "answers": [""]}, "answers"),
         ({**GOOD, "topic_entities": {"m.1": 1}}, "topic_entities"),
         ({**GOOD, "choices": 4}, "choices"),
-        ({**GOOD, "hops": 0}, "hops"),
+        ({**GOOD, "hops": -1}, "hops"),
         ({**GOOD, "hops": True}, "hops"),
         ({**GOOD, "id": ["q"]}, "id"),
         (GOOD, "line 1"),  # the id came already

@@ -1,0 +1,245 @@
+"""One KG on a Neo4j server, read-only, as a :class:`kgqa.graph.store.GraphStore`.
+
+Answers come back as few large flat lists of integers, one record for a whole frontier; paths and
+nodes never travel as objects. Every answer is given only while the KG it was asked of is in
+service: one that was replaced in the meantime is an error, never a part of two KGs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from kgqa import cypher
+from kgqa.errors import EntityNotFoundError, GraphError
+from kgqa.graph.model import (
+    Adjacency,
+    Entities,
+    EntityDetails,
+    Kind,
+    Relations,
+    keys_array,
+)
+from kgqa.graph.neo4j import info_of
+from kgqa.graph.store import normalise
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+    import neo4j
+
+    from kgqa.graph.model import BoolArray, Direction, IntArray, KGInfo
+    from kgqa.graph.neo4j import Neo4jConnection
+
+CHUNK = 20_000  # keys or ids that one statement is given
+NAME_BYTES = 1_000  # Neo4j indexes no value above about 8 kB; longer names are kept by their hash
+_WORDS = 16  # words of a text that a suggestion looks at
+
+
+class Neo4jStore:
+    """One KG in Neo4j, as :class:`kgqa.graph.store.GraphStore`."""
+
+    def __init__(self, connection: Neo4jConnection, meta: dict[str, Any]) -> None:
+        self.connection = connection
+        self.label = str(meta["label"])  # the label of this KG's nodes
+        self._load = str(meta["load"])
+        self._info = info_of(meta, connection.url)
+        self._closed = False
+        self._relations: Relations | None = None
+        connection.acquire()
+
+    @property
+    def info(self) -> KGInfo:
+        """The KG's meta record."""
+        return self._info
+
+    @property
+    def url(self) -> str:
+        """The server's URL, without credentials."""
+        return self.connection.url
+
+    def keys_of(self, ids: Sequence[str]) -> IntArray:
+        """Return the key of each id, -1 where there is none. Shape: ``[len(ids)]``."""
+        keys = np.full(len(ids), -1, dtype=np.int64)
+        # A lone surrogate has no UTF-8: no such id can be in a store, or be sent to one.
+        rows = np.asarray([row for row, id_ in enumerate(ids) if _sendable(id_)], dtype=np.int64)
+        for start in range(0, len(rows), CHUNK):
+            chunk = rows[start : start + CHUNK]
+            answer = self._ask("keys_of_ids", ids=[ids[row] for row in chunk])
+            keys[chunk[keys_array(answer["rows"])]] = answer["keys"]
+        return keys
+
+    def entities(self, keys: IntArray) -> Entities:
+        """Return ids, names and kinds of ``keys``, in their order. Raises EntityNotFoundError."""
+        keys = keys_array(keys)
+        wanted, place = np.unique(keys, return_inverse=True)
+        ids: list[str] = []
+        names: list[str | None] = []
+        kinds: list[int] = []
+        for start in range(0, len(wanted), CHUNK):
+            chunk = wanted[start : start + CHUNK]
+            answer = self._ask("entities", keys=chunk.tolist())
+            if len(answer["keys"]) != len(chunk):
+                missing = np.setdiff1d(chunk, keys_array(answer["keys"]))
+                raise self._no_key(int(missing[0]))
+            for row in np.argsort(keys_array(answer["keys"])).tolist():
+                ids.append(answer["ids"][row])
+                names.append(answer["names"][row])
+                kinds.append(answer["kinds"][row])
+        return Entities(
+            keys=keys,
+            ids=[ids[row] for row in place],
+            names=[names[row] for row in place],
+            kinds=np.asarray(kinds, dtype=np.uint8)[place],
+        )
+
+    def details(self, key: int) -> EntityDetails:
+        """Return all that is known of one entity. Raises EntityNotFoundError."""
+        found = self._ask("details", key=int(key))["found"]
+        if not found:
+            raise self._no_key(key)
+        node = found[0]
+        return EntityDetails(
+            id=node["id"],
+            name=node.get("name"),
+            kind=Kind(node["kind"]),
+            aliases=list(node.get("aliases") or ()),
+            types=list(node.get("types") or ()),
+            properties=json.loads(node.get("properties") or "{}"),
+        )
+
+    def relations(self) -> Relations:
+        """Return all relations; read once and kept."""
+        if self._relations is None:
+            answer = self._ask("relations", with_label=False)
+            if answer["keys"] != list(range(self._info.relations)):
+                raise GraphError(
+                    f"The relations of {self._info.name} in {self.url} are not complete.",
+                    f"Load it again: `kgqa ingest {self._info.loader}`.",
+                )
+            self._relations = Relations(ids=answer["ids"], names=answer["names"])
+        return self._relations
+
+    def neighbours(self, keys: IntArray, direction: Direction) -> Adjacency:
+        """Return every edge that leaves (out), enters (in) or touches (both) ``keys``."""
+        keys = keys_array(keys)
+        rows, steps, targets = [], [], []
+        for start in range(0, len(keys), CHUNK):
+            chunk = keys[start : start + CHUNK].tolist()
+            answer = self._ask(f"neighbours_{direction}", keys=chunk)
+            rows.append(keys_array(answer["rows"]) + start)
+            steps.append(keys_array(answer["steps"]))
+            targets.append(keys_array(answer["targets"]))
+        row, step, packed = (
+            np.concatenate(columns) if columns else keys_array([])
+            for columns in (rows, steps, targets)
+        )
+        order = np.lexsort((packed, step, row))
+        packed = packed[order]
+        return Adjacency(
+            row=row[order], step=step[order], target=packed >> 2, kind=(packed & 3).astype(np.uint8)
+        )
+
+    def has_edges(self, heads: IntArray, relations: IntArray, tails: IntArray) -> BoolArray:
+        """Return for each (head, relation, tail), in stored direction, whether it is in the KG."""
+        columns = [keys_array(column) for column in (heads, relations, tails)]
+        there = np.zeros(len(columns[0]), dtype=np.bool_)
+        for start in range(0, len(there), CHUNK):
+            head, relation, tail = (column[start : start + CHUNK].tolist() for column in columns)
+            answer = self._ask("has_edges", heads=head, relations=relation, tails=tail)
+            there[keys_array(answer["rows"]) + start] = True
+        return there
+
+    def degrees(self, keys: IntArray) -> IntArray:
+        """Return the number of edges that touch each key, both directions, a self loop once."""
+        keys = keys_array(keys)
+        degrees = np.zeros(len(keys), dtype=np.int64)
+        for start in range(0, len(keys), CHUNK):
+            answer = self._ask("degrees", keys=keys[start : start + CHUNK].tolist())
+            degrees[keys_array(answer["rows"]) + start] = answer["degrees"]
+        return degrees
+
+    def find_names(self, names: Sequence[str]) -> tuple[IntArray, IntArray]:
+        """Return (position in ``names``, entity key) of every exact match, sorted."""
+        norms = [(row, norm) for row, name in enumerate(names) if (norm := normalise(name))]
+        rows: list[int] = []
+        keys: list[int] = []
+        for start in range(0, len(norms), CHUNK):
+            chunk = norms[start : start + CHUNK]
+            wanted = [indexed_name(norm) for _, norm in chunk]
+            answer = self._ask("find_names", with_label=False, names=wanted)
+            for place, found in zip(answer["rows"], answer["keys"], strict=True):
+                rows.extend([chunk[place][0]] * len(found))
+                keys.extend(found)
+        row, key = keys_array(rows), keys_array(keys)
+        order = np.lexsort((key, row))
+        return row[order], key[order]
+
+    def suggest(self, text: str, limit: int = 5) -> IntArray:
+        """Return keys of entities whose name or alias is like ``text``, best first."""
+        # Normalised words hold no character of Lucene's syntax, and no word is an operator there
+        # (those are written in capitals).
+        words = normalise(text).split()[:_WORDS]
+        if not words or limit < 1:
+            return keys_array([])
+        exact = " ".join(words)
+        query = f'"{exact}"^4 ' + " ".join(f"{word}^2 {word}~" for word in words)
+        answer = self._ask(
+            "suggest", with_label=False, index=f"{self.label} text", query=query, limit=int(limit)
+        )
+        return keys_array(answer["keys"])
+
+    def topic_keys(self, after: int = -1, limit: int = 10_000) -> IntArray:
+        """Return up to ``limit`` keys above ``after`` of named entities that have an edge."""
+        return keys_array(self._ask("topic_keys", after=int(after), limit=int(limit))["keys"])
+
+    def close(self) -> None:
+        """Give back what the store holds open. Calling it again does nothing."""
+        if not self._closed:
+            self._closed = True
+            self.connection.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _ask(self, name: str, with_label: bool = True, **parameters: Any) -> neo4j.Record:
+        if self._closed:
+            raise GraphError(f"The store of {self._info.name} in {self.url} is closed.")
+        statement = cypher.statement(name, label=self.label if with_label else None)
+        records = self.connection.read(statement, load=self._load, **parameters)
+        if len(records) != 1 or not records[0]["serving"]:
+            raise GraphError(
+                f"The KG {self._info.name} in {self.url} was replaced while it was in use.",
+                "Run the command again.",
+            )
+        return records[0]
+
+    def _no_key(self, key: int) -> EntityNotFoundError:
+        return EntityNotFoundError(f"The KG {self._info.name} has no entity with key {key}.")
+
+
+def _sendable(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def indexed_name(name: str) -> str:
+    """Return the form of a normalised name that the index holds: itself, or its hash if long."""
+    data = name.encode("utf-8")
+    # No normalised name holds a colon, so a hash is never taken for one.
+    return name if len(data) <= NAME_BYTES else "sha256:" + hashlib.sha256(data).hexdigest()

@@ -1,0 +1,195 @@
+"""What each wrong input gets: which one it was, what is near, what to do next; never a traceback.
+
+What an index or a server that is out of order gets is in ``test_faults``.
+"""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import huggingface_hub.constants
+import pytest
+
+import kgqa as package
+from tests.cli.conftest import QUESTION
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Kgqa
+
+SAMPLE = Path(package.__file__).parent / "data" / "freebase" / "sample.nt.gz"
+
+
+@pytest.mark.parametrize("question", ["", "   ", "\n"])
+@pytest.mark.parametrize("command", ["ask", "link"])
+def test_an_empty_question(kgqa: Kgqa, plain_home: Path, command: str, question: str) -> None:
+    error = kgqa(command, question, "--home", plain_home).error
+    assert "The question is empty" in error
+    assert "Ask one" in error
+
+
+def test_a_question_with_nothing_linkable(kgqa: Kgqa, plain_home: Path) -> None:
+    error = kgqa("ask", "Where does Zaphod Qwxyz live?", "--home", plain_home).error
+    assert "Zaphod Qwxyz" in error
+    assert "--entity" in error
+
+
+def test_a_misspelt_topic_gets_the_nearest_names(kgqa: Kgqa, plain_home: Path) -> None:
+    error = kgqa("ask", "Where was Obamma Barack's born?", "--home", plain_home).error
+    assert "Barack Obama (m.02mjmr)" in error
+    assert "--entity" in error
+
+
+@pytest.mark.parametrize(
+    "arguments", [("ask", QUESTION, "--entity", "Baracc Obama"), ("paths", "Baracc Obama")]
+)
+def test_an_unknown_entity(kgqa: Kgqa, plain_home: Path, arguments: tuple[str, ...]) -> None:
+    error = kgqa(*arguments, "--home", plain_home).error
+    assert '"Baracc Obama"' in error
+    assert "Barack Obama (m.02mjmr)" in error
+    assert "kgqa link" in error
+
+
+def test_a_list_of_entities_of_which_none_is_known(
+    kgqa: Kgqa, plain_home: Path, tmp_path: Path
+) -> None:
+    listed = tmp_path / "entities.txt"
+    listed.write_text("nobody\nnowhere\n", encoding="utf-8")
+    done = kgqa("precompute-tries", "--entities", listed, "--home", plain_home)
+    assert "None of the entities" in done.error
+    assert "nobody, nowhere" in done.err
+    missing = kgqa("precompute-tries", "--entities", tmp_path / "no.txt", "--home", plain_home)
+    assert str(tmp_path / "no.txt") in missing.error
+
+
+def test_an_eval_file_that_is_not_there(kgqa: Kgqa, plain_home: Path, tmp_path: Path) -> None:
+    error = kgqa("eval", "jsonl", tmp_path / "no.jsonl", "--home", plain_home).error
+    assert str(tmp_path / "no.jsonl") in error
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("ask", QUESTION), ("paths", "Paris"), ("link", "Paris"), ("precompute-tries",)],
+)
+def test_no_kg(kgqa: Kgqa, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    error = kgqa(*arguments, "--home", tmp_path / "none").error
+    assert "no KG" in error
+    assert "kgqa ingest" in error
+
+
+def test_two_kgs_and_none_named(kgqa: Kgqa, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        dump = tmp_path / f"{name}.txt"
+        dump.write_text(f"{name}\tlikes\tb\n", encoding="utf-8")
+        assert kgqa("ingest", "triples", dump, "--home", tmp_path / "home").code == 0
+    error = kgqa("paths", "b", "--home", tmp_path / "home").error
+    assert "one, two" in error
+    assert "--kg" in error
+    assert (
+        "there is: one, two" in kgqa("paths", "b", "--kg", "x", "--home", tmp_path / "home").error
+    )
+
+
+def test_a_home_that_cannot_be_written(kgqa: Kgqa, tmp_path: Path) -> None:
+    home = tmp_path / "file"
+    home.write_text("in the way", encoding="utf-8")
+    error = kgqa("ingest", "umls", "--home", home).error
+    assert str(home) in error
+    assert home.read_text("utf-8") == "in the way"
+
+
+def kgs(kgqa: Kgqa, home: Path) -> list[tuple[str, int]]:
+    found = kgqa("status", "--json", "--home", home).json["kgs"]
+    return [(kg["name"], kg["edges"]) for kg in found]
+
+
+def test_a_dump_that_is_not_there(kgqa: Kgqa, tmp_path: Path) -> None:
+    dump = tmp_path / "no.gz"
+    assert str(dump) in kgqa("ingest", "freebase", dump, "--home", tmp_path / "home").error
+    assert kgs(kgqa, tmp_path / "home") == []
+
+
+def test_a_folder_without_a_dump(kgqa: Kgqa, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    error = kgqa("ingest", "umls", tmp_path / "empty", "--home", tmp_path / "home").error
+    assert str(tmp_path / "empty") in error
+    assert "MRCONSO" in error
+
+
+def test_a_dump_that_is_no_gzip(kgqa: Kgqa, tmp_path: Path) -> None:
+    dump = tmp_path / "dump.gz"
+    dump.write_bytes(b"<html>404</html>\n" * 100)
+    error = kgqa("ingest", "freebase", dump, "--home", tmp_path / "home").error
+    assert str(dump) in error
+    assert "gzip" in error
+    assert kgs(kgqa, tmp_path / "home") == []
+
+
+@pytest.mark.parametrize("share", [0.1, 0.9])
+def test_a_dump_cut_short_names_the_byte_and_keeps_the_older_kg(
+    kgqa: Kgqa, tmp_path: Path, share: float
+) -> None:
+    home = tmp_path / "home"
+    older = tmp_path / "older.nt"
+    older.write_bytes(b"".join(gzip.decompress(SAMPLE.read_bytes()).splitlines(True)[:5000]))
+    assert kgqa("ingest", "freebase", older, "--home", home).code == 0
+    before = kgs(kgqa, home)
+    whole = SAMPLE.read_bytes()
+    dump = tmp_path / "cut.nt.gz"
+    dump.write_bytes(whole[: int(len(whole) * share)])
+    error = kgqa("ingest", "freebase", dump, "--home", home).error
+    assert str(dump) in error
+    assert any(word.strip(".,").replace(",", "").isdigit() for word in error.split()), error
+    assert kgs(kgqa, home) == before
+
+
+@pytest.mark.parametrize("kind", ["freebase", "conceptnet", "umls"])
+def test_a_dump_of_another_form(kgqa: Kgqa, tmp_path: Path, kind: str) -> None:
+    dump = tmp_path / "other.txt"
+    dump.write_text("once upon a time\n" * 50, encoding="utf-8")
+    error = kgqa("ingest", kind, dump, "--home", tmp_path / "home").error
+    assert "other.txt" in error
+    assert kgs(kgqa, tmp_path / "home") == []
+
+
+def test_a_model_that_is_nowhere(
+    kgqa: Kgqa, plain_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    for arguments in (("ask", QUESTION), ("precompute-tries",)):
+        error = kgqa(*arguments, "--model", "nobody/no-such-model", "--home", plain_home).error
+        assert "nobody/no-such-model" in error
+        assert "--model" in error
+    error = kgqa("ask", QUESTION, "--model", "./no/folder", "--home", plain_home).error
+    assert "no/folder" in error
+
+
+def test_the_offline_model_is_not_installed(
+    kgqa: Kgqa, plain_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kgqa.models.smollm._PACKAGE", "kgqa-no-such-package")
+    error = kgqa("ask", QUESTION, "--home", plain_home).error
+    assert "SmolLM2-135M-Instruct" in error
+    assert "pip install" in error
+
+
+def test_a_preset_whose_markers_the_model_lacks(kgqa: Kgqa, plain_home: Path) -> None:
+    error = kgqa("ask", QUESTION, "--preset", "gcr", "--home", plain_home).error
+    assert "<PATH>" in error
+
+
+def test_link_errors_come_before_any_model_is_looked_for(kgqa: Kgqa, plain_home: Path) -> None:
+    error = kgqa("ask", "Zaphod Qwxyz?", "--model", "./no/folder", "--home", plain_home).error
+    assert "Zaphod Qwxyz" in error
+    assert "no/folder" not in error
+
+
+def test_a_topic_entity_without_paths(kgqa: Kgqa, tmp_path: Path) -> None:
+    dump = tmp_path / "two.txt"
+    dump.write_text("Ada\tknows\tBob\n", encoding="utf-8")
+    done = kgqa("ingest", "triples", dump, "--direction", "out", "--home", tmp_path)
+    assert done.code == 0, done.err
+    error = kgqa("ask", "Who is it?", "--entity", "Bob", "--home", tmp_path).error
+    assert "Bob" in error
+    assert "path" in error
