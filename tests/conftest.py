@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from kgqa.models.kg_llm import KgLLM
 
+pytest_plugins = ["tests.graph.neo4j_server"]
+
 _SERVER_START_S = 400.0  # two seconds on an idle machine, minutes on a busy one
 
 

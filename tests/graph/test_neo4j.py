@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from tests.graph.neo4j_server import Neo4jServer
     from tests.graph.store_conformance import MakeStore
 
-pytest_plugins = ["tests.graph.neo4j_server"]
 pytestmark = pytest.mark.neo4j
 
 

@@ -1,0 +1,194 @@
+"""Examples lead to answers, mean the question as well as data can tell, and are real paths."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kgqa.errors import DataError
+from kgqa.graph.model import Kind, keys_array
+from kgqa.graph.sqlite import SqliteStore
+from kgqa.graph.sqlite_write import SqliteWriter
+from kgqa.paths.format import PathFormat
+from kgqa.paths.shortest import relation_paths_to
+from kgqa.paths.walk import WalkRules
+from kgqa.progress import Silent
+from kgqa.training.data import TrainingQuestion, build_examples, is_held_out
+from kgqa.training.questions import read_training_questions
+from kgqa.training.templates import (
+    Phrases,
+    read_phrases,
+    templated_examples,
+    words_of_relation,
+)
+from tests.graph.store_conformance import entity, tables_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+FORM = PathFormat()
+RULES = WalkRules()
+
+
+@pytest.fixture
+def family(tmp_path: Path) -> Iterator[SqliteStore]:
+    """Ann has two children, by parenthood and by a will that also names her dog's keeper."""
+    nodes = [entity(one.lower(), one) for one in ("Ann", "Bob", "Cid", "Dan", "Rome", "Oslo")]
+    nodes.append(entity("m", kind=Kind.MEDIATOR))
+    edges = [
+        ("ann", "person.children", "bob"),
+        ("ann", "person.children", "cid"),
+        ("ann", "will.heirs", "bob"),
+        ("ann", "will.heirs", "cid"),
+        ("ann", "will.heirs", "dan"),
+        ("ann", "person.marriage", "m"),
+        ("m", "marriage.spouse", "dan"),
+        ("dan", "person.born_in", "rome"),
+        ("bob", "person.born_in", "oslo"),
+    ]
+    path = tmp_path / "graph.sqlite"
+    SqliteWriter(path).write(tables_of(nodes, edges), Silent())
+    with SqliteStore(path) as store:
+        yield store
+
+
+def ask(answers: tuple[str, ...], **more) -> TrainingQuestion:
+    return TrainingQuestion("q", "Who are Ann's children?", ("ann",), answers, **more)
+
+
+def test_the_relation_path_whose_tails_are_the_answers_comes_first(family) -> None:
+    keys = family.keys_of(["ann", "bob", "cid"])
+    found = relation_paths_to(family, keys[:1], keys[1:], RULES, cap=100)
+    assert [(round(path.f1, 2), len(path.steps)) for path in found] == [(1.0, 1), (0.8, 1)]
+    assert set(found[0].paths.ends().tolist()) == set(keys[1:].tolist())
+
+
+def test_examples_are_paths_to_answers(family) -> None:
+    examples, report = build_examples(family, [ask(("bob", "cid"))], RULES, FORM, progress=Silent())
+    assert {example.hops[-1][1] for example in examples} == {"Bob", "Cid"}
+    assert examples[0].hops[0][0] == "person.children"
+    assert (report.questions, report.used, report.examples) == (1, 1, len(examples))
+
+
+def test_gold_predicates_decide_between_equal_tails(family) -> None:
+    question = ask(("bob", "cid"), predicates=frozenset({"will.heirs"}))
+    examples, _ = build_examples(family, [question], RULES, FORM, progress=Silent())
+    assert {example.hops[0][0] for example in examples} == {"will.heirs"}
+
+
+def test_a_mediator_is_one_hop_of_an_example(family) -> None:
+    examples, _ = build_examples(family, [ask(("rome",))], RULES, FORM, progress=Silent())
+    (by_marriage,) = [e for e in examples if ".." in e.hops[0][0]]
+    assert by_marriage.hops == (
+        ("person.marriage..marriage.spouse", "Dan"),
+        ("person.born_in", "Rome"),
+    )
+
+
+def test_questions_without_a_path_are_named_not_dropped_in_silence(family) -> None:
+    questions = [
+        TrainingQuestion("far", "?", ("rome",), ("ann",)),
+        TrainingQuestion("strange", "?", ("nobody",), ("ann",)),
+    ]
+    examples, report = build_examples(family, questions, RULES, FORM, progress=Silent())
+    assert (examples, report.unreachable, report.unknown) == ([], ["far"], ["strange"])
+
+
+def test_the_held_out_fifth_is_fixed() -> None:
+    held = [number for number in range(1_000) if is_held_out(f"WebQTest-{number}")]
+    assert 150 < len(held) < 250
+    assert held[:3] == [number for number in range(30) if is_held_out(f"WebQTest-{number}")][:3]
+
+
+def test_both_spellings_of_a_question_are_read_and_faults_are_named(tmp_path: Path) -> None:
+    lines = [
+        {"id": 1, "question": "a?", "topic_entities": ["x"], "answers": ["y"]},
+        {
+            "id": "2",
+            "question": "b?",
+            "q_entity": ["x"],
+            "a_entity": ["y"],
+            "gold_chains": [["p.q.r"], None],
+            "sparql": "?x ns:a.b.c ns:m.0x .",
+        },
+        {"id": "3", "question": "c?"},
+    ]
+    path = tmp_path / "q.jsonl"
+    path.write_text("\n".join(json.dumps(line) for line in lines) + "\nno json\n")
+    questions, faults = read_training_questions(path)
+    assert [(one.id, one.topics, one.answers) for one in questions] == [
+        ("1", ("x",), ("y",)),
+        ("2", ("x",), ("y",)),
+    ]
+    assert questions[1].predicates == {"p.q.r", "a.b.c"}
+    assert [fault.split(":")[0] for fault in faults] == ["q.jsonl, line 3", "q.jsonl, line 4"]
+
+
+def test_a_file_without_a_question_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "q.jsonl"
+    path.write_text("{}\n")
+    with pytest.raises(DataError, match="No line"):
+        read_training_questions(path)
+    with pytest.raises(DataError, match="cannot be read"):
+        read_training_questions(tmp_path / "missing.jsonl")
+
+
+def test_templated_questions_ask_for_real_paths(tmp_path: Path) -> None:
+    """Every example made from phrases is a path of the graph, and asks about its head."""
+    nodes = [entity(f"p{at}", f"Person {at}") for at in range(40)]
+    nodes += [entity(f"c{at}", f"City {at}") for at in range(40)]
+    edges = [(f"p{at}", "born_in", f"c{at}") for at in range(40)]
+    edges += [(f"p{at}", "child", f"p{at + 1}") for at in range(39)]
+    edges += [(f"c{at}", "twin_town", f"c{at + 1}") for at in range(39)]
+    path = tmp_path / "graph.sqlite"
+    SqliteWriter(path).write(tables_of(nodes, edges), Silent())
+    phrases = {
+        "born_in": Phrases(("the birthplace of {x}",), ("Where was {x} born?",)),
+        "child": Phrases(("the child of {x}",), ("Who is the child of {x}?",)),
+    }
+    with SqliteStore(path) as store:
+        made = templated_examples(store, RULES, FORM, phrases, per_pair=5, progress=Silent())
+        again = templated_examples(store, RULES, FORM, phrases, per_pair=5, progress=Silent())
+        names = dict(zip([n["name"] for n in nodes], [n["id"] for n in nodes], strict=True))
+        relations = store.relations().ids
+        for example in made:
+            at = names[example.head]
+            assert example.head.lower() in example.question.lower()
+            for relation, tail in example.hops:
+                keys = store.keys_of([at, names[tail]])
+                number = keys_array([relations.index(relation)])
+                assert store.has_edges(keys[:1], number, keys[1:]).all()
+                at = names[tail]
+    assert made == again
+    two = [example for example in made if len(example.hops) == 2]
+    assert {tuple(hop[0] for hop in example.hops) for example in two} == {
+        ("child", "born_in"),
+        ("child", "child"),
+    }
+    assert any("where was the child of" in one.question.lower() for one in two)
+    assert any(one.hops[0][0] == "twin_town" for one in made)  # without phrases, by its own words
+
+
+def test_the_bundled_phrases_are_of_their_form() -> None:
+    from pathlib import Path
+
+    import kgqa
+
+    path = Path(kgqa.__file__).parent / "data" / "training" / "freebase_phrases.tsv"
+    phrases = read_phrases(path)
+    assert len(phrases) > 200
+    assert all(one.nouns and one.questions for one in phrases.values())
+
+
+def test_a_line_that_is_no_phrase_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "phrases.tsv"
+    path.write_text("# fine\na.b.c\tthe c of {x}\twhat c?\n")
+    with pytest.raises(DataError, match="Line 2"):
+        read_phrases(path)
+
+
+def test_a_relation_without_phrases_is_asked_by_its_words() -> None:
+    assert words_of_relation("/m/a_b./x/y_z").nouns == ("the y z of {x}",)
