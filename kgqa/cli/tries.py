@@ -42,17 +42,20 @@ def precompute_tries(
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Drop what is there first.")] = False,
 ) -> None:
     """Build the trie index, or go on with one that was stopped."""
-    from kgqa.models.encoder import load_encoder
     from kgqa.models.presets import preset as card_of
-    from kgqa.trie.index.shard import token_width
-    from kgqa.trie.index.writer import IndexWriter
-    from kgqa.trie.precompute import precompute
 
     settings = run.settings
     preset_card = card_of(preset) if preset else None
     with run.open_store() as store:
         info = store.info
         topics = _topics(run, store, entities, questions)
+
+    # what takes a second to import waits until the cheap mistakes are out of the way
+    from kgqa.models.encoder import load_encoder
+    from kgqa.trie.index.shard import token_width
+    from kgqa.trie.index.writer import IndexWriter
+    from kgqa.trie.precompute import precompute
+
     loaded = load_encoder(
         model or settings.model,
         adapter or settings.adapter,
