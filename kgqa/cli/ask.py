@@ -127,6 +127,7 @@ def _answer(
 ) -> Answer:
     from contextlib import nullcontext
 
+    from kgqa.errors import EmptyLanguageError
     from kgqa.reasoning.gcr import GcrOptions, answer_question
     from kgqa.trie.lexicon import PathLexicon
 
@@ -134,19 +135,24 @@ def _answer(
     rules = wanted.rules(store.info, kg_llm.card)
     form = llm.path_format(kg_llm.card)
     key = llm.index_key(store.info, kg_llm.encoder, form, rules)
-    with open_fitting_index(run, store.info.name, key, wanted) or nullcontext() as index:
-        return answer_question(
-            store,
-            kg_llm,
-            PathLexicon(kg_llm.encoder, form),
-            question,
-            topics,
-            rules,
-            GcrOptions(k=k),
-            index=index,
-            general=general,
-            link_seconds=link_seconds,
-        )
+    index = open_fitting_index(run, store.info.name, key, wanted)
+    try:
+        with index or nullcontext():
+            return answer_question(
+                store,
+                kg_llm,
+                PathLexicon(kg_llm.encoder, form),
+                question,
+                topics,
+                rules,
+                GcrOptions(k=k),
+                index=index,
+                general=general,
+                link_seconds=link_seconds,
+            )
+    except EmptyLanguageError as error:
+        names = ", ".join(f"{topic.name} ({topic.id})" for topic in topics)
+        raise EmptyLanguageError(f"{error.message} Asked about: {names}.", error.hint) from None
 
 
 def general_llm(run: Run, model: str | None) -> GeneralLLM | None:

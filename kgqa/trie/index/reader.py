@@ -23,7 +23,7 @@ _BUILD = "Build it: kgqa precompute-tries"
 def all_manifests(tries: Path) -> list[tuple[Path, Manifest | ShardDamagedError]]:
     """Return every index under ``<home>/<kg>/tries`` with its manifest, or what is wrong."""
     found: list[tuple[Path, Manifest | ShardDamagedError]] = []
-    for folder in sorted(tries.iterdir()) if tries.is_dir() else []:
+    for folder in sorted(path for path in tries.glob("*") if path.is_dir()):  # no lock files
         try:
             manifest = read_manifest(folder)
         except ShardDamagedError as error:
