@@ -145,7 +145,7 @@ def _answer(
                 question,
                 topics,
                 rules,
-                GcrOptions(k=k),
+                GcrOptions(k=k, score_rule=kg_llm.card.score_rule),
                 index=index,
                 general=general,
                 link_seconds=link_seconds,

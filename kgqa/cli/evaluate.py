@@ -76,7 +76,7 @@ def evaluate(
                 question.question,
                 topics,
                 rules,
-                GcrOptions(k=k),
+                GcrOptions(k=k, score_rule=kg_llm.card.score_rule),
                 index=index,
                 general=general,
             )

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 Mediators: TypeAlias = Literal["collapse", "keep"]
 Walk: TypeAlias = Literal["out", "in", "both"]
+ScoreRule: TypeAlias = Literal["vocabulary", "allowed"]
 
 CARD_FILE = "kgqa.json"
 FORMAT_VERSION = 1
@@ -46,6 +47,9 @@ class AdapterCard:
     direction: Walk = "out"
     mediators: Mediators = "collapse"
     hops: int = 2
+    score_rule: ScoreRule = (
+        "allowed"  # probabilities over what the constraint allows, or all tokens
+    )
     chat: bool = False  # the prompt is a user turn of the tokenizer's chat template
     format_version: int = FORMAT_VERSION
 
@@ -66,6 +70,10 @@ class AdapterCard:
             raise ModelError(f'direction is {self.direction!r}; it may be "out", "in" or "both".')
         if self.mediators not in ("collapse", "keep"):
             raise ModelError(f'mediators is {self.mediators!r}; it may be "collapse" or "keep".')
+        if self.score_rule not in ("vocabulary", "allowed"):
+            raise ModelError(
+                f'score_rule is {self.score_rule!r}; it may be "vocabulary" or "allowed".'
+            )
         if self.hops < 1:
             raise ModelError(f"hops is {self.hops}; a path has at least one.")
         if not all(self.added_tokens) or len(set(self.added_tokens)) != len(self.added_tokens):

@@ -2,7 +2,7 @@
 
 ``default`` is the short form for the offline model; ``gcr`` is what the published GCR checkpoints
 were trained on, byte for byte: they are usable with no other prompt. What a preset does not hold:
-how many paths to decode and how to score them, which is the method's to say.
+how many paths to decode, which is the method's to say.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ _PRESETS = {
         direction="out",
         mediators="keep",
         hops=2,
+        score_rule="vocabulary",
         chat=True,
     ),
 }

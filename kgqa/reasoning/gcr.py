@@ -35,7 +35,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GcrOptions:
-    """How many paths, and how they are ranked. ``length_penalty`` as in ``generate``."""
+    """How many paths, and how they are scored. ``length_penalty`` as in ``generate``.
+
+    ``score_rule``: log-probabilities over the whole vocabulary, as GCR has them, or renormalised
+    over what the constraint allows, as DoG has them (a small model that has not seen a graph's
+    every predicate ranks better so).
+    """
 
     k: int = 10
     length_penalty: float = 0.0
