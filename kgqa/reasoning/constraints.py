@@ -78,7 +78,8 @@ def _all_stored(
         if one is None:
             if not index.is_composed(topic.id):
                 notes.append(
-                    f"The index has no trie of {topic.name} ({topic.id}); answering on the fly."
+                    f"The index has no trie of {topic.name} ({topic.id}); answering on the fly. "
+                    "Add it: kgqa precompute-tries"
                 )
             return None
         found.append(one)

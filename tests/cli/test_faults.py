@@ -61,7 +61,7 @@ def test_an_index_of_another_version_of_the_kg_is_not_used(
     done = kgqa(*ASK, "--home", own_home)
     assert [path["hypothesis"] for path in done.json["paths"]] == ["Atlantis"]
     assert done.json["constraints"][0]["source"] == "composed"
-    assert "made for another" in done.err
+    assert "does not fit: it has" in done.err
     assert "precompute-tries" in done.err
 
 

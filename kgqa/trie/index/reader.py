@@ -49,7 +49,7 @@ def open_index(tries: Path, key: IndexKey) -> TrieIndex:
         raise IndexMissingError(f"The KG {key.kg} has no trie index.", _BUILD)
     nearest = min((key.differences(other.key) for other in others), key=len)
     raise IndexStaleError(
-        f"The trie index of the KG {key.kg} was made for another {'; '.join(nearest)}.", _BUILD
+        f"The trie index of the KG {key.kg} does not fit: it has {'; '.join(nearest)}.", _BUILD
     )
 
 
