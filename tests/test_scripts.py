@@ -106,7 +106,7 @@ def test_tests_marked_long_are_left_out_unless_asked_for(tmp_path: Path) -> None
         done = subprocess.run(
             [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "test_it.py", *arguments],
             cwd=tmp_path,
-            env={**os.environ, "KGQA_TEST_FULL": full},
+            env={**os.environ, "KGQA_TEST_FULL": full, "PYTHONPATH": str(CHECKOUT)},
             capture_output=True,
             text=True,
         )

@@ -17,6 +17,7 @@ from safetensors.torch import load_file, save_file
 from torch.utils.data import Dataset
 
 from kgqa.errors import DataError
+from kgqa.models.quiet import quiet
 from kgqa.trie.lexicon import PathLexicon
 
 if TYPE_CHECKING:
@@ -150,13 +151,13 @@ def train_adapter(
         lora_dropout=settings.dropout,
         target_modules="all-linear",
         task_type="CAUSAL_LM",
-        base_model_name_or_path=kg_llm.name,
     )
-    model = (
-        get_peft_model(kg_llm.model, config)
-        if start_from is None
-        else PeftModel.from_pretrained(kg_llm.model, str(start_from), is_trainable=True)
-    )
+    with quiet():
+        model = (
+            get_peft_model(kg_llm.model, config)
+            if start_from is None
+            else PeftModel.from_pretrained(kg_llm.model, str(start_from), is_trainable=True)
+        )
     checkpoints = out / "checkpoints"
     on_cpu = kg_llm.device.type == "cpu"
     arguments = TrainingArguments(

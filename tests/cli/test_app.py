@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -153,6 +154,8 @@ def test_ctrl_c_stops_a_load_and_leaves_nothing_half_loaded(tmp_path: Path) -> N
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # a shell starts its background jobs deaf to Ctrl-C, and their children with them
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
     with dump.open("w") as pipe:  # opens once kgqa reads it
         pipe.write("a\tlikes\tb\n")

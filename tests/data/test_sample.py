@@ -94,7 +94,15 @@ def ends(edges: Edges, way: tuple[str, ...], path: list[str]) -> set[str]:
 
 
 def test_all_together_stays_small() -> None:
-    assert sum(file.stat().st_size for file in DATA.rglob("*") if file.is_file()) < 3_000_000
+    samples = [DATA / folder for folder in ("freebase", "conceptnet", "umls")]
+    files = [file for folder in samples for file in folder.rglob("*") if file.is_file()]
+    assert sum(file.stat().st_size for file in files) < 3_000_000
+
+
+def test_an_adapter_stays_small() -> None:
+    adapters = list((DATA / "adapters").glob("*/adapter_model.safetensors"))
+    assert adapters
+    assert all(file.stat().st_size <= 10_000_000 for file in adapters)
 
 
 def test_the_readme_names_every_licence() -> None:
