@@ -155,12 +155,13 @@ def test_a_tokenizer_without_an_end_is_refused() -> None:
 
 
 @pytest.mark.skipif(
-    not (SHARED / "tokenizers").is_dir(), reason="no ../shared/tokenizers: real vocabularies"
+    not (SHARED / "data" / "tokenizers").is_dir(),
+    reason="no ../shared/data/tokenizers: real vocabularies",
 )
 def test_gpt2_real_vocabulary() -> None:
     from transformers import GPT2Tokenizer
 
-    folder = next(path.parent for path in (SHARED / "tokenizers").rglob("merges.txt"))
+    folder = next(path.parent for path in (SHARED / "data" / "tokenizers").rglob("merges.txt"))
     tokenizer = GPT2Tokenizer.from_pretrained(folder)
     encoder = HFEncoder(tokenizer)
     [ids] = encoder.encode(["Foo <|endoftext|>"])
