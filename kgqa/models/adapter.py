@@ -47,9 +47,7 @@ class AdapterCard:
     direction: Walk = "out"
     mediators: Mediators = "collapse"
     hops: int = 2
-    score_rule: ScoreRule = (
-        "allowed"  # probabilities over what the constraint allows, or all tokens
-    )
+    score_rule: ScoreRule = "allowed"  # probabilities over what is allowed, or the vocabulary
     chat: bool = False  # the prompt is a user turn of the tokenizer's chat template
     format_version: int = FORMAT_VERSION
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgqa.paths.shortest import relation_paths_to
+from kgqa.trie.build import names_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -49,7 +50,6 @@ class Example:
     topics: tuple[str, ...]  # names
     head: str
     hops: tuple[tuple[str, str], ...]  # (relation, tail) texts
-    weight: float = 1.0
 
 
 @dataclass(slots=True)
@@ -127,23 +127,18 @@ def _of_question(
     found.sort(key=meant, reverse=True)  # stable: shorter ones stay before longer ones
     best = meant(found[0])
     chosen = [path for path in found[:per_question] if meant(path) >= 0.85 * best]
-    names = tuple(_names(store, topics))
+    names = tuple(names_of(store, topics))
     # the best relation path gets what the others leave of the question's share
     shares = [per_question - len(chosen) + 1] + [1] * (len(chosen) - 1)
     for path, share in zip(chosen, shares, strict=True):
         rows = random.permutation(len(path.paths))[:share]
         table = path.paths.take(np.sort(rows))
-        head = _names(store, table.topic[:1])[0]
+        head = names_of(store, table.topic[:1])[0]
         for hops, length in zip(table.hops, table.length, strict=True):
-            tails = _names(store, hops[:length, 3])
+            tails = names_of(store, hops[:length, 3])
             steps = hops[:length].tolist()
             texts = tuple(
                 (form.relation(first, second, relations.names), tail)
                 for (first, _, second, _), tail in zip(steps, tails, strict=True)
             )
             yield Example(question.id, question.question, names, head, texts)
-
-
-def _names(store: GraphStore, keys: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> list[str]:
-    entities = store.entities(keys)
-    return [entities.label(row) for row in range(len(entities))]

@@ -24,12 +24,7 @@ def read_training_questions(path: Path) -> tuple[list[TrainingQuestion], list[st
 
     Raises DataError where the file cannot be read or holds no question at all.
     """
-    try:
-        lines = path.read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(
-            f"The question file {path} cannot be read: {error}.", "Give a file of JSON lines."
-        ) from None
+    lines = read_lines(path, "question file")
     questions, faults = [], []
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -44,6 +39,16 @@ def read_training_questions(path: Path) -> tuple[list[TrainingQuestion], list[st
             'A line is {"id": …, "question": …, "topic_entities": […], "answers": […]}.',
         )
     return questions, faults
+
+
+def read_lines(path: Path, what: str) -> list[str]:
+    """Return the lines of a text file. Raises DataError, which names it as ``what``."""
+    try:
+        return path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(
+            f"The {what} {path} cannot be read: {error}.", "Give a text file in UTF-8."
+        ) from None
 
 
 def _question(record: dict[str, object], default_id: str) -> TrainingQuestion:

@@ -18,6 +18,7 @@ from kgqa.errors import DataError
 from kgqa.graph.model import keys_array
 from kgqa.paths.walk import FIRST, SECOND, TAIL, WalkRules, walk
 from kgqa.training.data import Example
+from kgqa.training.questions import read_lines
 from kgqa.trie.build import names_of
 from kgqa.trie.precompute import all_topics
 
@@ -47,10 +48,10 @@ class Phrases:
 def read_phrases(path: Path) -> dict[str, Phrases]:
     """Return the phrases of each relation in a tab-separated file; ``#`` starts a comment.
 
-    Raises DataError with the line that is not of that form.
+    Raises DataError where it cannot be read, or with the line that is not of that form.
     """
     phrases = {}
-    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+    for number, line in enumerate(read_lines(path, "file of phrases"), 1):
         if not line.strip() or line.startswith("#"):
             continue
         fields = line.split("\t")

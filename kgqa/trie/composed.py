@@ -31,6 +31,7 @@ from kgqa.paths.walk import (
     ranges,
 )
 from kgqa.trie.arrays import TokenTrie, build_trie, sequences, unique_sequences
+from kgqa.trie.build import names_of
 from kgqa.trie.constraint import Expansion
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ class ComposedConstraint:
             )
         topics = topics[alive]
         heads = self._part(
-            self._lexicon.heads(self._names(topics)),
+            self._lexicon.heads(names_of(self._store, topics)),
             lambda rows: _Prefix(0, topics[rows], root.hops[alive][rows], root.onward[alive][rows]),
         )
         self._states = [_State([_Position(heads, 0)])]
@@ -277,7 +278,7 @@ class ComposedConstraint:
     def _name_tails(self, relations: list[_Relation]) -> None:
         ends = [relation.hops[:, relation.depth - 1, TAIL] for relation in relations]
         unique, at = np.unique(np.concatenate(ends), return_inverse=True)
-        texts = self._lexicon.tails(self._names(unique))
+        texts = self._lexicon.tails(names_of(self._store, unique))
         done = 0
         for relation, tails in zip(relations, ends, strict=True):
             mine, number = np.unique(at.reshape(-1)[done : done + len(tails)], return_inverse=True)
@@ -286,10 +287,6 @@ class ComposedConstraint:
             relation.tails = self._part(
                 [texts[index] for index in mine.tolist()], _tails_lead(relation, grouped)
             )
-
-    def _names(self, keys: IntArray) -> list[str]:
-        entities = self._store.entities(keys)
-        return [entities.label(row) for row in range(len(entities))]
 
     def _part(
         self,

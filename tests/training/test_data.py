@@ -188,6 +188,8 @@ def test_a_line_that_is_no_phrase_is_named(tmp_path: Path) -> None:
     path.write_text("# fine\na.b.c\tthe c of {x}\twhat c?\n")
     with pytest.raises(DataError, match="Line 2"):
         read_phrases(path)
+    with pytest.raises(DataError, match="cannot be read"):
+        read_phrases(tmp_path / "missing.tsv")
 
 
 def test_a_relation_without_phrases_is_asked_by_its_words() -> None:
