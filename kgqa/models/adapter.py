@@ -84,7 +84,7 @@ class AdapterCard:
 
     def to_json(self) -> str:
         """Return the card as it stands in ``kgqa.json``."""
-        return json.dumps(asdict(self), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+        return json.dumps(asdict(self), indent=2, sort_keys=True) + "\n"
 
     def write(self, folder: Path) -> None:
         """Write ``kgqa.json`` into an adapter folder, which must exist."""
