@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from kgqa.graph.names import normalised_names
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     BoolArray: TypeAlias = NDArray[np.bool_]
 
 Direction: TypeAlias = Literal["out", "in", "both"]
+_BATCH_ROWS = 50_000
 DIRECTIONS: tuple[Direction, ...] = ("out", "in", "both")
 
 
@@ -57,6 +60,19 @@ EDGE_SCHEMA = pa.schema(
         pa.field("tail", pa.string(), nullable=False),
         pa.field("properties", pa.string()),  # a JSON object (weight, licence, …), or null
     ]
+)
+
+KEYED_EDGE_SCHEMA = pa.schema(
+    [
+        pa.field("head", pa.int64(), nullable=False),
+        pa.field("relation", pa.int64(), nullable=False),
+        pa.field("tail", pa.int64(), nullable=False),
+        pa.field("properties", pa.string()),
+    ]
+)
+INCOMING_SCHEMA = pa.schema([KEYED_EDGE_SCHEMA.field(name) for name in ("head", "relation", "tail")])
+NAME_SCHEMA = pa.schema(
+    [pa.field("norm", pa.string(), nullable=False), pa.field("key", pa.int64(), nullable=False)]
 )
 
 
@@ -103,18 +119,42 @@ class KGInfo:
 
 @dataclass(frozen=True, slots=True)
 class GraphTables:
-    """A whole KG in memory, sorted, as a writer takes it.
+    """A whole KG in memory: a :class:`kgqa.graph.write.GraphSource` that is its tables.
 
     ``nodes``: ``ENTITY_SCHEMA`` sorted by id, so that a row's number is its key.
     ``relations``: ``RELATION_SCHEMA`` sorted by id, so that a row's number is its key.
-    ``edges``: columns head (int64 key), relation (int64 key), tail (int64 key), properties; unique,
-    sorted by (head, relation, tail).
+    ``edges``: ``KEYED_EDGE_SCHEMA``, unique, sorted by (head, relation, tail).
     """
 
     info: KGInfo
     nodes: pa.Table
     relations: pa.Table
     edges: pa.Table
+
+    def node_batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the nodes."""
+        yield from self.nodes.to_batches(max_chunksize=_BATCH_ROWS)
+
+    def edge_batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the edges by head."""
+        yield from self.edges.to_batches(max_chunksize=_BATCH_ROWS)
+
+    def incoming_batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the edges by tail."""
+        by_tail = [("tail", "ascending"), ("relation", "ascending"), ("head", "ascending")]
+        rows = self.edges.select(INCOMING_SCHEMA.names).sort_by(by_tail)
+        yield from rows.to_batches(max_chunksize=_BATCH_ROWS)
+
+    def name_batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the normalised names."""
+        start = 0
+        parts = []
+        for batch in self.node_batches():
+            parts.append(normalised_names(batch, start))
+            start += len(batch)
+        table = pa.Table.from_batches(parts, schema=NAME_SCHEMA)
+        order = [("norm", "ascending"), ("key", "ascending")]
+        yield from table.sort_by(order).to_batches(max_chunksize=_BATCH_ROWS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from kgqa.graph.model import (
     keys_array,
 )
 from kgqa.graph.neo4j import info_of
-from kgqa.graph.store import normalise
+from kgqa.graph.names import normalise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,7 +19,7 @@ from kgqa import cypher
 from kgqa.errors import GraphError
 from kgqa.graph.model import Kind
 from kgqa.graph.neo4j_store import indexed_name
-from kgqa.graph.store import normalise
+from kgqa.graph.names import normalise
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

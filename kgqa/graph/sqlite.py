@@ -25,7 +25,7 @@ from kgqa.errors import (
 )
 from kgqa.graph.model import Adjacency, Entities, EntityDetails, KGInfo, Kind, Relations, keys_array
 from kgqa.graph.sqlite_layout import APPLICATION_ID, EDGE, USER_VERSION
-from kgqa.graph.store import normalise
+from kgqa.graph.names import normalise
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -20,7 +20,7 @@ import numpy as np
 from kgqa.errors import GraphError, StoreUnavailableError
 from kgqa.graph.model import Kind
 from kgqa.graph.sqlite_layout import APPLICATION_ID, EDGE, INDEXES, TABLES, USER_VERSION
-from kgqa.graph.store import normalise
+from kgqa.graph.names import normalise
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -7,8 +7,6 @@ rank mentions; ``kgqa.paths`` and ``kgqa.linking`` do that the same way over any
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
@@ -25,21 +23,6 @@ if TYPE_CHECKING:
         KGInfo,
         Relations,
     )
-
-_NOT_WORD = re.compile(r"[\W_]+")
-
-
-def normalise(name: str) -> str:
-    """Return the form in which names are compared: NFKC, case folded, words joined by one space.
-
-    Stores keep it beside names and aliases, so that a look-up means the same in each.
-
-    >>> normalise("  Lewis & Clark's  Expédition ")
-    'lewis clark s expédition'
-    """
-    folded = unicodedata.normalize("NFKC", name).casefold()
-    return _NOT_WORD.sub(" ", folded).strip()
-
 
 @runtime_checkable
 class GraphStore(Protocol):
@@ -84,7 +67,7 @@ class GraphStore(Protocol):
     def find_names(self, names: Sequence[str]) -> tuple[IntArray, IntArray]:
         """Return (position in ``names``, entity key) of every exact match.
 
-        ``names`` are normalised by :func:`normalise`; an entity matches by its name or an alias.
+        ``names`` are normalised by :func:`kgqa.graph.names.normalise`; an entity matches by its name or an alias.
         Mediators and values never match. Sorted by (position, key), no pair twice.
         """
 

@@ -1,12 +1,43 @@
-"""The seam to whatever a whole KG is written into."""
+"""The seam between a whole KG, in memory or in files, and whatever it is written into."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from kgqa.graph.model import GraphTables
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from kgqa.graph.model import KGInfo
     from kgqa.progress import Progress
+
+
+class GraphSource(Protocol):
+    """A whole KG, sorted, as a writer takes it: in batches, so that it need not fit in memory.
+
+    Each method may be called again and begins anew.
+    """
+
+    @property
+    def info(self) -> KGInfo:
+        """The meta record, with the counts of all that follows."""
+
+    @property
+    def relations(self) -> pa.Table:
+        """``RELATION_SCHEMA`` sorted by id, so that a row's number is its key."""
+
+    def node_batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield ``ENTITY_SCHEMA`` sorted by id: a row's number, counted through, is its key."""
+
+    def edge_batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield ``KEYED_EDGE_SCHEMA``, unique, sorted by (head, relation, tail)."""
+
+    def incoming_batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield (head, relation, tail) as int64, the same edges sorted by (tail, relation, head)."""
+
+    def name_batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield (norm: string, key: int64), unique, sorted: normalised names of entities."""
 
 
 class GraphWriter(Protocol):
@@ -16,7 +47,7 @@ class GraphWriter(Protocol):
     def url(self) -> str:
         """Where the KG will lie, without credentials."""
 
-    def write(self, tables: GraphTables, progress: Progress) -> None:
+    def write(self, source: GraphSource, progress: Progress) -> None:
         """Write the KG. Stopped anywhere, the older KG of that name still serves.
 
         Raises StoreUnavailableError, GraphError.

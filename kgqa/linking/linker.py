@@ -15,7 +15,7 @@ import numpy as np
 
 from kgqa.errors import LinkingError
 from kgqa.graph.model import Kind, keys_array
-from kgqa.graph.store import normalise
+from kgqa.graph.names import normalise
 from kgqa.linking.forms import other_forms
 from kgqa.linking.mentions import Mention, Run, content_runs, mentions, words_of
 from kgqa.linking.resolve import one_line

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from kgqa.graph.store import normalise
+from kgqa.graph.names import normalise
 from kgqa.linking.forms import is_abbreviation
 from kgqa.linking.words import COMMON, FUNCTION, UNSPACED_FUNCTION
 

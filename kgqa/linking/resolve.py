@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kgqa.errors import EntityNotFoundError
-from kgqa.graph.store import normalise
+from kgqa.graph.names import normalise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

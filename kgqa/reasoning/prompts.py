@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from kgqa.graph.store import normalise
+from kgqa.graph.names import normalise
 from kgqa.reasoning.answer import RankedAnswer
 
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ import pytest
 
 from kgqa.errors import EntityNotFoundError, GraphError
 from kgqa.graph.model import DIRECTIONS, Kind, keys_array
-from kgqa.graph.store import GraphStore, normalise
+from kgqa.graph.names import normalise
+from kgqa.graph.store import GraphStore
 from tests.graph.tables import entity, random_tables, tables_of, tricky_tables
 
 if TYPE_CHECKING:

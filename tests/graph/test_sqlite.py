@@ -20,7 +20,7 @@ from kgqa.errors import GraphError, KGNotFoundError, KgqaError, StoreUnavailable
 from kgqa.graph.model import keys_array
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.graph.sqlite_write import SqliteWriter
-from kgqa.graph.store import normalise
+from kgqa.graph.names import normalise
 from kgqa.progress import Silent
 from tests.graph.store_conformance import (
     Reference,

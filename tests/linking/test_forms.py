@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgqa.graph.store import normalise
+from kgqa.graph.names import normalise
 from kgqa.linking.forms import is_abbreviation, other_forms, place_of
 from kgqa.linking.words import COMMON, FUNCTION
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgqa.graph.store import normalise
+from kgqa.graph.names import normalise
 from kgqa.linking.mentions import LONGEST_UNSPACED, content_runs, mentions, words_of
 
 QUESTIONS = st.text(
