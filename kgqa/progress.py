@@ -21,6 +21,9 @@ class Task(Protocol):
     def advance(self, amount: int = 1) -> None:
         """Count ``amount`` more units as done."""
 
+    def tell(self, text: str) -> None:
+        """Show a few words beside the task (a rate, say) in place of the former ones."""
+
 
 class Progress(Protocol):
     """Where tasks and notes are shown."""
@@ -36,6 +39,9 @@ class Progress(Protocol):
 
 class _NoTask:
     def advance(self, amount: int = 1) -> None:
+        pass
+
+    def tell(self, text: str) -> None:
         pass
 
 

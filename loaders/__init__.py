@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+import dataclasses
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,7 @@ def make_loader(name: str, **options: Any) -> Loader:
         raise UsageError(f"There is no loader {name!r}.", f"There are: {', '.join(LOADERS)}.")
     module = import_module(f"kgqa.loaders.{name}")
     loader_class, options_class = (getattr(module, part) for part in LOADERS[name])
-    known = [field.name for field in fields(options_class)]
+    known = [field.name for field in dataclasses.fields(options_class)]
     given = {option: value for option, value in options.items() if value is not None}
     if unknown := sorted(set(given) - set(known)):
         raise UsageError(

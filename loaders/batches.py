@@ -34,9 +34,12 @@ def entity_batches(rows: Iterable[EntityRow]) -> Iterator[EntityBatch]:
         yield EntityBatch(columns)
 
 
-def relation_batches(rows: Iterable[tuple[str, str]]) -> Iterator[RelationBatch]:
-    """Yield batches of (id, name)."""
-    for columns in _columns(rows, RELATION_SCHEMA):
+def relation_batches(
+    rows: Iterable[tuple[str, str] | tuple[str, str, str | None]],
+) -> Iterator[RelationBatch]:
+    """Yield batches of (id, name), or (id, name, inverse)."""
+    padded = (row if len(row) == 3 else (*row, None) for row in rows)
+    for columns in _columns(padded, RELATION_SCHEMA):
         yield RelationBatch(columns)
 
 

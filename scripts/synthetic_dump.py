@@ -43,8 +43,9 @@ _LANGUAGES = ["en"] * 5 + (
 _WORDS = (
     "River Saint Paul North Album Great Lake Park Live Station Grand Bridge Mountain School King "
     "Queen House Lady Garden Night Street College Hill Battle History Valley Island Song Castle "
-    r"\"Quoted\" G\u00FCng\u00F6r \u6771\u4EAC Back\\slash Stra\u00DFe Étienne 東京 Москва"
+    "Étienne 東京 Москва Straße"
 ).split()
+_ESCAPED = r"\"Quoted\" G\u00FCng\u00F6r \u6771\u4EAC Back\\slash Stra\u00DFe".split()
 _DIGITS = "0123456789bcdfghjklmnpqrstvwxyz_"
 _DAMAGE = (
     "{s} {p} {o} .",  # spaces for tabs: still a triple
@@ -121,6 +122,8 @@ def _line(
     if what in ("name", "label", "alias") and not nameless:
         language = _LANGUAGES[number % len(_LANGUAGES)]
         first, second = _WORDS[number // 64 % len(_WORDS)], _WORDS[who % len(_WORDS)]
+        if number // 4096 % 50 == 0:
+            first = _ESCAPED[number % len(_ESCAPED)]
         text = f'"{first} {second} {who}"@{language}'
         name = {
             "name": f"{_NS}type.object.name>",
@@ -128,7 +131,9 @@ def _line(
             "alias": f"{_NS}common.topic.alias>",
         }[what]
         return f"{subject}\t{name}\t{text}\t.\n"
-    kind = types[who % TYPES if number % 3 else (who * 7 + 1) % TYPES if not nameless else who % TYPES]
+    kind = types[
+        who % TYPES if number % 3 else (who * 7 + 1) % TYPES if not nameless else who % TYPES
+    ]
     if what == "type":
         return f"{subject}\t{_NS}type.object.type>\t{kind}\t.\n"
     if what == "rdf_type":
@@ -137,7 +142,11 @@ def _line(
         return f"{kind}\t{_NS}type.type.instance>\t{subject}\t.\n"
     if what == "value":
         date = f'"{1500 + number % 520}-{number // 600 % 12 + 1:02}-{number // 7200 % 28 + 1:02}"'
-        value = f"{date}^^<http://www.w3.org/2001/XMLSchema#date>" if number % 2 else f'"{number % 5000}.5"'
+        value = (
+            f"{date}^^<http://www.w3.org/2001/XMLSchema#date>"
+            if number % 2
+            else f'"{number % 5000}.5"'
+        )
         return f"{subject}\t{predicate}\t{value}\t.\n"
     if what == "webpage":
         page = f"<http://en.wikipedia.org/wiki/index.html?curid={number}>"

@@ -7,11 +7,20 @@ import re
 import sys
 import time
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    ProgressColumn,
+    SpinnerColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.progress import Progress as Bars
 from rich.text import Text
 
@@ -40,10 +49,14 @@ class TerminalProgress:
         if not self._console.is_terminal:
             yield _Lines(what, total, unit)
             return
-        columns = [SpinnerColumn(), TextColumn("{task.description}")]
-        counts = [BarColumn(), MofNCompleteColumn(), TextColumn(unit)] if total else []
-        with Bars(*columns, *counts, console=self._console, transient=True) as bars:
-            yield _Bar(bars, bars.add_task(what, total=total))
+        columns: list[ProgressColumn] = [SpinnerColumn(), TextColumn("{task.description}")]
+        if total and unit == "bytes":
+            columns += [BarColumn(), DownloadColumn(), TimeRemainingColumn()]
+        elif total:
+            columns += [BarColumn(), MofNCompleteColumn(), TextColumn(unit)]
+        columns.append(TextColumn("{task.fields[told]}"))
+        with Bars(*columns, console=self._console, transient=True) as bars:
+            yield _Bar(bars, bars.add_task(what, total=total, told=""))
 
     def note(self, text: str) -> None:
         """Print one line on stderr."""
@@ -58,19 +71,33 @@ class _Bar:
     def advance(self, amount: int = 1) -> None:
         self._bars.advance(self._number, amount)
 
+    def tell(self, text: str) -> None:
+        self._bars.update(self._number, told=text)
+
 
 class _Lines:
     def __init__(self, what: str, total: int | None, unit: str) -> None:
         self._what, self._total, self._unit = what, total, unit
         self._done = 0
-        self._told = time.monotonic()
+        self._beside = ""
+        self._started = self._told = time.monotonic()
 
     def advance(self, amount: int = 1) -> None:
         self._done += amount
         if time.monotonic() - self._told >= _EVERY:
             self._told = time.monotonic()
             of = f" of {self._total:,}" if self._total else ""
-            print(f"{self._what}: {self._done:,}{of} {self._unit}".rstrip(), file=sys.stderr)
+            line = f"{self._what}: {self._done:,}{of} {self._unit}".rstrip()
+            if self._beside:
+                line += f", {self._beside}"
+            if self._total and 0 < self._done < self._total:
+                spent = time.monotonic() - self._started
+                left = timedelta(seconds=round(spent / self._done * (self._total - self._done)))
+                line += f", {left} left"
+            print(line, file=sys.stderr)
+
+    def tell(self, text: str) -> None:
+        self._beside = text
 
 
 def plain(text: str) -> str:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from kgqa.graph.names import normalised_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -51,6 +51,7 @@ RELATION_SCHEMA = pa.schema(
     [
         pa.field("id", pa.string(), nullable=False),
         pa.field("name", pa.string(), nullable=False),  # as it stands in a path's text
+        pa.field("inverse", pa.string()),  # id of the relation that says the same the other way
     ]
 )
 EDGE_SCHEMA = pa.schema(
@@ -84,6 +85,37 @@ class EntityBatch:
 
 
 @dataclass(frozen=True, slots=True)
+class NameBatch:
+    """Names of entities: columns id (string, or int64 for a mid), text (string), rank (int64).
+
+    Of all texts of an entity the one with the lowest rank below ``ALIAS`` is its name (of several
+    the first by code point, and a name in an ``EntityBatch`` has rank 0); the others are aliases.
+    ``defines``: whether an id that is named here is an entity even if no other batch says so.
+    """
+
+    rows: pa.RecordBatch
+    defines: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TypeBatch:
+    """Types of nodes: columns id (string, or int64 for a mid), type (string or dictionary)."""
+
+    rows: pa.RecordBatch
+
+
+@dataclass(frozen=True, slots=True)
+class TypeRules:
+    """What types mean, said once: a nameless mid of one of ``mediators`` is a mediator.
+
+    ``shown`` says which types stay with their entities.
+    """
+
+    mediators: frozenset[str]
+    shown: Callable[[str], bool]
+
+
+@dataclass(frozen=True, slots=True)
 class RelationBatch:
     """Rows of ``RELATION_SCHEMA``; a relation that only edges name has its id as its name."""
 
@@ -92,12 +124,29 @@ class RelationBatch:
 
 @dataclass(frozen=True, slots=True)
 class EdgeBatch:
-    """Rows of ``EDGE_SCHEMA``, in any order; both ends must come as entities, early or late."""
+    """Edges, in any order; both ends must come as entities, early or late.
+
+    Columns as in ``EDGE_SCHEMA``; relation may be a dictionary array. ``head`` and ``tail`` may be
+    int64, for mids.
+    """
 
     rows: pa.RecordBatch
 
 
-Batch: TypeAlias = EntityBatch | RelationBatch | EdgeBatch
+@dataclass(frozen=True, slots=True)
+class ValueBatch:
+    """Value nodes, unique within the batch or not: columns id (string), name (string).
+
+    A value that is the tail of no edge is left out.
+    """
+
+    rows: pa.RecordBatch
+
+
+ALIAS = 1 << 40  # the rank of a text that is never the name
+Batch: TypeAlias = (
+    EntityBatch | NameBatch | TypeBatch | TypeRules | ValueBatch | RelationBatch | EdgeBatch
+)
 
 
 @dataclass(frozen=True, slots=True)

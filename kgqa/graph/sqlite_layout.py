@@ -10,7 +10,7 @@ import numpy as np
 
 FILE_NAME = "graph.sqlite"
 APPLICATION_ID = 0x6B677161  # "kgqa"; stands in the file's header
-USER_VERSION = 1  # of this layout; a file of another one is refused
+USER_VERSION = 2  # of this layout; a file of another one is refused
 
 EDGE = np.dtype([("relation", "<u4"), ("kind", "u1"), ("target", "<i8")])
 """One edge as its entity sees it: the relation's key, the other end's ``Kind`` and key."""
@@ -27,7 +27,12 @@ CREATE TABLE entity (
     types TEXT NOT NULL,
     properties TEXT
 );
-CREATE TABLE relation (key INTEGER PRIMARY KEY, id TEXT NOT NULL, name TEXT NOT NULL);
+CREATE TABLE relation (
+    key INTEGER PRIMARY KEY,
+    id TEXT NOT NULL,
+    name TEXT NOT NULL,
+    inverse TEXT
+);
 CREATE TABLE edges_out (key INTEGER PRIMARY KEY, crc INTEGER NOT NULL, edges BLOB NOT NULL);
 CREATE TABLE edges_in (key INTEGER PRIMARY KEY, crc INTEGER NOT NULL, edges BLOB NOT NULL);
 CREATE TABLE edge_properties (

@@ -27,11 +27,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pyarrow as pa
+    from numpy.typing import NDArray
 
-    from kgqa.graph.model import GraphTables, IntArray
+    from kgqa.graph.model import IntArray
+    from kgqa.graph.write import GraphSource
     from kgqa.progress import Progress, Task
 
-_STEP = 5_000  # rows between two signs of progress
+    Columns = tuple[IntArray, IntArray, IntArray]  # near end, relation, far end
 
 
 class SqliteWriter:
@@ -45,7 +47,7 @@ class SqliteWriter:
         """Where the KG will lie."""
         return f"sqlite:///{self.path.as_posix()}"
 
-    def write(self, tables: GraphTables, progress: Progress) -> None:
+    def write(self, source: GraphSource, progress: Progress) -> None:
         """Write the KG and replace the one that lay there.
 
         Raises StoreUnavailableError where the file cannot be written, GraphError where another
@@ -57,7 +59,7 @@ class SqliteWriter:
             with self._alone():
                 _remove(part)  # left behind by a run that was stopped
                 try:
-                    _fill(part, tables, progress)
+                    _fill(part, source, progress)
                     _sync(part)
                     part.replace(self.path)
                     _sync(self.path.parent)
@@ -106,126 +108,126 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
-def _fill(path: Path, tables: GraphTables, progress: Progress) -> None:
-    heads, relations, tails = (
-        tables.edges[name].to_numpy() for name in ("head", "relation", "tail")
-    )
-    kinds = tables.nodes["kind"].to_numpy()
-    rows = 2 * len(tables.nodes)
+def _fill(path: Path, source: GraphSource, progress: Progress) -> None:
+    info = source.info
+    rows = 2 * (info.entities + info.mediators + info.values) + 2 * info.edges
     with (
         contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db,
-        progress.task("writing the graph", total=rows, unit="entities") as task,
+        progress.task("writing the graph", total=rows, unit="rows") as task,
     ):
         # a file that is thrown away when anything goes wrong needs no journal
         db.execute("PRAGMA journal_mode = OFF")
         db.execute("PRAGMA synchronous = OFF")
+        db.execute("PRAGMA locking_mode = EXCLUSIVE")
         db.execute("PRAGMA cache_size = -65536")
         db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         db.execute(f"PRAGMA user_version = {USER_VERSION}")
         db.executescript(TABLES)
         db.execute("BEGIN")
-        db.execute("INSERT INTO meta VALUES (?)", (json.dumps(asdict(tables.info)),))
-        db.executemany("INSERT INTO relation VALUES (?, ?, ?)", _relations(tables.relations))
-        _insert(
-            db,
-            "INSERT INTO entity VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            _entities(tables.nodes, _degrees(heads, tails, len(kinds))),
-            task,
+        db.execute("INSERT INTO meta VALUES (?)", (json.dumps(asdict(info)),))
+        relations = source.relations.select(["id", "name", "inverse"]).to_pylist()
+        db.executemany(
+            "INSERT INTO relation VALUES (?, ?, ?, ?)",
+            ((key, *row.values()) for key, row in enumerate(relations)),
         )
-        for table, near, far in (("edges_out", heads, tails), ("edges_in", tails, heads)):
-            statement = f"INSERT INTO {table} VALUES (?, ?, ?)"
-            db.executemany(statement, _adjacency(near, relations, far, kinds[far]))
-        db.executemany("INSERT INTO edge_properties VALUES (?, ?, ?, ?)", _properties(tables.edges))
-        _insert(
-            db,
-            "INSERT INTO entity_text (rowid, name, aliases) VALUES (?, ?, ?)",
-            _texts(tables.nodes),
-            task,
-        )
-        db.executemany("INSERT INTO name_norm VALUES (?, ?)", sorted(_norms(tables.nodes)))
+        kinds = _kinds(source)
+        degrees = _write_edges(db, source, kinds, task)
+        _write_entities(db, source, degrees, task)
+        for batch in source.name_batches():
+            pairs = zip(*(column.to_pylist() for column in batch.columns), strict=True)
+            db.executemany("INSERT INTO name_norm VALUES (?, ?)", pairs)
         db.execute(INDEXES)
         db.execute("INSERT INTO entity_text (entity_text) VALUES ('optimize')")
         db.execute("COMMIT")
 
 
-def _insert(
-    db: sqlite3.Connection, statement: str, rows: Iterable[tuple[Any, ...]], task: Task
-) -> None:
-    def told() -> Iterator[tuple[Any, ...]]:
-        done = 0
-        for row in rows:
-            yield row
-            done += 1
-            if done == _STEP:
-                task.advance(done)
-                done = 0
-        task.advance(done)
-
-    db.executemany(statement, told())
+def _kinds(source: GraphSource) -> NDArray[np.uint8]:
+    parts = [batch.column("kind").to_numpy() for batch in source.node_batches()]
+    return np.concatenate(parts) if parts else np.empty(0, dtype=np.uint8)
 
 
-def _relations(table: pa.Table) -> Iterator[tuple[Any, ...]]:
-    columns = (table[name].to_pylist() for name in ("id", "name"))
-    return ((key, *row) for key, row in enumerate(zip(*columns, strict=True)))
+def _write_edges(
+    db: sqlite3.Connection, source: GraphSource, kinds: NDArray[np.uint8], task: Task
+) -> IntArray:
+    """Write both adjacencies and the edges' properties; return each node's degree."""
+    degrees = np.zeros(len(kinds), dtype=np.int64)
 
+    def told(columns: Iterator[pa.RecordBatch], near: str, far: str) -> Iterator[Columns]:
+        for batch in columns:
+            task.advance(len(batch))
+            if near == "head":
+                kept = batch.filter(batch.column("properties").is_valid())
+                rows = zip(*(column.to_pylist() for column in kept.columns), strict=True)
+                db.executemany("INSERT INTO edge_properties VALUES (?, ?, ?, ?)", rows)
+            ends, others = batch.column(near).to_numpy(), batch.column(far).to_numpy()
+            loops = ends == others
+            # a loop is counted once, on its way out
+            counted = ends if near == "head" else ends[~loops]
+            np.add.at(degrees, counted, 1)
+            yield ends, batch.column("relation").to_numpy(), others
 
-def _rows(table: pa.Table, *names: str) -> Iterator[tuple[Any, ...]]:
-    """Yield (key, columns…) of each node, a batch of Python objects at a time."""
-    key = 0
-    for batch in table.select(names).to_batches(max_chunksize=_STEP):
-        for row in zip(*(batch.column(name).to_pylist() for name in names), strict=True):
-            yield (key, *row)
-            key += 1
-
-
-def _entities(nodes: pa.Table, degrees: IntArray) -> Iterator[tuple[Any, ...]]:
-    for key, id_, name, kind, aliases, types, properties in _rows(
-        nodes, "id", "name", "kind", "aliases", "types", "properties"
-    ):
-        shown = (json.dumps(texts or [], ensure_ascii=False) for texts in (aliases, types))
-        yield (key, id_, name, kind, int(degrees[key]), *shown, properties)
-
-
-def _texts(nodes: pa.Table) -> Iterator[tuple[Any, ...]]:
-    for key, name, kind, aliases in _rows(nodes, "name", "kind", "aliases"):
-        if kind == Kind.ENTITY and (name or aliases):
-            # normalised, so that a query's words are split as these are
-            yield (key, normalise(name or ""), " ".join(normalise(text) for text in aliases or ()))
-
-
-def _norms(nodes: pa.Table) -> set[tuple[str, int]]:
-    found = {
-        (normalise(text), key)
-        for key, name, kind, aliases in _rows(nodes, "name", "kind", "aliases")
-        if kind == Kind.ENTITY
-        for text in (name, *(aliases or ()))
-        if text
-    }
-    return {pair for pair in found if pair[0]}
-
-
-def _degrees(heads: IntArray, tails: IntArray, count: int) -> IntArray:
-    both = np.bincount(heads, minlength=count) + np.bincount(tails, minlength=count)
-    loops: IntArray = both - np.bincount(heads[heads == tails], minlength=count)
-    return loops
+    sides = (
+        ("edges_out", told(source.edge_batches(), "head", "tail")),
+        ("edges_in", told(source.incoming_batches(), "tail", "head")),
+    )
+    for table, columns in sides:
+        db.executemany(f"INSERT INTO {table} VALUES (?, ?, ?)", _adjacency(columns, kinds))
+    return degrees
 
 
 def _adjacency(
-    near: IntArray, relations: IntArray, far: IntArray, kinds: IntArray
+    columns: Iterable[Columns], kinds: NDArray[np.uint8]
 ) -> Iterator[tuple[int, int, bytes]]:
-    """Yield (key, CRC-32, packed edges) of each node that has edges on this side."""
-    order = np.lexsort((far, relations, near))
-    records = np.empty(len(order), dtype=EDGE)
-    records["relation"] = relations[order]
-    records["kind"] = kinds[order]
-    records["target"] = far[order]
-    keys, starts = np.unique(near[order], return_index=True)
-    for key, start, end in zip(keys, starts, np.append(starts[1:], len(order)), strict=True):
-        packed = records[start:end].tobytes()
-        yield int(key), crc32(packed), packed
+    """Yield (key, CRC-32, packed edges) of each node that has edges on this side.
+
+    ``columns`` are sorted, so that a node's edges are in a row, but a batch may end among them.
+    """
+    last, held = -1, b""
+    for near, relations, far in columns:
+        records = np.empty(len(near), dtype=EDGE)
+        records["relation"] = relations
+        records["kind"] = kinds[far]
+        records["target"] = far
+        packed = records.tobytes()
+        starts = np.flatnonzero(np.diff(near, prepend=-1))
+        ends = np.append(starts[1:], len(near)) * EDGE.itemsize
+        for key, start, end in zip(
+            near[starts].tolist(), (starts * EDGE.itemsize).tolist(), ends.tolist(), strict=True
+        ):
+            if key == last:
+                held += packed[start:end]
+                continue
+            if held:
+                yield last, crc32(held), held
+            last, held = key, packed[start:end]
+    if held:
+        yield last, crc32(held), held
 
 
-def _properties(edges: pa.Table) -> Iterator[tuple[Any, ...]]:
-    kept = edges.filter(edges["properties"].is_valid())
-    for batch in kept.to_batches(max_chunksize=_STEP):
-        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+def _write_entities(
+    db: sqlite3.Connection, source: GraphSource, degrees: IntArray, task: Task
+) -> None:
+    key = 0
+    columns = ("id", "name", "kind", "aliases", "types", "properties")
+    for batch in source.node_batches():
+        rows: list[tuple[Any, ...]] = []
+        texts: list[tuple[Any, ...]] = []
+        lists = [batch.column(name).to_pylist() for name in columns]
+        touched = degrees[key : key + len(batch)].tolist()
+        for id_, name, kind, aliases, types, properties, degree in zip(
+            *lists, touched, strict=True
+        ):
+            shown = (
+                json.dumps(given, ensure_ascii=False) if given else "[]"
+                for given in (aliases, types)
+            )
+            rows.append((key, id_, name, kind, degree, *shown, properties))
+            if kind == Kind.ENTITY and (name or aliases):
+                # normalised, so that a query's words are split as these are
+                others = " ".join(normalise(text) for text in aliases or ())
+                texts.append((key, normalise(name or ""), others))
+            key += 1
+        db.executemany("INSERT INTO entity VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+        statement = "INSERT INTO entity_text (rowid, name, aliases) VALUES (?, ?, ?)"
+        db.executemany(statement, texts)
+        task.advance(2 * len(batch))

@@ -9,15 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kgqa.graph.model import (
-    EDGE_SCHEMA,
-    ENTITY_SCHEMA,
-    RELATION_SCHEMA,
-    EdgeBatch,
-    EntityBatch,
-    Kind,
-    RelationBatch,
-)
+from kgqa.graph.model import Kind
+from kgqa.ingest.assemble import assemble
 from kgqa.loaders import make_loader
 from kgqa.loaders.base import Rejects, Report
 from kgqa.progress import Silent
@@ -35,7 +28,6 @@ class Loaded:
     entities: dict[str, dict[str, Any]]
     relations: dict[str, str]
     edge_rows: list[tuple[str, str, str, str | None]]
-    batch_rows: list[int]
     report: Report
     rejects: list[list[str]]
 
@@ -59,28 +51,32 @@ def load(tmp_path: Path) -> Callable[..., Loaded]:
     def load(name: str, *sources: Path, **options: Any) -> Loaded:
         report = Report()
         rejects = Rejects(tmp_path / "rejects.tsv", report)
-        loaded = Loaded({}, {}, [], [], report, [])
+        loader = make_loader(name, **options)
         try:
-            for batch in make_loader(name, **options).read(sources, report, rejects, Silent()):
-                table = batch.rows
-                table.validate(full=True)
-                loaded.batch_rows.append(table.num_rows)
-                if isinstance(batch, EdgeBatch):
-                    assert table.schema == EDGE_SCHEMA
-                    columns = [column.to_pylist() for column in table.columns]
-                    loaded.edge_rows += zip(*columns, strict=True)
-                elif isinstance(batch, RelationBatch):
-                    assert table.schema == RELATION_SCHEMA
-                    loaded.relations |= {row["id"]: row["name"] for row in table.to_pylist()}
-                else:
-                    assert isinstance(batch, EntityBatch)
-                    assert table.schema == ENTITY_SCHEMA
-                    rows = {row["id"]: row for row in table.to_pylist()}
-                    assert len(rows) == table.num_rows, "an id came twice"
-                    assert not loaded.entities.keys() & rows.keys(), "an id came twice"
-                    loaded.entities |= rows
+            tables = assemble(
+                loader.read(sources, report, rejects, Silent()),
+                name=name,
+                source="a test",
+                direction=loader.direction,
+                dropped=report.dropped,
+            )
         finally:
             rejects.close()
+        for table in (tables.nodes, tables.relations, tables.edges):
+            table.validate(full=True)
+        ids = tables.nodes["id"].to_pylist()
+        relations = tables.relations["id"].to_pylist()
+        heads, steps, tails, about = (column.to_pylist() for column in tables.edges.columns)
+        loaded = Loaded(
+            {row["id"]: row for row in tables.nodes.to_pylist()},
+            dict(zip(relations, tables.relations["name"].to_pylist(), strict=True)),
+            [
+                (ids[head], relations[step], ids[tail], text)
+                for head, step, tail, text in zip(heads, steps, tails, about, strict=True)
+            ],
+            report,
+            [],
+        )
         if rejects.path.exists():
             lines = rejects.path.read_text(encoding="utf-8").splitlines()[1:]
             loaded.rejects = [line.split("\t") for line in lines]

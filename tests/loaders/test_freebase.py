@@ -7,7 +7,8 @@ import pytest
 
 from kgqa.errors import DumpMalformedError, DumpNotFoundError
 from kgqa.graph.model import Kind
-from kgqa.loaders import freebase, make_loader
+from kgqa.loaders import make_loader
+from kgqa.loaders.freebase_block import NAMESPACES
 from kgqa.loaders.filters import Filters, data_lines
 
 if TYPE_CHECKING:
@@ -217,7 +218,7 @@ def test_a_list_of_ones_own_replaces_the_bundled_one(load: Load, write: Write) -
 
 
 def test_both_namespaces_name_the_same_node(load: Load, write: Write) -> None:
-    other = freebase.NAMESPACES[1]
+    other = NAMESPACES[1]
     loaded = load(
         "freebase",
         write(
@@ -228,21 +229,23 @@ def test_both_namespaces_name_the_same_node(load: Load, write: Write) -> None:
         ),
     )
     assert loaded.edges == {("m.01", "film.film.sequel", "m.01")}
-    assert len(loaded.edge_rows) == 2  # told apart by nobody; joined where all edges are sorted
+    assert loaded.report.dropped["repeated edge"] == 1
 
 
-def test_many_rows_come_in_bounded_batches(
-    load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("size", [60, 1000, 4096])
+def test_it_does_not_matter_where_blocks_end(
+    load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    monkeypatch.setattr("kgqa.loaders.batches.BATCH_ROWS", 100)
-    monkeypatch.setattr("kgqa.loaders.freebase.BATCH_ROWS", 100)
+    monkeypatch.setattr("kgqa.loaders.blocks.BLOCK_BYTES", size)
     lines = [line(f"m.{n:03}", "type.object.name", f'"N{n}"@en') for n in range(250)]
     lines += [line(f"m.{n:03}", "film.film.sequel", f"m.{n + 1:03}") for n in range(249)]
+    lines.insert(100, "no triple")
     path = tmp_path / "dump.gz"
     path.write_bytes(gzip.compress("\n".join(lines).encode()))
     loaded = load("freebase", path)
     assert (len(loaded.entities), len(loaded.edges)) == (250, 249)
-    assert max(loaded.batch_rows) == 100
+    assert loaded.report.lines == 500
+    assert [reject[1] for reject in loaded.rejects] == ["101"]
 
 
 def test_a_file_of_another_form_is_one_clear_error(load: Load, write: Write) -> None:

@@ -1,0 +1,238 @@
+"""A dump's files as blocks of whole lines: plain, gzip, bzip2 or zstd, told by their first bytes.
+
+A block is a few megabytes of bytes that end with a line end, so that what reads them works on
+columns and not on lines. Byte order marks and carriage returns before a line end are taken off. A
+file may be standard input (``-``). What it does not do: know what a line should look like.
+"""
+
+from __future__ import annotations
+
+import bz2
+import io
+import os
+import sys
+import time
+import zlib
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import numpy as np
+import pyarrow as pa
+from isal import igzip, isal_zlib
+
+from kgqa.errors import DumpMalformedError, DumpNotFoundError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from concurrent.futures import Future
+    from typing import IO
+
+    from kgqa.loaders.base import Rejects, Report
+    from kgqa.progress import Progress, Task
+
+BLOCK_BYTES = 1 << 22  # what follows works best on what a processor's cache can hold
+LONGEST_LINE = 1 << 24  # bytes; a longer one is rejected unread
+STDIN = Path("-")
+_LINE_FEED = 10
+_BOM = b"\xef\xbb\xbf"
+_FORMS = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd"}
+_ENDINGS = {".gz": "gzip", ".bz2": "bzip2", ".zst": "zstd"}
+_DAMAGED: tuple[Any, ...] = (isal_zlib.error, zlib.error, pa.ArrowInvalid, OSError)
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Whole lines of one source. ``first``: the number of the first of them, from 1."""
+
+    source: str
+    first: int
+    lines: int
+    data: bytes | memoryview  # each line ends with a line feed
+
+    def line(self, start: int, end: int) -> str:
+        """Return the text between two places, for a reject."""
+        return bytes(self.data[start:end]).decode(errors="backslashreplace")
+
+
+def read_blocks(
+    sources: Sequence[Path],
+    report: Report,
+    rejects: Rejects,
+    progress: Progress,
+    size: int | None = None,
+) -> Iterator[Block]:
+    """Yield the blocks of all ``sources``, in order; progress is in bytes as they lie on disk.
+
+    ``size``: bytes of a block, about; ``BLOCK_BYTES`` where it is None. ``report.lines`` counts every line. Raises DumpNotFoundError, and DumpMalformedError where a
+    compressed file is none, is damaged, or ends before its end.
+    """
+    total = sum(path.stat().st_size for path in sources if path != STDIN and path.exists())
+    what = f"reading {display_name(sources[0])}"
+    if len(sources) > 1:
+        what += f" and {len(sources) - 1} more"
+    with progress.task(what, total or None, "bytes") as task:
+        clock = _Clock(task)
+        for source in sources:
+            for block in _read(source, report, rejects, clock, size or BLOCK_BYTES):
+                yield block
+                clock.tell(block.lines)
+
+
+def mapped(
+    work: Callable[[_T], _R], items: Iterable[_T], workers: int | None = None
+) -> Iterator[_R]:
+    """Yield ``work(item)`` in the order of the items, worked on by a few threads at a time.
+
+    For work that spends its time in NumPy and Arrow, which let other threads run.
+    """
+    workers = workers or max(1, min(8, os.cpu_count() or 1))
+    with ThreadPoolExecutor(workers) as pool:
+        waiting: deque[Future[_R]] = deque()
+        try:
+            for item in items:
+                waiting.append(pool.submit(work, item))
+                if len(waiting) > workers:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def display_name(source: Path) -> str:
+    """Return a source's name as messages say it."""
+    return "standard input" if source == STDIN else source.name
+
+
+class _Clock:
+    """Tells the progress how many lines a second go by."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self._lines = 0
+        self._started = time.monotonic()
+
+    def tell(self, lines: int) -> None:
+        self._lines += lines
+        rate = self._lines / max(time.monotonic() - self._started, 1e-3)
+        self.task.tell(f"{self._lines:,} lines, {rate:,.0f}/s")
+
+
+class _Counted(io.BufferedIOBase):
+    """A raw file that tells how many of its bytes have been read."""
+
+    def __init__(self, file: IO[bytes], task: Task) -> None:
+        self._file = file
+        self._task = task
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        data = self._file.read(-1 if size is None else size)
+        self._task.advance(len(data))
+        return data
+
+    def readable(self) -> bool:
+        return True
+
+
+def _read(
+    source: Path, report: Report, rejects: Rejects, clock: _Clock, size: int
+) -> Iterator[Block]:
+    name = display_name(source)
+    number, read, rest, skipping = 1, 0, b"", False
+    with ExitStack() as stack:
+        stream = _open(source, stack, clock.task)
+        while True:
+            try:
+                chunk = stream.read(size)
+            except EOFError:
+                raise _cut(source, number + rest.count(b"\n"), read) from None
+            except _DAMAGED as error:
+                why = _plain(error)
+                if "runcated" in why or "nd of stream" in why or "ended before" in why:
+                    raise _cut(source, number, read) from None
+                raise DumpMalformedError(
+                    f"{source} cannot be read on after line {number - 1:,}: {why}.",
+                    "The file is damaged; fetch it again.",
+                ) from None
+            read += len(chunk)
+            if number == 1 and read == len(chunk) and chunk.startswith(_BOM):
+                chunk = chunk[len(_BOM) :]
+            if skipping:
+                place = chunk.find(b"\n")
+                if place < 0 and chunk:
+                    continue
+                chunk, skipping = chunk[place + 1 :], False
+            data = rest + chunk if rest else chunk
+            if chunk or not data:
+                cut = data.rfind(b"\n") + 1
+            else:  # the end: the last line may lack its line feed
+                data, cut = data + b"\n", len(data) + 1
+            rest = data[cut:]
+            if cut:
+                whole: bytes | memoryview = memoryview(data)[:cut]
+                if b"\r" in data:
+                    whole = data[:cut].replace(b"\r\n", b"\n")
+                lines = int(np.count_nonzero(np.frombuffer(whole, dtype=np.uint8) == _LINE_FEED))
+                report.lines += lines
+                yield Block(name, number, lines, whole)
+                number += lines
+            if len(rest) > LONGEST_LINE:
+                shown = rest[:500].decode(errors="backslashreplace")
+                rejects.add(name, number, f"line longer than {LONGEST_LINE >> 20} MB", shown)
+                report.lines += 1
+                number += 1
+                rest, skipping = b"", True
+            if not chunk and not skipping:
+                return
+            if not chunk:
+                skipping = False
+
+
+def _cut(source: Path, line: int, read: int) -> DumpMalformedError:
+    return DumpMalformedError(
+        f"{source} is cut short: its compressed data ends after line {line - 1:,}"
+        f" ({read:,} bytes of text).",
+        "Fetch the rest of it and load it again.",
+    )
+
+
+def _open(source: Path, stack: ExitStack, task: Task) -> IO[bytes]:
+    if source == STDIN:
+        raw = cast("IO[bytes]", sys.stdin.buffer)
+    else:
+        try:
+            raw = stack.enter_context(source.open("rb"))
+        except FileNotFoundError:
+            raise DumpNotFoundError(f"There is no file {source}.", "Check the path.") from None
+        except OSError as error:
+            raise DumpNotFoundError(f"{source} cannot be opened: {_plain(error)}.") from None
+    start = cast("Any", raw).peek(4)[:4]
+    form = next((form for magic, form in _FORMS.items() if start.startswith(magic)), "")
+    expected = _ENDINGS.get(source.suffix, "")
+    if expected and form != expected:
+        found = f"begins with the bytes {start[:3].hex(' ')}" if start else "is empty"
+        raise DumpMalformedError(
+            f"{source} is named {source.suffix} but is not {expected}: it {found}.",
+            f"Fetch it again, or take {source.suffix} off its name if it is plain text.",
+        )
+    counted = cast("IO[bytes]", _Counted(raw, task))
+    if form == "gzip":
+        gzip: Any = igzip.IGzipFile  # carries no types
+        return cast("IO[bytes]", stack.enter_context(gzip(fileobj=counted, mode="rb")))
+    if form == "bzip2":
+        return cast("IO[bytes]", stack.enter_context(bz2.open(counted, "rb")))
+    if form == "zstd":
+        file = stack.enter_context(pa.PythonFile(counted, mode="r"))
+        return cast("IO[bytes]", stack.enter_context(pa.CompressedInputStream(file, "zstd")))
+    return counted
+
+
+def _plain(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error) or "no data"

@@ -1,0 +1,121 @@
+"""The lines of a block as columns of fields, found for all lines at once.
+
+What it does not do: quotes (a separator inside a field is not known here), or meaning.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from kgqa.graph.model import BoolArray, IntArray
+    from kgqa.loaders.blocks import Block
+
+_LINE_FEED = 10
+
+
+class Fields:
+    """The lines of ``block`` that have exactly ``count`` fields and no control character.
+
+    ``rows``: for each such line its position in the block, from 0. ``starts`` and ``ends``: where
+    it begins, and where its line feed is. ``others``: positions of all other lines.
+    """
+
+    def __init__(self, block: Block, separator: bytes, count: int) -> None:
+        self.block = block
+        self.bytes: NDArray[np.uint8] = np.frombuffer(block.data, dtype=np.uint8)
+        marks = self.bytes <= _LINE_FEED
+        if separator != b"\t":
+            marks |= self.bytes == separator[0]
+        places = np.flatnonzero(marks)
+        kinds = self.bytes[places]
+        last = np.flatnonzero(kinds == _LINE_FEED)  # the mark that ends each line
+        good = np.diff(last, prepend=-1) == count
+        for back in range(1, count):
+            good &= kinds[np.maximum(last - back, 0)] == separator[0]
+        self._line_ends = places[last]
+        self.rows = np.flatnonzero(good)
+        self.others = np.flatnonzero(~good)
+        self._count = count
+        self._last = last[good]
+        self._places = places
+        self.ends: IntArray = places[self._last]
+        before = self._last - count
+        self.starts: IntArray = np.where(before >= 0, places[before], -1) + 1
+        offsets = np.empty(len(places) + 1, dtype=np.int32)
+        offsets[0] = 0
+        np.add(places, 1, out=offsets[1:], casting="unsafe")
+        self._all = pa.Array.from_buffers(
+            pa.binary(), len(places), [None, pa.py_buffer(offsets), pa.py_buffer(block.data)]
+        )
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @cached_property
+    def words(self) -> NDArray[np.uint64]:
+        """The eight bytes from each place on, as one number."""
+        data = self.block.data
+        return np.ndarray((max(len(data) - 7, 0),), dtype="<u8", buffer=data, strides=(1,))
+
+    def end(self, field: int) -> IntArray:
+        """Return where a field's separator (or line feed) is, for each line."""
+        ends: IntArray = self._places[self._last - (self._count - 1) + field]
+        return ends
+
+    def start(self, field: int) -> IntArray:
+        """Return where a field begins, for each line."""
+        return self.end(field - 1) + 1 if field else self.starts
+
+    def take(self, field: int, rows: IntArray | BoolArray | None = None) -> pa.Array:
+        """Return a field of some lines (positions or a mask) as binary, its separator at its end.
+
+        The separator stays on because taking it off copies all once more: see :func:`cut`.
+        """
+        last = self._last if rows is None else self._last[rows]
+        return self._all.take(pa.array(last - (self._count - 1) + field))
+
+    def line_number(self, row: int) -> int:
+        """Return the number of a good line in its source, from 1."""
+        return self.block.first + int(self.rows[row])
+
+    def line_text(self, row: int) -> str:
+        """Return a good line, for a reject."""
+        return self.block.line(int(self.starts[row]), int(self.ends[row]))
+
+    def other_lines(self) -> list[tuple[int, bytes]]:
+        """Return (number in the source, bytes without the line feed) of the lines that differ."""
+        data = self.block.data
+        found = []
+        for row in self.others.tolist():
+            start = int(self._line_ends[row - 1]) + 1 if row else 0
+            found.append((self.block.first + row, bytes(data[start : int(self._line_ends[row])])))
+        return found
+
+
+def cut(values: pa.Array, before: int = 0, after: int = 1) -> pa.Array:
+    """Return binary ``values`` without ``before`` bytes at the start and ``after`` at the end."""
+    return pc.binary_slice(values, before, -after if after else None)
+
+
+def as_text(values: pa.Array) -> tuple[pa.Array, BoolArray]:
+    """Return binary ``values`` as strings, and which of them are UTF-8; the others are empty."""
+    try:
+        return values.cast(pa.string()), np.ones(len(values), dtype=np.bool_)
+    except pa.ArrowInvalid:
+        good = np.ones(len(values), dtype=np.bool_)
+        texts = []
+        for row, value in enumerate(values.to_pylist()):
+            try:
+                texts.append(value.decode())
+            except UnicodeDecodeError:
+                texts.append("")
+                good[row] = False
+        return pa.array(texts, type=pa.string()), good
