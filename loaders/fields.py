@@ -5,6 +5,7 @@ What it does not do: quotes (a separator inside a field is not known here), or m
 
 from __future__ import annotations
 
+import threading
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,18 @@ if TYPE_CHECKING:
     from kgqa.loaders.blocks import Block
 
 _LINE_FEED = 10
+_SCRATCH = threading.local()
+
+
+def _scratch(size: int) -> BoolArray:
+    """Return room for one value for each byte, the same for all blocks of a thread.
+
+    New room costs more than what is written there: each of its pages has to be had first.
+    """
+    room: BoolArray | None = getattr(_SCRATCH, "room", None)
+    if room is None or len(room) < size:
+        room = _SCRATCH.room = np.empty(size, dtype=np.bool_)
+    return room[:size]
 
 
 class Fields:
@@ -31,7 +44,8 @@ class Fields:
     def __init__(self, block: Block, separator: bytes, count: int) -> None:
         self.block = block
         self.bytes: NDArray[np.uint8] = np.frombuffer(block.data, dtype=np.uint8)
-        marks = self.bytes <= _LINE_FEED
+        marks = _scratch(len(self.bytes))
+        np.less_equal(self.bytes, _LINE_FEED, out=marks)
         if separator != b"\t":
             marks |= self.bytes == separator[0]
         places = np.flatnonzero(marks)
@@ -44,11 +58,19 @@ class Fields:
         self.rows = np.flatnonzero(good)
         self.others = np.flatnonzero(~good)
         self._count = count
-        self._last = last[good]
-        self._places = places
-        self.ends: IntArray = places[self._last]
-        before = self._last - count
-        self.starts: IntArray = np.where(before >= 0, places[before], -1) + 1
+        if len(self.others):
+            self._last = last[good]
+            marks_of = self._last[:, None] + np.arange(1 - count, 1)
+            #: where the separators and the line feed of each line are, shape [lines, count]
+            self.marks: IntArray = places[marks_of]
+            before = self._last - count
+            self.starts: IntArray = np.where(before >= 0, places[before], -1) + 1
+        else:  # the lines' marks stand in a row
+            self._last = last
+            self.marks = places.reshape(-1, count)
+            self.starts = np.empty(len(last), dtype=np.int64)
+            self.starts[:1] = 0
+            np.add(self.marks[:-1, -1], 1, out=self.starts[1:])
         offsets = np.empty(len(places) + 1, dtype=np.int32)
         offsets[0] = 0
         np.add(places, 1, out=offsets[1:], casting="unsafe")
@@ -59,16 +81,27 @@ class Fields:
     def __len__(self) -> int:
         return len(self.rows)
 
+    @property
+    def ends(self) -> IntArray:
+        """Where the line feed of each line is."""
+        return self.marks[:, -1]
+
     @cached_property
     def words(self) -> NDArray[np.uint64]:
-        """The eight bytes from each place on, as one number."""
-        data = self.block.data
-        return np.ndarray((max(len(data) - 7, 0),), dtype="<u8", buffer=data, strides=(1,))
+        """The eight bytes from each place on, as one number, except for the last seven places."""
+        data = self.block.data if len(self.bytes) >= 8 else bytes(self.block.data).ljust(8)
+        return np.ndarray((len(data) - 7,), dtype="<u8", buffer=data, strides=(1,))
+
+    def words_at(self, places: IntArray) -> NDArray[np.uint64]:
+        """Return the eight bytes from each place on; a place out of bounds gives any number."""
+        words = self.words
+        if len(places) and (int(places.max()) >= len(words) or int(places.min()) < 0):
+            places = np.minimum(np.maximum(places, 0), len(words) - 1)
+        return words[places]  # `take` would first copy what lies at no even place, all of it
 
     def end(self, field: int) -> IntArray:
         """Return where a field's separator (or line feed) is, for each line."""
-        ends: IntArray = self._places[self._last - (self._count - 1) + field]
-        return ends
+        return self.marks[:, field]
 
     def start(self, field: int) -> IntArray:
         """Return where a field begins, for each line."""

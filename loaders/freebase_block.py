@@ -22,7 +22,7 @@ from kgqa.graph.mids import NO_MID, encode_mids
 from kgqa.graph.model import ALIAS
 from kgqa.loaders.blocks import Block
 from kgqa.loaders.fields import Fields, as_text, cut
-from kgqa.loaders.freebase_values import Values, read_values
+from kgqa.loaders.freebase_values import read_values
 from kgqa.loaders.ntriples import TRIPLE, is_blank, unescape, why_not
 
 if TYPE_CHECKING:
@@ -35,8 +35,14 @@ _RDFS_LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
 _INVERSE = "http://www.w3.org/2002/07/owl#inverseOf"
 _START = f"<{NAMESPACES[0]}".encode()
 _IRI = re.compile(rb'<[^<>"\s]+>')
-_LT, _GT, _QUOTE, _AT, _DOT = b'<>"@.'
+_LT, _QUOTE = b'<"'
 _LONGEST_TAG = 12
+_TWO, _THREE = np.uint64(0xFFFF), np.uint64(0xFFFFFF)
+_EIGHT, _FORTY = np.uint64(8), np.uint64(40)
+_TAG = np.uint64(int.from_bytes(b'"@', "little"))
+_BETWEEN, _BEFORE_TEXT, _IRI_END = (
+    np.uint64(int.from_bytes(each, "little")) for each in (b">\t<", b'>\t"', b">\t.")
+)
 _EMPTY = pa.scalar("", pa.string())
 _LONGEST_RUN = len(_START) + 15  # bytes of a subject that its last 16 and its length tell apart
 
@@ -90,7 +96,7 @@ class BlockReader:
 
     def __init__(self, language: str, filters: Filters) -> None:
         self.language = language
-        self._tag = f'"@{language}'.encode()
+        self.tag = f'"@{language}'.encode()
         self._filters = filters
         self._known: dict[bytes, tuple[_Use, str, str]] = {}
         self._types: dict[bytes, str] = {}
@@ -110,16 +116,20 @@ class BlockReader:
 
     def _in_form(self, fields: Fields) -> BoolArray:
         """Return which lines have terms, a dot and nothing else, as far as their ends tell."""
-        data = fields.bytes
-        first, second, third = (fields.end(place) for place in range(3))
-        last = len(data) - 1
-        good: BoolArray = (data[fields.starts] == _LT) & (data[first - 1] == _GT)
-        good &= (data[first + 1] == _LT) & (data[second - 1] == _GT)
-        good &= (data[np.minimum(third + 1, last)] == _DOT) & (fields.ends == third + 2)
-        opening = data[second + 1]
-        good &= (opening == _QUOTE) & (third > second + 2) | (opening == _LT) & (
-            data[third - 1] == _GT
+        # Of eight bytes from a place on, the lowest is the byte at that place.
+        word = fields.words_at
+        first, second, third, end = (fields.marks[:, place] for place in range(4))
+        good: BoolArray = (word(first - 1) & _THREE) == _BETWEEN
+        before = word(second - 1) & _THREE
+        good &= (fields.bytes[fields.starts] == _LT) & (end == third + 2)
+        after = word(third - 6) >> _FORTY  # from the byte before the tab on
+        iri = (before == _BETWEEN) & (after == _IRI_END)
+        text = (
+            (before == _BEFORE_TEXT)
+            & (after >> _EIGHT == _IRI_END >> _EIGHT)
+            & (third > second + 2)
         )
+        good &= iri | text
         return good
 
     def _by_hand(
@@ -200,28 +210,50 @@ class _Reading:
         self.fields = fields
         self.part = part
         self._numbers = numbers  # of lines that were written anew
+        self._codes: IntArray = np.full(len(fields), NO_MID, dtype=np.int64)  # of the subjects
 
     def take(self, good: BoolArray) -> None:
-        rows = np.flatnonzero(good)
-        self.part.triples += len(rows)
+        rows = None if good.all() else np.flatnonzero(good)
         terms = self.fields.take(1, rows).dictionary_encode()
         told = [self.reader.use_of(term[:-1]) for term in terms.dictionary.to_pylist()]
         if not told:
             return
         which = terms.indices.to_numpy()
-        uses = np.array([use for use, _, _ in told], dtype=np.uint8)[which]
-        counts = np.bincount(which, minlength=len(told))
-        for (use, _, reason), count in zip(told, counts.tolist(), strict=True):
-            if use is _Use.NOTHING:
-                self.part.dropped[reason] += count
-        for row in rows[uses == _Use.NO_IRI].tolist():
+        self.part.triples += len(which)
+        table = np.array([use for use, _, _ in told], dtype=np.uint8)
+        uses = table[which]
+        dropped = np.bincount(which, minlength=len(told))
+        for place in np.flatnonzero(table == _Use.NOTHING).tolist():
+            self.part.dropped[told[place][2]] += int(dropped[place])
+        # the lines of each use, in their order
+        order = np.argsort(uses, kind="stable")
+        borders = np.searchsorted(uses[order], np.arange(len(_Use) + 1)).tolist()
+
+        def of(first: _Use, last: _Use) -> IntArray:
+            return order[borders[first] : borders[last + 1]]
+
+        def lines(places: IntArray) -> IntArray:
+            return places if rows is None else rows[places]
+
+        for row in lines(of(_Use.NO_IRI, _Use.NO_IRI)).tolist():
             self._reject(row, "predicate is no IRI in angle brackets")
-        self._names(rows[uses <= _Use.ALIAS], uses[uses <= _Use.ALIAS])
-        self._types(rows[uses == _Use.TYPE])
-        self._schema(rows[uses == _Use.MEDIATOR], rows[uses == _Use.INVERSE])
-        kept = uses == _Use.EDGE
+        self._schema(lines(of(_Use.MEDIATOR, _Use.MEDIATOR)), lines(of(_Use.INVERSE, _Use.INVERSE)))
+        names, typed, edges = (
+            lines(of(first, last))
+            for first, last in (
+                (_Use.NAME, _Use.ALIAS),
+                (_Use.TYPE, _Use.TYPE),
+                (_Use.EDGE, _Use.EDGE),
+            )
+        )
+        ours, odd = self._in_language(names)
+        self._read_subjects(np.concatenate([names[ours | odd], typed, edges]))
+        used = uses[of(_Use.NAME, _Use.ALIAS)]
+        self._names(names[ours], used[ours])
+        self._odd_names(names[odd], used[odd])
+        self._types(typed)
         relations = pa.array([relation for _, relation, _ in told], type=pa.string())
-        self._edges(rows[kept], which[kept], relations)
+        self._edges(edges, which[of(_Use.EDGE, _Use.EDGE)], relations)
 
     def _reject(self, row: int, reason: str) -> None:
         number = self.fields.line_number(row)
@@ -229,39 +261,57 @@ class _Reading:
             number = self._numbers[number]
         self.part.rejects.append((number, reason, self.fields.line_text(row)))
 
-    def _names(self, rows: IntArray, uses: IntArray) -> None:
-        data, tag = self.fields.bytes, self.reader._tag
-        ends = self.fields.end(2)[rows]
-        starts = self.fields.start(2)[rows]
-        quoted = data[starts] == _QUOTE
+    def _in_language(self, rows: IntArray) -> tuple[BoolArray, BoolArray]:
+        """Return which names end with the tag of our language, and which with no tag of any."""
+        word, tag = self.fields.words_at, self.reader.tag
+        marks = self.fields.marks[rows]
+        starts, ends = marks[:, 1] + 1, marks[:, 2]
+        quoted = self.fields.bytes[starts] == _QUOTE
         for row in rows[~quoted].tolist():
             self._reject(row, "name is no text")
         ours = quoted & (ends - starts > len(tag))
-        for back, byte in enumerate(reversed(tag), 1):
-            ours &= data[ends - back] == byte
-        others = quoted & ~ours
+        for place in range(0, len(tag), 8):
+            piece = tag[place : place + 8]
+            mask = np.uint64((1 << 8 * len(piece)) - 1)
+            wanted = np.uint64(int.from_bytes(piece, "little"))
+            ours &= word(ends - len(tag) + place) & mask == wanted
         # what ends with "@xx is in another language; what is no such thing is looked at by itself
-        foreign = np.zeros(len(rows), dtype=np.bool_)
+        odd = quoted & ~ours
+        left = np.flatnonzero(odd)
+        foreign = 0
         for length in range(2, _LONGEST_TAG):
-            left = np.flatnonzero(others & ~foreign & (ends - starts > length + 2))
             if not len(left):
                 break
-            before = ends[left] - length
-            foreign[left[(data[before - 1] == _AT) & (data[before - 2] == _QUOTE)]] = True
-        self.part.dropped["other language"] += int(foreign.sum())
-        by_hand = others & ~foreign
-        texts, good = as_text(cut(self.fields.take(2, rows[ours]), 1, len(tag) + 1))
+            before = word(ends[left] - length - 2) & _TWO
+            found = (before == _TAG) & (ends[left] - starts[left] > length + 2)
+            odd[left[found]] = False
+            foreign += int(found.sum())
+            left = left[~found]
+        self.part.dropped["other language"] += foreign
+        return ours, odd
+
+    def _names(self, rows: IntArray, uses: IntArray) -> None:
+        """Take names that end with the tag of our language."""
+        has_mid = self._codes[rows] != NO_MID
+        rows, uses = rows[has_mid], uses[has_mid]
+        texts, good = as_text(cut(self.fields.take(2, rows), 1, len(self.reader.tag) + 1))
         odd = pc.match_substring_regex(texts, r'["\\]').to_numpy(zero_copy_only=False)
         texts = pc.utf8_trim_whitespace(texts)
-        blank = pc.equal(texts, _EMPTY).to_numpy(zero_copy_only=False)
-        clean = good & ~odd & ~blank
-        self._name_batch(rows[ours][clean], uses[ours][clean], texts.filter(pa.array(clean)))
-        slow = np.concatenate([np.flatnonzero(ours)[~clean], np.flatnonzero(by_hand)])
-        slow.sort()
+        clean = good & ~odd & pc.not_equal(texts, _EMPTY).to_numpy(zero_copy_only=False)
+        if clean.all():
+            self._name_batch(rows, uses, texts)
+        else:
+            self._name_batch(rows[clean], uses[clean], texts.filter(pa.array(clean)))
+            self._odd_names(rows[~clean], uses[~clean])
+
+    def _odd_names(self, rows: IntArray, uses: IntArray) -> None:
+        """Take names that are not simply text and tag, one by one."""
         found: list[int] = []
         written: list[str] = []
-        for place in slow.tolist():
-            text = self._name_by_hand(int(rows[place]))
+        for place, row in enumerate(rows.tolist()):
+            if self._codes[row] == NO_MID:
+                continue
+            text = self._name_by_hand(row)
             if text is not None:
                 found.append(place)
                 written.append(text)
@@ -294,23 +344,20 @@ class _Reading:
         return name
 
     def _name_batch(self, rows: IntArray, uses: IntArray, texts: pa.Array) -> None:
-        codes, kept = self._subjects(rows)
-        texts = texts.filter(pa.array(kept))
-        ranks = _RANKS[uses[kept]]
-        columns = [pa.array(codes[kept]), texts, pa.array(ranks)]
+        columns = [pa.array(self._codes[rows]), texts, pa.array(_RANKS[uses])]
         self.part.names.append(pa.RecordBatch.from_arrays(columns, names=["id", "text", "rank"]))
 
     def _types(self, rows: IntArray) -> None:
-        iris = self.fields.bytes[self.fields.start(2)[rows]] == _LT
+        iris = self.fields.bytes[self.fields.marks[rows, 1] + 1] == _LT
         for row in rows[~iris].tolist():
             self._reject(row, "type is no IRI")
-        codes, kept = self._subjects(rows[iris])
-        kinds = self.fields.take(2, rows[iris][kept]).dictionary_encode()
+        codes = self._codes[rows]
+        kept = iris & (codes != NO_MID)
+        kinds = self.fields.take(2, rows[kept]).dictionary_encode()
         names = [self.reader.name_of(kind) for kind in kinds.dictionary.to_pylist()]
         types = pa.DictionaryArray.from_arrays(kinds.indices, pa.array(names, type=pa.string()))
-        self.part.types.append(
-            pa.RecordBatch.from_arrays([pa.array(codes[kept]), types], names=["id", "type"])
-        )
+        columns = [pa.array(codes[kept]), types]
+        self.part.types.append(pa.RecordBatch.from_arrays(columns, names=["id", "type"]))
 
     def _schema(self, mediators: IntArray, inverses: IntArray) -> None:
         for row in mediators.tolist():
@@ -322,54 +369,56 @@ class _Reading:
             self.part.inverses.add((local(subject[1:-1]), local(other[1:-1])))
 
     def _edges(self, rows: IntArray, which: IntArray, relations: pa.Array) -> None:
-        iris = self.fields.bytes[self.fields.start(2)[rows]] == _LT
+        has_mid = self._codes[rows] != NO_MID
+        rows, which = rows[has_mid], which[has_mid]
+        iris = self.fields.bytes[self.fields.marks[rows, 1] + 1] == _LT
         codes, outside = self._mids(self.fields.take(2, rows[iris]))
         count = int(outside.sum())
         self.part.dropped["web address"] += count
-        self.part.dropped["object is of the schema"] += int((codes == NO_MID).sum()) - count
         ended = codes != NO_MID
-        self._edge_batch(
-            rows[iris][ended], which[iris][ended], relations, pa.array(codes[ended]), False
-        )
+        self.part.dropped["object is of the schema"] += len(ended) - int(ended.sum()) - count
+        kept = np.flatnonzero(iris)[ended]
+        tails = pa.array(codes[ended])
+        self.part.edges.append(self._edge_batch(rows[kept], which[kept], relations, tails))
         rows, which = rows[~iris], which[~iris]
         if not len(rows):
             return
-        values: Values = read_values(cut(self.fields.take(2, rows), 0, 1), self.reader.language)
+        values = read_values(cut(self.fields.take(2, rows), 0, 1), self.reader.language)
         for place, reason in values.rejects:
             self._reject(int(rows[place]), reason)
         self.part.dropped.update(values.dropped)
-        self._edge_batch(rows[values.rows], which[values.rows], relations, values.ids, True)
+        kept = values.rows
+        batch = self._edge_batch(rows[kept], which[kept], relations, values.ids)
+        self.part.value_edges.append(batch)
         columns = [values.ids, values.names]
         self.part.values.append(pa.RecordBatch.from_arrays(columns, names=["id", "name"]))
 
     def _edge_batch(
-        self, rows: IntArray, which: IntArray, relations: pa.Array, tails: pa.Array, text: bool
-    ) -> None:
-        heads, kept = self._subjects(rows)
-        columns = [
-            pa.array(heads[kept]),
-            pa.DictionaryArray.from_arrays(pa.array(which[kept]), relations),
-            tails.filter(pa.array(kept)),
-        ]
-        batch = pa.RecordBatch.from_arrays(columns, names=["head", "relation", "tail"])
-        (self.part.value_edges if text else self.part.edges).append(batch)
+        self, rows: IntArray, which: IntArray, relations: pa.Array, tails: pa.Array
+    ) -> pa.RecordBatch:
+        used = pa.DictionaryArray.from_arrays(pa.array(which), relations)
+        columns = [pa.array(self._codes[rows]), used, tails]
+        return pa.RecordBatch.from_arrays(columns, names=["head", "relation", "tail"])
 
-    def _subjects(self, rows: IntArray) -> tuple[IntArray, BoolArray]:
-        """Return the mids of lines, and which of them have one; the others are counted."""
+    def _read_subjects(self, rows: IntArray) -> None:
+        """Find the mids of lines' subjects; those without one are counted."""
+        rows = np.sort(rows)
         if not len(rows):
-            return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_)
+            return
         # A dump has the lines of an entity in a row, so most subjects are that of the line before.
-        ends = self.fields.end(0)[rows]
-        lengths = ends - self.fields.starts[rows]
-        late, early = self.fields.words[ends - 8], self.fields.words[np.maximum(ends - 16, 0)]
-        new = np.ones(len(rows), dtype=np.bool_)
-        new[1:] = (late[1:] != late[:-1]) | (early[1:] != early[:-1])
-        new[1:] |= (lengths[1:] != lengths[:-1]) | (lengths[1:] > _LONGEST_RUN)
+        starts, ends = self.fields.starts[rows], self.fields.marks[rows, 0]
+        lengths = ends - starts
+        new = np.empty(len(rows), dtype=np.bool_)
+        new[0] = True
+        new[1:] = (lengths[1:] != lengths[:-1]) | (lengths[1:] > _LONGEST_RUN)
+        for back in (8, 16):
+            words = self.fields.words_at(ends - back)
+            new[1:] |= words[1:] != words[:-1]
         codes, _ = self._mids(self.fields.take(0, rows[new]))
         codes = codes[np.cumsum(new) - 1]
-        kept = codes != NO_MID
-        self.part.dropped["about the schema, not about an entity"] += len(kept) - int(kept.sum())
-        return codes, kept
+        self._codes[rows] = codes
+        lost = int((codes == NO_MID).sum())
+        self.part.dropped["about the schema, not about an entity"] += lost
 
     def _mids(self, terms: pa.Array) -> tuple[IntArray, BoolArray]:
         """Return the mid of each term, ``NO_MID`` without one, and which are web addresses."""

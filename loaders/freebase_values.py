@@ -16,19 +16,21 @@ import pyarrow.compute as pc
 
 from kgqa.loaders.fields import as_text
 from kgqa.loaders.ntriples import TRIPLE, unescape, why_not
-from kgqa.loaders.values import value_id, value_name
+from kgqa.loaders.values import XSD, value_id, value_name
 
 if TYPE_CHECKING:
-    from kgqa.graph.model import IntArray
+    from kgqa.graph.model import BoolArray, IntArray
 
 LONGEST_TEXT = 200  # characters of a text that is still a value and no description
-_PLAIN = (
-    r'^"(?P<text>[^"\\]*)"(?:@(?P<tag>[A-Za-z]+(?:-[A-Za-z0-9]+)*)|\^\^<(?P<type>[^<>"\s]+)>)?$'
-)
 _LEFT_OUT = "long text, empty text or web address"
-_EMPTY, _AT, _QUOTE = (pa.scalar(text, pa.string()) for text in ("", "@", '"'))
+_EMPTY, _QUOTE = (pa.scalar(text, pa.string()) for text in ("", '"'))
+_NOTHING = pa.array([], type=pa.string())
 _LONGEST = pa.scalar(LONGEST_TEXT, pa.int32())
-_XSD_DATE = "http://www.w3.org/2001/XMLSchema#date"
+_XSD_DATE = f"{XSD}date"
+_SUFFIXES: dict[str, str | None] = {'"': None} | {
+    f'"^^<{XSD}{kind}>': f"{XSD}{kind}"
+    for kind in ("date", "gYear", "gYearMonth", "dateTime", "integer", "decimal", "double", "float")
+}
 
 
 @dataclass(slots=True)
@@ -47,28 +49,31 @@ def read_values(literals: pa.Array, language: str) -> Values:
     dropped: Counter[str] = Counter()
     rejects: list[tuple[int, str]] = []
     texts, good = as_text(literals)
-    found = pc.extract_regex(texts, pattern=_PLAIN)
-    plain = found.is_valid().to_numpy(zero_copy_only=False) & good
-    text, tag, kind = (pc.struct_field(found, name) for name in ("text", "tag", "type"))
-    tagged = pc.fill_null(pc.not_equal(tag, _EMPTY), False).to_numpy(zero_copy_only=False)
-    foreign = (
-        plain
-        & tagged
-        & ~pc.equal(tag, pa.scalar(language, pa.string()))
-        .fill_null(False)
-        .to_numpy(zero_copy_only=False)
-    )
-    dropped["other language"] += int(foreign.sum())
-    short = pc.less(pc.utf8_length(text), _LONGEST)
-    wanted = pc.and_(short, pc.not_equal(pc.utf8_trim_whitespace(text), _EMPTY))
-    wanted = pc.and_not(wanted, pc.match_substring_regex(text, "^https?://"))
-    kept = wanted.fill_null(False).to_numpy(zero_copy_only=False)
-    dropped[_LEFT_OUT] += int((plain & ~foreign & ~kept).sum())
-    rows = np.flatnonzero(plain & ~foreign & kept)
-    ids, names = _columns(text.take(pa.array(rows)), tag.take(rows), kind.take(rows))
+    odd = pc.match_substring(texts, "\\").to_numpy(zero_copy_only=False) | ~good
+    left = ~odd
+    parts: list[tuple[IntArray, pa.Array, pa.Array]] = []
+    # By far the most literals have no suffix, or one of a few.
+    for suffix, kind in _SUFFIXES.items():
+        there = pc.ends_with(texts, suffix).to_numpy(zero_copy_only=False) & left
+        if there.any():
+            inside = _inside(texts.filter(pa.array(there)), suffix)
+            # a quote within is no plain literal, whatever it is
+            plain = pc.invert(pc.match_substring(inside, '"')).to_numpy(zero_copy_only=False)
+            rows = np.flatnonzero(there)[plain]
+            left[rows] = False
+            kept, lost = _kept(inside.filter(pa.array(plain)))
+            dropped[_LEFT_OUT] += lost
+            text = inside.filter(pa.array(plain)).filter(pa.array(kept))
+            name = text
+            if kind not in (None, _XSD_DATE):
+                written = [value_name(each, kind) for each in text.to_pylist()]
+                name = pa.array(written, type=pa.string())
+            tail = pa.scalar(value_id("", None, kind)[1:], pa.string())
+            ids = pc.binary_join_element_wise(_QUOTE, text, tail, _EMPTY)
+            parts.append((rows[kept], ids, name))
     slow_rows: list[int] = []
     slow: list[tuple[str, str]] = []
-    for place in np.flatnonzero(~plain).tolist():
+    for place in np.flatnonzero(odd | left).tolist():
         try:
             value = _by_hand(literals[place].as_py(), language, dropped)
         except ValueError as error:
@@ -77,38 +82,35 @@ def read_values(literals: pa.Array, language: str) -> Values:
         if value:
             slow_rows.append(place)
             slow.append(value)
-    if slow:
-        rows = np.concatenate([rows, np.array(slow_rows, dtype=np.int64)])
-        ids = pa.concat_arrays([ids, pa.array([ident for ident, _ in slow], type=pa.string())])
-        names = pa.concat_arrays([names, pa.array([name for _, name in slow], type=pa.string())])
-    return Values(rows, ids, names, dropped, rejects)
-
-
-def _columns(text: pa.Array, tag: pa.Array, kind: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Return ids and names of plain literals."""
-    kinds = kind.dictionary_encode()
-    suffixes = [
-        value_id("", None, each or None).removeprefix('""') for each in kinds.dictionary.to_pylist()
-    ]
-    typed = pa.array(suffixes, type=pa.string()).take(kinds.indices)
-    tagged = pc.if_else(
-        pc.equal(tag, _EMPTY), _EMPTY, pc.binary_join_element_wise(_AT, tag, _EMPTY)
+    ids, names = (
+        (pa.array(column, type=pa.string()) for column in zip(*slow, strict=True))
+        if (slow)
+        else (_NOTHING, _NOTHING)
     )
-    ids = pc.binary_join_element_wise(_QUOTE, text, _QUOTE, tagged, typed, _EMPTY)
-    names = text
-    shown_otherwise = pa.array(
-        [bool(each) and each != _XSD_DATE for each in kinds.dictionary.to_pylist()],
-        type=pa.bool_(),
-    ).take(kinds.indices)
-    if pc.any(shown_otherwise).as_py():
-        pairs = zip(
-            text.filter(shown_otherwise).to_pylist(),
-            kind.filter(shown_otherwise).to_pylist(),
-            strict=True,
-        )
-        written = pa.array([value_name(*pair) for pair in pairs], type=pa.string())
-        names = pc.replace_with_mask(text, shown_otherwise, written)
-    return ids, names
+    parts.append((np.array(slow_rows, dtype=np.int64), ids, names))
+    return Values(
+        np.concatenate([rows for rows, _, _ in parts]),
+        pa.concat_arrays([ids for _, ids, _ in parts]),
+        pa.concat_arrays([names for _, _, names in parts]),
+        dropped,
+        rejects,
+    )
+
+
+def _inside(texts: pa.Array, suffix: str) -> pa.Array:
+    """Return what stands between the first quote and the suffix (which begins with a quote)."""
+    inside = pc.binary_slice(texts.cast(pa.binary()), 1, -len(suffix.encode()))
+    return inside.cast(pa.string())
+
+
+def _kept(texts: pa.Array) -> tuple[BoolArray, int]:
+    """Return which texts are worth a node, and how many are not."""
+    wanted = pc.less(pc.utf8_length(texts), _LONGEST)
+    wanted = pc.and_(wanted, pc.not_equal(pc.utf8_trim_whitespace(texts), _EMPTY))
+    wanted = pc.and_not(wanted, pc.starts_with(texts, "http://"))
+    wanted = pc.and_not(wanted, pc.starts_with(texts, "https://"))
+    kept: BoolArray = wanted.to_numpy(zero_copy_only=False)
+    return kept, len(kept) - int(kept.sum())
 
 
 def _by_hand(literal: bytes, language: str, dropped: Counter[str]) -> tuple[str, str] | None:
