@@ -9,6 +9,7 @@ from __future__ import annotations
 import bz2
 import zlib
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isal import igzip, isal_zlib
@@ -17,7 +18,6 @@ from kgqa.errors import DumpMalformedError, DumpNotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
     from typing import IO
 
     from kgqa.loaders.base import Rejects, Report
@@ -36,7 +36,9 @@ def find_sources(sources: Sequence[Path], what: str) -> list[Path]:
     """
     found: list[Path] = []
     for source in sources:
-        if source.is_dir():
+        if source == Path("-"):
+            found.append(source)
+        elif source.is_dir():
             files = sorted(
                 path for path in source.iterdir() if path.is_file() and path.name[0] != "."
             )

@@ -1,11 +1,9 @@
-"""Commands about the KG itself: ``ingest``, ``paths``, ``link``, ``status``."""
+"""Commands about a KG that is there: ``paths``, ``link``, ``status``."""
 
 from __future__ import annotations
 
 import dataclasses
-from enum import StrEnum
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,97 +11,6 @@ from kgqa.cli.common import DirectionFlag, MediatorsFlag, Run, browser_link, oth
 
 if TYPE_CHECKING:
     from kgqa.paths.ground import GroundedPath
-
-
-class Dump(StrEnum):
-    """The kinds of dump there is a loader for."""
-
-    freebase = "freebase"
-    conceptnet = "conceptnet"
-    umls = "umls"
-    triples = "triples"
-
-
-def ingest(
-    run: Run,
-    dump: Annotated[Dump, typer.Argument(help="What kind of dump it is.", show_choices=True)],
-    source: Annotated[
-        list[Path] | None,
-        typer.Argument(help="The dump's files or folder; without it the dumps folder is searched."),
-    ] = None,
-    language: Annotated[str | None, typer.Option(help="Language of names.")] = None,
-    filters: Annotated[
-        Path | None, typer.Option(help="freebase: a list of predicates to leave out.")
-    ] = None,
-    names: Annotated[
-        Path | None, typer.Option(help="triples: a file of id and name, tab-separated.")
-    ] = None,
-    types: Annotated[
-        Path | None, typer.Option(help="triples: a file of id and type, tab-separated.")
-    ] = None,
-    relation_names: Annotated[
-        Path | None, typer.Option(help="triples: a file of relation id and name.")
-    ] = None,
-    mediators: Annotated[
-        str | None,
-        typer.Option(help="triples: a pattern of the ids of nameless nodes, or a file of ids."),
-    ] = None,
-    columns: Annotated[
-        str | None, typer.Option(help="triples: order of the columns, as head,relation,tail.")
-    ] = None,
-    delimiter: Annotated[str | None, typer.Option(help="triples: between two columns.")] = None,
-    direction: Annotated[
-        Literal["out", "in", "both"] | None, typer.Option(help="triples: how it is walked.")
-    ] = None,
-) -> None:
-    """Load a dump into the graph store; it replaces the KG of that name when it is whole."""
-    from kgqa.graph.open import check_kg_name, open_writer
-    from kgqa.ingest.pipeline import ingest as load
-    from kgqa.ingest.sources import find_sources
-    from kgqa.loaders import make_loader
-
-    loader = make_loader(
-        dump.value,
-        language=language,
-        filters=filters,
-        names=names,
-        types=types,
-        relation_names=relation_names,
-        mediators=mediators,
-        columns=columns,
-        delimiter=_unescaped(delimiter),
-        direction=direction,
-    )
-    settings = run.settings
-    sources = find_sources(loader, source or [], settings.dumps_folder)
-    if sources.note:
-        run.note(sources.note)
-    default = dump.value if dump is not Dump.triples else _stem(sources.paths[0])
-    kg = check_kg_name(settings.kg or default)
-    with open_writer(run.graph_url, kg, **run.credentials) as writer:
-        result = load(loader, sources, kg, writer, settings.kg_folder(kg), run.progress)
-
-    def human() -> None:
-        from kgqa.cli.show import say
-
-        say(
-            f"{result.kg}: {result.entities:,} entities, {result.mediators:,} mediators, "
-            f"{result.edges:,} edges from {result.lines:,} lines in {result.seconds:.1f} s."
-        )
-        for reason, count in sorted(result.dropped.items(), key=lambda item: -item[1]):
-            say(f"  left out on purpose: {count:,} {reason}", style="dim")
-        if result.rejected:
-            say(f"  {result.rejected:,} lines rejected, see {result.rejects_file}")
-
-    run.print(human, dataclasses.asdict(result))
-
-
-def _unescaped(delimiter: str | None) -> str | None:
-    return {r"\t": "\t", "tab": "\t", "space": " "}.get(delimiter or "", delimiter)
-
-
-def _stem(path: Path) -> str:
-    return path.resolve().name.split(".")[0]
 
 
 def paths(

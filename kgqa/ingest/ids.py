@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from kgqa.errors import IngestError
 from kgqa.graph.mids import decode_mids
+from kgqa.graph.model import ALIAS
 from kgqa.ingest.columns import ColumnWriter, gathered, read_columns
 
 if TYPE_CHECKING:
@@ -115,7 +116,8 @@ def collect_ids(spool: Spool) -> IdTable:
 def _mid_columns(spool: Spool) -> Iterable[IntArray]:
     if spool.scanned.named_mids:
         for batch in spool.read("names-mid"):
-            yield batch.column("id").to_numpy()
+            named = batch.column("rank").to_numpy() < ALIAS  # an alias alone is no name
+            yield batch.column("id").to_numpy()[named]
     mediators = np.zeros(len(spool.scanned.types) + 1, dtype=np.bool_)
     mediators[spool.scanned.mediator_types] = True
     for batch in spool.read("types-mid"):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kgqa.errors import DumpNotFoundError, UsageError
+from kgqa.loaders.blocks import STDIN, display_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,9 +26,9 @@ _PATTERNS = {
     "conceptnet": (
         "conceptnet-assertions-5.7.0.csv.gz",
         "*assertions*.csv.gz",
-        "*assertions*.csv",
+        "*assertions*.csv*",
     ),
-    "umls": ("META", "*/META", "*/*/META", "."),
+    "umls": ("META", "*/META", "*/*/META", ".", "umls-*.zip", "20*.zip"),
 }
 _UMLS_FILE = "MRCONSO.RRF*"
 _SAMPLES = {
@@ -48,7 +49,7 @@ class Sources:
     @property
     def described(self) -> str:
         """The ``source`` of the KG's meta record: file names without their folders."""
-        names = (path.name or path.resolve().name for path in self.paths)
+        names = (display_name(path) or path.resolve().name for path in self.paths)
         return BUNDLED if self.bundled else ", ".join(names)
 
 
@@ -86,6 +87,8 @@ def find_sources(loader: Loader, given: Sequence[Path], dumps_folder: Path) -> S
 
 
 def _given(loader: Loader, path: Path) -> Path:
+    if path == STDIN:
+        return path
     path = path.expanduser()
     if not path.exists():
         raise DumpNotFoundError(
@@ -108,7 +111,7 @@ def _find(name: str, folder: Path) -> Path | None:
     """Return the dump in ``folder``: of several that fit equally well the last by name."""
     for pattern in _PATTERNS.get(name, ()):
         for path in sorted([folder] if pattern == "." else folder.glob(pattern), reverse=True):
-            if name == "umls" and not any(path.glob(_UMLS_FILE)):
+            if name == "umls" and path.is_dir() and not any(path.glob(_UMLS_FILE)):
                 continue
             if path.is_file() or name == "umls":
                 return path
