@@ -10,7 +10,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from kgqa import __version__
-from kgqa.cli import ask, evaluate, graph, train, tries
+from kgqa.cli import ask, attach, evaluate, graph, ingest, train, tries
 from kgqa.cli.common import Global, command
 from kgqa.errors import KgqaError, without_secrets
 
@@ -48,7 +48,8 @@ def _options(
     ctx.obj = Global(kg, graph, home, as_json, debug)
 
 
-command(app, "ingest")(graph.ingest)
+command(app, "ingest")(ingest.ingest)
+command(app, "attach")(attach.attach)
 command(app, "precompute-tries")(tries.precompute_tries)
 command(app, "ask")(ask.ask)
 command(app, "paths")(graph.paths)

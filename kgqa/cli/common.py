@@ -70,12 +70,13 @@ class Run:
 
     @property
     def credentials(self) -> dict[str, str | None]:
-        """What a server is asked with."""
+        """What a store is opened with beside its URL: a server's account, and the home."""
         secret = self.settings.neo4j_password
         return {
             "username": self.settings.neo4j_username,
             "password": secret.get_secret_value() if secret else None,
             "database": self.settings.neo4j_database,
+            "home": str(self.settings.home),
         }
 
     def open_store(self) -> GraphStore:

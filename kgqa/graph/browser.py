@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
 from kgqa import cypher
+from kgqa.graph.neo4j_attached import AttachedStore
 from kgqa.graph.neo4j_store import Neo4jStore
 
 if TYPE_CHECKING:
@@ -31,20 +32,26 @@ def browser_url(store: GraphStore, facts: Sequence[Fact], browser: str | None = 
     the first ones are drawn, and a comment in the Cypher says how many that is. ``browser``: where
     Browser is, if not on the server's usual port.
     """
-    if not isinstance(store, Neo4jStore):
+    if not isinstance(store, Neo4jStore | AttachedStore):
         return None
     edges = list(dict.fromkeys(facts))
     drawn = len(edges)
     while True:
         told = "" if drawn == len(edges) else f"// the first {drawn} of {len(edges)} edges\n"
-        listed = ",\n  ".join(
-            "[" + ", ".join(cypher.literal(part) for part in edge) + "]" for edge in edges[:drawn]
-        )
-        values = {"edges": f"[\n  {listed}\n]" if listed else "[]"}
-        url = _url(store, told + cypher.inlined("draw_edges", values, store.label), browser)
+        url = _url(store, told + _drawing(store, edges[:drawn]), browser)
         if len(url) <= MAX_LENGTH or drawn == 0:
             return url
         drawn = min(drawn - 1, drawn * MAX_LENGTH // len(url))
+
+
+def _drawing(store: Neo4jStore | AttachedStore, edges: Sequence[Fact]) -> str:
+    if isinstance(store, AttachedStore):
+        return store.drawing(edges)
+    listed = ",\n  ".join(
+        "[" + ", ".join(cypher.literal(part) for part in edge) + "]" for edge in edges
+    )
+    values = {"edges": f"[\n  {listed}\n]" if listed else "[]"}
+    return cypher.inlined("draw_edges", values, store.label)
 
 
 def walks_url(
@@ -67,7 +74,7 @@ def walks_url(
     return _url(store, text, browser)
 
 
-def _url(store: Neo4jStore, text: str, browser: str | None) -> str:
+def _url(store: Neo4jStore | AttachedStore, text: str, browser: str | None) -> str:
     parts = urlsplit(store.url)
     host = parts.hostname or "localhost"
     host = f"[{host}]" if ":" in host else host

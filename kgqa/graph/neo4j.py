@@ -29,7 +29,7 @@ from kgqa.graph.model import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
     from types import TracebackType
 
     from kgqa.graph.neo4j_store import Neo4jStore
@@ -47,6 +47,8 @@ logging.getLogger("neo4j").addHandler(logging.NullHandler())
 class Neo4jConnection:
     """One driver to one database of one server, shared by the stores and writers made from it.
 
+    Without ``database`` that is the one which the server serves by default.
+
     ``uri`` is ``neo4j://``, ``bolt://`` or one of their ``+s``/``+ssc`` forms; a user and password
     in it are used where none are given, and never shown. Without a password the server is taken to
     ask for none. Nothing is sent before the first call. Closed by ``close`` or ``with``, or with
@@ -58,10 +60,10 @@ class Neo4jConnection:
         uri: str,
         username: str = "neo4j",
         password: str | None = None,
-        database: str = "neo4j",
+        database: str | None = None,
     ) -> None:
         self.url = without_secrets(uri)
-        self.database = database
+        self._database = database
         self.username = username
         try:
             parts = urlsplit(uri)
@@ -76,6 +78,20 @@ class Neo4jConnection:
         self._lock = threading.Lock()
         self._open: neo4j.Driver | None = None
         self._users = 0  # stores and writers that are in use
+
+    @property
+    def is_default(self) -> bool:
+        """Whether the database is the one that the server serves by default, whatever its name."""
+        return self._database is None
+
+    @property
+    def database(self) -> str:
+        """The database's name; the server is asked where none was given."""
+        if self._database is not None:
+            return self._database
+        with self.translated():
+            found = self.read("CALL db.info() YIELD name RETURN name")
+        return str(found[0]["name"])
 
     def verify(self) -> None:
         """Make sure that the server answers, knows the user and has the database.
@@ -131,15 +147,30 @@ class Neo4jConnection:
                     neo4j.Query(cast("Any", statement), timeout=READ_TIMEOUT),
                     parameters,
                     routing_=neo4j.RoutingControl.READ,
-                    database_=self.database,
+                    database_=self._database,
                 )
                 .records
             )
 
+    def stream(self, statement: str, **parameters: Any) -> Generator[neo4j.Record]:
+        """Yield the answer of a statement that only reads, as it comes, however long it takes.
+
+        The server refuses to write in it. Close it where it is not read to its end. Raises
+        GraphError, StoreUnavailableError.
+        """
+        with (
+            self.translated(),
+            self._driver().session(
+                database=self._database, default_access_mode=neo4j.READ_ACCESS, fetch_size=5000
+            ) as session,
+        ):
+            # a timeout of 0 is none: reading a whole graph may take hours
+            yield from session.run(neo4j.Query(cast("Any", statement), timeout=0), parameters)
+
     def session(self) -> neo4j.Session:
         """Return a session that writes; for the writer, inside ``translated``."""
         return self._driver().session(
-            database=self.database, default_access_mode=neo4j.WRITE_ACCESS, fetch_size=1000
+            database=self._database, default_access_mode=neo4j.WRITE_ACCESS, fetch_size=1000
         )
 
     def acquire(self) -> None:
@@ -195,7 +226,7 @@ class Neo4jConnection:
         try:
             yield
         except (driver_errors.Neo4jError, driver_errors.DriverError) as error:
-            raise _translated(error, self.url, self.database) from None
+            raise _translated(error, self.url, self._database or "(the default one)") from None
 
     def close(self) -> None:
         """Close the driver; another call opens it again. Calling it twice does nothing."""
@@ -234,6 +265,11 @@ def _translated(error: Exception, url: str, database: str) -> GraphError:
         return StoreUnavailableError(
             f"Neo4j at {url} refused the user name and password.",
             "Set NEO4J_USERNAME and NEO4J_PASSWORD to those of that server.",
+        )
+    if code.endswith("Security.Forbidden"):
+        return GraphError(
+            f"Neo4j at {url} does not let this user do it (database {database}): {told}",
+            "Use an account that may read it: NEO4J_USERNAME, NEO4J_PASSWORD.",
         )
     if code.endswith(("DatabaseNotFound", "DatabaseUnavailable")):
         return StoreUnavailableError(

@@ -4,7 +4,8 @@
     sqlite:///folder           a home: ``<folder>/<kg>/graph.sqlite`` for each KG
     neo4j://host:7687          and neo4j+s, neo4j+ssc, bolt, bolt+s, bolt+ssc
 
-A path without a scheme means SQLite too. What it does not do: read settings; the caller passes
+A path without a scheme means SQLite too. A KG that is attached in the home (``attached_record``)
+is found by its name whatever the URL says. What it does not do: read settings; the caller passes
 what they say.
 """
 
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote, urlsplit
 
 from kgqa.errors import KGNotFoundError, KgqaError, UsageError, without_secrets
+from kgqa.graph.attached_record import RECORD_NAME, attached_kgs, is_attached, read_record
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.graph.sqlite_layout import FILE_NAME
 from kgqa.graph.sqlite_write import SqliteWriter
@@ -125,19 +127,41 @@ def list_kgs(
     username: str | None = None,
     password: str | None = None,
     database: str | None = None,
+    home: str | Path | None = None,
     faults: list[KgqaError] | None = None,
 ) -> list[KGInfo]:
-    """Return the KGs that lie at ``url``, by name.
+    """Return the KGs that lie at ``url`` and those attached in ``home``, by name.
 
-    A server that cannot be reached is an error (StoreUnavailableError); a damaged store of a home
-    is left out and its error appended to ``faults``.
+    A damaged store of a home, and a server or file that cannot be read while something is attached,
+    is left out and its error appended to ``faults``. Raises StoreUnavailableError otherwise.
     """
     where = parse_graph_url(url)
+    home = home or (where.path if where.kind == "home" else None)
+    attached = attached_kgs(Path(home), faults) if home is not None else []
+    try:
+        found = _kgs_at(where, username, password, database, faults)
+    except KgqaError as error:
+        if faults is None or not attached:
+            raise
+        faults.append(error)
+        found = []
+    names = {info.name for info in attached}  # opened first, so they stand for their name
+    there = [*attached, *(info for info in found if info.name not in names)]
+    return sorted(there, key=lambda info: info.name)
+
+
+def _kgs_at(
+    where: GraphURL,
+    username: str | None,
+    password: str | None,
+    database: str | None,
+    faults: list[KgqaError] | None,
+) -> list[KGInfo]:
     if where.kind == "server":
         from kgqa.graph.neo4j import Neo4jConnection
 
         with Neo4jConnection(*_server(where, username, password, database)) as connection:
-            return sorted(connection.list_kgs(), key=lambda info: info.name)
+            return connection.list_kgs()
     assert where.path is not None
     if where.kind == "home":
         return home_kgs(where.path, faults)
@@ -179,13 +203,20 @@ def open_store(
     username: str | None = None,
     password: str | None = None,
     database: str | None = None,
+    home: str | Path | None = None,
 ) -> GraphStore:
     """Open the KG named ``kg``, or the only one there is, at ``url``; the caller closes it.
 
     ``username``, ``password`` and ``database`` are for a server; those in the URL go before them.
+    A KG that is attached in ``home`` is opened by its name wherever ``url`` leads.
     Raises UsageError, KGNotFoundError, StoreUnavailableError, GraphError.
     """
     where = parse_graph_url(url)
+    home = home or (where.path if where.kind == "home" else None)
+    if home is not None:
+        attached = _attached_name(Path(home), where, kg, username, password, database)
+        if attached is not None:
+            return _open_attached(Path(home) / attached, where, username, password)
     if where.kind == "server":
         return _open_server(where, kg, username, password, database)
     assert where.path is not None
@@ -209,6 +240,51 @@ def open_store(
     return SqliteStore(where.path / name / FILE_NAME, name=name)
 
 
+def _attached_name(
+    home: Path,
+    where: GraphURL,
+    kg: str | None,
+    username: str | None,
+    password: str | None,
+    database: str | None,
+) -> str | None:
+    """Return the name of the attached KG that is meant, None where it is no attached one."""
+    if kg is not None:
+        return kg if _NAME.fullmatch(kg) and is_attached(home, kg) else None
+    if where.kind == "file" or not attached_kgs(home):
+        return None  # a file is named as exactly as a KG is
+    faults: list[KgqaError] = []
+    infos = list_kgs(
+        where.uri or where.path or home,
+        username=where.username or username,
+        password=where.password or password,
+        database=database,
+        home=home,
+        faults=faults,
+    )
+    if faults:
+        raise faults[0]  # the KG that is meant may be the one that does not read
+    name = choose_kg(infos, None, where.shown).name
+    return name if is_attached(home, name) else None
+
+
+def _open_attached(
+    folder: Path, where: GraphURL, username: str | None, password: str | None
+) -> GraphStore:
+    from kgqa.graph.neo4j import Neo4jConnection
+    from kgqa.graph.neo4j_attached import AttachedStore
+
+    record = read_record(folder)
+    if where.uri == record.url:  # credentials in a URL are meant for that server alone
+        username, password = where.username or username, where.password or password
+    connection = Neo4jConnection(record.url, username or "neo4j", password, record.database)
+    try:
+        return AttachedStore(connection, record, folder)
+    except BaseException:
+        connection.close()
+        raise
+
+
 @contextmanager
 def open_writer(
     url: str | Path,
@@ -217,13 +293,21 @@ def open_writer(
     username: str | None = None,
     password: str | None = None,
     database: str | None = None,
+    home: str | Path | None = None,
 ) -> Iterator[GraphWriter]:
     """Give, for a ``with``, what writes the KG named ``kg`` at ``url``.
 
-    Raises UsageError where the name cannot be used, or the URL is a file that holds another KG.
+    Raises UsageError where the name cannot be used (one that is attached in ``home`` is another
+    database's), or the URL is a file that holds another KG.
     """
     check_kg_name(kg)
     where = parse_graph_url(url)
+    home = home or (where.path if where.kind == "home" else None)
+    if home is not None and is_attached(Path(home), kg):
+        raise UsageError(
+            f"{kg} is attached: it stands for a database that kgqa does not write to.",
+            f"Choose another name with --kg, or delete {Path(home) / kg / RECORD_NAME}.",
+        )
     if where.kind == "server":
         from kgqa.graph.neo4j import Neo4jConnection
 

@@ -1,0 +1,12 @@
+// The edges that touch some nodes, by type: the row in $ids, the type, whether they
+// leave it, and the ids at the other end.
+// A node that is there has a row, if with no type; one that is not, or not alone, has none.
+// :param ids => ['m.03_r3']
+UNWIND range(0, size($ids) - 1) AS row
+MATCH (n:`Freebase`) WHERE n.`id` = $ids[row]
+WITH row, collect(n) AS found WHERE size(found) = 1
+WITH row, found[0] AS n
+OPTIONAL MATCH (n)-[r]-(m:`Freebase`)
+WITH row, type(r) AS type, startNode(r) = n AS along, collect(DISTINCT m.`id`) AS others
+RETURN collect(row) AS rows, collect(coalesce(type, '')) AS types, collect(others) AS others,
+       collect(coalesce(along, true)) AS along

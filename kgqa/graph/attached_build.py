@@ -1,0 +1,196 @@
+"""Making the cache of an attached database: nodes in any order in, sorted by id, then their edges.
+
+Memory stays bounded: SQLite sorts in files, and only one number for each node (its degree) is held.
+The version is hashed on the way, over ids, names, aliases and kinds in the order of keys, then over
+the edges by head, type and tail; so it does not depend on the order in which a server answers. What
+this does not do: ask a server, or read a finished cache (``attached_cache``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import sqlite3
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from kgqa.errors import GraphError
+from kgqa.graph.attached_cache import APPLICATION_ID, TABLES, USER_VERSION
+from kgqa.graph.model import Kind
+from kgqa.graph.names import normalise
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from kgqa.graph.model import IntArray
+    from kgqa.progress import Task
+
+# id, is it a whole number, name, kind, aliases, element id where it is needed
+Node: TypeAlias = "tuple[str, bool, str | None, Kind, list[str], str | None]"
+
+_SHOWN = 3  # duplicate ids that an error lists
+_STEP = 5_000  # rows between two signs of progress
+_NODE = "INSERT INTO node (key, id, number, name, kind, aliases, ref) VALUES (?, ?, ?, ?, ?, ?, ?)"
+
+
+class CacheBuilder:
+    """Writes the cache to ``path``; for use in ``with``. Raises sqlite3.Error, OSError.
+
+    ``with_text``: keep full text of names too, for a server that has no index of it. Order of
+    calls: ``add`` (often), ``sort``, ``add_edges`` for every head in the order of keys, ``finish``.
+    """
+
+    def __init__(self, path: Path, *, with_text: bool) -> None:
+        self.path = path
+        self.kinds = dict.fromkeys(Kind, 0)  # how many nodes of each kind; after ``sort``
+        self.edges = 0
+        self._with_text = with_text
+        self._staging = path.with_name(path.name + ".staging")
+        self._digest = hashlib.sha256(b"kgqa attached 1\n")
+        self._degrees = np.zeros(0, dtype=np.int64)
+        self._types: set[str] = set()
+        self._db = sqlite3.connect(path, isolation_level=None)
+        try:
+            # a file that is thrown away when anything goes wrong needs no journal
+            self._db.execute("PRAGMA journal_mode = OFF")
+            self._db.execute("PRAGMA synchronous = OFF")
+            self._db.execute("PRAGMA cache_size = -65536")
+            self._db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            self._db.execute(f"PRAGMA user_version = {USER_VERSION}")
+            self._db.executescript(TABLES)
+            self._db.execute("ATTACH ? AS staging", [str(self._staging)])
+            self._db.execute("PRAGMA staging.journal_mode = OFF")
+            self._db.execute("PRAGMA staging.synchronous = OFF")
+            self._db.execute("CREATE TABLE staging.found (id, number, name, kind, aliases, ref)")
+            self._db.execute("CREATE TABLE staging.norm (norm TEXT, key INTEGER)")
+            self._db.execute("BEGIN")
+        except BaseException:
+            self._db.close()
+            raise
+
+    def __enter__(self) -> CacheBuilder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._db.close()
+        self._staging.unlink(missing_ok=True)
+
+    def add(self, nodes: Iterable[Node]) -> None:
+        """Take nodes, in any order; a nameless one that is no mediator is named by its id."""
+        self._db.executemany(
+            "INSERT INTO staging.found VALUES (?, ?, ?, ?, ?, ?)",
+            (
+                (
+                    id_,
+                    int(number),
+                    name or (None if kind == Kind.MEDIATOR else id_),
+                    int(kind),
+                    json.dumps(sorted(set(aliases)), ensure_ascii=True) if aliases else None,
+                    ref,
+                )
+                for id_, number, name, kind, aliases, ref in nodes
+            ),
+        )
+
+    def sort(self, id_property: str, task: Task) -> int:
+        """Give every node its key; return how many there are.
+
+        Raises GraphError where an id comes more than once; it names the first of them.
+        """
+        self._refuse_duplicates(id_property)
+        cursor = self._db.execute("SELECT * FROM staging.found ORDER BY id")
+        key = 0
+        while rows := cursor.fetchmany(_STEP):
+            self._db.executemany(_NODE, [(key + place, *row) for place, row in enumerate(rows)])
+            self._take_names(rows, key)
+            key += len(rows)
+            task.advance(len(rows))
+        self._db.execute("DROP TABLE staging.found")
+        self._db.execute(
+            "INSERT OR IGNORE INTO name_norm SELECT norm, key FROM staging.norm ORDER BY norm, key"
+        )
+        self._db.execute("DROP TABLE staging.norm")
+        self._db.execute("CREATE UNIQUE INDEX node_id ON node (id)")
+        self._degrees = np.zeros(key, dtype=np.int32)
+        return key
+
+    def _refuse_duplicates(self, id_property: str) -> None:
+        repeated = "SELECT id, count(*) AS times FROM staging.found GROUP BY id HAVING count(*) > 1"
+        ((count,),) = self._db.execute(f"SELECT count(*) FROM ({repeated})").fetchall()
+        if count:
+            first = self._db.execute(f"{repeated} ORDER BY id LIMIT {_SHOWN}").fetchall()
+            shown = ", ".join(f"{id_!r} ({times} nodes)" for id_, times in first)
+            more = f" and {count - len(first):,} more" if count > len(first) else ""
+            raise GraphError(
+                f"The property {id_property!r} names several nodes by the same id: {shown}{more}.",
+                "Name a property that is unique with --id-property.",
+            )
+
+    def _take_names(self, rows: Sequence[Any], key: int) -> None:
+        norms: set[tuple[str, int]] = set()
+        texts: list[tuple[int, str, str]] = []
+        for place, (id_, _, name, kind, aliases, _) in enumerate(rows, key):
+            others = json.loads(aliases) if aliases else []
+            # JSON keeps rows apart whatever stands in a name
+            self._digest.update(json.dumps([id_, name, kind, others]).encode("ascii") + b"\n")
+            self.kinds[Kind(kind)] += 1
+            if kind != Kind.ENTITY:
+                continue
+            forms = [normalise(text) for text in (name, *others)]
+            norms.update((form, place) for form in forms if form)
+            if self._with_text:
+                # normalised, so that a query's words are split as these are
+                texts.append((place, forms[0], " ".join(forms[1:])))
+        self._db.executemany("INSERT INTO staging.norm VALUES (?, ?)", norms)
+        self._db.executemany("INSERT INTO node_text (rowid, name, aliases) VALUES (?, ?, ?)", texts)
+
+    def nodes(self, start: int, count: int) -> list[tuple[str, bool, str | None]]:
+        """Return (id, is it a whole number, element id) of the keys from ``start`` on."""
+        rows = self._db.execute(
+            "SELECT id, number, ref FROM node WHERE key >= ? ORDER BY key LIMIT ?", [start, count]
+        )
+        return [(id_, bool(number), ref) for id_, number, ref in rows]
+
+    def keys_of(self, values: Sequence[str | int]) -> IntArray:
+        """Return the keys of ids in the database's own type, -1 where there is none."""
+        found: dict[str | int, int] = {}
+        wanted = list(dict.fromkeys(values))
+        for start in range(0, len(wanted), 500):
+            some = [str(value) for value in wanted[start : start + 500]]
+            marks = ",".join("?" * len(some))
+            for id_, number, key in self._db.execute(
+                f"SELECT id, number, key FROM node WHERE id IN ({marks})", some
+            ):
+                found[int(id_) if number else id_] = key
+        return np.fromiter((found.get(value, -1) for value in values), np.int64, len(values))
+
+    def add_edges(self, head: int, type_: str, tails: IntArray) -> None:
+        """Take all edges of one type out of one head; heads ascending, then types by code point."""
+        tails = np.unique(tails)
+        self._digest.update(json.dumps([head, type_, tails.tolist()]).encode("ascii") + b"\n")
+        self._types.add(type_)
+        self.edges += len(tails)
+        self._degrees[head] += len(tails)
+        self._degrees[tails[tails != head]] += 1
+
+    def finish(self) -> tuple[str, list[str]]:
+        """Close the file; return the version (hex SHA-256) and the relationship types by key."""
+        types, version = sorted(self._types), self._digest.hexdigest()
+        self._db.executemany("INSERT INTO relation VALUES (?, ?)", enumerate(types))
+        self._db.executemany("UPDATE node SET degree = ? WHERE key = ?", self._touched())
+        if self._with_text:
+            self._db.execute("INSERT INTO node_text (node_text) VALUES ('optimize')")
+        self._db.execute("INSERT INTO survey VALUES (?)", [version])
+        self._db.execute("COMMIT")
+        self._db.close()
+        with contextlib.closing(os.fdopen(os.open(self.path, os.O_RDWR))) as file:
+            os.fsync(file.fileno())
+        return version, types
+
+    def _touched(self) -> Iterator[tuple[int, int]]:
+        for key in np.flatnonzero(self._degrees).tolist():
+            yield int(self._degrees[key]), key

@@ -1,0 +1,330 @@
+"""One reading of a Neo4j database as it is: what it holds, checked, counted and put in a cache.
+
+Everything is read in batches, in sessions in which the server refuses to write. What this does not
+do: keep the folder and the record of an attached KG (``neo4j_attach``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kgqa.cypher.attached import attached, constraint_statement, text_index_statement
+from kgqa.errors import GraphError, UsageError
+from kgqa.graph.attached_record import AttachedRecord
+from kgqa.graph.model import KGInfo, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from kgqa.graph.attached_build import CacheBuilder, Node
+    from kgqa.graph.attached_record import Attachment
+    from kgqa.graph.neo4j import Neo4jConnection
+    from kgqa.progress import Progress
+
+NO_ID = "nodes without an id"
+OUTSIDE = "edges whose other end lies outside the label"
+IDLESS_END = "edges of nodes without an id"
+PARALLEL = "edges that repeat another of the same type between the same nodes"
+_BATCH = 5_000  # nodes that are taken at a time
+_HEADS = 2_000  # nodes whose edges one statement reads
+_SHOWN = 12  # labels or properties that an error lists
+_OLDEST = (5, 0)  # element ids came with it
+
+
+class Survey:
+    """One reading of a database: ``check``, then ``run``.
+
+    ``left_out`` counts by reason what is no part of the KG. Raises UsageError where the attachment
+    cannot be meant.
+    """
+
+    def __init__(
+        self,
+        connection: Neo4jConnection,
+        attachment: Attachment,
+        progress: Progress,
+    ) -> None:
+        self.connection = connection
+        self.attachment = attachment
+        self.is_mediator = _mediator_rule(attachment)
+        self.progress = progress
+        self.left_out: Counter[str] = Counter()
+        self.text_index: str | None = None
+        self.by_reference = True
+        self._counts: tuple[int, int, int] = (0, 0, 0)
+
+    @property
+    def where(self) -> str:
+        """The database, as a message names it."""
+        return f"{self.connection.url} (database {self.connection.database})"
+
+    def check(self) -> None:
+        """Make sure that the database has what was named. Raises GraphError, UsageError."""
+        given = self.attachment
+        for name in (
+            given.label,
+            given.id_property,
+            given.name_property,
+            given.alias_property,
+            given.mediator_label,
+            given.value_label,
+        ):
+            if name is not None and (not name or "\0" in name):
+                raise UsageError(
+                    f"{name!r} is no label or property.", "Name it as the database does."
+                )
+        version = self.connection.server_version()
+        if version < _OLDEST:
+            raise GraphError(
+                f"{self.connection.url} runs Neo4j {version[0]}.{version[1]}.",
+                "kgqa can attach Neo4j 5 and later.",
+            )
+        self._counts = self._count(given.label)
+        if not self._counts[0]:
+            raise self._no_label(given.label)
+        for label in (given.mediator_label, given.value_label):
+            if label is not None and not self._count(label)[0]:
+                raise self._no_label(label)
+        for told in (given.id_property, given.name_property, given.alias_property):
+            if told is not None and not self._rows("has_property", property=told):
+                raise self._no_property(told)
+        self._find_indexes()
+
+    def run(self, builder: CacheBuilder, kg: str) -> AttachedRecord:
+        """Read the nodes and edges into ``builder``; return the record. Raises GraphError."""
+        given = self.attachment
+        with self.progress.task("reading nodes", self._counts[0], "nodes") as task:
+            batch: list[Node] = []
+            with contextlib.closing(self._nodes()) as nodes:
+                for node in nodes:
+                    batch.append(node)
+                    if len(batch) == _BATCH:
+                        builder.add(batch)
+                        task.advance(len(batch))
+                        batch.clear()
+            builder.add(batch)
+        with self.progress.task("sorting names", self._counts[0], "nodes") as task:
+            count = builder.sort(given.id_property, task)
+        if not count:
+            raise GraphError(
+                f"No node with the label {given.label!r} in {self.where} has an id.",
+                "Name another property with --id-property.",
+            )
+        with self.progress.task("reading edges", count, "nodes") as task:
+            for start in range(0, count, _HEADS):
+                self._edges(builder, start)
+                task.advance(min(_HEADS, count - start))
+        self._count_left_out(builder.edges)
+        version, types = builder.finish()
+        kinds = builder.kinds
+        info = KGInfo(
+            name=kg,
+            source=f"label {given.label} in {self.where}",
+            version=version,
+            direction=given.direction,
+            entities=kinds[Kind.ENTITY],
+            mediators=kinds[Kind.MEDIATOR],
+            values=kinds[Kind.VALUE],
+            relations=len(types),
+            edges=builder.edges,
+            loader="attach",
+        )
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        return AttachedRecord(
+            info=info,
+            url=self.connection.url,
+            database=self.connection.database,
+            attachment=given,
+            by_reference=self.by_reference,
+            text_index=self.text_index,
+            cache=builder.path.name,
+            attached=now,
+        )
+
+    def advice(self) -> list[str]:
+        """Return the statements that would make the indexes that are missing."""
+        given = self.attachment
+        names = [given.name_property, *([given.alias_property] if given.alias_property else [])]
+        found: list[str] = []
+        if self.by_reference:
+            found.append(constraint_statement(given.label, given.id_property))
+        if self.text_index is None:
+            found.append(text_index_statement(given.label, *names))
+        return found
+
+    def _nodes(self) -> Generator[Node]:
+        given = self.attachment
+        first: list[str] = []
+        rows = self.connection.stream(
+            attached("nodes", given.label, given.id_property),
+            id=given.id_property,
+            name=given.name_property,
+            alias=given.alias_property,
+            mediator=given.mediator_label,
+            value=given.value_label,
+        )
+        with contextlib.closing(rows):
+            for record in rows:
+                ref, id_ = record["ref"], record["id"]
+                if id_ is None or id_ == "":
+                    self.left_out[NO_ID] += 1
+                    if len(first) < 3:
+                        first.append(ref)
+                    continue
+                yield self._node(*record)
+        if first:
+            self.progress.note(
+                f"{self.left_out[NO_ID]:,} nodes have no {given.id_property!r} and are left out; "
+                f"the first: {', '.join(first)}."
+            )
+
+    def _node(
+        self, ref: str, id_: object, name: object, aliases: object, mediator: bool, value: bool
+    ) -> Node:
+        if isinstance(id_, bool) or not isinstance(id_, str | int):
+            raise GraphError(
+                f"The id {id_!r} of the node {ref} in {self.where} is neither text nor a "
+                "whole number.",
+                "Name another property with --id-property.",
+            )
+        text = str(id_)
+        kind = Kind.ENTITY
+        if mediator or self.is_mediator(text):
+            kind = Kind.MEDIATOR
+        elif value:
+            kind = Kind.VALUE
+        others = aliases if isinstance(aliases, list) else [aliases]
+        return (
+            text,
+            isinstance(id_, int),
+            _text(name),
+            kind,
+            [alias for other in others if (alias := _text(other))],
+            ref if self.by_reference else None,
+        )
+
+    def _edges(self, builder: CacheBuilder, start: int) -> None:
+        """Read the edges out of some nodes, in the order of keys."""
+        heads = builder.nodes(start, _HEADS)
+        parameters: dict[str, Any] = {
+            "ids": [int(id_) if number else id_ for id_, number, _ in heads]
+        }
+        if self.by_reference:
+            parameters["ids_refs"] = [ref for *_, ref in heads]
+        (answer,) = self._rows("neighbours_out", self.by_reference, **parameters)
+        if len(set(answer["rows"])) != len(heads):
+            raise self._changed()
+        groups = [[other for other in group if other != ""] for group in answer["others"]]
+        tails = builder.keys_of([other for group in groups for other in group])
+        if (tails < 0).any():
+            raise self._changed()
+        ends = np.cumsum([len(group) for group in groups])
+        places = zip(answer["rows"], answer["types"], ends.tolist(), groups, strict=True)
+        for row, type_, end, group in sorted(places, key=lambda place: place[:2]):
+            if group:
+                builder.add_edges(start + row, type_, tails[end - len(group) : end])
+
+    def _count_left_out(self, edges: int) -> None:
+        """Count the edges that were not taken, and see that nothing changed meanwhile."""
+        _, leaving, entering = self._counts
+        if self._count(self.attachment.label) != self._counts:
+            raise self._changed()
+        inner = self._long("count_inner")
+        idless = self._long("count_idless") if self.left_out[NO_ID] else 0
+        parallel = inner - idless - edges
+        if parallel < 0:
+            raise self._changed()
+        found = {
+            OUTSIDE: leaving + entering - 2 * inner,
+            IDLESS_END: idless,
+            PARALLEL: parallel,
+        }
+        self.left_out.update({reason: count for reason, count in found.items() if count})
+
+    def _count(self, label: str) -> tuple[int, int, int]:
+        (row,) = self.connection.read(attached("counts", label, self.attachment.id_property))
+        return row["nodes"], row["leaving"], row["entering"]
+
+    def _long(self, name: str) -> int:
+        given = self.attachment
+        (row,) = self.connection.stream(attached(name, given.label, given.id_property))
+        return int(row["edges"])
+
+    def _rows(self, name: str, by_reference: bool = False, **parameters: Any) -> list[Any]:
+        given = self.attachment
+        statement = attached(name, given.label, given.id_property, by_reference=by_reference)
+        return list(self.connection.stream(statement, **parameters))
+
+    def _find_indexes(self) -> None:
+        """See which indexes serve; a user who may not list them goes without."""
+        given = self.attachment
+        try:
+            rows = self._rows("indexes")
+        except GraphError as error:
+            self.progress.note(f"The indexes cannot be listed, so none is used: {error.message}")
+            return
+        names = {given.name_property, *([given.alias_property] if given.alias_property else [])}
+        for row in rows:
+            labels, properties = row["labels"] or [], row["properties"] or []
+            if row["state"] != "ONLINE" or row["entityType"] != "NODE" or given.label not in labels:
+                continue
+            if row["type"] == "RANGE" and properties == [given.id_property]:
+                self.by_reference = False
+            elif row["type"] == "FULLTEXT" and names <= set(properties):
+                self.text_index = row["name"]
+
+    def _no_label(self, label: str) -> GraphError:
+        there = sorted(self._rows("labels")[0]["labels"])
+        listed = ", ".join(there[:_SHOWN]) + (", …" if len(there) > _SHOWN else "")
+        return GraphError(
+            f"No node in {self.where} has the label {label!r}.",
+            f"Labels there are: {listed}." if there else "The database has no label at all.",
+        )
+
+    def _no_property(self, name: str) -> GraphError:
+        there = self._rows("properties")[0]["properties"]
+        listed = ", ".join(there[:_SHOWN]) + (", …" if len(there) > _SHOWN else "")
+        return GraphError(
+            f"No node with the label {self.attachment.label!r} in {self.where} has the property "
+            f"{name!r}.",
+            f"Properties there are: {listed}." if there else "These nodes have no property at all.",
+        )
+
+    def _changed(self) -> GraphError:
+        return GraphError(
+            f"The graph in {self.where} changed while it was read.",
+            "Attach it when nothing writes to it.",
+        )
+
+
+def _text(value: object) -> str | None:
+    """Return a name as text; None where it is none."""
+    if isinstance(value, str):
+        return value if value.strip() else None
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    return None
+
+
+def _mediator_rule(attachment: Attachment) -> Callable[[str], bool]:
+    if attachment.mediators is None:
+        return lambda _: False
+    if attachment.mediator_label is not None:
+        raise UsageError(
+            "Mediators are known by a label or by a pattern of their ids, not by both.",
+            "Leave out --mediator-label or --mediators.",
+        )
+    try:
+        pattern = re.compile(attachment.mediators)
+    except re.error as error:
+        raise UsageError(
+            f"The mediators {attachment.mediators!r} are no pattern: {error}.",
+            r"A pattern for Freebase's ids is [mg]\.",
+        ) from None
+    return lambda id_: pattern.match(id_) is not None
