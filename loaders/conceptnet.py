@@ -1,20 +1,29 @@
 """The ConceptNet 5 assertions dump: five tab-separated columns, the last one JSON.
 
-A concept with a part of speech or a sense folds to its term (``/c/en/test/n`` → ``/c/en/test``),
-and what then is the same edge is one edge with the greatest weight. What it does not do: keep
-other languages, or links to other sites.
+A concept with a part of speech or a sense folds to its term (``/c/en/test/n`` → ``/c/en/test``)
+unless senses are kept. An edge of a symmetric relation goes from the end that comes first, so that
+it and its mirror image are one. The dump goes by in blocks, and edges that come again are left for
+whoever takes them. What it does not do: keep other languages, or links to other sites.
 """
 
 from __future__ import annotations
 
-import json
-from collections import Counter
+import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Literal
 
-from kgqa.graph.model import Kind
-from kgqa.loaders.batches import edge_batches, entity_batches, relation_batches
-from kgqa.loaders.lines import find_sources, nothing_read, read_lines
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgqa.errors import UsageError
+from kgqa.graph.model import ENTITY_SCHEMA, EdgeBatch, EntityBatch, Kind
+from kgqa.loaders.batches import relation_batches
+from kgqa.loaders.blocks import STDIN, mapped, read_blocks
+from kgqa.loaders.conceptnet_block import read_block
+from kgqa.loaders.conceptnet_lines import Rules, read_languages
+from kgqa.loaders.lines import find_sources, nothing_read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,16 +33,21 @@ if TYPE_CHECKING:
     from kgqa.loaders.base import Rejects, Report
     from kgqa.progress import Progress
 
-_COLUMNS = 5
-_LEFT_OUT = "/r/ExternalURL"
-_KEPT = ("weight", "surfaceText", "license")
+_BEFORE_TERM = r"^/c/[^/]+/"
 
 
 @dataclass(frozen=True, slots=True)
 class ConceptnetOptions:
-    """How the dump is read. ``language``: the one both ends of an edge are in."""
+    """How the dump is read.
+
+    ``language``: the one both ends of an edge are in, or several with commas between them.
+    ``senses``: ``fold`` makes a concept with a part of speech or a sense its term, ``keep`` leaves
+    it an entity of its own. ``min_weight``: assertions of less weight are left out.
+    """
 
     language: str = "en"
+    senses: Literal["fold", "keep"] = "fold"
+    min_weight: float | None = None
 
 
 class ConceptnetLoader:
@@ -45,89 +59,67 @@ class ConceptnetLoader:
     where = "https://github.com/commonsense/conceptnet5/wiki/Downloads (conceptnet-assertions)"
 
     def __init__(self, options: ConceptnetOptions | None = None) -> None:
+        """Take options. Raises UsageError where one has no sense."""
         self.options = options or ConceptnetOptions()
+        if self.options.senses not in ("fold", "keep"):
+            raise UsageError(
+                f"Senses cannot be {self.options.senses!r}.", "Say fold (the default) or keep."
+            )
+        least = self.options.min_weight
+        if least is not None and not math.isfinite(least):
+            raise UsageError(f"The least weight cannot be {least}.", "Give a number, as 1.0.")
+        languages = read_languages(self.options.language)
+        self._rules = Rules(languages, self.options.senses == "fold", least)
 
     def read(
         self, sources: Sequence[Path], report: Report, rejects: Rejects, progress: Progress
     ) -> Iterator[Batch]:
-        """Yield relations, entities, then edges. Raises DumpNotFoundError, DumpMalformedError."""
-        found = find_sources(sources, "ConceptNet assertions")
-        start = f"/c/{self.options.language}/"
-        edges: dict[tuple[str, str, str], tuple[float, str]] = {}
-        dropped: Counter[str] = Counter()
+        """Yield entities and edges of each block, relations at the end.
+
+        A source may be ``-``, standard input. Raises DumpNotFoundError, DumpMalformedError.
+        """
+        found = _found(sources)
+        relations: dict[str, None] = {}
         assertions = 0
-        for source in found:
-            for number, line in read_lines(source, report, rejects, progress):
-                if not line.strip():
-                    dropped["blank line or comment"] += 1
-                    continue
-                why, relation, head, tail, about = _take_apart(line)
-                if why:
-                    rejects.add(source.name, number, why, line)
-                    continue
-                assertions += 1
-                if relation == _LEFT_OUT:
-                    dropped["link to another site"] += 1
-                elif not (head.startswith(start) and tail.startswith(start)):
-                    dropped["other language"] += 1
-                elif (head := _fold(head)) == (tail := _fold(tail)):
-                    dropped["edge from a term to itself"] += 1
-                else:
-                    key = (head, relation, tail)
-                    weight = float(about["weight"])
-                    before = edges.get(key)
-                    if before is not None:
-                        dropped["same edge again, the heavier kept"] += 1
-                    if before is None or weight > before[0]:
-                        kept = {name: about[name] for name in _KEPT if about.get(name) is not None}
-                        edges[key] = (weight, json.dumps(kept, ensure_ascii=False))
-        report.dropped.update(dropped)
+        blocks = read_blocks(found, report, rejects, progress)
+        for read in mapped(partial(read_block, rules=self._rules), blocks):
+            assertions += read.assertions
+            report.dropped.update(read.dropped)
+            for number, reason, text in read.rejected:
+                rejects.add(read.source, number, reason, text)
+            if len(read.edges):
+                relations |= dict.fromkeys(pc.unique(read.edges["relation"]).to_pylist())
+                yield _entities(read.edges)
+                yield EdgeBatch(read.edges)
         if not assertions:
             raise nothing_read("a ConceptNet assertion (five tab-separated columns)", found, report)
-        yield from _batches(edges)
+        yield from relation_batches((uri, uri.removeprefix("/r/")) for uri in relations)
 
 
-def _batches(edges: dict[tuple[str, str, str], tuple[float, str]]) -> Iterator[Batch]:
-    relations = dict.fromkeys(relation for _, relation, _ in edges)
-    terms = dict.fromkeys(end for head, _, tail in edges for end in (head, tail))
-    yield from relation_batches((uri, uri.removeprefix("/r/")) for uri in relations)
-    yield from entity_batches((uri, _name(uri), None, Kind.ENTITY, None, None) for uri in terms)
-    yield from edge_batches((*key, about) for key, (_, about) in edges.items())
+def _found(sources: Sequence[Path]) -> list[Path]:
+    what = "ConceptNet assertions"
+    if STDIN not in sources:
+        return find_sources(sources, what)
+    parts = ([source] if source == STDIN else find_sources([source], what) for source in sources)
+    return [path for part in parts for path in part]
 
 
-def _take_apart(line: str) -> tuple[str, str, str, str, dict[str, Any]]:
-    """Return (reason why it is no assertion or nothing, relation, head, tail, what is known)."""
-    fields = line.split("\t")
-    if len(fields) != _COLUMNS:
-        return f"{len(fields)} columns in place of {_COLUMNS}", "", "", "", {}
-    assertion, relation, head, tail, text = fields
-    if not assertion.startswith("/a/"):
-        return "first column is no assertion (/a/…)", "", "", "", {}
-    if not relation.startswith("/r/"):
-        return "second column is no relation (/r/…)", "", "", "", {}
-    # Ends of ExternalURL are URLs; everything else joins concepts.
-    if relation != _LEFT_OUT and not (_is_concept(head) and _is_concept(tail)):
-        return "an end is no concept (/c/language/term)", "", "", "", {}
-    try:
-        about = json.loads(text)
-    except ValueError:
-        return "last column is no JSON", "", "", "", {}
-    if not isinstance(about, dict):
-        return "last column is no JSON object", "", "", "", {}
-    weight = about.get("weight", 1.0)
-    if isinstance(weight, bool) or not isinstance(weight, int | float):
-        return "weight is no number", "", "", "", {}
-    return "", relation, head, tail, {**about, "weight": weight}
-
-
-def _is_concept(uri: str) -> bool:
-    parts = uri.split("/", 4)
-    return len(parts) >= 4 and parts[0] == "" and parts[1] == "c" and all(parts[2:4])
-
-
-def _fold(uri: str) -> str:
-    return "/".join(uri.split("/", 4)[:4])
-
-
-def _name(uri: str) -> str:
-    return uri.split("/")[3].replace("_", " ")
+def _entities(edges: pa.RecordBatch) -> EntityBatch:
+    """Return the ends of ``edges``, each once."""
+    ends = pc.unique(pa.chunked_array([edges["head"], edges["tail"]]))
+    terms = pc.replace_substring_regex(ends, _BEFORE_TERM, "")
+    names = pc.replace_substring(terms, "_", " ")
+    sensed = pc.match_substring(names, "/")
+    if pc.any(sensed).as_py():  # "test/n/wikt/en 1" → "test (n, wikt, en 1)"
+        bracketed = pc.replace_substring_regex(
+            names.filter(sensed), r"(?s)^([^/]*)/(.*)$", r"\1 (\2)"
+        )
+        bracketed = pc.replace_substring(bracketed, "/", ", ")
+        names = pc.replace_with_mask(names, sensed, bracketed)
+    columns = {
+        "id": ends,
+        "name": names,
+        "kind": pa.array(np.full(len(ends), Kind.ENTITY, dtype=np.uint8)),
+    }
+    arrays = [columns.get(field.name, pa.nulls(len(ends), field.type)) for field in ENTITY_SCHEMA]
+    return EntityBatch(pa.RecordBatch.from_arrays(arrays, schema=ENTITY_SCHEMA))

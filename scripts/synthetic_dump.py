@@ -37,7 +37,7 @@ _SHARES = {
     "description": 0.009,
     "damaged": 0.001,
 }
-_LANGUAGES = ["en"] * 5 + (
+_LANGUAGES = ["en"] * 20 + (
     "de fr es it pt nl pl ru ja zh ko sv no da fi cs hu tr ar he fa uk ro bg el ca sk".split()
 )
 _WORDS = (

@@ -113,6 +113,6 @@ def _find(name: str, folder: Path) -> Path | None:
         for path in sorted([folder] if pattern == "." else folder.glob(pattern), reverse=True):
             if name == "umls" and path.is_dir() and not any(path.glob(_UMLS_FILE)):
                 continue
-            if path.is_file() or name == "umls":
+            if path.is_file() or (name == "umls" and path.is_dir()):
                 return path
     return None

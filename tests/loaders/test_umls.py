@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kgqa.errors import DumpMalformedError, DumpNotFoundError
-from kgqa.loaders.rrf_relations import Inverses
+from kgqa.errors import DumpMalformedError, DumpNotFoundError, UsageError
+from kgqa.loaders import make_loader
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -121,7 +121,7 @@ def test_the_preferred_name_is_the_best_ranked_unsuppressed_english_one(
     write("M/MRRANK.RRF", "0400|XX|PT|N|", "0300|MSH|MH|N|", "0200|MSH|EN|N|", "0001|MSH|MH|Y|")
     loaded = load("umls", folder)
     assert loaded.names() == {"C1": "Common cold", "C2": "antelope"}
-    assert loaded.entities["C1"]["aliases"] == ["Cold variant", "Cold"]
+    assert loaded.entities["C1"]["aliases"] == ["Cold", "Cold variant"]
     assert dict(loaded.report.dropped) == {"other language": 2, "suppressed name": 1}
 
 
@@ -191,17 +191,86 @@ def test_a_folder_without_a_release_says_so(load: Load, write: Write) -> None:
         load("umls", folder)
 
 
-def test_two_relations_between_the_same_ends_find_their_own_inverses() -> None:
-    inverses = Inverses()
-    forth, back = {"part_of", "regional_part_of"}, {"has_part", "has_regional_part"}
-    inverses.learn_from_rows({("FMA", "A1", "A2"): forth, ("FMA", "A2", "A1"): back})
-    assert inverses.of("part_of") == "has_part"
-    assert inverses.of("regional_part_of") == "has_regional_part"
-    for head, relation_, tail in [("x", "part_of", "y"), ("y", "has_part", "x")]:
-        assert inverses.canonical(head, relation_, tail) == inverses.canonical(
-            *inverses.canonical(head, relation_, tail)
-        )
-    assert inverses.canonical("x", "part_of", "y") == inverses.canonical("y", "has_part", "x")
+def test_a_name_without_a_rank_gives_way_to_one_with_a_rank(load: Load, write: Write) -> None:
+    folder = write(
+        "M/MRCONSO.RRF",
+        name("C0000001", "aaa unranked", SAB="ZZ", TTY="PT"),
+        name("C0000001", "zzz ranked", SAB="MSH", TTY="MH", TS="S", STT="VO", ISPREF="N"),
+        name("C0000001", "", SAB="MSH", TTY="MH"),
+        name("C0000001", " \u00a0", SAB="MSH", TTY="MH"),
+        name("", "nobody"),
+    ).parent
+    write("M/MRRANK.RRF", "0001|MSH|MH|N|", "x|ZZ|PT|N|")
+    loaded = load("umls", folder)
+    assert loaded.names() == {"C0000001": "zzz ranked"}
+    assert loaded.report.dropped == {"empty name": 2, "name without a concept": 1}
+
+
+def test_ids_of_any_form_stand_side_by_side(load: Load, write: Write) -> None:
+    # NCI's own releases have CL and six digits beside C and seven.
+    ids = ["C0000001", "CL123456", "C9999999", "D1234567", "C123456x", "c0000001", "Cörrd7", "C1"]
+    folder = write("M/MRCONSO.RRF", *(name(id_, f"name of {id_}") for id_ in ids)).parent
+    pairs = [(one, other) for one in ids for other in ids if one < other]
+    write(
+        "M/MRREL.RRF",
+        *(relation(other, "SIB", one) for one, other in pairs),
+        *(relation(one, "SIB", other) for one, other in pairs),
+        *(relation(one, "PAR", other) for one, other in pairs),
+    )
+    loaded = load("umls", folder)
+    assert loaded.names() == {id_: f"name of {id_}" for id_ in ids}
+    assert edges_of(loaded) == {
+        edge for one, other in pairs for edge in [(one, "SIB", other), (one, "CHD", other)]
+    }
+
+
+def test_only_some_sources(load: Load, write: Write) -> None:
+    folder = write(
+        "M/MRCONSO.RRF",
+        name("C0000001", "Mesna"),
+        name("C0000001", "Mesna of MeSH", SAB="MSH"),
+        name("C0000002", "Cystitis"),
+        name("C0000003", "Drug", SAB="MSH"),
+    ).parent
+    write(
+        "M/MRREL.RRF",
+        relation("C0000002", "RO", "C0000001", "may_treat"),
+        relation("C0000002", "RO", "C0000001", "may_treat", sab="MSH"),
+        relation("C0000001", "PAR", "C0000003"),
+        relation("C0000001", "SIB", "C0000002", sab="MSH"),
+    )
+    write(
+        "M/MRDEF.RRF",
+        "C0000001|A1|AT1||MSH|Of MeSH.|N||",
+        "C0000001|A1|AT1||NCI|Of NCI.|N||",
+    )
+    write("M/MRSTY.RRF", "C0000001|T121|A1|Pharmacologic Substance|AT1||")
+    loaded = load("umls", folder, sources="NCI")
+    assert loaded.entities["C0000001"]["aliases"] == []
+    assert edges_of(loaded) == {("C0000001", "may_treat", "C0000002")}
+    assert loaded.properties("C0000001", "may_treat", "C0000002") == {"sources": ["NCI"]}
+    assert json.loads(loaded.entities["C0000001"]["properties"])["definition"] == "Of NCI."
+    assert ("C0000001", "has_semantic_type", "T121") in loaded.edges
+    assert loaded.report.dropped == {"other source": 5, "relation with a concept without a name": 1}
+    assert set(load("umls", folder, sources=" NCI ,MSH").names()) == {
+        "C0000001",
+        "C0000002",
+        "C0000003",
+        "T121",
+    }
+
+
+def test_a_source_that_the_release_has_not_is_named_with_those_near_it(
+    load: Load, write: Write
+) -> None:
+    folder = write("M/MRCONSO.RRF", *CONCEPTS).parent
+    row = "||NCI_2014|{}|National Cancer Institute" + "|" * 21
+    write("M/MRSAB.RRF", row.format("NCI"), row.format("SNOMEDCT_US"), row.format("MSH"))
+    assert len(load("umls", folder, sources="NCI").entities) == 3
+    with pytest.raises(UsageError, match=r"no source SNOMEDCT, nci\..*: NCI, SNOMEDCT_US\."):
+        load("umls", folder, sources="nci,SNOMEDCT,MSH")
+    with pytest.raises(UsageError, match="list of UMLS sources is empty"):
+        make_loader("umls", sources=" ,")
 
 
 def test_known_facts_of_a_real_release(load: Load, shared: Path) -> None:
@@ -252,6 +321,25 @@ def test_a_real_release_agrees_with_a_count_of_its_rows(load: Load, shared: Path
         for row in rows("MRCONSO.RRF")
         if (row[2], row[4], row[6], row[16]) == ("P", "PF", "Y", "N")
     }
+    strings: dict[str, set[str]] = {}
+    for row in rows("MRCONSO.RRF"):
+        if row[16] == "N":
+            strings.setdefault(row[0], set()).add(row[14])
+    for cui, known in strings.items():
+        entity = loaded.entities[cui]
+        assert {entity["name"], *entity["aliases"]} == known
+    told: dict[frozenset[str], set[str]] = {}
+    for row in rows("MRREL.RRF"):
+        told.setdefault(frozenset((row[0], row[4])), set()).add(row[10])
+    united: dict[frozenset[str], set[str]] = {}
+    for head, _, tail, about in loaded.edge_rows:
+        if {head, tail} <= cuis:
+            united.setdefault(frozenset((head, tail)), set()).update(
+                json.loads(about or "{}")["sources"]
+            )
+    assert united == {pair: told[pair] for pair in related}
+    defined = {row[0] for row in rows("MRDEF.RRF") if row[0] in cuis}
+    assert {cui for cui in cuis if loaded.entities[cui]["properties"]} == defined
     agree = sum(loaded.entities[cui]["name"] == text for cui, text in preferred.items())
     assert agree >= 0.99 * len(preferred)
     assert loaded.report.rejected == 0

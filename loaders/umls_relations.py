@@ -1,0 +1,201 @@
+"""The rows of MRREL as integers, and the edges they make: each pair of inverse rows is one.
+
+A row takes ten bytes (two concepts and a relation in eight, its source in two), so that a whole
+release's rows fit in memory. What it does not do: read files, or say which rows are facts.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from kgqa.errors import DumpMalformedError
+from kgqa.graph.model import EDGE_SCHEMA, EdgeBatch
+from kgqa.loaders.umls_ids import CUI_BITS
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from kgqa.graph.model import IntArray
+    from kgqa.loaders.rrf_relations import Inverses
+    from kgqa.loaders.umls_ids import Cuis
+
+_RELATION_BITS = 63 - 2 * CUI_BITS
+_SOURCE_BITS = 15  # and a bit that says whether the row had to be turned round
+_TURNED = np.uint16(1 << _SOURCE_BITS)
+_CONCEPT = (1 << CUI_BITS) - 1
+_AT_ONCE = 1 << 21  # rows that are sorted together
+_BATCH_ROWS = 100_000
+
+
+class Codes:
+    """Numbers of strings of which there are few."""
+
+    def __init__(self, what: str, bits: int) -> None:
+        self.names: list[str] = []
+        self._codes: dict[str, int] = {}
+        self._what = what
+        self._most = 1 << bits
+
+    def of(self, name: str) -> int:
+        """Return the number of ``name``. Raises DumpMalformedError where there are too many."""
+        if name not in self._codes:
+            if len(self.names) == self._most:
+                raise DumpMalformedError(
+                    f"MRREL.RRF names more than {self._most:,} {self._what}, the last {name!r}.",
+                    "Take a UMLS release in Rich Release Format.",
+                )
+            self._codes[name] = len(self.names)
+            self.names.append(name)
+        return self._codes[name]
+
+    def encode(self, names: pa.Array) -> IntArray:
+        """Return the numbers of ``names``."""
+        coded = names.dictionary_encode()
+        codes = np.array([self.of(name) for name in coded.dictionary.to_pylist()], dtype=np.int64)
+        found: IntArray = codes[coded.indices.to_numpy()]
+        return found
+
+
+class RelationRows:
+    """All rows of MRREL that may become edges, in the order they were added."""
+
+    def __init__(self, cuis: Cuis) -> None:
+        self._cuis = cuis
+        self._relations = Codes("relations", _RELATION_BITS)
+        self._sources = Codes("sources", _SOURCE_BITS)
+        self._keys: list[IntArray] = []
+        self._from: list[NDArray[np.uint16]] = []
+
+    def add(self, heads: IntArray, relations: pa.Array, tails: IntArray, sources: pa.Array) -> None:
+        """Take rows: numbers of concepts, names of relations and of sources."""
+        codes = self._relations.encode(relations)
+        self._keys.append(_key(heads, codes, tails))
+        self._from.append(self._sources.encode(sources).astype(np.uint16))
+
+    def edges(
+        self, inverses: Inverses, used: set[str], dropped: Counter[str]
+    ) -> Iterator[EdgeBatch]:
+        """Yield each fact as one edge, with the sources that state it; the rows are used up.
+
+        Puts the relations of the edges into ``used`` and counts further rows of a fact into
+        ``dropped``.
+        """
+        self._turn(inverses)
+        rows = sum(len(keys) for keys in self._keys)
+        shares = max(1, -(-rows // _AT_ONCE))
+        texts = self._sources_in_order()
+        for share in range(shares):
+            keys, said = self._share(share, shares)
+            yield from self._united(keys, said, texts, used, dropped)
+
+    def _turn(self, inverses: Inverses) -> None:
+        """Bring all rows into the canonical form of their fact."""
+        names = list(self._relations.names)
+        forms = [inverses.canonical(name) for name in names]
+        canonical = np.array([self._relations.of(name) for name, _ in forms], dtype=np.int64)
+        turned = np.array([turn for _, turn in forms], dtype=np.bool_)
+        symmetric = np.array([inverses.symmetric(name) for name in names], dtype=np.bool_)
+        for place, keys in enumerate(self._keys):
+            heads, relations, tails = _parts(keys)
+            turn = turned[relations]
+            either = np.flatnonzero(symmetric[relations])
+            turn[either] = self._cuis.later(heads[either], tails[either])
+            self._keys[place] = _key(
+                np.where(turn, tails, heads), canonical[relations], np.where(turn, heads, tails)
+            )
+            self._from[place] |= np.where(turn, _TURNED, np.uint16(0))
+
+    def _share(self, share: int, shares: int) -> tuple[IntArray, NDArray[np.uint16]]:
+        """Return the rows of one share of the heads, by fact, in their order within each."""
+        keys, said = [], []
+        for some, sources in zip(self._keys, self._from, strict=True):
+            chosen = slice(None) if shares == 1 else _parts(some)[0] % shares == share
+            keys.append(some[chosen])
+            said.append(sources[chosen])
+        if not keys:
+            return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint16)
+        all_keys = np.concatenate(keys)
+        order = np.argsort(all_keys, kind="stable")
+        return all_keys[order], np.concatenate(said)[order]
+
+    def _sources_in_order(self) -> IntArray:
+        """Return the rank of each source by its name."""
+        names = self._sources.names
+        ranks = np.empty(len(names), dtype=np.int64)
+        ranks[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
+        return ranks
+
+    def _united(
+        self,
+        keys: IntArray,
+        said: NDArray[np.uint16],
+        ranks: IntArray,
+        used: set[str],
+        dropped: Counter[str],
+    ) -> Iterator[EdgeBatch]:
+        new = np.ones(len(keys), dtype=np.bool_)
+        new[1:] = keys[1:] != keys[:-1]
+        turned = (said & _TURNED) != 0
+        for reason, count in (
+            ("inverse of a loaded row", np.count_nonzero(~new & turned)),
+            ("same relation again", np.count_nonzero(~new & ~turned)),
+        ):
+            if count:
+                dropped[reason] += int(count)
+        facts = keys[new]
+        sets, texts = _sets(np.cumsum(new) - 1, ranks[said & ~_TURNED], sorted(self._sources.names))
+        properties = pa.array(texts, type=pa.string())
+        names = pa.array(self._relations.names, type=pa.string())
+        used |= {self._relations.names[code] for code in np.unique(_parts(facts)[1]).tolist()}
+        for start in range(0, len(facts), _BATCH_ROWS):
+            heads, relations, tails = _parts(facts[start : start + _BATCH_ROWS])
+            columns = [
+                self._cuis.decode(heads),
+                names.take(pa.array(relations)),
+                self._cuis.decode(tails),
+                properties.take(pa.array(sets[start : start + _BATCH_ROWS])),
+            ]
+            yield EdgeBatch(pa.RecordBatch.from_arrays(columns, schema=EDGE_SCHEMA))
+
+
+def _key(heads: IntArray, relations: IntArray, tails: IntArray) -> IntArray:
+    return (((heads << _RELATION_BITS) | relations) << CUI_BITS) | tails
+
+
+def _parts(keys: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    relations = (keys >> CUI_BITS) & ((1 << _RELATION_BITS) - 1)
+    return keys >> (CUI_BITS + _RELATION_BITS), relations, keys & _CONCEPT
+
+
+def _sets(facts: IntArray, sources: IntArray, names: list[str]) -> tuple[IntArray, list[str]]:
+    """Return which set of sources states each fact, and the sets as JSON.
+
+    ``facts``: of each row the number of its fact, rising; ``sources``: of each row the place of its
+    source in ``names``, which are sorted.
+    """
+    many = max(1, len(names))
+    stated = np.unique(facts * many + sources)  # a source that says it twice says it once
+    facts, sources = stated // many, stated % many
+    first = np.ones(len(facts), dtype=np.bool_)
+    first[1:] = facts[1:] != facts[:-1]
+    starts = np.flatnonzero(first)
+    sizes = np.diff(np.append(starts, len(facts)))
+    members: list[tuple[int, ...]] = [(source,) for source in range(len(names))]
+    found: IntArray = sources[starts]
+    # The sets grow source by source; Python sees each different one once.
+    for size in range(1, int(sizes.max(initial=1))):
+        more = np.flatnonzero(sizes > size)
+        grown, which = np.unique(
+            found[more] * many + sources[starts[more] + size], return_inverse=True
+        )
+        found[more] = len(members) + which
+        members += [(*members[code // many], code % many) for code in grown.tolist()]
+    texts = [json.dumps({"sources": [names[source] for source in some]}) for some in members]
+    return found, texts
