@@ -126,6 +126,7 @@ class Buckets:
                     with pa.ipc.open_stream(file) as stream:
                         before += list(stream)
             path.unlink()
+            self._spilled[bucket] = False
             held = before + held
         return held
 

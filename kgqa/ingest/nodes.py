@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgqa.graph.model import ALIAS, ENTITY_SCHEMA, Kind
+from kgqa.graph.model import ALIAS, ENTITY_SCHEMA, OWN_ID, Kind
 from kgqa.ingest.columns import Buckets, gathered
 from kgqa.loaders.blocks import mapped
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from kgqa.graph.model import IntArray
+    from kgqa.graph.model import BoolArray, IntArray
     from kgqa.ingest.ids import IdTable
     from kgqa.ingest.spool import Spool
 
 NAMELESS = "nameless"
 UNKNOWN_NAME = "name of an unknown entity"
-_SPAN = 1 << 18  # nodes that are sorted at once
+_SPAN = 1 << 16  # nodes that are sorted at once
 _NO_MORE = np.empty(0, dtype=np.int64)
 
 
@@ -149,12 +149,20 @@ def _named(held: list[pa.RecordBatch], start: int, count: int) -> tuple[pa.Array
     rows = table["key"].to_numpy() - start
     ranks = table["rank"].to_numpy()
     texts = table["text"].combine_chunks()
-    # Most rows have one text; only for the others need texts be compared.
-    several = np.bincount(rows, minlength=count)[rows] > 1
-    single = ~several & (ranks < ALIAS)
     chosen = np.full(count, -1, dtype=np.int64)
-    chosen[rows[single]] = np.flatnonzero(single)
-    rest = np.flatnonzero(~single)
+    # Most rows have one text, perhaps more than once; only for the others need texts be compared.
+    several = np.bincount(rows, minlength=count)[rows] > 1
+    rest = np.flatnonzero(several)
+    if len(rest):
+        rest = _without_repeats(rest, rows, ranks, texts)
+        several[:] = False
+        several[rest[np.bincount(rows[rest], minlength=count)[rows[rest]] > 1]] = True
+        singles = np.concatenate([rest[~several[rest]], np.flatnonzero(_alone(rows, count))])
+    else:
+        singles = np.arange(len(rows))
+    named = singles[ranks[singles] < ALIAS]
+    chosen[rows[named]] = named
+    rest = np.concatenate([np.flatnonzero(several), singles[ranks[singles] >= ALIAS]])
     if not len(rest):
         return _taken(texts, chosen), _lists(_NO_MORE, nothing, count)
     encoded = texts.take(pa.array(rest)).dictionary_encode()
@@ -167,14 +175,30 @@ def _named(held: list[pa.RecordBatch], start: int, count: int) -> tuple[pa.Array
     first[1:] = rows[rest][1:] != rows[rest][:-1]
     heads = first & (ranks[rest] < ALIAS)
     chosen[rows[rest[heads]]] = rest[heads]
-    name_rank = np.full(count, -1, dtype=np.int64)
-    name_rank[rows[rest[heads]]] = text_rank[heads]
-    others = np.flatnonzero(text_rank != name_rank[rows[rest]])
-    packed, places = np.unique(
-        rows[rest[others]] * len(order_of) + text_rank[others], return_index=True
-    )
-    aliases = texts.take(pa.array(rest[others[places]]))
+    others = np.flatnonzero(~heads & (ranks[rest] != OWN_ID))
+    packed = np.sort(rows[rest[others]] * len(order_of) + text_rank[others])
+    place_of = np.empty(len(order_of), dtype=np.int64)
+    place_of[text_rank] = rest
+    aliases = texts.take(pa.array(place_of[packed % len(order_of)]))
     return _taken(texts, chosen), _lists(packed // len(order_of), aliases, count)
+
+
+def _alone(rows: IntArray, count: int) -> BoolArray:
+    """Return which entries are the only one of their row."""
+    alone: BoolArray = np.bincount(rows, minlength=count)[rows] == 1
+    return alone
+
+
+def _without_repeats(
+    places: IntArray, rows: IntArray, ranks: IntArray, texts: pa.Array
+) -> IntArray:
+    """Return ``places`` without those whose row has the same text at a lower rank, or before."""
+    codes = texts.take(pa.array(places)).dictionary_encode().indices.to_numpy().astype(np.int64)
+    packed = rows[places] * (int(codes.max()) + 1) + codes
+    order = np.lexsort((ranks[places], packed))
+    first = np.ones(len(order), dtype=np.bool_)
+    first[1:] = np.diff(packed[order]) != 0
+    return places[order[first]]
 
 
 def _taken(texts: pa.Array, places: IntArray) -> pa.Array:

@@ -11,13 +11,13 @@ import hashlib
 import json
 import os
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kgqa.loaders.blocks import STDIN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from kgqa.loaders.base import Loader
 
@@ -70,9 +70,11 @@ class Stages:
 
 
 def fingerprint(loader: Loader, sources: Sequence[Path]) -> str:
-    """Return what tells one load from another: loader, options, sources with sizes and times."""
-    told: list[object] = [_FORMAT, loader.name, repr(getattr(loader, "options", None))]
-    for source in sources:
+    """Return what tells one load from another: loader, options, files with sizes and times."""
+    options = getattr(loader, "options", None)
+    told: list[object] = [_FORMAT, loader.name, repr(options)]
+    files = (getattr(options, name) for name in getattr(options, "__dataclass_fields__", ()))
+    for source in (*(each for each in files if isinstance(each, Path)), *sources):
         if source == STDIN:
             told.append(os.urandom(16).hex())  # what came by it cannot be had again
         told += [_state(path) for path in _files(source)]
