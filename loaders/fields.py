@@ -50,27 +50,28 @@ class Fields:
             marks |= self.bytes == separator[0]
         places = np.flatnonzero(marks)
         kinds = self.bytes[places]
-        last = np.flatnonzero(kinds == _LINE_FEED)  # the mark that ends each line
-        good = np.diff(last, prepend=-1) == count
-        for back in range(1, count):
-            good &= kinds[np.maximum(last - back, 0)] == separator[0]
+        ending = kinds == _LINE_FEED
+        last = np.flatnonzero(ending)  # the mark that ends each line
+        counts = np.diff(last, prepend=-1)
+        good = counts == count
+        if not (ending | (kinds == separator[0])).all():
+            for back in range(1, count):  # another control character is no separator
+                good &= kinds[np.maximum(last - back, 0)] == separator[0]
         self._line_ends = places[last]
         self.rows = np.flatnonzero(good)
         self.others = np.flatnonzero(~good)
         self._count = count
+        #: where the separators and the line feed of each line are, shape [lines, count]
+        self.marks: IntArray
+        self.starts: IntArray
         if len(self.others):
             self._last = last[good]
-            marks_of = self._last[:, None] + np.arange(1 - count, 1)
-            #: where the separators and the line feed of each line are, shape [lines, count]
-            self.marks: IntArray = places[marks_of]
-            before = self._last - count
-            self.starts: IntArray = np.where(before >= 0, places[before], -1) + 1
+            self.marks = places[np.repeat(good, counts)].reshape(-1, count)
+            self.starts = (np.append(-1, self._line_ends[:-1]) + 1)[good]
         else:  # the lines' marks stand in a row
             self._last = last
             self.marks = places.reshape(-1, count)
-            self.starts = np.empty(len(last), dtype=np.int64)
-            self.starts[:1] = 0
-            np.add(self.marks[:-1, -1], 1, out=self.starts[1:])
+            self.starts = np.append(-1, self._line_ends[:-1]) + 1
         offsets = np.empty(len(places) + 1, dtype=np.int32)
         offsets[0] = 0
         np.add(places, 1, out=offsets[1:], casting="unsafe")
@@ -93,11 +94,17 @@ class Fields:
         return np.ndarray((len(data) - 7,), dtype="<u8", buffer=data, strides=(1,))
 
     def words_at(self, places: IntArray) -> NDArray[np.uint64]:
-        """Return the eight bytes from each place on; a place out of bounds gives any number."""
+        """Return the eight bytes from each place on: 0 behind the end, anything before 0."""
         words = self.words
-        if len(places) and (int(places.max()) >= len(words) or int(places.min()) < 0):
-            places = np.minimum(np.maximum(places, 0), len(words) - 1)
-        return words[places]  # `take` would first copy what lies at no even place, all of it
+        last = len(words) - 1
+        if not len(places) or (int(places.max()) <= last and int(places.min()) >= 0):
+            return words[places]  # `take` would first copy what lies at no even place, all of it
+        found = words[np.minimum(np.maximum(places, 0), last)]
+        late = np.flatnonzero(places > last)
+        data = bytes(self.block.data[-7:]).ljust(15, b"\0")
+        tail: NDArray[np.uint64] = np.ndarray((8,), dtype="<u8", buffer=data, strides=(1,))
+        found[late] = tail[np.minimum(places[late] - last - 1, 7)]
+        return found
 
     def end(self, field: int) -> IntArray:
         """Return where a field's separator (or line feed) is, for each line."""

@@ -35,6 +35,7 @@ _RDFS_LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
 _INVERSE = "http://www.w3.org/2002/07/owl#inverseOf"
 _START = f"<{NAMESPACES[0]}".encode()
 _IRI = re.compile(rb'<[^<>"\s]+>')
+_CONTROL = re.compile("[\x01-\t]")
 _LT, _QUOTE = b'<"'
 _LONGEST_TAG = 12
 _TWO, _THREE = np.uint64(0xFFFF), np.uint64(0xFFFFFF)
@@ -43,7 +44,7 @@ _TAG = np.uint64(int.from_bytes(b'"@', "little"))
 _BETWEEN, _BEFORE_TEXT, _IRI_END = (
     np.uint64(int.from_bytes(each, "little")) for each in (b">\t<", b'>\t"', b">\t.")
 )
-_EMPTY = pa.scalar("", pa.string())
+_BLANK, _BEYOND_ASCII = 32, 128
 _LONGEST_RUN = len(_START) + 15  # bytes of a subject that its last 16 and its length tell apart
 
 
@@ -161,10 +162,14 @@ class BlockReader:
             subject, predicate, iri, literal, tag, datatype = match.groups()
             if iri is None:
                 suffix = f"@{tag}" if tag else f"^^<{datatype}>" if datatype else ""
-                # a tab may stand in a literal, but not in the dump's form
-                tail = '"' + literal.replace("\t", "\\t") + '"' + suffix
+                # a control character may stand in a literal, but not in the dump's form
+                tail = '"' + _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04X}", literal) + '"'
+                tail += suffix
             else:
                 tail = f"<{iri}>"
+            if _CONTROL.search(f"{subject}{predicate}{iri or suffix}"):
+                part.rejects.append((number, "control character in an IRI", text))
+                continue
             anew.append(f"<{subject}>\t<{predicate}>\t{tail}\t.\n".encode())
             numbers.append(number)
         return anew, numbers
@@ -247,6 +252,7 @@ class _Reading:
             )
         )
         ours, odd = self._in_language(names)
+        typed = self._with_iri(typed)
         self._read_subjects(np.concatenate([names[ours | odd], typed, edges]))
         used = uses[of(_Use.NAME, _Use.ALIAS)]
         self._names(names[ours], used[ours])
@@ -270,14 +276,14 @@ class _Reading:
         for row in rows[~quoted].tolist():
             self._reject(row, "name is no text")
         ours = quoted & (ends - starts > len(tag))
-        for place in range(0, len(tag), 8):
-            piece = tag[place : place + 8]
-            mask = np.uint64((1 << 8 * len(piece)) - 1)
+        for end in range(len(tag), 0, -8):  # from its end: behind it the block may end
+            piece = tag[max(end - 8, 0) : end]
+            shift = np.uint64(8 * (8 - len(piece)))
             wanted = np.uint64(int.from_bytes(piece, "little"))
-            ours &= word(ends - len(tag) + place) & mask == wanted
+            ours &= word(ends - len(tag) + end - 8) >> shift == wanted
         # what ends with "@xx is in another language; what is no such thing is looked at by itself
         odd = quoted & ~ours
-        left = np.flatnonzero(odd)
+        left = np.flatnonzero(odd & (self.fields.bytes[ends - 1] != _QUOTE))
         foreign = 0
         for length in range(2, _LONGEST_TAG):
             if not len(left):
@@ -295,9 +301,20 @@ class _Reading:
         has_mid = self._codes[rows] != NO_MID
         rows, uses = rows[has_mid], uses[has_mid]
         texts, good = as_text(cut(self.fields.take(2, rows), 1, len(self.reader.tag) + 1))
-        odd = pc.match_substring_regex(texts, r'["\\]').to_numpy(zero_copy_only=False)
-        texts = pc.utf8_trim_whitespace(texts)
-        clean = good & ~odd & pc.not_equal(texts, _EMPTY).to_numpy(zero_copy_only=False)
+        odd = pc.or_(pc.match_substring(texts, '"'), pc.match_substring(texts, "\\"))
+        clean = good & ~odd.to_numpy(zero_copy_only=False)
+        # only what has a blank at its ends, or a character that may be one, must be trimmed
+        marks = self.fields.marks[rows]
+        trimmed = np.zeros(len(rows), dtype=np.bool_)
+        for place in (marks[:, 1] + 2, marks[:, 2] - len(self.reader.tag) - 1):
+            byte = self.fields.bytes[place]
+            clean &= byte > _BLANK
+            trimmed |= byte >= _BEYOND_ASCII
+        if trimmed.any():
+            mask = pa.array(trimmed)
+            short = pc.utf8_trim_whitespace(texts.filter(mask))
+            clean[trimmed] &= pc.greater(pc.binary_length(short), 0).to_numpy(zero_copy_only=False)
+            texts = pc.replace_with_mask(texts, mask, short)
         if clean.all():
             self._name_batch(rows, uses, texts)
         else:
@@ -347,12 +364,17 @@ class _Reading:
         columns = [pa.array(self._codes[rows]), texts, pa.array(_RANKS[uses])]
         self.part.names.append(pa.RecordBatch.from_arrays(columns, names=["id", "text", "rank"]))
 
-    def _types(self, rows: IntArray) -> None:
+    def _with_iri(self, rows: IntArray) -> IntArray:
+        """Return those of the lines with a type whose type is one; the others are rejected."""
         iris = self.fields.bytes[self.fields.marks[rows, 1] + 1] == _LT
         for row in rows[~iris].tolist():
             self._reject(row, "type is no IRI")
+        typed: IntArray = rows[iris]
+        return typed
+
+    def _types(self, rows: IntArray) -> None:
         codes = self._codes[rows]
-        kept = iris & (codes != NO_MID)
+        kept = codes != NO_MID
         kinds = self.fields.take(2, rows[kept]).dictionary_encode()
         names = [self.reader.name_of(kind) for kind in kinds.dictionary.to_pylist()]
         types = pa.DictionaryArray.from_arrays(kinds.indices, pa.array(names, type=pa.string()))
