@@ -69,8 +69,9 @@ def read_blocks(
 ) -> Iterator[Block]:
     """Yield the blocks of all ``sources``, in order; progress is in bytes as they lie on disk.
 
-    ``size``: bytes of a block, about; ``BLOCK_BYTES`` where it is None. ``report.lines`` counts every line. Raises DumpNotFoundError, and DumpMalformedError where a
-    compressed file is none, is damaged, or ends before its end.
+    ``size``: bytes of a block, about; ``BLOCK_BYTES`` where it is None. ``report.lines`` counts
+    every line. Raises DumpNotFoundError, and DumpMalformedError where a compressed file is none, is
+    damaged, or ends before its end.
     """
     total = sum(path.stat().st_size for path in sources if path != STDIN and path.exists())
     what = f"reading {display_name(sources[0])}"
@@ -164,13 +165,14 @@ def _read(
             read += len(chunk)
             if number == 1 and read == len(chunk) and chunk.startswith(_BOM):
                 chunk = chunk[len(_BOM) :]
+            ended = not chunk
             if skipping:
                 place = chunk.find(b"\n")
-                if place < 0 and chunk:
+                if place < 0 and not ended:
                     continue
                 chunk, skipping = chunk[place + 1 :], False
             data = rest + chunk if rest else chunk
-            if chunk or not data:
+            if not ended or not data:
                 cut = data.rfind(b"\n") + 1
             else:  # the end: the last line may lack its line feed
                 data, cut = data + b"\n", len(data) + 1
@@ -189,10 +191,8 @@ def _read(
                 report.lines += 1
                 number += 1
                 rest, skipping = b"", True
-            if not chunk and not skipping:
+            if ended:
                 return
-            if not chunk:
-                skipping = False
 
 
 def _cut(source: Path, line: int, read: int) -> DumpMalformedError:

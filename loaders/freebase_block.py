@@ -306,7 +306,9 @@ class _Reading:
         # only what has a blank at its ends, or a character that may be one, must be trimmed
         marks = self.fields.marks[rows]
         trimmed = np.zeros(len(rows), dtype=np.bool_)
-        for place in (marks[:, 1] + 2, marks[:, 2] - len(self.reader.tag) - 1):
+        begin, end = marks[:, 1] + 2, marks[:, 2] - len(self.reader.tag) - 1
+        clean &= end >= begin
+        for place in (begin, end):
             byte = self.fields.bytes[place]
             clean &= byte > _BLANK
             trimmed |= byte >= _BEYOND_ASCII
