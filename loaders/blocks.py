@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from kgqa.loaders.base import Rejects, Report
     from kgqa.progress import Progress, Task
 
-BLOCK_BYTES = 1 << 22  # what follows works best on what a processor's cache can hold
+BLOCK_BYTES = 1 << 23  # fewer cost more calls a line, more leave the processor's caches
 LONGEST_LINE = 1 << 24  # bytes; a longer one is rejected unread
 STDIN = Path("-")
 _LINE_FEED = 10

@@ -21,21 +21,24 @@ from kgqa.graph.model import (
     TypeRules,
     ValueBatch,
 )
-from kgqa.loaders.blocks import mapped, read_blocks
+from kgqa.loaders.blocks import read_blocks
 from kgqa.loaders.filters import Filters, data_lines
 from kgqa.loaders.freebase_block import BlockReader
 from kgqa.loaders.lines import find_sources, nothing_read
+from kgqa.loaders.workers import worked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from kgqa.graph.model import Batch, Direction
     from kgqa.loaders.base import Rejects, Report
+    from kgqa.loaders.blocks import Block
     from kgqa.loaders.freebase_block import Part
     from kgqa.progress import Progress
 
 FILTERS = "freebase_filters.txt"
+_ANEW = 20_000  # lines that were written anew and wait to be read
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,7 @@ class FreebaseLoader:
         mediator_types = set(self._mediator_types)
         inverses: dict[str, str] = {}
         triples = 0
-        for part in mapped(reader.read, read_blocks(found, report, rejects, progress)):
+        for part in _parts(reader, read_blocks(found, report, rejects, progress), found):
             triples += part.triples
             mediator_types |= part.mediator_types
             for one, other in part.inverses:
@@ -98,6 +101,21 @@ class FreebaseLoader:
                 [pa.array(column, type=pa.string()) for column in columns], schema=RELATION_SCHEMA
             )
         )
+
+
+def _parts(reader: BlockReader, blocks: Iterable[Block], sources: Sequence[Path]) -> Iterator[Part]:
+    """Yield what the blocks hold; lines that were written anew come many at a time."""
+    source = ""
+    anew: list[tuple[int, bytes]] = []
+    for part in worked(reader.begin, blocks, sources):
+        if anew and (part.source != source or len(anew) >= _ANEW):
+            yield reader.read_anew(source, anew)
+            anew = []
+        source = part.source
+        anew += part.anew
+        yield part
+    if anew:
+        yield reader.read_anew(source, anew)
 
 
 def _batches(part: Part) -> Iterator[Batch]:

@@ -45,7 +45,7 @@ _BETWEEN, _BEFORE_TEXT, _IRI_END = (
     np.uint64(int.from_bytes(each, "little")) for each in (b">\t<", b'>\t"', b">\t.")
 )
 _BLANK, _BEYOND_ASCII = 32, 128
-_LONGEST_RUN = len(_START) + 15  # bytes of a subject that its last 16 and its length tell apart
+_LONGEST_RUN = 27 + 16  # bytes of a subject that its first 27, last 16 and length tell apart
 
 
 class _Use(IntEnum):
@@ -90,6 +90,17 @@ class Part:
     inverses: set[tuple[str, str]] = field(default_factory=set)
     dropped: Counter[str] = field(default_factory=Counter)
     rejects: list[tuple[int, str, str]] = field(default_factory=list)  # line, reason, text
+    anew: list[tuple[int, bytes]] = field(default_factory=list)  # line, in the dump's form
+
+    def add(self, other: Part) -> None:
+        """Take in what another part holds."""
+        self.triples += other.triples
+        for name in ("names", "types", "edges", "values", "value_edges", "rejects"):
+            getattr(self, name).extend(getattr(other, name))
+        self.mediator_types |= other.mediator_types
+        self.inverses |= other.inverses
+        self.dropped.update(other.dropped)
+        self.rejects.sort()
 
 
 class BlockReader:
@@ -104,15 +115,33 @@ class BlockReader:
 
     def read(self, block: Block) -> Part:
         """Return what a block holds."""
+        part = self.begin(block)
+        if part.anew:
+            rest = self.read_anew(part.source, part.anew)
+            part.anew = []
+            part.add(rest)
+        return part
+
+    def begin(self, block: Block) -> Part:
+        """Return what a block holds but for ``Part.anew``, which :meth:`read_anew` reads.
+
+        Those lines are few in a dump that is in form, and are best read many at a time.
+        """
         part = Part(block.source)
         fields = Fields(block, b"\t", 4)
         good = self._in_form(fields)
-        anew, numbers = self._by_hand(fields, good, part)
+        part.anew = self._by_hand(fields, good, part)
         _Reading(self, fields, part, None).take(good)
-        if numbers:
-            again = Fields(Block(block.source, 0, len(numbers), b"".join(anew)), b"\t", 4)
-            _Reading(self, again, part, numbers).take(np.ones(len(again), dtype=np.bool_))
-            part.rejects.sort(key=lambda reject: reject[0])
+        return part
+
+    def read_anew(self, source: str, anew: list[tuple[int, bytes]]) -> Part:
+        """Return what lines hold that were written anew, with the numbers they had."""
+        part = Part(source)
+        block = Block(source, 0, len(anew), b"".join(line for _, line in anew))
+        fields = Fields(block, b"\t", 4)
+        _Reading(self, fields, part, [number for number, _ in anew]).take(
+            np.ones(len(fields), dtype=np.bool_)
+        )
         return part
 
     def _in_form(self, fields: Fields) -> BoolArray:
@@ -133,18 +162,15 @@ class BlockReader:
         good &= iri | text
         return good
 
-    def _by_hand(
-        self, fields: Fields, good: BoolArray, part: Part
-    ) -> tuple[list[bytes], list[int]]:
-        """Return the triples among the other lines in the dump's form, and their numbers."""
+    def _by_hand(self, fields: Fields, good: BoolArray, part: Part) -> list[tuple[int, bytes]]:
+        """Return the triples among the other lines: their numbers, and each in the dump's form."""
         lines = fields.other_lines()
         if not good.all():
             for row in np.flatnonzero(~good).tolist():
                 start, end = int(fields.starts[row]), int(fields.ends[row])
                 lines.append((fields.line_number(row), bytes(fields.block.data[start:end])))
             lines.sort()
-        anew: list[bytes] = []
-        numbers: list[int] = []
+        anew: list[tuple[int, bytes]] = []
         for number, raw in lines:
             try:
                 text = raw.decode()
@@ -170,9 +196,8 @@ class BlockReader:
             if _CONTROL.search(f"{subject}{predicate}{iri or suffix}"):
                 part.rejects.append((number, "control character in an IRI", text))
                 continue
-            anew.append(f"<{subject}>\t<{predicate}>\t{tail}\t.\n".encode())
-            numbers.append(number)
-        return anew, numbers
+            anew.append((number, f"<{subject}>\t<{predicate}>\t{tail}\t.\n".encode()))
+        return anew
 
     def use_of(self, term: bytes) -> tuple[_Use, str, str]:
         """Return a predicate's use, its relation, and why it is left out if it is."""
@@ -435,8 +460,9 @@ class _Reading:
         new = np.empty(len(rows), dtype=np.bool_)
         new[0] = True
         new[1:] = (lengths[1:] != lengths[:-1]) | (lengths[1:] > _LONGEST_RUN)
-        for back in (8, 16):
-            words = self.fields.words_at(ends - back)
+        # the last 16 bytes are those of a mid; those before them are the namespace
+        for places in (ends - 8, ends - 16, starts, starts + 8, starts + 16, starts + 19):
+            words = self.fields.words_at(places)
             new[1:] |= words[1:] != words[:-1]
         codes, _ = self._mids(self.fields.take(0, rows[new]))
         codes = codes[np.cumsum(new) - 1]
