@@ -43,7 +43,8 @@ class Settings(BaseSettings):
     neo4j_uri: str | None = Field(None, validation_alias=_env("NEO4J_URI"))
     neo4j_username: str = Field("neo4j", validation_alias=_env("NEO4J_USERNAME"))
     neo4j_password: SecretStr | None = Field(None, validation_alias=_env("NEO4J_PASSWORD"))
-    neo4j_database: str = Field("neo4j", validation_alias=_env("NEO4J_DATABASE"))
+    neo4j_database: str | None = Field(None, validation_alias=_env("NEO4J_DATABASE"))
+    neo4j_home: Path | None = Field(None, validation_alias=_env("KGQA_NEO4J_HOME"))
     neo4j_browser: str | None = Field(None, validation_alias=_env("KGQA_NEO4J_BROWSER"))
 
     openai_base_url: str | None = Field(None, validation_alias=_env("OPENAI_BASE_URL"))

@@ -144,6 +144,7 @@ class ValueBatch:
 
 
 ALIAS = 1 << 40  # the rank of a text that is never the name
+OWN_ID = ALIAS - 1  # of a text that is the name where there is no other, and never an alias
 Batch: TypeAlias = (
     EntityBatch | NameBatch | TypeBatch | TypeRules | ValueBatch | RelationBatch | EdgeBatch
 )

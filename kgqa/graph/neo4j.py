@@ -89,9 +89,7 @@ class Neo4jConnection:
         """The database's name; the server is asked where none was given."""
         if self._database is not None:
             return self._database
-        with self.translated():
-            found = self.read("CALL db.info() YIELD name RETURN name")
-        return str(found[0]["name"])
+        return str(self.read(cypher.statement("database_name"))[0]["name"])
 
     def verify(self) -> None:
         """Make sure that the server answers, knows the user and has the database.

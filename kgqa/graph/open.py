@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kgqa.graph.model import KGInfo
+    from kgqa.graph.neo4j_method import Method
     from kgqa.graph.store import GraphStore
     from kgqa.graph.write import GraphWriter
 
@@ -294,9 +295,14 @@ def open_writer(
     password: str | None = None,
     database: str | None = None,
     home: str | Path | None = None,
+    method: Method = "bolt",
+    neo4j_home: Path | None = None,
+    replace_database: bool = False,
+    work_folder: Path | None = None,
 ) -> Iterator[GraphWriter]:
     """Give, for a ``with``, what writes the KG named ``kg`` at ``url``.
 
+    ``method`` and what follows are for a server: see :class:`kgqa.graph.neo4j_method.ChosenWriter`.
     Raises UsageError where the name cannot be used (one that is attached in ``home`` is another
     database's), or the URL is a file that holds another KG.
     """
@@ -310,9 +316,17 @@ def open_writer(
         )
     if where.kind == "server":
         from kgqa.graph.neo4j import Neo4jConnection
+        from kgqa.graph.neo4j_method import ChosenWriter
 
         with Neo4jConnection(*_server(where, username, password, database)) as connection:
-            yield connection.writer()
+            yield ChosenWriter(
+                connection,
+                method,
+                neo4j_home=neo4j_home,
+                password=where.password or password,
+                replace_database=replace_database,
+                work_folder=work_folder,
+            )
         return
     assert where.path is not None
     if where.kind == "home":
@@ -360,11 +374,11 @@ def _open_server(
 
 def _server(
     where: GraphURL, username: str | None, password: str | None, database: str | None
-) -> tuple[str, str, str | None, str]:
+) -> tuple[str, str, str | None, str | None]:
     assert where.uri is not None
     return (
         where.uri,
         where.username or username or "neo4j",
         where.password or password,
-        database or "neo4j",
+        database,
     )

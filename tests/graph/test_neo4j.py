@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import subprocess
+import sys
 import threading
 import time
 import urllib.request
@@ -19,11 +22,12 @@ from kgqa.errors import GraphError, KGNotFoundError, StoreUnavailableError
 from kgqa.graph.browser import MAX_LENGTH, browser_url, walks_url
 from kgqa.graph.model import ENTITY_SCHEMA, RELATION_SCHEMA, GraphTables, KGInfo, keys_array
 from kgqa.graph.neo4j import Neo4jConnection
-from kgqa.graph.neo4j_write import Neo4jWriter, label_for
+from kgqa.graph.neo4j_checks import label_for
+from kgqa.graph.neo4j_write import Neo4jWriter
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.graph.sqlite_write import SqliteWriter
 from kgqa.progress import Silent
-from tests.graph.neo4j_server import free_ports
+from tests.graph.neo4j_server import CHECKOUT, free_ports
 from tests.graph.store_conformance import (
     StoreConformance,
     check_against_reference,
@@ -119,7 +123,7 @@ class TestTheSameAsSqlite:
         tables = GraphTables(
             KGInfo("chain", "rows of a test", "1", "out", size, 0, 0, 1, size - 1),
             pa.table(nodes, schema=ENTITY_SCHEMA),
-            pa.table({"id": ["next"], "name": ["next"]}, schema=RELATION_SCHEMA),
+            pa.table({"id": ["next"], "name": ["next"], "inverse": [None]}, schema=RELATION_SCHEMA),
             pa.table(edges),
         )
         with make_store(tables) as store:
@@ -271,6 +275,23 @@ class TestReplacing:
         assert connection.writer().drop("fresh", Silent()) is False
         assert count(connection, "Fresh") == 0
 
+    def test_a_killed_load_shows_nothing_and_the_next_finishes(
+        self, neo4j_server: Neo4jServer, connection: Neo4jConnection
+    ) -> None:
+        older, newer = random_tables(1), random_tables(2)
+        connection.writer().write(older, Silent())
+        for step in ("relations", "nodes", "edges", "names", "finish"):
+            killed_at(step, neo4j_server)
+            assert [i for i in connection.list_kgs() if i.name == "random"] == [older.info]
+            with connection.store("random") as store:
+                check_against_reference(store, older)
+        connection.writer().write(newer, Silent())
+        with connection.store("random") as store:
+            check_against_reference(store, newer)
+        left = ask(connection, "MATCH (n) WHERE n:KGLoading OR n:KGDropping RETURN count(n) AS n")
+        assert left == [{"n": 0}]
+        connection.writer().drop("random", Silent())
+
     def test_a_store_that_was_replaced_says_so_and_answers_nothing(
         self, connection: Neo4jConnection
     ) -> None:
@@ -352,12 +373,12 @@ def stop_at(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyboardInterrupt
 
     if step == "load_publish":
-        run = Neo4jWriter._run
+        run = Neo4jWriter.run
 
         def until(self: Neo4jWriter, name: str, *args: Any, **rest: Any) -> Any:
             return stop() if name == step else run(self, name, *args, **rest)
 
-        monkeypatch.setattr(Neo4jWriter, "_run", until)
+        monkeypatch.setattr(Neo4jWriter, "run", until)
     elif step == "_verify":
         monkeypatch.setattr(Neo4jWriter, step, stop)
     elif step == "relations":
@@ -370,6 +391,49 @@ def stop_at(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
             stop()
 
         monkeypatch.setattr(neo4j_write._Load, step, partly)
+
+
+_KILLED = """
+import os, signal, sys
+sys.path.insert(0, sys.argv[1])
+from kgqa.graph import neo4j_write
+from kgqa.graph.neo4j import Neo4jConnection
+from kgqa.progress import Silent
+from tests.graph.tables import random_tables
+
+def die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+step = sys.argv[2]
+if step in ("relations", "finish"):
+    owner = neo4j_write._Load if step == "relations" else neo4j_write.Neo4jWriter
+    setattr(owner, step, die)
+else:
+    batches = getattr(neo4j_write._Load, step)
+    def partly(self, *arguments):
+        for count in batches(self, *arguments):
+            die()
+            yield count
+    setattr(neo4j_write._Load, step, partly)
+neo4j_write.NODE_BATCH = neo4j_write.EDGE_BATCH = 3
+uri, username, password = (os.environ["TEST_" + name] for name in ("URI", "USERNAME", "PASSWORD"))
+Neo4jConnection(uri, username, password).writer().write(random_tables(2), Silent())
+"""
+
+
+def killed_at(step: str, server: Neo4jServer) -> None:
+    """Load in another process that is killed when it comes to a step or after its first batch."""
+    account = {
+        "TEST_URI": server.uri, "TEST_USERNAME": server.username, "TEST_PASSWORD": server.password
+    }  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", _KILLED, str(CHECKOUT), step],
+        env=os.environ | account,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == -9, done.stderr
 
 
 HOSTILE = [

@@ -1,0 +1,3 @@
+// The database that answers.
+CALL db.info() YIELD name
+RETURN name

@@ -1,0 +1,3 @@
+// Which edition of the server this is.
+CALL dbms.components() YIELD edition
+RETURN edition

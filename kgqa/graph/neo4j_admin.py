@@ -1,0 +1,399 @@
+"""Writing a whole KG into Neo4j by its own importer, into a database of a new name.
+
+Import files are written, the importer makes a database of them while the old one serves, the
+server is restarted once with the new one as its default, indexes are built, counts compared, and
+then the KG becomes visible by one step. Where that fails the old database is made the default
+again. What was imported before a stop is gone on with by the next run. One database serves at a
+time in Neo4j Community, so other KGs of the old one are out of reach afterwards: that is refused
+unless it is asked for. What this does not do: add a KG to a database (``neo4j_write``).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kgqa.errors import GraphError, KgqaError, StoreUnavailableError, UsageError
+from kgqa.graph.neo4j_checks import check_entities, check_relations, check_version
+from kgqa.graph.neo4j_files import ARRAY_DELIMITER, ImportFiles, write_import_files
+from kgqa.graph.neo4j_home import LocalHome
+from kgqa.graph.neo4j_write import NODE_BATCH, Neo4jWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from kgqa.graph.neo4j import Neo4jConnection
+    from kgqa.graph.neo4j_home import Neo4jHome
+    from kgqa.graph.write import GraphSource
+    from kgqa.progress import Progress
+
+START_SECONDS = 300.0  # that a restarted server may take until it answers
+_PREFIX = "kgqa-"  # of the databases that are ours to delete
+_STATE = "kgqa-import.json"
+_BUFFER = 4 << 20  # bytes, the importer's own default
+
+
+def beside(connection: Neo4jConnection, kg: str) -> tuple[list[str], int]:
+    """Return the other KGs of the database, and how many nodes are not kgqa's."""
+    others = [info.name for info in connection.list_kgs() if info.name != kg]
+    return others, Neo4jWriter(connection).run("count_foreign")[0]["count"]
+
+
+def is_enterprise(connection: Neo4jConnection) -> bool:
+    """Return whether the server is of the edition that has several databases at a time."""
+    return bool(Neo4jWriter(connection).run("edition")[0]["edition"] == "enterprise")
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What an import has come to, kept in the home so that a stopped one is gone on with."""
+
+    kg: str
+    version: str
+    old: str  # the database that serves until the switch
+    new: str
+    imported: bool  # whether ``new`` is whole, apart from indexes
+    files: dict[str, Any]  # label, load, patches, counts
+
+    def save(self, path: Path) -> None:
+        partial = path.with_name(f"{path.name}.partial")
+        partial.write_text(json.dumps(dataclasses.asdict(self)), encoding="utf-8")
+        partial.replace(path)
+
+
+class Neo4jAdminWriter:
+    """Writes a whole KG by the server's importer, as :class:`kgqa.graph.write.GraphWriter`.
+
+    ``work_folder``: where import files are written, by default in the home's ``import``; a server
+    in a container sees those alone.
+    """
+
+    def __init__(
+        self,
+        connection: Neo4jConnection,
+        home: Neo4jHome,
+        *,
+        replace_database: bool = False,
+        work_folder: Path | None = None,
+        keep_files: bool = False,
+    ) -> None:
+        self._connection = connection
+        self._bolt = Neo4jWriter(connection)
+        self._home = home
+        self._replace = replace_database
+        self._work = work_folder if isinstance(home, LocalHome) else None
+        self._keep = keep_files
+        self._control = home.folder / "run" if isinstance(home, LocalHome) else home.work_folder
+
+    @property
+    def url(self) -> str:
+        """The server's URL, without credentials."""
+        return self._connection.url
+
+    def write(self, source: GraphSource, progress: Progress) -> None:
+        """Write the KG. Until the one restart the older database serves, and after a failure again.
+
+        Content that is there already is not written again. Raises UsageError where the database
+        holds something else that would be out of reach; GraphError where the importer or the
+        server fails, or the KG cannot be held; IngestError where import files cannot be written.
+        """
+        self._connection.acquire()
+        try:
+            with self._alone(progress):
+                self._revive(progress)
+                self._write(source, progress)
+        except OSError as error:
+            if isinstance(error, KgqaError):
+                raise
+            raise GraphError(
+                f"{error.filename or self._home.folder} cannot be read or written: "
+                f"{error.strerror or error}.",
+                "The import must run as a user who may administer that server.",
+            ) from None
+        finally:
+            self._connection.release()
+
+    def _write(self, source: GraphSource, progress: Progress) -> None:
+        self._check(source)
+        serving = self._serving()
+        state = self._state()
+        if state is not None and state.new == serving and self._is_published(state):
+            state = None  # only the tidying up was not come to
+        if state is None or state.new != serving:
+            self._refuse_others(source.info.name)
+            if self._bolt.same_content(source):
+                progress.note(f"{source.info.name} is in {self.url} already, with that content.")
+                self._tidy(serving, progress)
+                return
+        old = state.old if state is not None and state.new == serving else serving
+        content = (source.info.name, source.info.version)
+        is_there = (
+            state is not None
+            and state.imported
+            and (state.kg, state.version) == content
+            and state.new in self._home.databases()
+        )
+        if state is not None and is_there:
+            progress.note(f"Going on with the database {state.new}, imported before.")
+        else:
+            state = self._import(source, old, progress)
+        self._serve(source, state, progress)
+
+    def _revive(self, progress: Progress) -> None:
+        """Start the server where an import was killed while it was stopped for the switch."""
+        if self._state() is None:
+            return
+        try:
+            self._connection.verify()
+        except StoreUnavailableError:
+            with progress.task("Starting Neo4j, stopped by an earlier import"):
+                self._home.start()
+                self._await()
+
+    def _check(self, source: GraphSource) -> None:
+        if not self._connection.is_default:
+            raise UsageError(
+                f"NEO4J_DATABASE names {self._connection.database}, but an import makes another "
+                "database the one that serves.",
+                "Unset NEO4J_DATABASE: then the one that serves is meant.",
+            )
+        check_version(self._connection.server_version(), self.url)
+        if is_enterprise(self._connection):
+            raise UsageError(
+                f"Neo4j at {self.url} is an Enterprise server, whose databases are made and "
+                "switched by its administrator.",
+                "Use --method bolt.",
+            )
+        check_relations(source, 0, self.url)  # the database will hold this KG alone
+        check_entities(source)
+
+    def _refuse_others(self, kg: str) -> None:
+        others, foreign = beside(self._connection, kg)
+        if (others or foreign) and not self._replace:
+            there = [f"the KG {name}" for name in others]
+            there += [f"{foreign:,} nodes that are not kgqa's"] if foreign else []
+            raise UsageError(
+                f"The database that {self.url} serves holds {' and '.join(there)}; after an import "
+                "it is no longer served.",
+                "Load beside them with --method bolt, or give them up with --replace-database.",
+            )
+
+    # -- the steps ---------------------------------------------------------------------------
+
+    def _import(self, source: GraphSource, old: str, progress: Progress) -> _State:
+        self._tidy(old, progress, note=False)
+        kg = source.info.name
+        new = self._new_name(kg)
+        folder = self._folder(kg)
+        files = write_import_files(source, folder, progress)
+        kept = {name: getattr(files, name) for name in ("label", "load", "patches", "counts")}
+        state = _State(kg, source.info.version, old, new, imported=False, files=kept)
+        state.save(self._control / _STATE)
+        with progress.task(f"Import into Neo4j ({new})"):
+            log = folder / "import.log"
+            self._home.import_full(new, import_options(files, self._home), log, self._lock)
+        state = dataclasses.replace(state, imported=True)
+        state.save(self._control / _STATE)
+        if not self._keep:
+            files.remove()
+        return state
+
+    def _serve(self, source: GraphSource, state: _State, progress: Progress) -> None:
+        try:
+            if self._serving() != state.new:
+                with progress.task(f"Restarting Neo4j with {state.new}"):
+                    self._switch(state.new)
+            with progress.task("Indexes of Neo4j"):
+                self._publish(source, state)
+        except BaseException as error:
+            self._back(state, error, progress)
+            raise
+        (self._control / _STATE).unlink(missing_ok=True)
+        self._tidy(state.new, progress, kept=state.old)
+
+    def _publish(self, source: GraphSource, state: _State) -> None:
+        label, load = state.files["label"], state.files["load"]
+        self._bolt.prepare()
+        self._bolt.run("load_abandon", kg=state.kg)
+        for row in self._bolt.run("dropping"):  # of a run that was stopped here: it is this load
+            self._bolt.run("delete_dropping", load=row["load"])
+        self._bolt.begin(state.kg, label, load)
+        patches = state.files["patches"]
+        for start in range(0, len(patches), NODE_BATCH):
+            self._bolt.run("patch_nodes", of=label, rows=patches[start : start + NODE_BATCH])
+        for what, of in (("names", "KGName"), ("relations", "KGRelation")):
+            found = self._bolt.run("count_nodes", of=of)[0]["count"]
+            if found != state.files["counts"][what]:
+                raise GraphError(
+                    f"Neo4j at {self.url} holds {found:,} {what} of {state.kg}; imported were "
+                    f"{state.files['counts'][what]:,}. The load is not published.",
+                    "Load it again.",
+                )
+        if not self._bolt.finish(source, label, load):
+            raise GraphError(
+                f"Another load of {state.kg} into {self.url} took the place of this one.",
+                "Let that one finish.",
+            )
+
+    def _back(self, state: _State, error: BaseException, progress: Progress) -> None:
+        """Serve the old database again, as well as can be; the error goes on to the caller."""
+        if not isinstance(error, Exception):
+            return  # stopped by the user: the next run goes on from here
+        try:
+            (self._control / _STATE).unlink(missing_ok=True)
+            self._switch(state.old)
+            progress.note(f"The database {state.old} serves again.")
+        except KgqaError as second:
+            progress.note(f"The database {state.old} could not be made to serve again: {second}")
+
+    def _switch(self, database: str) -> None:
+        self._connection.close()
+        self._home.switch(database)
+        if self._await() != database:
+            raise GraphError(
+                f"Neo4j at {self.url} was restarted and does not serve {database}.",
+                "See which configuration that server reads, and its logs.",
+            )
+
+    def _await(self) -> str:
+        """Wait until the server answers; return the database it serves."""
+        end = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                return self._serving()
+            except StoreUnavailableError:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.5)
+
+    def _serving(self) -> str:
+        """Return the name of the database that serves. Raises StoreUnavailableError."""
+        for row in self._bolt.run("databases"):
+            if row["default"] and row["currentStatus"] == "online":
+                return str(row["name"])
+        raise StoreUnavailableError(
+            f"Neo4j at {self.url} serves no database.", "Look at the server's logs."
+        )
+
+    def _state(self) -> _State | None:
+        try:
+            record = json.loads((self._control / _STATE).read_text(encoding="utf-8"))
+            return _State(**record)
+        except (OSError, ValueError, TypeError):
+            return None
+
+    def _is_published(self, state: _State) -> bool:
+        meta = self._connection.meta(state.kg)
+        return meta is not None and meta["load"] == state.files["load"]
+
+    def _new_name(self, kg: str) -> str:
+        """Return a name that no database has."""
+        stem = _stem(kg)
+        taken = self._home.databases() | {row["name"] for row in self._bolt.run("databases")}
+        number = 1
+        while f"{_PREFIX}{stem}-{number}" in taken:
+            number += 1
+        return f"{_PREFIX}{stem}-{number}"
+
+    def _folder(self, kg: str) -> Path:
+        return (self._work or self._home.work_folder) / f"{_PREFIX}{_stem(kg)}"
+
+    def _tidy(
+        self, serving: str, progress: Progress, *, kept: str | None = None, note: bool = True
+    ) -> None:
+        """Delete our databases that do not serve: replaced ones, and what a stopped import left.
+
+        ``kept``: one that has just been replaced; where it is not ours it is told of, not deleted.
+        """
+        now = self._serving()
+        for name in sorted(self._home.databases() - {serving, now}):
+            if name.startswith(_PREFIX):
+                try:
+                    self._home.remove(name)
+                except (OSError, GraphError) as error:
+                    progress.note(f"The database {name} is no longer used; its files stay: {error}")
+            elif note and name == kept:
+                progress.note(
+                    f"The database {name} is no longer served; its files stay in "
+                    f"{self._home.folder}."
+                )
+
+    @contextmanager
+    def _alone(self, progress: Progress) -> Iterator[None]:
+        """Let one import into this server run at a time; that of a killed run is waited for."""
+        import fcntl  # POSIX alone, as the programs of bin/ are
+
+        try:
+            self._control.mkdir(parents=True, exist_ok=True)
+            file = (self._control / "kgqa-import.lock").open("a")
+        except OSError as error:
+            raise UsageError(
+                f"The folder {self._control} cannot be written: {error.strerror}.",
+                "Run the import as a user who may administer that server, or use --method bolt.",
+            ) from None
+        with file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                with progress.task("Waiting for another import into this server to end"):
+                    fcntl.flock(file, fcntl.LOCK_EX)
+            # the importer inherits it, and so holds the lock if this process is killed
+            self._lock = file.fileno()
+            yield
+
+
+def _stem(kg: str) -> str:
+    """Return a KG's name in ASCII letters, digits and dashes, as Neo4j wants it of databases."""
+    return re.sub(r"[^a-z0-9]+", "-", kg.lower()).strip("-")[:40].strip("-") or "kg"
+
+
+def import_options(files: ImportFiles, home: Neo4jHome) -> list[str]:
+    """Return every option of ``neo4j-admin database import full``: its defaults drift.
+
+    Raises UsageError where the folder's path cannot stand in a list of files.
+    """
+    if "," in str(files.folder):
+        raise UsageError(
+            f"The importer cannot read files in {files.folder}: a comma is in the path.",
+            "Name another folder for the import files.",
+        )
+
+    def group(what: str) -> str:
+        return ",".join(home.seen(path) for path in files.paths(what))
+
+    multiline = ",".join(home.seen(files.folder / name) for name in files.multiline)
+    return [
+        *(f"--nodes={group(what)}" for what in ("nodes", "names", "relations")),
+        f"--relationships={group('edges')}",
+        "--format=aligned",
+        "--input-type=csv",
+        "--id-type=integer",
+        "--delimiter=,",
+        '--quote="',
+        f"--array-delimiter=U+{ord(ARRAY_DELIMITER):04X}",
+        f"--multiline-fields-format={'v2' if multiline else 'v1'}",
+        f"--multiline-fields={multiline or 'false'}",
+        f"--read-buffer-size={max(_BUFFER, 4 * files.longest)}",
+        "--input-encoding=UTF-8",
+        "--legacy-style-quoting=false",
+        "--trim-strings=false",
+        "--ignore-empty-strings=false",
+        "--ignore-extra-columns=false",
+        "--auto-skip-subsequent-headers=false",
+        "--normalize-types=true",
+        "--strict=true",
+        "--skip-bad-relationships=false",
+        "--skip-duplicate-nodes=false",
+        "--skip-bad-entries-logging=false",
+        "--bad-tolerance=0",
+        "--max-off-heap-memory=70%",
+        "--high-parallel-io=auto",
+        "--overwrite-destination=true",  # a name that nobody has: what is there is a stopped import
+        f"--report-file={home.seen(files.folder / 'import.report')}",
+    ]

@@ -1,0 +1,360 @@
+"""Import files of a KG: what ``neo4j-admin database import full`` reads.
+
+CSV as RFC 4180 has it, in UTF-8, headers in files of their own. Lines are joined by column kernels
+and written as one block a batch; there is no Python object a row. The few rows that hold a line
+break go to files of their own, since the importer reads such files much more slowly. What a file
+cannot hold (an array element with the delimiter in it, an array of one empty string) is left out
+of it and kept as a patch, to be set over Bolt after the import. What this does not do: import.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgqa.errors import GraphError, IngestError
+from kgqa.graph.model import Kind
+from kgqa.graph.neo4j_checks import RESERVED_LABELS, label_for
+from kgqa.graph.neo4j_names import grouped_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+    from types import TracebackType
+
+    from kgqa.graph.write import GraphSource
+    from kgqa.progress import Progress
+
+ARRAY_DELIMITER = "\x1f"  # a control character that names do not hold; one that does is patched
+MANIFEST = "files.json"
+_SCHEMA = 1  # of the manifest and of the files
+_BLOCK_BYTES = 64 << 20  # of columns that are joined into lines at once: offsets are 32 bits
+_HEADERS = {
+    "nodes": "key:ID,id,name,aliases:string[],kind:long,types:string[],properties,:LABEL",
+    "names": "load,norm,keys:long[],:LABEL",
+    "relations": "load,key:long,id,name,:LABEL",
+    "edges": ":START_ID,:END_ID,:TYPE,rel:long,properties",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ImportFiles:
+    """The import files of one KG in ``folder``, as ``files.json`` there records them.
+
+    ``files``: of each of nodes, names, relations and edges the file names, the header's first.
+    ``multiline``: those that hold line breaks in fields. ``counts``: rows of each. ``longest``: of
+    all rows, in bytes. ``patches``: ``{key, aliases, types}`` of nodes, null where nothing is to
+    be set. ``label`` is that of the KG's nodes, ``load`` the load's id in names and relations.
+    """
+
+    folder: Path
+    kg: str
+    version: str  # the KG's
+    label: str
+    load: str
+    files: dict[str, list[str]]
+    multiline: list[str]
+    counts: dict[str, int]
+    longest: int
+    size: int  # bytes of all files
+    patches: list[dict[str, Any]]
+
+    def paths(self, what: str) -> list[Path]:
+        """Return the files of nodes, names, relations or edges, the header's first."""
+        return [self.folder / name for name in self.files[what]]
+
+    def save(self) -> None:
+        """Write the manifest; without it the files count as unfinished."""
+        record = dataclasses.asdict(self) | {"schema": _SCHEMA}
+        del record["folder"]
+        partial = self.folder / f"{MANIFEST}.partial"
+        with partial.open("w", encoding="utf-8") as file:
+            json.dump(record, file, ensure_ascii=True, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(self.folder / MANIFEST)
+
+    def remove(self) -> None:
+        """Delete the files, the manifest first."""
+        for name in [MANIFEST, *(name for names in self.files.values() for name in names)]:
+            (self.folder / name).unlink(missing_ok=True)
+
+
+def finished_files(source: GraphSource, folder: Path) -> ImportFiles | None:
+    """Return the import files that an earlier run finished for just this KG; None without any."""
+    try:
+        record = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        if record.pop("schema") != _SCHEMA:
+            return None
+        found = ImportFiles(folder=folder, **record)
+        paths = [path for what in _HEADERS for path in found.paths(what)]
+        if sum(path.stat().st_size for path in paths) != found.size:
+            return None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+    return found if (found.kg, found.version) == (source.info.name, source.info.version) else None
+
+
+def write_import_files(source: GraphSource, folder: Path, progress: Progress) -> ImportFiles:
+    """Write the import files of a KG into ``folder``, or find those that are finished there.
+
+    Raises IngestError where the folder cannot be written, GraphError where Neo4j cannot hold what
+    is to be written.
+    """
+    found = finished_files(source, folder)
+    if found is not None:
+        progress.note(f"The import files in {folder} are finished already.")
+        return found
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / MANIFEST).unlink(missing_ok=True)
+        done = _write(source, folder, progress)
+        done.save()
+    except OSError as error:
+        raise IngestError(
+            f"Import files cannot be written to {folder}: {error.strerror or error}.",
+            "See that the disk has room and that you may write there.",
+        ) from None
+    return done
+
+
+def _write(source: GraphSource, folder: Path, progress: Progress) -> ImportFiles:
+    info = source.info
+    label = label_for(info.name)
+    label = f"{label}_2" if label in RESERVED_LABELS else label
+    if ARRAY_DELIMITER in label:
+        raise GraphError(f"{info.name!r} cannot be imported: a control character is in its name.")
+    load = uuid.uuid4().hex
+    patches: list[dict[str, Any]] = []
+    written: dict[str, _Lines] = {}
+
+    def put(what: str, total: int | None, blocks: Iterable[pa.Array]) -> None:
+        with (
+            progress.task(f"Import files: {what}", total, what) as task,
+            _Lines(folder, what) as lines,
+        ):
+            written[what] = lines
+            for block in blocks:
+                lines.write(block)
+                task.advance(len(block))
+
+    nodes = info.entities + info.mediators + info.values
+    put("nodes", nodes, _node_lines(source.node_batches(), label, patches))
+    put("names", None, _name_lines(grouped_names(source), load))
+    put("relations", info.relations, _relation_lines(source.relations, load))
+    put("edges", info.edges, _edge_lines(source.edge_batches(), source.relations))
+    return ImportFiles(
+        folder=folder,
+        kg=info.name,
+        version=info.version,
+        label=label,
+        load=load,
+        files={what: lines.names for what, lines in written.items()},
+        multiline=[name for lines in written.values() for name in lines.multiline],
+        counts={what: lines.rows for what, lines in written.items()},
+        longest=max(lines.longest for lines in written.values()),
+        size=sum(lines.size for lines in written.values()),
+        patches=patches,
+    )
+
+
+class _Lines:
+    """The files of one kind: a header, the rows, and the rows with line breaks where any has."""
+
+    def __init__(self, folder: Path, what: str) -> None:
+        self.rows = self.longest = 0
+        self.names = [f"{what}-header.csv", f"{what}.csv"]
+        self.multiline: list[str] = []
+        self._folder = folder
+        self._broken_name = f"{what}-multiline.csv"
+        (folder / self._broken_name).unlink(missing_ok=True)
+        header = f"{_HEADERS[what]}\n".encode()
+        (folder / self.names[0]).write_bytes(header)
+        self.size = len(header)
+        self._files: list[BinaryIO] = [(folder / self.names[1]).open("wb", buffering=0)]
+
+    def write(self, lines: pa.Array) -> None:
+        """Write lines, each with its end."""
+        if not len(lines):
+            return
+        self.rows += len(lines)
+        self.longest = max(self.longest, pc.max(pc.binary_length(lines)).as_py())
+        block = _bytes_of(lines)
+        if _has_breaks(block, len(lines)):
+            broken = pc.or_(
+                pc.greater(pc.count_substring(lines, "\n"), 1), pc.match_substring(lines, "\r")
+            )
+            self._put(self._broken_file(), _bytes_of(lines.filter(broken)))
+            block = _bytes_of(lines.filter(pc.invert(broken)))
+        self._put(self._files[0], block)
+
+    def _put(self, file: BinaryIO, block: memoryview) -> None:
+        self.size += len(block)
+        while block:  # a raw file may take a part only
+            block = block[file.write(block) :]
+
+    def _broken_file(self) -> BinaryIO:
+        if not self.multiline:
+            self.multiline.append(self._broken_name)
+            self.names.append(self._broken_name)
+            self._files.append((self._folder / self._broken_name).open("wb", buffering=0))
+        return self._files[1]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for file in self._files:
+            file.close()
+
+
+def _bytes_of(lines: pa.Array) -> memoryview:
+    """Return the text of all lines as it lies in the array's buffer."""
+    if not len(lines):
+        return memoryview(b"")
+    _, offsets, data = lines.buffers()
+    ends = np.frombuffer(offsets, dtype=np.int32)
+    return memoryview(data)[ends[lines.offset] : ends[lines.offset + len(lines)]]
+
+
+def _has_breaks(block: memoryview, rows: int) -> bool:
+    data = np.frombuffer(block, dtype=np.uint8)
+    return bool(np.count_nonzero(data == 10) != rows or (data == 13).any())
+
+
+def _node_lines(
+    batches: Iterable[pa.RecordBatch], label: str, patches: list[dict[str, Any]]
+) -> Iterator[pa.Array]:
+    labels = {
+        Kind.ENTITY: ["Entity", label],
+        Kind.MEDIATOR: ["Entity", label, "Mediator"],
+        Kind.VALUE: ["Entity", label, "Value"],
+    }
+    kinds = pa.array([str(int(kind)) for kind in Kind])
+    shown = pa.array([_quoted(ARRAY_DELIMITER.join(labels[kind])) + "\n" for kind in Kind])
+    start = 0
+    for part in _blocks(batches):
+        kind = part.column("kind").cast(pa.int32())
+        keys = pa.array(np.arange(start, start + len(part)))
+        arrays = {name: _array_column(part.column(name)) for name in ("aliases", "types")}
+        patches += _patches(part, keys, {name: held for name, (_, held) in arrays.items()})
+        yield _line(
+            keys.cast(pa.string()),
+            _quoted_column(part.column("id")),
+            _quoted_column(part.column("name")),
+            _quoted_column(arrays["aliases"][0]),
+            kinds.take(kind),
+            _quoted_column(arrays["types"][0]),
+            _quoted_column(part.column("properties")),
+            shown.take(kind),
+        )
+        start += len(part)
+
+
+def _array_column(lists: pa.ListArray) -> tuple[pa.Array, pa.Array]:
+    """Return the lists as delimited text, null where empty, and whether the text says the list."""
+    elements = pc.list_flatten(lists)
+    if elements.null_count:
+        raise GraphError(
+            "An alias or a type is null.", "That is no form Neo4j can hold; load the dump again."
+        )
+    lengths = pc.fill_null(pc.list_value_length(lists), 0)
+    text = pc.binary_join(lists, ARRAY_DELIMITER)
+    # one empty string alone reads as no array at all; a delimiter within would make two of one
+    between = pc.max_element_wise(pc.subtract(lengths, 1), 0)
+    there = pc.fill_null(pc.count_substring(text, ARRAY_DELIMITER), 0)
+    size = pc.fill_null(pc.binary_length(text), 0)
+    held = pc.and_(pc.equal(there, between), pc.or_(pc.equal(lengths, 0), pc.greater(size, 0)))
+    return pc.if_else(pc.and_(held, pc.greater(lengths, 0)), text, None), held
+
+
+def _patches(
+    part: pa.RecordBatch, keys: pa.Array, held: dict[str, pa.Array]
+) -> Iterator[dict[str, Any]]:
+    rows = np.flatnonzero(
+        ~np.logical_and(*(column.to_numpy(zero_copy_only=False) for column in held.values()))
+    )
+    for row in rows.tolist():
+        patch: dict[str, Any] = {"key": keys[row].as_py()}
+        for name, column in held.items():
+            patch[name] = None if column[row].as_py() else part.column(name)[row].as_py()
+        yield patch
+
+
+def _name_lines(batches: Iterable[pa.RecordBatch], load: str) -> Iterator[pa.Array]:
+    for part in _blocks(batches):
+        lists = part.column("keys")
+        offsets = lists.offsets
+        flat = lists.values.cast(pa.string())
+        keys = pc.binary_join(pa.ListArray.from_arrays(offsets, flat), ARRAY_DELIMITER)
+        first, last = pa.scalar(_quoted(load)), pa.scalar('"KGName"\n')
+        yield _line(first, _quoted_column(part.column("norm")), _quoted_column(keys), last)
+
+
+def _relation_lines(relations: pa.Table, load: str) -> Iterator[pa.Array]:
+    keys = pa.array(np.arange(relations.num_rows)).cast(pa.string())
+    ids, names = (_quoted_column(_one(relations.column(name))) for name in ("id", "name"))
+    yield _line(pa.scalar(_quoted(load)), keys, ids, names, pa.scalar('"KGRelation"\n'))
+
+
+def _edge_lines(batches: Iterable[pa.RecordBatch], relations: pa.Table) -> Iterator[pa.Array]:
+    ids = relations.column("id").to_pylist()
+    middle = pa.array([f"{_quoted(id_)},{key}," for key, id_ in enumerate(ids)], pa.string())
+    whole = pc.binary_join_element_wise(middle, "\n", "")
+    for part in _blocks(batches):
+        relation = part.column("relation")
+        heads, tails = (part.column(name).cast(pa.string()) for name in ("head", "tail"))
+        properties = part.column("properties")
+        if properties.null_count == len(part):
+            yield _line(heads, tails, whole.take(relation))
+        else:
+            last = _joined("", middle.take(relation), _quoted_column(properties), "\n")
+            yield _line(heads, tails, last)
+
+
+def _blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the batches in pieces whose lines fit one array of strings."""
+    for batch in batches:
+        rows = len(batch)
+        step = max(1, min(rows, 100_000, rows * _BLOCK_BYTES // max(batch.nbytes, 1)))
+        for start in range(0, rows, step):
+            yield batch.slice(start, step)
+
+
+def _line(*columns: pa.Array | pa.Scalar) -> pa.Array:
+    """Join columns to lines, a null to nothing; the last holds the line's end."""
+    return _joined(",", *columns)
+
+
+def _joined(separator: str, *columns: pa.Array | pa.Scalar | str) -> pa.Array:
+    return pc.binary_join_element_wise(*columns, separator, null_handling="replace")
+
+
+def _quoted_column(texts: pa.Array) -> pa.Array:
+    """Return every text in quotes, those within doubled; null stays null."""
+    if pc.any(pc.match_substring(texts, '"')).as_py():
+        texts = pc.replace_substring(texts, '"', '""')
+    return pc.binary_join_element_wise('"', texts, '"', "")
+
+
+def _quoted(text: str) -> str:
+    doubled = text.replace('"', '""')
+    return f'"{doubled}"'
+
+
+def _one(column: pa.ChunkedArray) -> pa.Array:
+    chunks: pa.Array = column.combine_chunks()
+    return chunks

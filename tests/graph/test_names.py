@@ -1,0 +1,64 @@
+"""Names are compared in one form, whether one is normalised or a column."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from kgqa.graph.model import ENTITY_SCHEMA, Kind
+from kgqa.graph.names import normalise, normalise_column, normalised_names
+
+NAMES = st.text(max_size=12) | st.text("aZ09 _-.'\x1c\x7f\tßİſÅ\u212b", max_size=12)
+
+
+@given(st.lists(NAMES))
+@example(["", " ", "_", "A_b", "don't", "Straße", "İ", "\x1cx\x1f", "ﬁ", "Ⅻ", "x\x00y"])
+@example(["only", "ASCII"])
+def test_a_column_is_normalised_as_each_name_is(names: list[str]) -> None:
+    column = normalise_column(pa.array(names, type=pa.string()))
+    assert column.to_pylist() == [normalise(name) for name in names]
+
+
+@given(NAMES)
+def test_normalising_again_changes_nothing(name: str) -> None:
+    once = normalise(name)
+    assert normalise(once) == once or not once.isascii()
+    assert once == once.strip()
+    assert "  " not in once
+
+
+def test_names_and_aliases_of_entities_alone() -> None:
+    rows = [
+        {"id": "a", "name": "The Name", "aliases": ["Alias", "the-name", "???"], "kind": 0},
+        {"id": "b", "name": None, "aliases": ["Other"], "kind": 0},
+        {"id": "c", "name": "A mediator", "aliases": ["M"], "kind": int(Kind.MEDIATOR)},
+        {"id": "d", "name": "1968", "aliases": None, "kind": int(Kind.VALUE)},
+        {"id": "e", "name": "", "aliases": [], "kind": 0},
+        {"id": "f", "name": "alias", "aliases": None, "kind": 0},
+    ]
+    full = [row | {"types": None, "properties": None} for row in rows]
+    batch = pa.RecordBatch.from_pylist(full, schema=ENTITY_SCHEMA)
+    found = normalised_names(batch, 100).to_pylist()
+    assert sorted((row["norm"], row["key"]) for row in found) == [
+        ("alias", 100),
+        ("alias", 105),
+        ("other", 101),
+        ("the name", 100),
+    ]
+
+
+def test_a_slice_of_nodes_has_its_own_names() -> None:
+    rows = [
+        {"id": f"e{n}", "name": f"n{n}", "aliases": [f"a{n}", f"b{n}"], "kind": 0}
+        | {"types": None, "properties": None}
+        for n in range(6)
+    ]
+    batch = pa.RecordBatch.from_pylist(rows, schema=ENTITY_SCHEMA).slice(2, 2)
+    found = normalised_names(batch, 2).to_pylist()
+    expected = [(f"{x}{n}", n) for x in "abn" for n in (2, 3)]
+    assert sorted((row["norm"], row["key"]) for row in found) == sorted(expected)
+
+
+def test_no_nodes_have_no_names() -> None:
+    assert len(normalised_names(pa.RecordBatch.from_pylist([], schema=ENTITY_SCHEMA), 0)) == 0
