@@ -37,15 +37,15 @@ _SHARES = {
     "description": 0.009,
     "damaged": 0.001,
 }
-_LANGUAGES = ["en"] * 20 + (
-    "de fr es it pt nl pl ru ja zh ko sv no da fi cs hu tr ar he fa uk ro bg el ca sk".split()
-)
-_WORDS = (
+_OTHERS = "de fr es it pt nl pl ru ja zh ko sv no da fi cs hu tr ar he fa uk ro bg el ca sk"
+_LANGUAGES = ["en"] * 20 + _OTHERS.split(" ")
+_WORD_LIST = (
     "River Saint Paul North Album Great Lake Park Live Station Grand Bridge Mountain School King "
     "Queen House Lady Garden Night Street College Hill Battle History Valley Island Song Castle "
     "Étienne 東京 Москва Straße"
-).split()
-_ESCAPED = r"\"Quoted\" G\u00FCng\u00F6r \u6771\u4EAC Back\\slash Stra\u00DFe".split()
+)
+_WORDS = _WORD_LIST.split(" ")
+_ESCAPED = [r"\"Quoted\"", r"G\u00FCng\u00F6r", r"\u6771\u4EAC", r"Back\\slash", r"Stra\u00DFe"]
 _DIGITS = "0123456789bcdfghjklmnpqrstvwxyz_"
 _DAMAGE = (
     "{s} {p} {o} .",  # spaces for tabs: still a triple

@@ -72,7 +72,7 @@ def attach(
         where.uri,
         where.username or account["username"] or "neo4j",
         where.password or account["password"],
-        account["database"] or "neo4j",
+        account["database"],
     ) as connection:
         found = survey(connection, attachment, settings.kg_folder(kg), run.progress)
     info = found.record.info

@@ -84,6 +84,21 @@ def ingest(
     work_folder: Annotated[
         Path | None, typer.Option(help="Where the stages of the load lie; default: the home.")
     ] = None,
+    method: Annotated[
+        Literal["auto", "admin", "bolt"],
+        typer.Option(help="Neo4j: by neo4j-admin's bulk import, or over Bolt."),
+    ] = "auto",
+    neo4j_home: Annotated[
+        Path | None,
+        typer.Option(help="Neo4j: the server's folder, for --method admin (KGQA_NEO4J_HOME)."),
+    ] = None,
+    replace_database: Annotated[
+        bool,
+        typer.Option(
+            "--replace-database",
+            help="Neo4j: bulk import even if other KGs are in the database that is replaced.",
+        ),
+    ] = False,
 ) -> None:
     """Load a dump into the graph store; it replaces the KG of that name when it is whole.
 
@@ -123,8 +138,16 @@ def ingest(
     if dump is Dump.triples and settings.kg is None and found.paths[0] == STDIN:
         raise UsageError("Triples from standard input have no name.", "Give the KG one by --kg.")
     kg = check_kg_name(settings.kg or (dump.value if dump is not Dump.triples else _stem(found)))
-    with open_writer(run.graph_url, kg, **run.credentials) as writer:
-        folder = settings.kg_folder(kg)
+    folder = settings.kg_folder(kg)
+    with open_writer(
+        run.graph_url,
+        kg,
+        **run.credentials,
+        method=method,
+        neo4j_home=neo4j_home or settings.neo4j_home,
+        replace_database=replace_database,
+        work_folder=(work_folder or folder) / "import",
+    ) as writer:
         result = load(loader, found, kg, writer, folder, run.progress, work_folder)
     run.print(lambda: _show(result), dataclasses.asdict(result))
 

@@ -71,7 +71,9 @@ KEYED_EDGE_SCHEMA = pa.schema(
         pa.field("properties", pa.string()),
     ]
 )
-INCOMING_SCHEMA = pa.schema([KEYED_EDGE_SCHEMA.field(name) for name in ("head", "relation", "tail")])
+INCOMING_SCHEMA = pa.schema(
+    [KEYED_EDGE_SCHEMA.field(name) for name in ("head", "relation", "tail")]
+)
 NAME_SCHEMA = pa.schema(
     [pa.field("norm", pa.string(), nullable=False), pa.field("key", pa.int64(), nullable=False)]
 )
@@ -238,10 +240,15 @@ class EntityDetails:
 
 @dataclass(frozen=True, slots=True)
 class Relations:
-    """All relations of a KG; the position is the key."""
+    """All relations of a KG; the position is the key.
+
+    ``inverses``: the id of the relation that says the same the other way (of a symmetric one its
+    own), None where no loader knew it.
+    """
 
     ids: list[str]
     names: list[str]
+    inverses: list[str | None]
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -112,7 +112,7 @@ class AttachedStore:
         if self._relations is None:
             types = self._cache.types()
             self._steps = {type_: 2 * key for key, type_ in enumerate(types)}
-            self._relations = Relations(ids=types, names=types)
+            self._relations = Relations(types, types, [None] * len(types))
         return self._relations
 
     def neighbours(self, keys: IntArray, direction: Direction) -> Adjacency:

@@ -13,6 +13,7 @@ import dataclasses
 import json
 import os
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
@@ -35,12 +36,12 @@ if TYPE_CHECKING:
 
 ARRAY_DELIMITER = "\x1f"  # a control character that names do not hold; one that does is patched
 MANIFEST = "files.json"
-_SCHEMA = 1  # of the manifest and of the files
+_SCHEMA = 2  # of the manifest and of the files
 _BLOCK_BYTES = 64 << 20  # of columns that are joined into lines at once: offsets are 32 bits
 _HEADERS = {
     "nodes": "key:ID,id,name,aliases:string[],kind:long,types:string[],properties,:LABEL",
     "names": "load,norm,keys:long[],:LABEL",
-    "relations": "load,key:long,id,name,:LABEL",
+    "relations": "load,key:long,id,name,inverse,:LABEL",
     "edges": ":START_ID,:END_ID,:TYPE,rel:long,properties",
 }
 
@@ -147,10 +148,14 @@ def _write(source: GraphSource, folder: Path, progress: Progress) -> ImportFiles
                 task.advance(len(block))
 
     nodes = info.entities + info.mediators + info.values
-    put("nodes", nodes, _node_lines(source.node_batches(), label, patches))
-    put("names", None, _name_lines(grouped_names(source), load))
-    put("relations", info.relations, _relation_lines(source.relations, load))
-    put("edges", info.edges, _edge_lines(source.edge_batches(), source.relations))
+    with ThreadPoolExecutor(1) as pool:  # the kernels let another thread run
+        edges = pool.submit(
+            put, "edges", info.edges, _edge_lines(source.edge_batches(), source.relations)
+        )
+        put("relations", info.relations, _relation_lines(source.relations, load))
+        put("nodes", nodes, _node_lines(source.node_batches(), label, patches))
+        put("names", None, _name_lines(grouped_names(source), load))
+        edges.result()
     return ImportFiles(
         folder=folder,
         kg=info.name,
@@ -306,8 +311,12 @@ def _name_lines(batches: Iterable[pa.RecordBatch], load: str) -> Iterator[pa.Arr
 
 def _relation_lines(relations: pa.Table, load: str) -> Iterator[pa.Array]:
     keys = pa.array(np.arange(relations.num_rows)).cast(pa.string())
-    ids, names = (_quoted_column(_one(relations.column(name))) for name in ("id", "name"))
-    yield _line(pa.scalar(_quoted(load)), keys, ids, names, pa.scalar('"KGRelation"\n'))
+    ids, names, inverses = (
+        _quoted_column(_one(relations.column(name))).fill_null("")
+        for name in ("id", "name", "inverse")
+    )
+    label = pa.scalar('"KGRelation"\n')
+    yield _line(pa.scalar(_quoted(load)), keys, ids, names, inverses, label)
 
 
 def _edge_lines(batches: Iterable[pa.RecordBatch], relations: pa.Table) -> Iterator[pa.Array]:

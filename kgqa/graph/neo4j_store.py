@@ -23,8 +23,8 @@ from kgqa.graph.model import (
     Relations,
     keys_array,
 )
-from kgqa.graph.neo4j import info_of
 from kgqa.graph.names import normalise
+from kgqa.graph.neo4j import info_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -121,7 +121,9 @@ class Neo4jStore:
                     f"The relations of {self._info.name} in {self.url} are not complete.",
                     f"Load it again: `kgqa ingest {self._info.loader}`.",
                 )
-            self._relations = Relations(ids=answer["ids"], names=answer["names"])
+            self._relations = Relations(
+                ids=answer["ids"], names=answer["names"], inverses=answer["inverses"]
+            )
         return self._relations
 
     def neighbours(self, keys: IntArray, direction: Direction) -> Adjacency:

@@ -24,8 +24,8 @@ from kgqa.errors import (
     StoreUnavailableError,
 )
 from kgqa.graph.model import Adjacency, Entities, EntityDetails, KGInfo, Kind, Relations, keys_array
-from kgqa.graph.sqlite_layout import APPLICATION_ID, EDGE, USER_VERSION
 from kgqa.graph.names import normalise
+from kgqa.graph.sqlite_layout import APPLICATION_ID, EDGE, USER_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -137,9 +137,11 @@ class SqliteStore:
     def relations(self) -> Relations:
         """Return all relations; read once and kept."""
         if self._relations is None:
-            rows = self._all("SELECT id, name FROM relation ORDER BY key")
+            rows = self._all("SELECT id, name, inverse FROM relation ORDER BY key")
             self._relations = Relations(
-                ids=[row[0] for row in rows], names=[row[1] for row in rows]
+                ids=[row[0] for row in rows],
+                names=[row[1] for row in rows],
+                inverses=[row[2] for row in rows],
             )
         return self._relations
 

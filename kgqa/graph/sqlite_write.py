@@ -19,8 +19,8 @@ import numpy as np
 
 from kgqa.errors import GraphError, StoreUnavailableError
 from kgqa.graph.model import Kind
-from kgqa.graph.sqlite_layout import APPLICATION_ID, EDGE, INDEXES, TABLES, USER_VERSION
 from kgqa.graph.names import normalise
+from kgqa.graph.sqlite_layout import APPLICATION_ID, EDGE, INDEXES, TABLES, USER_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         Relations,
     )
 
+
 @runtime_checkable
 class GraphStore(Protocol):
     """One KG, read-only. Closed by ``close`` or ``with``. Methods raise ``GraphError`` only."""
@@ -67,7 +68,8 @@ class GraphStore(Protocol):
     def find_names(self, names: Sequence[str]) -> tuple[IntArray, IntArray]:
         """Return (position in ``names``, entity key) of every exact match.
 
-        ``names`` are normalised by :func:`kgqa.graph.names.normalise`; an entity matches by its name or an alias.
+        ``names`` are normalised by :func:`kgqa.graph.names.normalise`; an entity matches by its
+        name or an alias.
         Mediators and values never match. Sorted by (position, key), no pair twice.
         """
 

@@ -34,7 +34,7 @@ class GraphSource(Protocol):
         """Yield ``KEYED_EDGE_SCHEMA``, unique, sorted by (head, relation, tail)."""
 
     def incoming_batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield (head, relation, tail) as int64, the same edges sorted by (tail, relation, head)."""
+        """Yield ``INCOMING_SCHEMA``: the same edges sorted by (tail, relation, head)."""
 
     def name_batches(self) -> Iterator[pa.RecordBatch]:
         """Yield (norm: string, key: int64), unique, sorted: normalised names of entities."""

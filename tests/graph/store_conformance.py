@@ -99,6 +99,7 @@ def check_against_reference(store: GraphStore, tables: GraphTables, seed: int = 
     relations = store.relations()
     assert relations.ids == [row["id"] for row in reference.relations]
     assert relations.names == [row["name"] for row in reference.relations]
+    assert relations.inverses == [row["inverse"] for row in reference.relations]
     dice.shuffle(keys)
     entities = store.entities(keys_array(keys))
     assert entities.ids == [reference.nodes[key]["id"] for key in keys]

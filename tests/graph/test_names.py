@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -29,7 +31,7 @@ def test_normalising_again_changes_nothing(name: str) -> None:
 
 
 def test_names_and_aliases_of_entities_alone() -> None:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"id": "a", "name": "The Name", "aliases": ["Alias", "the-name", "???"], "kind": 0},
         {"id": "b", "name": None, "aliases": ["Other"], "kind": 0},
         {"id": "c", "name": "A mediator", "aliases": ["M"], "kind": int(Kind.MEDIATOR)},

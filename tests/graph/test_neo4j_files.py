@@ -75,7 +75,7 @@ def check_files(files: ImportFiles, tables: GraphTables) -> None:
     ]  # fmt: skip
     assert sorted(rows(files, "edges")) == sorted(edges)
     relations = [
-        [files.load, str(key), row["id"], row["name"], "KGRelation"]
+        [files.load, str(key), row["id"], row["name"], row["inverse"] or "", "KGRelation"]
         for key, row in enumerate(tables.relations.to_pylist())
     ]
     assert sorted(rows(files, "relations")) == sorted(relations)

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 import kgqa.graph.sqlite as module
 from kgqa.errors import GraphError, KGNotFoundError, KgqaError, StoreUnavailableError
 from kgqa.graph.model import keys_array
+from kgqa.graph.names import normalise
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.graph.sqlite_write import SqliteWriter
-from kgqa.graph.names import normalise
 from kgqa.progress import Silent
 from tests.graph.store_conformance import (
     Reference,
