@@ -21,11 +21,10 @@ from kgqa.graph.model import (
     TypeRules,
     ValueBatch,
 )
-from kgqa.loaders.blocks import read_blocks
+from kgqa.loaders.blocks import mapped, read_blocks
 from kgqa.loaders.filters import Filters, data_lines
 from kgqa.loaders.freebase_block import BlockReader
 from kgqa.loaders.lines import find_sources, nothing_read
-from kgqa.loaders.workers import worked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -78,7 +77,7 @@ class FreebaseLoader:
         mediator_types = set(self._mediator_types)
         inverses: dict[str, str] = {}
         triples = 0
-        for part in _parts(reader, read_blocks(found, report, rejects, progress), found):
+        for part in _parts(reader, read_blocks(found, report, rejects, progress)):
             triples += part.triples
             mediator_types |= part.mediator_types
             for one, other in part.inverses:
@@ -103,11 +102,11 @@ class FreebaseLoader:
         )
 
 
-def _parts(reader: BlockReader, blocks: Iterable[Block], sources: Sequence[Path]) -> Iterator[Part]:
+def _parts(reader: BlockReader, blocks: Iterable[Block]) -> Iterator[Part]:
     """Yield what the blocks hold; lines that were written anew come many at a time."""
     source = ""
     anew: list[tuple[int, bytes]] = []
-    for part in worked(reader.begin, blocks, sources):
+    for part in mapped(reader.begin, blocks):
         if anew and (part.source != source or len(anew) >= _ANEW):
             yield reader.read_anew(source, anew)
             anew = []
