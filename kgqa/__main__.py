@@ -1,0 +1,5 @@
+"""``python -m kgqa`` is ``kgqa``."""
+
+from kgqa.cli import main
+
+main()
