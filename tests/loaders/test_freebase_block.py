@@ -1,0 +1,282 @@
+"""Reading a Freebase dump by columns is the same as reading it line by line.
+
+The rules, for one line, are in ``freebase_lines``: what blocks give must be just that, for any
+lines and wherever blocks end.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from kgqa.graph.mids import decode_mids
+from kgqa.graph.model import EdgeBatch, NameBatch, TypeBatch
+from kgqa.loaders.base import Rejects, Report
+from kgqa.loaders.blocks import Block, mapped, read_blocks
+from kgqa.loaders.filters import Filters
+from kgqa.loaders.freebase import FreebaseLoader, FreebaseOptions
+from kgqa.loaders.freebase_block import BlockReader
+from kgqa.progress import Silent
+from tests.loaders.freebase_lines import (
+    BASEKB,
+    FILTERS,
+    INVERSE,
+    LABEL,
+    NS,
+    RDF_TYPE,
+    XSD,
+    Read,
+    by_lines,
+    in_form,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from kgqa.loaders.freebase_block import Part
+
+
+# -- what the blocks give -----------------------------------------------------------------------
+
+
+def rows_of(part: Part) -> Iterable[tuple[Any, ...]]:
+    def columns(batch: Any) -> list[list[Any]]:
+        return [
+            (decode_mids(column.to_numpy()) if name in ("id", "head", "tail") and
+             str(column.type) == "int64" else column).to_pylist()
+            for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        ]  # fmt: skip
+
+    for batch in part.names:
+        yield from (("name", *row) for row in zip(*columns(batch), strict=True))
+    for batch in part.types:
+        yield from (("type", *row) for row in zip(*columns(batch), strict=True))
+    for batch in part.edges:
+        yield from (("edge", *row) for row in zip(*columns(batch), strict=True))
+    for edges, values in zip(part.value_edges, part.values, strict=True):
+        rows = zip(*columns(edges), *columns(values), strict=True)
+        for head, relation, tail, ident, name in rows:
+            assert tail == ident
+            yield "value", head, relation, ident, name
+
+
+def by_columns(data: bytes, size: int, language: str) -> tuple[Read, int, int]:
+    """Read a dump in blocks of ``size`` bytes; also return lines and triples."""
+    read, triples = Read(), 0
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "dump.nt"
+        path.write_bytes(data)
+        report = Report()
+        rejects = Rejects(Path(folder) / "rejects.tsv", report)
+        reader = BlockReader(language, Filters(FILTERS))
+        blocks = read_blocks([path], report, rejects, Silent(), size)
+        for part in mapped(reader.read, blocks):
+            read.kept.update(rows_of(part))
+            read.dropped.update(part.dropped)
+            read.rejects += [(line, reason) for line, reason, _ in part.rejects]
+            read.mediators |= part.mediator_types
+            read.inverses |= part.inverses
+            triples += part.triples
+            for line, _, text in part.rejects:
+                raw = data.split(b"\n")[line - 1].removesuffix(b"\r")
+                if in_form(raw):  # others are shown as they were written anew
+                    assert text == raw.decode(errors="backslashreplace")
+    read.dropped += Counter()  # without the zeros
+    return read, report.lines, triples
+
+
+def assert_same(data: bytes, size: int, language: str = "en") -> None:
+    expected = by_lines(data, language)
+    found, lines, triples = by_columns(data, size, language)
+    assert found.kept == expected.kept
+    assert found.dropped == expected.dropped
+    assert sorted(found.rejects) == sorted(expected.rejects)
+    assert found.mediators == expected.mediators
+    assert found.inverses == expected.inverses
+    found.schema = expected.schema
+    assert lines == data.count(b"\n") == found.lines == expected.lines
+    assert triples <= lines
+
+
+# -- dumps ----------------------------------------------------------------------------------------
+
+_MIDS = [f"<{NS}{mid}>" for mid in ("m.01", "m.02", "g.1q_x", "m.0123456789a")]
+_SUBJECTS = st.sampled_from(
+    [
+        *_MIDS * 4,
+        f"<{BASEKB}m.01>",
+        "<m.01>",
+        f"<{NS}film.film>",
+        f"<{NS}m.UPPER>",
+        f"<{NS}m.0123456789abc>",
+        f"<{NS}m.>",
+        f"<{NS}m.0 1>",
+        "<http://example.org/m.01>",
+        f"<{NS}m.01>".replace("rdf", "xdf"),  # as long as the dump's own
+        f"<{NS}m.01>".replace("http:", "httq:"),
+        "<a>",
+        "<>",
+        "_:blank",
+        "plain",
+        f"<{NS}m.01",
+        f"<{NS}m.\udcff01>",  # a byte that is no UTF-8
+        f"<{NS}m.0ü>",
+    ]
+)
+_PREDICATES = st.sampled_from(
+    [
+        *[f"<{NS}{name}>" for name in
+          ("type.object.name", "common.topic.alias", "type.object.type", "film.film.sequel",
+           "type.kept.x", "type.key", "user.x.y", "film.`odd`]->()", "a\u00a0b.c")] * 3,
+        f"<{LABEL}>",
+        f"<{RDF_TYPE}>",
+        f"<{NS}freebase.type_hints.mediator>",
+        f"<{NS}type.property.reverse_property>",
+        f"<{INVERSE}>",
+        "<http://rdf.freebase.com/key/en>",
+        f"<{NS}film.\udcff>",
+        f"<{NS}film film>",
+        "film.film.sequel",
+        f"<{BASEKB}film.film.sequel>",
+    ]
+)  # fmt: skip
+_TEXT = st.lists(
+    st.sampled_from(
+        ["a", "B", " ", "ü", "東", r"\"", r"\n", r"\u00FC", r"\uD83D\uDE00", r"\uD800", r"\q", "\\",
+         '"', "\t", "\r", "@", "@en", '"@en', '"@de', "\x01", "\0", "http://", "\udcff", "1", "-",
+         r"\U0001F600", r"\U00110000", r"\t", "x" * 70, "\x1c", "\u00a0", "> .", "`"]
+    ),
+    max_size=6,
+).map("".join)  # fmt: skip
+_SUFFIX = st.sampled_from(
+    ["@en", "@en", "@en", "@de", "@en-GB", "@a-very-long-language", "", "", f"^^<{XSD}date>",
+     f"^^<{XSD}double>", "^^<http://x/y z>", "^^x", "@", "@1", "@e\u00fc"]
+)  # fmt: skip
+_OBJECTS = st.one_of(
+    st.builds('"{}"{}'.format, _TEXT, _SUFFIX),
+    st.builds(
+        '"{}"{}'.format, st.sampled_from(["One", "1968-01-01", "5.30", "true", "", " "]), _SUFFIX
+    ),
+    _SUBJECTS,
+    st.sampled_from(
+        ["<http://en.wikipedia.org/>", f"<{NS}film.performance>", f"<{NS}/m/01>", '"', '""']
+    ),
+    st.builds('"{}'.format, _TEXT),
+)
+_GAP = st.sampled_from(["\t"] * 12 + [" ", "\t\t", " \t", ""])
+_END = st.sampled_from(
+    ["\t."] * 12 + [" .", ".", "", "\t. # why", "\t.\t", "\t..", "\t.\r", "\t. x"]
+)
+_TRIPLES = st.builds("{}{}{}{}{}{}".format, _SUBJECTS, _GAP, _PREDICATES, _GAP, _OBJECTS, _END)
+_ODD = st.sampled_from(
+    ["", " ", "# a comment", "nonsense", "\t\t\t", "\t\t\t.", "\0", "<a>\t<b>\t<c>", "\udcff", "\r",
+     "<\t<\t<\t.", "<>\t<>\t<>\t.", "\ufeff", "."]
+)  # fmt: skip
+_LINES = st.lists(st.one_of(_TRIPLES, _TRIPLES, _TRIPLES, _ODD), max_size=25)
+
+
+def dump_of(lines: Sequence[str], end: str = "\n") -> bytes:
+    text = "".join(line + end for line in lines)
+    return text.encode(errors="surrogateescape")
+
+
+def line(subject: str, predicate: str, end: str) -> str:
+    predicate = predicate if ":" in predicate else NS + predicate
+    return f"<{NS}{subject}>\t<{predicate}>\t{end}\t."
+
+
+@given(_LINES, st.sampled_from([4, 30, 100, 1 << 20]), st.sampled_from(["\n", "\r\n"]))
+@example([line("m.01", "type.object.name", r'"x \"@abc"')], 100, "\n")  # no tag: a quote in a text
+@example([line("m.01", "type.object.name", '"\x01"@en')], 100, "\n")
+@example([line("m.01", "film.\x01", f"<{NS}m.02>")], 100, "\n")
+@example([line("film.film", "type.object.type", '"no IRI"')], 100, "\n")
+@example([line("m.01", "film.f.g", '"1"'), "", line("m.01", "film.f.g", '"tab\there"@en')], 9, "\n")
+@example(
+    [line("m.01", "film.f.g", '"1"'), line("m.01", "film.f.g", '"2"').replace("rdf", "xdf")],
+    999,
+    "\n",
+)  # of equal length, in another namespace
+@settings(max_examples=400, deadline=None)
+def test_a_dump_read_by_columns_is_the_dump_read_by_lines(
+    lines: list[str], size: int, end: str
+) -> None:
+    data = dump_of(lines, end)
+    if not data.startswith(b"\xef\xbb\xbf"):
+        assert_same(data, size)
+
+
+@given(st.lists(st.builds(line, st.sampled_from(["m.01", "m.02", "g.9"]),
+                          st.sampled_from(["type.object.name", LABEL, "film.f.motto"]),
+                          st.builds('"{}"@{}'.format, st.sampled_from(["One", r"\"Two\""]),
+                                    st.sampled_from(["en", "de", "zh-Hant", "eng", "e"]))),
+                min_size=1, max_size=12),
+       st.sampled_from(["en", "de", "zh-Hant", "e", "a-very-long-language"]))  # fmt: skip
+@settings(max_examples=100, deadline=None)
+def test_any_language_can_be_the_wanted_one(lines: list[str], language: str) -> None:
+    assert_same(dump_of(lines), 1 << 20, language)
+
+
+@pytest.mark.parametrize("size", [50, 1000, 1 << 22])
+def test_a_long_dump_of_many_kinds_of_lines(size: int) -> None:
+    lines = []
+    for number in range(600):
+        mid = f"m.0{number:03}"
+        lines.append(
+            line(mid, "type.object.name", f'"Name {number}"@{["en", "de", "fr"][number % 3]}')
+        )
+        lines.append(line(mid, "film.film.sequel", f"<{NS}m.0{(number * 7) % 600:03}>"))
+        if number % 50 == 0:
+            lines += ["", "# comment", "broken line", line(mid, "a.b.c", r'"esc \u00FC"')]
+    assert_same(dump_of(lines), size)
+
+
+def test_several_threads_may_use_one_reader() -> None:
+    reader = BlockReader("en", Filters(FILTERS))
+    blocks = []
+    for number in range(40):
+        lines = [line(f"m.{number}", f"film.x{number % 7}.y", f"<{NS}m.{n}>") for n in range(30)]
+        data = dump_of(lines)
+        blocks.append(Block("a test", 1, len(lines), data))
+    found = list(mapped(reader.read, blocks, workers=4))
+    for number, part in enumerate(found):
+        rows = list(rows_of(part))
+        expected = [("edge", f"m.{number}", f"film.x{number % 7}.y", f"m.{n}") for n in range(30)]
+        assert rows == expected
+
+
+@given(_LINES, st.sampled_from([30, 200, 1 << 20]), st.sampled_from([1, 3, 1000]))
+@settings(max_examples=80, deadline=None)
+def test_the_loader_gives_what_the_lines_say(lines: list[str], size: int, at_once: int) -> None:
+    """Lines that are written anew are gathered over blocks: none is lost, none comes twice."""
+    data = dump_of([line("m.01", "film.first.line", f"<{NS}m.02>"), *lines])
+    expected = by_lines(data, "en")
+    kept = Counter[str]()
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
+        patch.setattr("kgqa.loaders.blocks.BLOCK_BYTES", size)
+        patch.setattr("kgqa.loaders.freebase._ANEW", at_once)
+        dump, filters = Path(folder) / "dump.nt", Path(folder) / "filters.txt"
+        dump.write_bytes(data)
+        filters.write_text("\n".join(FILTERS))
+        report = Report()
+        rejects = Rejects(Path(folder) / "rejects.tsv", report)
+        loader = FreebaseLoader(FreebaseOptions("en", filters))
+        for batch in loader.read([dump], report, rejects, Silent()):
+            if isinstance(batch, NameBatch | TypeBatch | EdgeBatch):
+                kept[type(batch).__name__] += len(batch.rows)
+        rejects.close()
+        told = rejects.path.read_text().splitlines()[1:] if report.rejected else []
+    kinds = Counter[str]()
+    names = {"name": "NameBatch", "type": "TypeBatch", "edge": "EdgeBatch", "value": "EdgeBatch"}
+    for (kind, *_), count in expected.kept.items():
+        kinds[names[kind]] += count
+    assert kept == kinds
+    assert report.dropped == expected.dropped
+    found = sorted((int(row.split("\t")[1]), row.split("\t")[2]) for row in told)
+    assert found == sorted(expected.rejects)
+    assert report.lines == data.count(b"\n")
