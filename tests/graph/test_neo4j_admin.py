@@ -166,8 +166,11 @@ def hostile_tables() -> GraphTables:
 class TestBothWaysEndInTheSameGraph:
     @pytest.mark.parametrize(
         "tables",
-        [tricky_tables(), hostile_tables(), random_tables(11)],
-        ids=["tricky", "hostile", "random"],
+        [
+            pytest.param(tricky_tables(), id="tricky", marks=pytest.mark.long),
+            pytest.param(hostile_tables(), id="hostile"),
+            pytest.param(random_tables(11), id="random", marks=pytest.mark.long),
+        ],
     )
     def test_counts_and_a_hash_over_all_nodes_and_edges(
         self, server: OwnNeo4j, tables: GraphTables
@@ -191,6 +194,7 @@ class TestBothWaysEndInTheSameGraph:
 
 
 class TestReplacing:
+    @pytest.mark.long  # each restart of a server takes a while
     def test_the_new_one_serves_the_old_one_is_gone_and_nothing_else_is_lost(
         self, server: OwnNeo4j
     ) -> None:
@@ -246,6 +250,7 @@ class TestReplacing:
 
 
 class TestFailures:
+    @pytest.mark.long  # each restart of a server takes a while
     def test_an_import_that_fails_leaves_the_older_kg_serving(
         self, server: OwnNeo4j, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -266,6 +271,7 @@ class TestFailures:
             with connection.store("random") as store:
                 check_against_reference(store, older)
 
+    @pytest.mark.long  # each restart of a server takes a while
     def test_counts_that_differ_switch_the_old_database_back(
         self, server: OwnNeo4j, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -358,6 +364,7 @@ class TestKilled:
         )
         assert done.returncode == -signal.SIGKILL, done.stderr
 
+    @pytest.mark.long  # each restart of a server takes a while
     def test_at_every_step_nothing_half_loaded_shows_and_the_next_run_finishes(
         self, server: OwnNeo4j
     ) -> None:
