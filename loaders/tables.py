@@ -1,49 +1,49 @@
-"""Triples in the forms people keep them: delimited text, JSON lines, Parquet → rows of strings.
+"""A row of a table of triples: where head, relation and tail stand, and what is no triple.
 
-Finds the delimiter, the header and the columns of head, relation and tail; further named columns
-are an edge's properties. What it does not do: names, types, mediators; N-Triples.
+The columns' names, the header, the delimiter, and the rules for one row at a time, as text, as JSON
+or as cells: this is what a row means. Whole files are read by columns (``triples_delimited``,
+``triples_json``, ``triples_parquet``), with the same result. What it does not do: open files.
 """
 
 from __future__ import annotations
 
 import csv
 import json
+import math
 from collections import Counter
-from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from kgqa.errors import DumpMalformedError, UsageError
-from kgqa.loaders.lines import read_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Sequence
     from typing import TypeAlias
-
-    from kgqa.loaders.base import Rejects, Report
-    from kgqa.progress import Progress
 
     Row: TypeAlias = tuple[str, str, str, str | None]  # head, relation, tail, properties as JSON
 
 PARTS = ("head", "relation", "tail")
 SKIP = "_"  # a column that is not wanted
+BLANK = "blank line or comment"
+HEADER = "header"
+COUNT_LINE = "count of lines"
+WHITESPACE = "whitespace"
+QUOTED = (",", ";")  # these forms have quotes; in the others a quote is part of a name
 _CALLED = {  # what the columns are called, the likeliest name first
     "head": ("head", "subject", "subj", "h", "s", "source"),
     "relation": ("relation", "predicate", "rel", "pred", "r", "p", "property"),
     "tail": ("tail", "object", "obj", "t", "o", "target"),
 }
-_SAMPLE = 100  # lines that the delimiter is found from
-_ENOUGH = 0.9  # share of them that settles it
+_ENOUGH = 0.9  # share of lines that settles the delimiter
 _AT_LEAST = 0.5  # share without which a delimiter is none
 _DELIMITERS = ("\t", "|", ",", ";")
-WHITESPACE = "whitespace"
 
 
 class Columns:
-    """Where a row's head, relation, tail and properties stand."""
+    """Where a row's head, relation, tail and properties stand.
+
+    ``count``: of columns. ``places``: of the three parts. ``others``: (place, name) of each
+    property.
+    """
 
     def __init__(self, names: Sequence[str]) -> None:
         """Take the columns' names, in their order.
@@ -58,8 +58,8 @@ class Columns:
                 f" write {SKIP} for a column that is not wanted.",
             )
         self.count = len(names)
-        self._places = places
-        self._others = [
+        self.places = places
+        self.others = [
             (place, name.strip())
             for place, name in enumerate(names)
             if place not in places and name.strip() not in (SKIP, "")
@@ -69,24 +69,23 @@ class Columns:
         """Return a row's parts. Raises ValueError with the reason where it is no triple."""
         if len(fields) != self.count:
             raise ValueError(f"{len(fields)} fields in place of {self.count}")
-        head, relation, tail = (_text(fields[place]) for place in self._places)
+        head, relation, tail = (_text(fields[place]) for place in self.places)
         if not (head and relation and tail):
             empty = PARTS[[head, relation, tail].index("")]
             raise ValueError(f"{empty} is empty")
-        about = {
-            name: fields[place] for place, name in self._others if fields[place] not in ("", None)
-        }
-        return (
-            head,
-            relation,
-            tail,
-            json.dumps(about, ensure_ascii=False, default=str) if about else None,
-        )
+        about = {name: fields[place] for place, name in self.others if not _missing(fields[place])}
+        return head, relation, tail, _properties(about) if about else None
 
 
 def is_header(fields: Sequence[str]) -> bool:
     """Return whether the fields say head, relation and tail (in any of their usual names)."""
     return _places(fields) is not None
+
+
+def is_count(text: str) -> bool:
+    """Return whether a line is a number and nothing else: how many lines follow it."""
+    text = text.strip()
+    return text.isascii() and text.isdecimal()
 
 
 def _places(names: Sequence[str]) -> tuple[int, int, int] | None:
@@ -101,161 +100,115 @@ def _places(names: Sequence[str]) -> tuple[int, int, int] | None:
     return places[0], places[1], places[2]
 
 
-def read_delimited(
-    source: Path,
-    report: Report,
-    rejects: Rejects,
-    progress: Progress,
-    delimiter: str | None = None,
-    columns: str | None = None,
-    header: bool | None = None,
-) -> Iterator[Row]:
-    """Yield the triples of a delimited file.
+def find_delimiter(records: Sequence[str], source: str) -> str:
+    """Return the delimiter that cuts most records into the same number of fields, three or more.
 
-    ``delimiter``: one character or "whitespace", found where it is None. ``columns``: the columns'
-    names, comma-separated; without it a header says them, else they are head, relation, tail.
-    ``header``: whether the first line is one, found where it is None.
+    Raises DumpMalformedError where none does so for half of them.
     """
-    lines = read_lines(source, report, rejects, progress)
-    sample = list(islice(lines, _SAMPLE))
-    split = _splitter(delimiter or find_delimiter([text for _, text in sample], source))
-    order = Columns(columns.split(",")) if columns else None
-    at_start = True
-    for number, text in chain(sample, lines):
-        if not text.strip():
-            report.dropped["blank line or comment"] += 1
-            continue
-        try:
-            fields = split(text)
-            if at_start and (is_header(fields) if header is None else header):
-                at_start = False
-                report.dropped["header"] += 1
-                order = order or Columns(fields)
-                continue
-            at_start = False
-            order = order or Columns(PARTS)
-            row = order.row(fields)
-        except UsageError:
-            raise
-        except (ValueError, csv.Error) as error:
-            rejects.add(source.name, number, str(error), text)
-            continue
-        yield row
-
-
-def find_delimiter(lines: Sequence[str], source: Path) -> str:
-    """Return the delimiter that cuts most lines into the same number of fields, three or more.
-
-    Raises DumpMalformedError where none does so for half of the lines.
-    """
-    lines = [line for line in lines if line.strip()]
+    records = [record for record in records if record.strip()]
     shares: dict[str, float] = {}
     for delimiter in (*_DELIMITERS, WHITESPACE):
-        split = _splitter(delimiter)
+        split = splitter(delimiter)
         counts: Counter[int] = Counter()
-        for line in lines:
+        for record in records:
             try:
-                counts[len(split(line))] += 1
+                counts[len(split(record))] += 1
             except (ValueError, csv.Error):
                 counts[0] += 1
         fields, often = counts.most_common(1)[0] if counts else (0, 0)
-        shares[delimiter] = often / len(lines) if fields >= len(PARTS) else 0.0
+        shares[delimiter] = often / len(records) if fields >= len(PARTS) else 0.0
         if shares[delimiter] >= _ENOUGH:
             return delimiter
     best = max(shares, key=shares.__getitem__)
     if shares[best] >= _AT_LEAST:
         return best
-    if not lines:
+    if not records:
         raise DumpMalformedError(f"{source} is empty.", "Give a file that has lines.")
     raise DumpMalformedError(
         f"No delimiter cuts the lines of {source} into head, relation and tail"
-        f" (line 1: {lines[0][:80]!r}).",
+        f" (line 1: {records[0][:80]!r}).",
         "Give it by --delimiter, and the columns by --columns if there are others.",
     )
 
 
-def _splitter(delimiter: str) -> Callable[[str], list[str]]:
+def splitter(delimiter: str) -> Callable[[str], list[str]]:
+    """Return what cuts a record into its fields; it raises ValueError or csv.Error.
+
+    Raises UsageError where the delimiter is not one character.
+    """
     if delimiter == WHITESPACE:
         return str.split
     if len(delimiter) != 1:
         raise UsageError(
             f"The delimiter {delimiter!r} is not one character.", f"Or say {WHITESPACE!r}."
         )
-    if delimiter in ",;":  # these forms have quotes; in the others a quote is part of a name
+    if delimiter in QUOTED:
 
-        def split(line: str) -> list[str]:
-            fields = next(csv.reader([line], delimiter=delimiter, strict=True))
+        def split(record: str) -> list[str]:
+            fields = next(csv.reader([record], delimiter=delimiter, strict=True))
             return [field.strip() for field in fields]
 
         return split
     if delimiter == "\t":  # a field is what stands between tabs, to the letter
-        return lambda line: line.split("\t")
-    return lambda line: [field.strip() for field in line.split(delimiter)]
+        return lambda record: record.split("\t")
+    return lambda record: [field.strip() for field in record.split(delimiter)]
 
 
-def read_json_lines(
-    source: Path, report: Report, rejects: Rejects, progress: Progress
-) -> Iterator[Row]:
-    """Yield the triples of JSON lines: objects with head, relation, tail, or arrays of three."""
-    orders: dict[tuple[str, ...], Columns] = {}
-    for number, text in read_lines(source, report, rejects, progress):
-        if not text.strip():
-            report.dropped["blank line or comment"] += 1
-            continue
-        try:
-            found = _json(text)
-            if isinstance(found, list):
-                yield Columns(PARTS).row(found)
-                continue
-            if not isinstance(found, dict):
-                raise ValueError("neither a JSON object nor an array")
-            names = tuple(found)
-            if names not in orders:
-                if not is_header(names):
-                    raise ValueError("object without head, relation and tail")
-                orders[names] = Columns(names)
-            yield orders[names].row(list(found.values()))
-        except ValueError as error:
-            rejects.add(source.name, number, str(error), text)
+def read_object(text: str, orders: dict[tuple[str, ...], Columns], array: Columns) -> Row:
+    """Return the triple of a JSON object with head, relation, tail, or of an array.
 
-
-def read_parquet(
-    source: Path, report: Report, rejects: Rejects, progress: Progress, columns: str | None = None
-) -> Iterator[Row]:
-    """Yield the triples of a Parquet file; ``columns`` names its columns anew, in their order."""
+    ``orders`` remembers the columns of the keys that objects have; ``array``: the columns of an
+    array. Raises ValueError with the reason where it is no triple.
+    """
     try:
-        file = pq.ParquetFile(source)
-    except (pa.ArrowInvalid, OSError) as error:
-        reason = str(error).splitlines()[0]
-        raise DumpMalformedError(f"{source} is no Parquet file: {reason}.") from None
-    with file, progress.task(f"reading {source.name}", file.metadata.num_rows, "rows") as task:
-        order = Columns(columns.split(",") if columns else file.schema_arrow.names)
-        number = 0
-        try:
-            for batch in file.iter_batches():
-                for fields in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                    number += 1
-                    try:
-                        row = order.row(fields)
-                    except ValueError as error:
-                        rejects.add(source.name, number, str(error), repr(fields))
-                        continue
-                    yield row
-                task.advance(batch.num_rows)
-        except (pa.ArrowInvalid, OSError) as error:
-            reason = str(error).splitlines()[0]
-            raise DumpMalformedError(
-                f"{source} is damaged after row {number}: {reason}.", "Fetch it again."
-            ) from None
-        finally:
-            report.lines += number
-
-
-def _json(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
+        found: Any = json.loads(text)
+    except (ValueError, RecursionError):
         raise ValueError("no JSON") from None
+    if isinstance(found, list):
+        row = array.row(found)
+    elif isinstance(found, dict):
+        names = tuple(found)
+        if names not in orders:
+            if not is_header(names):
+                raise ValueError("object without head, relation and tail")
+            orders[names] = Columns(names)
+        row = orders[names].row(list(found.values()))
+    else:
+        raise ValueError("neither a JSON object nor an array")
+    try:
+        "".join(part or "" for part in row).encode()
+    except UnicodeEncodeError:
+        raise ValueError("half of a surrogate pair in an escape") from None
+    return row
+
+
+def written(cell: Any) -> str | None:
+    """Return the JSON of a property's value, None where it is missing."""
+    if _missing(cell):
+        return None
+    try:
+        return json.dumps(cell, ensure_ascii=False, default=str, allow_nan=False)
+    except ValueError:  # a number that JSON does not have
+        return json.dumps(_finite(cell), ensure_ascii=False, default=str)
+
+
+def _properties(about: dict[str, Any]) -> str:
+    members = (f"{json.dumps(k, ensure_ascii=False)}: {written(v)}" for k, v in about.items())
+    return "{" + ", ".join(members) + "}"
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {name: _finite(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return value
+
+
+def _missing(cell: Any) -> bool:
+    return cell is None or (isinstance(cell, str) and not cell) or cell != cell  # NaN
 
 
 def _text(cell: Any) -> str:

@@ -1,10 +1,17 @@
 from __future__ import annotations
 
+from collections import Counter
+from typing import Any
+
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kgqa.graph.model import ALIAS
+from kgqa.loaders.blocks import Block
 from kgqa.loaders.ntriples import TRIPLE, Literal, is_blank, parse, unescape
+from kgqa.loaders.triples_rdf import ALIAS_NAME, NAMES, TYPE, RdfReader
+from kgqa.loaders.values import value_id, value_name
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 
@@ -86,3 +93,111 @@ def test_every_line_is_a_triple_or_has_a_reason(line: str) -> None:
         return
     with pytest.raises(ValueError, match=r"\w"):
         parse(line)
+
+
+def one_by_one(lines: list[bytes], language: str) -> dict[str, Any]:
+    """Read lines as ``parse`` does, one at a time."""
+    found: dict[str, Any] = {
+        name: [] for name in ("edges", "labels", "types", "values", "described", "rejects")
+    }
+    dropped: Counter[str] = Counter()
+    for number, raw in enumerate(lines, 1):
+        try:
+            line = raw.decode().rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            shown = raw.decode(errors="backslashreplace")
+            found["rejects"].append((number, f"not UTF-8 ({error.reason})", shown))
+            continue
+        if is_blank(line):
+            dropped["blank line or comment"] += 1
+            continue
+        try:
+            subject, predicate, term = parse(line)
+        except ValueError as error:
+            found["rejects"].append((number, str(error), line))
+            continue
+        if isinstance(term, str):
+            if predicate == TYPE:
+                found["types"].append((subject, term))
+                found["described"].append(subject)
+            else:
+                found["edges"].append((subject, predicate, term, None))
+        elif term.language not in (None, language):
+            dropped["other language"] += 1
+        elif not term.text.strip():
+            dropped["empty text"] += 1
+        elif predicate in NAMES:
+            found["labels"].append((subject, term.text.strip(), 100 + number))
+            found["described"].append(subject)
+        elif predicate == ALIAS_NAME:
+            found["labels"].append((subject, term.text.strip(), ALIAS))
+        else:
+            value = value_id(term.text, term.language, term.datatype)
+            found["values"].append((value, value_name(term.text, term.datatype)))
+            found["edges"].append((subject, predicate, value, None))
+    found["ends"] = {
+        end
+        for edge in found["edges"]
+        for end in (edge[0], edge[2])
+        if end not in dict(found["values"])
+    }
+    found["described"] = set(found["described"])
+    return {**{k: v if isinstance(v, set) else sorted(v) for k, v in found.items()}, "n": dropped}
+
+
+def by_columns(lines: list[bytes], language: str, size: int) -> dict[str, Any]:
+    """Read blocks of ``size`` lines."""
+    reader = RdfReader(language)
+    parts = []
+    for first in range(0, len(lines), size):
+        chosen = lines[first : first + size]
+        data = b"".join(line + b"\n" for line in chosen)
+        parts.append(reader.read(Block("kg", first + 1, len(chosen), data), 100))
+    found: dict[str, Any] = {
+        name: sorted(
+            tuple(row.values())
+            for part in parts
+            for batch in getattr(part, name)
+            for row in batch.to_pylist()
+        )
+        for name in ("edges", "labels", "types", "values")
+    }
+    found["edges"] = sorted(found["edges"])
+    found["ends"] = {end for part in parts for end in part.ends.to_pylist()}
+    found["described"] = {each for part in parts for each in part.described.to_pylist()}
+    found["rejects"] = sorted(reject for part in parts for reject in part.rejects)
+    return {**found, "n": +sum((part.dropped for part in parts), Counter[str]())}
+
+
+PREDICATES = st.sampled_from(["p", "q", f"{XSD}date", TYPE, ALIAS_NAME, *sorted(NAMES)[:2]])
+IRIS = st.text(st.sampled_from("ab\u00e9/#\u3000\x85\x1c\ufeff\\"), min_size=1, max_size=3)
+LETTERS = ["a", "é", " ", "\t", "\u3000", "\x0b", ".", "<b>", "1", "5.0", "\0", '"', "\\"]
+ESCAPES = [r"\"", r"\\", r"\n", r"\u00e9", r"\ud83d\ude00", r"\ud83d", r"\u0000", r"\q"]
+ESCAPES += [r"\U0001F600", r"\U00110000"]
+BODIES = st.lists(st.sampled_from(LETTERS + ESCAPES), max_size=4).map("".join)
+SUFFIXES = st.sampled_from(
+    ["", "", "@en", "@de", "@en-GB", "@", f"^^<{XSD}integer>", f"^^<{XSD}dateTime>", "^^<x>", "^^x"]
+)
+OBJECTS = IRIS.map(lambda iri: f"<{iri}>") | st.builds('"{}"{}'.format, BODIES, SUFFIXES)
+GAPS = st.sampled_from([" ", "\t", "  ", "", "\u00a0"])
+ENDS = st.sampled_from([" .", "\t.", ".", "", " . ", " .\r", " . # why", " ..", " . \r\r"])
+NT_LINES = st.one_of(
+    st.builds("<{}> <{}>{}{}{}".format, IRIS, PREDICATES, GAPS, OBJECTS, ENDS),
+    st.builds("<{}> <{}> {} .".format, st.sampled_from("abc"), PREDICATES, OBJECTS),
+    st.sampled_from(["", " ", "# x", "_:a <p> <b> .", "<a> <p> .", '<a> <p> "x"@en @de .']),
+).map(lambda text: text.encode()) | st.sampled_from([b"<a> <p> <\xff> .", b'<a> <p> "\xc3" .'])
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.lists(NT_LINES, max_size=12), st.sampled_from(["en", "de", "en-GB"]), st.integers(1, 12))
+def test_lines_by_columns_are_the_lines_one_by_one(
+    lines: list[bytes], language: str, size: int
+) -> None:
+    assert by_columns(lines, language, size) == one_by_one(lines, language)
+
+
+def test_kernels_know_the_white_space_that_ends_an_iri() -> None:
+    white = [chr(code) for code in range(0x110000) if chr(code).isspace() and chr(code) != "\n"]
+    lines = [f"<a{each}b> <p> <c> .".encode() for each in white]
+    assert by_columns(lines, "en", 5) == one_by_one(lines, "en")
+    assert len(by_columns(lines, "en", 5)["rejects"]) == len(white)
