@@ -171,7 +171,7 @@ def _read(
                 if place < 0 and not ended:
                     continue
                 chunk, skipping = chunk[place + 1 :], False
-            data = rest + chunk if rest else chunk
+            data = b"".join((rest, chunk)) if rest else chunk
             if not ended or not data:
                 cut = data.rfind(b"\n") + 1
             else:  # the end: the last line may lack its line feed

@@ -34,6 +34,18 @@ def _scratch(size: int) -> BoolArray:
     return room[:size]
 
 
+def _kept(
+    good: BoolArray, others: IntArray, last: IntArray, counts: IntArray, marks: int
+) -> BoolArray:
+    """Return which marks belong to good lines."""
+    if len(others) * 8 > len(good):
+        return np.repeat(good, counts)
+    kept = np.ones(marks, dtype=np.bool_)
+    for end, count in zip(last[others].tolist(), counts[others].tolist(), strict=True):
+        kept[end - count + 1 : end + 1] = False
+    return kept
+
+
 class Fields:
     """The lines of ``block`` that have exactly ``count`` fields and no control character.
 
@@ -61,17 +73,13 @@ class Fields:
         self.rows = np.flatnonzero(good)
         self.others = np.flatnonzero(~good)
         self._count = count
-        #: where the separators and the line feed of each line are, shape [lines, count]
-        self.marks: IntArray
-        self.starts: IntArray
+        self.starts: IntArray = np.append(-1, self._line_ends[:-1]) + 1
+        self._last = last
+        self._marks = places  # the good lines' marks in a row
         if len(self.others):
             self._last = last[good]
-            self.marks = places[np.repeat(good, counts)].reshape(-1, count)
-            self.starts = (np.append(-1, self._line_ends[:-1]) + 1)[good]
-        else:  # the lines' marks stand in a row
-            self._last = last
-            self.marks = places.reshape(-1, count)
-            self.starts = np.append(-1, self._line_ends[:-1]) + 1
+            self.starts = self.starts[good]
+            self._marks = places[_kept(good, self.others, last, counts, len(places))]
         offsets = np.empty(len(places) + 1, dtype=np.int32)
         offsets[0] = 0
         np.add(places, 1, out=offsets[1:], casting="unsafe")
@@ -81,6 +89,11 @@ class Fields:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @property
+    def marks(self) -> IntArray:
+        """Where the separators and the line feed of each line are, shape [lines, count]."""
+        return self._marks.reshape(-1, self._count)
 
     @property
     def ends(self) -> IntArray:
@@ -106,9 +119,13 @@ class Fields:
         found[late] = tail[np.minimum(places[late] - last - 1, 7)]
         return found
 
-    def end(self, field: int) -> IntArray:
-        """Return where a field's separator (or line feed) is, for each line."""
-        return self.marks[:, field]
+    def end(self, field: int, rows: IntArray | None = None) -> IntArray:
+        """Return where a field's separator (or line feed) is, for each line or for ``rows``."""
+        if rows is None:
+            return self.marks[:, field]
+        # a row of `marks` picked by its index would hold other threads up, a take does not
+        ends: IntArray = self._marks.take(rows * self._count + field)
+        return ends
 
     def start(self, field: int) -> IntArray:
         """Return where a field begins, for each line."""

@@ -132,6 +132,7 @@ class BlockReader:
         good = self._in_form(fields)
         part.anew = self._by_hand(fields, good, part)
         _Reading(self, fields, part, None).take(good)
+        part.rejects.sort()
         return part
 
     def read_anew(self, source: str, anew: list[tuple[int, bytes]]) -> Part:
@@ -251,7 +252,7 @@ class _Reading:
         which = terms.indices.to_numpy()
         self.part.triples += len(which)
         table = np.array([use for use, _, _ in told], dtype=np.uint8)
-        uses = table[which]
+        uses = table.take(which)
         dropped = np.bincount(which, minlength=len(told))
         for place in np.flatnonzero(table == _Use.NOTHING).tolist():
             self.part.dropped[told[place][2]] += int(dropped[place])
@@ -295,8 +296,7 @@ class _Reading:
     def _in_language(self, rows: IntArray) -> tuple[BoolArray, BoolArray]:
         """Return which names end with the tag of our language, and which with no tag of any."""
         word, tag = self.fields.words_at, self.reader.tag
-        marks = self.fields.marks[rows]
-        starts, ends = marks[:, 1] + 1, marks[:, 2]
+        starts, ends = self.fields.end(1, rows) + 1, self.fields.end(2, rows)
         quoted = self.fields.bytes[starts] == _QUOTE
         for row in rows[~quoted].tolist():
             self._reject(row, "name is no text")
@@ -329,9 +329,9 @@ class _Reading:
         odd = pc.or_(pc.match_substring(texts, '"'), pc.match_substring(texts, "\\"))
         clean = good & ~odd.to_numpy(zero_copy_only=False)
         # only what has a blank at its ends, or a character that may be one, must be trimmed
-        marks = self.fields.marks[rows]
         trimmed = np.zeros(len(rows), dtype=np.bool_)
-        begin, end = marks[:, 1] + 2, marks[:, 2] - len(self.reader.tag) - 1
+        begin = self.fields.end(1, rows) + 2
+        end = self.fields.end(2, rows) - len(self.reader.tag) - 1
         clean &= end >= begin
         for place in (begin, end):
             byte = self.fields.bytes[place]
@@ -393,7 +393,7 @@ class _Reading:
 
     def _with_iri(self, rows: IntArray) -> IntArray:
         """Return those of the lines with a type whose type is one; the others are rejected."""
-        iris = self.fields.bytes[self.fields.marks[rows, 1] + 1] == _LT
+        iris = self.fields.bytes.take(self.fields.end(1, rows) + 1) == _LT
         for row in rows[~iris].tolist():
             self._reject(row, "type is no IRI")
         typed: IntArray = rows[iris]
@@ -420,7 +420,7 @@ class _Reading:
     def _edges(self, rows: IntArray, which: IntArray, relations: pa.Array) -> None:
         has_mid = self._codes[rows] != NO_MID
         rows, which = rows[has_mid], which[has_mid]
-        iris = self.fields.bytes[self.fields.marks[rows, 1] + 1] == _LT
+        iris = self.fields.bytes.take(self.fields.end(1, rows) + 1) == _LT
         codes, outside = self._mids(self.fields.take(2, rows[iris]))
         count = int(outside.sum())
         self.part.dropped["web address"] += count
@@ -455,7 +455,7 @@ class _Reading:
         if not len(rows):
             return
         # A dump has the lines of an entity in a row, so most subjects are that of the line before.
-        starts, ends = self.fields.starts[rows], self.fields.marks[rows, 0]
+        starts, ends = self.fields.starts.take(rows), self.fields.end(0, rows)
         lengths = ends - starts
         new = np.empty(len(rows), dtype=np.bool_)
         new[0] = True

@@ -159,7 +159,7 @@ class Spool:
     ) -> Iterator[tuple[str, pa.RecordBatch]]:
         ids = rows.column("id")
         good = pc.fill_null(pc.greater(pc.binary_length(ids), 0), False)
-        if lost := len(rows) - pc.sum(good).as_py():
+        if lost := len(rows) - int(pc.sum(good, min_count=0).as_py()):
             dropped[NO_ID] += lost
             rows = rows.filter(good)
             ids = rows.column("id")
