@@ -44,6 +44,8 @@ _TAG = np.uint64(int.from_bytes(b'"@', "little"))
 _BETWEEN, _BEFORE_TEXT, _IRI_END = (
     np.uint64(int.from_bytes(each, "little")) for each in (b">\t<", b'>\t"', b">\t.")
 )
+_LANGUAGE = re.compile(rb"[A-Za-z]+(?:-[A-Za-z0-9]+)*")
+_LOWER, _A, _Z = 32, ord("a"), ord("z")
 _BLANK, _BEYOND_ASCII = 32, 128
 _LONGEST_RUN = 27 + 16  # bytes of a subject that its first 27, last 16 and length tell apart
 
@@ -112,6 +114,7 @@ class BlockReader:
         self._filters = filters
         self._known: dict[bytes, tuple[_Use, str, str]] = {}
         self._types: dict[bytes, str] = {}
+        self._tags: dict[bytes, bool] = {}
 
     def read(self, block: Block) -> Part:
         """Return what a block holds."""
@@ -205,6 +208,13 @@ class BlockReader:
         known = self._known.get(term)
         if known is None:
             known = self._known[term] = self._understand(term)
+        return known
+
+    def is_tag(self, tag: bytes) -> bool:
+        """Return whether some bytes are the tag of a language."""
+        known = self._tags.get(tag)
+        if known is None:
+            known = self._tags[tag] = _LANGUAGE.fullmatch(tag) is not None
         return known
 
     def name_of(self, kind: bytes) -> str:
@@ -315,11 +325,22 @@ class _Reading:
                 break
             before = word(ends[left] - length - 2) & _TWO
             found = (before == _TAG) & (ends[left] - starts[left] > length + 2)
+            found[found] = self._are_tags(ends[left[found]] - length, length)
             odd[left[found]] = False
             foreign += int(found.sum())
             left = left[~found]
         self.part.dropped["other language"] += foreign
         return ours, odd
+
+    def _are_tags(self, starts: IntArray, length: int) -> BoolArray:
+        """Return which of the bytes from some places on are the tag of a language."""
+        if length > 2:
+            data, known = self.fields.block.data, self.reader.is_tag
+            tags = [known(bytes(data[start : start + length])) for start in starts.tolist()]
+            return np.array(tags, dtype=np.bool_)
+        letters = [self.fields.bytes.take(starts + place) | _LOWER for place in range(2)]
+        good: BoolArray = np.logical_and.reduce([(each >= _A) & (each <= _Z) for each in letters])
+        return good
 
     def _names(self, rows: IntArray, uses: IntArray) -> None:
         """Take names that end with the tag of our language."""

@@ -30,7 +30,7 @@ _IN_FORM = re.compile(
 _NAMES = {"type.object.name": 0, LABEL: 1, "common.topic.alias": ALIAS}
 _TYPES = {"type.object.type", RDF_TYPE}
 _MID = re.compile(r"[gm]\.[0-9a-z_]{1,11}")
-_FOREIGN = re.compile(rb'.+"@[^\n]{1,9}[^"\n]', re.DOTALL)
+_FOREIGN = re.compile(rb'".*"@(?=[^\n]{2,11}$)[A-Za-z]+(?:-[A-Za-z0-9]+)*', re.DOTALL)
 _CONTROL = re.compile(rb"[\0-\x08]")
 
 
