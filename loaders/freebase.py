@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kgqa.graph.model import Batch, Direction
     from kgqa.loaders.base import Rejects, Report
     from kgqa.loaders.blocks import Block
-    from kgqa.loaders.freebase_block import Part
+    from kgqa.loaders.freebase_reading import Part
     from kgqa.progress import Progress
 
 FILTERS = "freebase_filters.txt"

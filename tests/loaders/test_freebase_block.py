@@ -39,7 +39,7 @@ from tests.loaders.freebase_lines import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from kgqa.loaders.freebase_block import Part
+    from kgqa.loaders.freebase_reading import Part
 
 
 # -- what the blocks give -----------------------------------------------------------------------
