@@ -23,7 +23,7 @@ from kgqa.loaders.batches import relation_batches
 from kgqa.loaders.blocks import STDIN, mapped, read_blocks
 from kgqa.loaders.conceptnet_block import read_block
 from kgqa.loaders.conceptnet_lines import Rules, read_languages
-from kgqa.loaders.lines import find_sources, nothing_read
+from kgqa.loaders.sources import find_sources, nothing_read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

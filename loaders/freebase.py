@@ -24,7 +24,7 @@ from kgqa.graph.model import (
 from kgqa.loaders.blocks import mapped, read_blocks
 from kgqa.loaders.filters import Filters, data_lines
 from kgqa.loaders.freebase_block import BlockReader
-from kgqa.loaders.lines import find_sources, nothing_read
+from kgqa.loaders.sources import find_sources, nothing_read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

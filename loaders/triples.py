@@ -34,8 +34,8 @@ from kgqa.errors import UsageError
 from kgqa.graph.model import DIRECTIONS, Direction, EdgeBatch, TypeBatch, ValueBatch
 from kgqa.loaders.batches import relation_batches
 from kgqa.loaders.blocks import STDIN, display_name, mapped, read_blocks
-from kgqa.loaders.lines import find_sources, nothing_read
 from kgqa.loaders.ntriples import TRIPLE, is_blank
+from kgqa.loaders.sources import find_sources, nothing_read
 from kgqa.loaders.tables import QUOTED, Columns
 from kgqa.loaders.triples_csv import cut_records, read_csv, records_of
 from kgqa.loaders.triples_delimited import find_layout, lines_of, opened, read_delimited

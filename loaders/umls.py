@@ -28,9 +28,9 @@ from kgqa.graph.model import (
     TypeRules,
 )
 from kgqa.loaders.batches import edge_batches, entity_batches, relation_batches
-from kgqa.loaders.lines import nothing_read
 from kgqa.loaders.rrf import Release
 from kgqa.loaders.rrf_relations import NOT_RELATED, REL_NAMES, Inverses, MirroredRows
+from kgqa.loaders.sources import nothing_read
 from kgqa.loaders.umls_ids import Cuis, CuiSet, hashes
 from kgqa.loaders.umls_network import TypeRow, definition, read_network
 from kgqa.loaders.umls_relations import RelationRows
