@@ -85,7 +85,7 @@ class Buckets:
     keys a bucket has.
     """
 
-    def __init__(self, folder: Path, keys: int, span: int, memory: int = 256 << 20) -> None:
+    def __init__(self, folder: Path, keys: int, span: int, memory: int = 32 << 20) -> None:
         self.span = span
         self.count = max(1, -(-keys // span))
         self._folder = folder
