@@ -51,7 +51,7 @@ def make_small(patch: pytest.MonkeyPatch, size: int, memory: int) -> None:
     for module, name in _SMALL:
         patch.setattr(module, name, size)
     defaults = Buckets.__init__.__defaults__
-    assert defaults == (256 << 20,)
+    assert defaults == (32 << 20,)
     patch.setattr(Buckets.__init__, "__defaults__", (memory,))
 
 
