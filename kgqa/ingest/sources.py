@@ -91,10 +91,9 @@ def _given(loader: Loader, path: Path) -> Path:
         return path
     path = path.expanduser()
     if not path.exists():
-        raise DumpNotFoundError(
-            f"There is no {path}.",
-            f"Name the dump's file or folder; it is had from {loader.where}.",
-        )
+        whole = f"Name the dump's file or folder; it is had from {loader.where}."
+        hint = whole if loader.name in _PATTERNS else "Check the path."
+        raise DumpNotFoundError(f"There is no {path}.", hint)
     if not path.is_dir() or loader.name not in _PATTERNS:
         return path
     found = _find(loader.name, path)
