@@ -1,3 +1,3 @@
-// Delete a knowledge graph's nodes and edges, some at a time.
+// Delete a knowledge graph's nodes, some at a time; their edges are gone by then, or are few.
 MATCH (n:`Freebase`)
 CALL (n) { DETACH DELETE n } IN TRANSACTIONS OF 5000 ROWS

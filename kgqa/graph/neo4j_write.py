@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 NODE_BATCH = 10_000
 EDGE_BATCH = 20_000
+_DELETED_NODES, _DELETED_EDGES = 5_000, 20_000  # at a time
 BATCH_TIMEOUT = 300.0  # seconds
 INDEX_TIMEOUT = 24 * 3600  # seconds that building indexes may take
 KIND_LABELS: dict[int, list[str]] = {
@@ -181,10 +182,21 @@ class Neo4jWriter:
         """Delete what was replaced or left by a stopped load; may be stopped and done again."""
         for old in self.run("dropping"):
             with progress.task(f"Deleting what is no longer in use ({old['label']})"):
-                for name in ("drop_text", "delete_nodes", "drop_id", "drop_key"):
+                self.run("drop_text", of=old["label"])
+                self._delete_edges(old["label"])
+                for name in ("delete_nodes", "drop_id", "drop_key"):
                     self.run(name, of=old["label"])
                 for name in ("delete_names", "delete_relations", "delete_dropping"):
                     self.run(name, load=old["load"])
+
+    def _delete_edges(self, label: str) -> None:
+        # A transaction is held in the server's memory, and a few nodes may have any number of
+        # edges, so that nodes cannot be deleted with theirs.
+        count = self.run("count_keys", of=label)[0]["count"]
+        for first in range(0, count, _DELETED_NODES):
+            span = {"first": first, "after": first + _DELETED_NODES, "most": _DELETED_EDGES}
+            while self.run("delete_edges", of=label, **span)[0]["count"] == _DELETED_EDGES:
+                pass
 
     def run(self, name: str, of: str | None = None, **parameters: Any) -> list[neo4j.Record]:
         """Run one statement in a transaction of its own (deleting in batches needs that)."""

@@ -200,6 +200,32 @@ class TestEveryStatement:
 
 
 class TestReplacing:
+    def test_edges_are_deleted_a_few_at_a_time_however_many_a_node_has(
+        self, connection: Neo4jConnection, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("kgqa.graph.neo4j_write._DELETED_NODES", 2)
+        monkeypatch.setattr("kgqa.graph.neo4j_write._DELETED_EDGES", 3)
+        leaves = [f"leaf{number}" for number in range(10)]
+        star = tables_of(
+            [entity(each, each) for each in ("hub", *leaves)],
+            [*(("hub", "has", leaf) for leaf in leaves), ("leaf3", "of", "hub")],
+            name="star",
+        )
+        writer = connection.writer()
+        writer.write(star, Silent())
+        statements: list[str] = []
+        run = type(writer).run
+
+        def counted(self: Any, name: str, *given: Any, **more: Any) -> Any:
+            statements.append(name)
+            return run(self, name, *given, **more)
+
+        monkeypatch.setattr(type(writer), "run", counted)
+        assert writer.drop("star", Silent())
+        assert count(connection, "Star") == 0
+        # six spans of nodes: four statements empty the hub's, one each of the others
+        assert statements.count("delete_edges") == 9
+
     def test_other_content_replaces_it_and_leaves_nothing_behind(
         self, connection: Neo4jConnection
     ) -> None:
