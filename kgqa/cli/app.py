@@ -10,7 +10,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from kgqa import __version__
-from kgqa.cli import ask, attach, evaluate, graph, ingest, train, tries
+from kgqa.cli import ask, attach, evaluate, graph, ingest, train, tries, tries_export
 from kgqa.cli.common import Global, command
 from kgqa.errors import KgqaError, without_secrets
 
@@ -57,6 +57,7 @@ command(app, "link")(graph.link)
 command(app, "status")(graph.status)
 command(app, "eval")(evaluate.evaluate)
 app.add_typer(train.app, name="train")
+app.add_typer(tries_export.app, name="tries")
 
 
 def main() -> None:

@@ -10,6 +10,7 @@ import typer
 from kgqa.cli.common import DirectionFlag, MediatorsFlag, Run, browser_link, others_of
 
 if TYPE_CHECKING:
+    from kgqa.graph.model import KGInfo
     from kgqa.paths.ground import GroundedPath
 
 
@@ -47,6 +48,7 @@ def paths(
         grounded = [path for path in ground(store, shown_table, PathFormat()) if path]
         facts = [fact for path in grounded for edge in path.edges for fact in edge.facts]
         link = browser_link(run, store, dict.fromkeys(facts))
+        tries = _tries(run, store.info, found.id)
 
     def human() -> None:
         for path in grounded:
@@ -57,6 +59,12 @@ def paths(
             f"{found.name} ({found.id})",
             style="dim",
         )
+        for trie in tries:
+            say(
+                f"in the index of {trie['model']}: {trie['paths']:,} paths of at most "
+                f"{trie['hops']} hops, {trie['nodes']:,} nodes, {trie['bytes']:,} bytes",
+                style="dim",
+            )
         if link:
             say(f"Neo4j Browser: {link}", style="dim")
 
@@ -67,8 +75,44 @@ def paths(
             "paths": [_path_json(path) for path in grounded],
             "total": len(table),
             "browser_url": link,
+            "tries": tries,
         },
     )
+
+
+def _tries(run: Run, info: KGInfo, entity_id: str) -> list[dict[str, Any]]:
+    """Return the size of the entity's trie in each index of this KG version that holds it.
+
+    ``bytes`` are those of its row before compression. A damaged index is told and
+    passed over.
+    """
+    from kgqa.errors import ShardDamagedError
+    from kgqa.trie.index.manifest import Manifest
+    from kgqa.trie.index.reader import TrieIndex, all_manifests
+
+    found = []
+    for folder, manifest in all_manifests(run.tries_folder(info.name)):
+        if not isinstance(manifest, Manifest) or manifest.key.kg_version != info.version:
+            continue
+        try:
+            with TrieIndex(folder, manifest) as index:
+                row = index.read(entity_id)
+        except ShardDamagedError as error:
+            run.note(str(error))
+            continue
+        if row is not None:
+            found.append(
+                {
+                    "model": manifest.tokenizer_name,
+                    "hops": manifest.key.hops,
+                    "direction": manifest.key.direction,
+                    "mediators": manifest.key.mediators,
+                    "paths": row["paths"],
+                    "nodes": row["nodes"],
+                    "bytes": sum(len(part) for part in row.values() if isinstance(part, bytes)),
+                }
+            )
+    return found
 
 
 def _path_json(path: GroundedPath) -> dict[str, Any]:

@@ -100,10 +100,18 @@ def _kg(run: Run, info: KGInfo, encoder: LoadedEncoder | None, *, verify: bool) 
                     "paths": manifest.paths,
                     "bytes": manifest.bytes,
                     "shards": len(manifest.shards),
+                    "joining": manifest.joining and dataclasses.asdict(manifest.joining),
                     "faults": index.verify() if verify else [],
                 }
             )
     return {**dataclasses.asdict(info), "indexes": indexes}
+
+
+def _joined(check: dict[str, Any] | None) -> str:
+    """Return how many of the paths looked at have the tokens that their whole strings get."""
+    if check is None:
+        return "?"
+    return f"{check['sampled'] - check['differing']:,} of {check['sampled']:,}"
 
 
 def _files(folder: Path) -> list[str]:
@@ -133,13 +141,14 @@ def show(found: dict[str, Any]) -> None:
             f"{index.get('stored', 0):,}",
             f"{index.get('paths', 0):,}",
             f"{index.get('bytes', 0) / 1e6:.1f}",
+            _joined(index.get("joining")),
             "yes" if index["fits"] else "no: " + "; ".join(index.get("differs", ["damaged"])),
         )
         for kg in found["kgs"]
         for index in kg["indexes"]
     ]
     if indexes:
-        show_rows("\nindexes", ["KG", "tries", "paths", "MB", "fits"], indexes)
+        show_rows("\nindexes", ["KG", "tries", "paths", "MB", "joined = whole", "fits"], indexes)
     faults = [fault for kg in found["kgs"] for i in kg["indexes"] for fault in i["faults"]]
     for line in [*faults, *found["missing"]]:
         say(f"! {line}", style="yellow")

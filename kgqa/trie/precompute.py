@@ -20,6 +20,7 @@ from kgqa.errors import IndexFault
 from kgqa.graph.model import keys_array
 from kgqa.paths.walk import walk
 from kgqa.trie.build import path_tokens
+from kgqa.trie.check import check_joining, sample_paths
 from kgqa.trie.index.shard import encode_row, token_width
 
 if TYPE_CHECKING:
@@ -114,6 +115,7 @@ def precompute(
     began = time.monotonic()
     store, lexicon = resources()
     with store:
+        _check_joining(store, lexicon, writer, rules, progress)
         keys = all_topics(store) if topics is None else np.unique(topics)
         done = store.keys_of(sorted(writer.done()))
         todo = np.setdiff1d(keys, done).tolist()
@@ -141,6 +143,24 @@ def precompute(
         added=len(todo),
         without_paths=without,
     )
+
+
+def _check_joining(
+    store: GraphStore,
+    lexicon: PathLexicon,
+    writer: IndexWriter,
+    rules: WalkRules,
+    progress: Progress,
+) -> None:
+    """Record once for an index where the tokenizer would write whole paths otherwise."""
+    if writer.manifest.joining is not None:
+        return
+    check = check_joining(lexicon, sample_paths(store, rules, lexicon.form))
+    lexicon.clear()
+    writer.record_joining(check)
+    note = check.note()
+    if note:
+        progress.note(note)
 
 
 _worker: tuple[GraphStore, PathLexicon] | None = None

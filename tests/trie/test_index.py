@@ -10,16 +10,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kgqa.errors import IndexFault, IndexMissingError, IndexStaleError, ShardDamagedError
 from kgqa.graph.model import keys_array
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.graph.sqlite_write import SqliteWriter
 from kgqa.paths.format import PathFormat
-from kgqa.paths.walk import WalkRules, walk
+from kgqa.paths.walk import PathTable, WalkRules, walk
 from kgqa.progress import Silent
+from kgqa.trie.arrays import build_trie, unique_sequences
+from kgqa.trie.build import join_parts, path_parts
 from kgqa.trie.composed import ComposedConstraint
 from kgqa.trie.index import IndexKey, IndexWriter, index_folder, open_index
+from kgqa.trie.index.shard import decode_row, encode_row
 from kgqa.trie.lexicon import PathLexicon
 from kgqa.trie.precompute import PrecomputeResult, precompute
 from kgqa.trie.stored import stored_constraint
@@ -29,6 +34,7 @@ from tests.trie.language import CharacterEncoder, id_paths, language
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from kgqa.trie.arrays import Sequences
     from kgqa.trie.index import TrieIndex
 
 FORM = PathFormat()
@@ -204,6 +210,19 @@ def test_an_index_for_something_else_is_refused_by_name(
     assert "kgqa precompute-tries" in caught.value.hint
 
 
+def test_an_index_in_an_older_format_is_refused_by_name(graph: Path, tmp_path: Path) -> None:
+    build(graph, tmp_path, topics=keys_array([0]))
+    path = index_folder(tmp_path, KEY) / "manifest.json"
+    manifest = json.loads(path.read_text())
+    path.write_text(json.dumps(manifest | {"schema": 1}))
+    with pytest.raises(IndexStaleError, match="has format 1; this kgqa reads format") as caught:
+        open_index(tmp_path, KEY)
+    assert "kgqa precompute-tries" in caught.value.hint
+    build(graph, tmp_path, topics=keys_array([0]))
+    with open_index(tmp_path, KEY) as index:
+        assert index.manifest.entities == 1
+
+
 def test_no_index_is_said(tmp_path: Path) -> None:
     with pytest.raises(IndexMissingError, match="no trie index"):
         open_index(tmp_path, KEY)
@@ -270,3 +289,65 @@ def test_shards_are_plain_parquet_for_other_tools(graph: Path, tmp_path: Path) -
         assert ids == sorted(ids)
         assert (ids[0], ids[-1]) == (shard["first"], shard["last"])
         assert np.sum(table["paths"].to_numpy()) == shard["paths"]
+
+
+HOP = st.tuples(
+    st.integers(0, 300),
+    st.sampled_from([-1, 0, 255, 70_000]),
+    st.integers(-1, 3),
+    st.integers(0, 1 << 40),
+)
+
+
+@given(
+    paths=st.lists(st.lists(HOP, min_size=1, max_size=3), max_size=12, unique_by=str),
+    width=st.sampled_from([2, 4]),
+    data=st.data(),
+)
+def test_a_row_is_read_as_it_was_written(paths: list, width: int, data: st.DataObject) -> None:
+    """Any paths, whether or not the beginning of each is a path too, with any tokens."""
+    hops = np.full((len(paths), 3, 4), -1, np.int64)
+    for row, path in enumerate(paths):
+        hops[row, : len(path)] = path
+    length = np.array([len(path) for path in paths], np.int64)
+    table = PathTable(np.full(len(paths), 9, np.int64), length, hops)
+    parts = path_parts(table)
+    token = st.integers(0, (1 << 8 * width) - 1)
+    count = parts.count if paths else 0
+    ids = [data.draw(st.lists(token, min_size=1, max_size=4)) for _ in range(count)]
+    joined = join_parts(
+        parts,
+        np.array([token for part in ids for token in part], np.int64),
+        np.array([len(part) for part in ids], np.int64),
+    )
+    row = encode_row("e", 9, joined, table, width)
+    read = decode_row(row, 3, width, "a shard")
+
+    def content(sequences: Sequences, table: PathTable) -> list:
+        return sorted(
+            (table.topic[at], table.length[at], table.hops[at].tolist(), sequences[at])
+            for at in range(len(table))
+        )
+
+    assert content(read.sequences, read.table) == content(joined, table)
+    assert row["nodes"] == build_trie(unique_sequences(joined)[0]).nodes
+
+
+def test_a_row_group_ends_when_it_has_many_paths(graph: Path, tmp_path: Path, monkeypatch) -> None:
+    """A hub is not read along with every look-up near it."""
+    import pyarrow.parquet as pq
+
+    monkeypatch.setattr("kgqa.trie.index.shard.PATHS_IN_GROUP", 40)
+    build(graph, tmp_path)
+    (folder,) = (path for path in tmp_path.iterdir() if path.is_dir())
+    for shard in folder.glob("*.parquet"):
+        file = pq.ParquetFile(shard)
+        for number in range(file.num_row_groups):
+            group = file.read_row_group(number)["paths"].to_pylist()
+            assert sum(group[:-1]) < 40
+    with open_index(tmp_path, KEY) as index, SqliteStore(graph) as store:
+        for one in index.stored_ids():
+            row = index.read(one)
+            table, _ = walk(store, store.keys_of([one]), RULES)
+            assert row is not None
+            assert row["paths"] == len(table)

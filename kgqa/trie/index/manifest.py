@@ -13,11 +13,12 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from kgqa.errors import ShardDamagedError
+from kgqa.trie.check import JoinCheck, check_of_json
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 MANIFEST = "manifest.json"
 
 
@@ -85,6 +86,8 @@ class Manifest:
 
     ``composed`` lists the ids of entities that have more than ``cap`` paths: their language is
     composed on the fly, never cut. ``token_width`` is the number of bytes of a token id.
+    ``joining`` says where the tokenizer would write whole paths otherwise, None where that has not
+    been looked at.
     """
 
     key: IndexKey
@@ -93,6 +96,7 @@ class Manifest:
     shards: tuple[ShardRecord, ...] = ()
     composed: tuple[str, ...] = ()
     tokenizer_name: str = ""
+    joining: JoinCheck | None = None
     schema: int = field(default=SCHEMA_VERSION)
 
     @property
@@ -131,6 +135,7 @@ def read_manifest(folder: Path) -> Manifest | None:
         content: dict[str, Any] = json.loads(path.read_text("utf-8"))
         if content["schema"] != SCHEMA_VERSION:
             return None
+        joining = content.get("joining")
         return Manifest(
             key=IndexKey(**content["key"]),
             cap=content["cap"],
@@ -138,6 +143,7 @@ def read_manifest(folder: Path) -> Manifest | None:
             shards=tuple(ShardRecord(**shard) for shard in content["shards"]),
             composed=tuple(content["composed"]),
             tokenizer_name=content["tokenizer_name"],
+            joining=None if joining is None else check_of_json(joining),
         )
     except FileNotFoundError:
         return None

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kgqa.errors import IndexMissingError, IndexStaleError, ShardDamagedError
-from kgqa.trie.index.manifest import Manifest, index_folder, read_manifest
+from kgqa.trie.index.manifest import (
+    MANIFEST,
+    SCHEMA_VERSION,
+    Manifest,
+    index_folder,
+    read_manifest,
+)
 from kgqa.trie.index.shard import Shard, StoredTrie
 
 if TYPE_CHECKING:
@@ -46,11 +53,27 @@ def open_index(tries: Path, key: IndexKey) -> TrieIndex:
         return TrieIndex(folder, manifest)
     others = [other for _, other in all_manifests(tries) if isinstance(other, Manifest)]
     if not others:
+        _refuse_other_formats(tries, key)
         raise IndexMissingError(f"The KG {key.kg} has no trie index.", _BUILD)
     nearest = min((key.differences(other.key) for other in others), key=len)
     raise IndexStaleError(
         f"The trie index of the KG {key.kg} does not fit: it has {'; '.join(nearest)}.", _BUILD
     )
+
+
+def _refuse_other_formats(tries: Path, key: IndexKey) -> None:
+    """Raise IndexStaleError where there is an index in a format that this kgqa does not read."""
+    for path in sorted(tries.glob(f"*/{MANIFEST}")):
+        try:
+            schema = json.loads(path.read_text("utf-8"))["schema"]
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+        if schema != SCHEMA_VERSION:
+            raise IndexStaleError(
+                f"The trie index of the KG {key.kg} in {path.parent} has format {schema}; this "
+                f"kgqa reads format {SCHEMA_VERSION}.",
+                _BUILD,
+            )
 
 
 class TrieIndex:
@@ -73,6 +96,19 @@ class TrieIndex:
         Raises ShardDamagedError where the bytes are not those that were written.
         """
         return self._decoded(entity_id)
+
+    def read(self, entity_id: str) -> dict[str, Any] | None:
+        """Return the stored row of an entity, not decoded: its number of paths and of nodes, bytes.
+
+        Raises ShardDamagedError where Parquet's checksums do not fit; the row's own is not looked
+        at, for that is done where it is decoded.
+        """
+        for record in self.manifest.shards:
+            if record.first <= entity_id <= record.last:
+                row = self._open(record).read(entity_id)
+                if row is not None:
+                    return row
+        return None
 
     def _look_up(self, entity_id: str) -> StoredTrie | None:
         for record in self.manifest.shards:

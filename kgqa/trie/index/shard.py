@@ -1,9 +1,13 @@
 """One shard: a Parquet file with a row for each topic entity, sorted by id.
 
-A row holds the marisa trie of the entity's token sequences (fixed-width big-endian ids) and what
-each sequence grounds to, stored by marisa's key id. Nothing reaches ``frombytes`` unchecked, for a
-changed byte can give wrong keys, hang or crash the process: Parquet's page checksums are verified,
-the footer's hash stands in the manifest, and every row carries a hash of its own content.
+A row holds the entity's paths as ids and the token ids of their parts, from which the sequences are
+joined as they were when they were made. The paths are sorted and front-coded: of each only the hops
+that differ from the path above. So a path costs about the hop that is its own, and a name's ids
+stand once a row. Numbers are kept as bytes: the lowest byte of all, then the next, as many as the
+largest needs. Nothing is decoded unchecked: Parquet's page checksums are verified, the footer's
+hash stands in the manifest, and every row carries a hash of its own content.
+
+What this does not do: build tries (:mod:`kgqa.trie.stored` does, from what a row decodes to).
 """
 
 from __future__ import annotations
@@ -11,26 +15,31 @@ from __future__ import annotations
 import hashlib
 import os
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-import marisa_trie
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgqa.errors import ShardDamagedError
-from kgqa.paths.walk import PathTable
-from kgqa.trie.arrays import Sequences, unique_sequences
+from kgqa.paths.walk import FIRST, MEDIATOR, SECOND, TAIL, PathTable, ordered
+from kgqa.trie.arrays import unique_sequences
+from kgqa.trie.build import join_parts, path_parts
 from kgqa.trie.index.manifest import ShardRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from kgqa.graph.model import IntArray
+    from kgqa.graph.model import BoolArray, IntArray
+    from kgqa.trie.arrays import Sequences
+    from kgqa.trie.build import JoinedSequences
 
 ROWS_IN_GROUP = 32  # small, so that a look-up reads little
+PATHS_IN_GROUP = 1 << 16  # a group with more ends, for the same reason
+_LEVEL = 9  # of zstd: a tenth smaller than 3, and still faster than the walk
+_GROUPS_KNOWN = 256  # row groups of a shard of which all but the large columns are remembered
 
 SCHEMA = pa.schema(
     [
@@ -38,13 +47,18 @@ SCHEMA = pa.schema(
         pa.field("key", pa.int64(), nullable=False),  # the entity's key in this KG version
         pa.field("paths", pa.int64(), nullable=False),
         pa.field("nodes", pa.int64(), nullable=False),  # of the token trie, the root included
-        pa.field("trie", pa.binary(), nullable=False),
-        pa.field("first_path", pa.list_(pa.int32()), nullable=False),  # by key id, n + 1 entries
-        pa.field("length", pa.list_(pa.int8()), nullable=False),  # hops of each path
-        pa.field("hops", pa.list_(pa.int64()), nullable=False),  # 4 for each hop of each path
+        # of each path how many hops it shares with the one above, and how many it has; of each hop
+        # that is not shared first and second step and mediator (plus one), and tail
+        pa.field("hops", pa.binary(), nullable=False),
+        # of each part (head, relations, tails, closing; ascending) how many token ids; the ids
+        pa.field("tokens", pa.binary(), nullable=False),
         pa.field("digest", pa.binary(16), nullable=False),
     ]
 )
+_LARGE = ("hops", "tokens")
+_SMALL = tuple(name for name in SCHEMA.names if name not in _LARGE)
+_STEPS = (FIRST, SECOND, MEDIATOR)
+_ID = SCHEMA.get_field_index("id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,30 +75,41 @@ def token_width(vocab_size: int) -> int:
 
 
 def encode_row(
-    entity_id: str, key: int, all_of: Sequences, table: PathTable, width: int
+    entity_id: str, key: int, all_of: JoinedSequences, table: PathTable, width: int
 ) -> dict[str, Any]:
-    """Return the row of one entity; ``all_of`` has the token sequence of each path of ``table``."""
-    distinct, number = unique_sequences(all_of)
-    raw = distinct.tokens.astype(f">u{width}").tobytes()
-    bounds = (distinct.offsets * width).tolist()
-    keys = [raw[start:stop] for start, stop in pairwise(bounds)]
-    trie = marisa_trie.BinaryTrie(keys)
-    key_id = np.array([trie.key_id(item) for item in keys], np.int64)[number]
-    order = np.argsort(key_id, kind="stable")
-    table = table.take(order)
-    first = np.searchsorted(key_id[order], np.arange(len(keys) + 1))
-    there = np.arange(table.hops.shape[1])[None, :] < table.length[:, None]
+    """Return the row of one entity; ``all_of`` has the token sequence of each path of ``table``.
+
+    Token ids take ``width`` bytes.
+    """
+    nodes = _nodes(unique_sequences(all_of)[0])
+    table = ordered(table)
+    shared, there = _front(table)
+    own = table.hops[there]
     row = {
         "id": entity_id,
         "key": key,
         "paths": len(table),
-        "nodes": _nodes(distinct),
-        "trie": trie.tobytes(),
-        "first_path": first.astype(np.int32),
-        "length": table.length.astype(np.int8),
-        "hops": table.hops[there].ravel(),
+        "nodes": nodes,
+        "hops": b"".join(
+            map(
+                _packed,
+                (shared, table.length, *(own[:, part] + 1 for part in _STEPS), own[:, TAIL]),
+            )
+        ),
+        "tokens": _packed(all_of.part_lengths) + all_of.part_tokens.astype(f"<u{width}").tobytes(),
     }
     return row | {"digest": _digest(row)}
+
+
+def _front(table: PathTable) -> tuple[IntArray, BoolArray]:
+    """Return how many hops each path shares with the one above, and which hops it does not."""
+    shared = np.zeros(len(table), np.int64)
+    levels = np.arange(table.hops.shape[1])
+    if len(table) > 1:
+        same = (table.hops[1:] == table.hops[:-1]).all(axis=2)
+        same &= levels < np.minimum(table.length[1:], table.length[:-1])[:, None]
+        shared[1:] = np.logical_and.accumulate(same, axis=1).sum(axis=1)
+    return shared, (levels >= shared[:, None]) & (levels < table.length[:, None])
 
 
 def _nodes(distinct: Sequences) -> int:
@@ -94,63 +119,100 @@ def _nodes(distinct: Sequences) -> int:
     return 1 + int(np.diff(distinct.offsets).sum() - np.sum(shared))
 
 
+def _packed(numbers: IntArray) -> bytes:
+    """Return numbers of at least 0 byte by byte: all lowest bytes, then all next ones.
+
+    One byte before them says how many bytes a number has: none where all are 0.
+    """
+    size = (int(numbers.max(initial=0)).bit_length() + 7) // 8
+    by_byte = numbers.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :size]
+    return bytes([size]) + by_byte.T.tobytes()
+
+
+class _Packed:
+    """Takes what :func:`_packed` made off the front of some bytes."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = np.frombuffer(data, np.uint8)
+        self._at = 0
+
+    def take(self, count: int) -> IntArray:
+        """Return the next ``count`` numbers."""
+        size = int(self._data[self._at])
+        start = self._at + 1
+        self._at = start + size * count
+        by_byte = np.zeros((count, 8), np.uint8)
+        by_byte[:, :size] = self._data[start : self._at].reshape(size, count).T
+        return by_byte.view("<u8").ravel().astype(np.int64)
+
+    def rest(self, width: int) -> IntArray:
+        """Return what is left, as numbers of ``width`` bytes."""
+        return self._data[self._at :].copy().view(f"<u{width}").astype(np.int64)
+
+
 def decode_row(row: dict[str, Any], hops: int, width: int, where: str) -> StoredTrie:
     """Return the paths of a row. Raises ShardDamagedError where its digest does not fit."""
-    columns: dict[str, Any] = {
-        "first_path": np.asarray(row["first_path"], np.int32),
-        "length": np.asarray(row["length"], np.int8),
-        "hops": np.asarray(row["hops"], np.int64),
-    }
-    if _digest(row | columns) != row["digest"]:
+    if _digest(row) != row["digest"]:
         raise ShardDamagedError(
             f"The checksum of entity {row['id']} in {where} does not fit its content.",
             "Build it again: kgqa precompute-tries --rebuild",
         )
-    trie = marisa_trie.BinaryTrie()
-    trie.frombytes(row["trie"])
-    length = columns["length"].astype(np.int64)
-    first = columns["first_path"].astype(np.int64)
-    wide = np.full((len(length), hops, 4), -1, np.int64)
-    wide[np.arange(hops)[None, :] < length[:, None]] = columns["hops"].reshape(-1, 4)
-    table = PathTable(np.full(len(length), row["key"], np.int64), length, wide)
-    keys = [trie.restore_key(number) for number in range(len(trie))]
-    sizes = np.array([len(key) // width for key in keys], np.int64)
-    tokens = np.frombuffer(b"".join(keys), f">u{width}").astype(np.int64)
-    starts = np.cumsum(sizes) - sizes
-    of_path = np.repeat(np.arange(len(keys)), np.diff(first))
-    return StoredTrie(_repeat(tokens, starts, sizes, of_path), table)
-
-
-def _repeat(tokens: IntArray, starts: IntArray, sizes: IntArray, pick: IntArray) -> Sequences:
-    from kgqa.paths.walk import ranges
-
-    lengths = sizes[pick]
-    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-    return Sequences(tokens[ranges(starts[pick], lengths)], offsets)
+    paths = row["paths"]
+    packed = _Packed(row["hops"])
+    shared, length = packed.take(paths), packed.take(paths)
+    levels = np.arange(hops)
+    there = (levels >= shared[:, None]) & (levels < length[:, None])
+    count = int(there.sum())
+    own = np.empty((count, 4), np.int64)
+    for part in _STEPS:
+        own[:, part] = packed.take(count) - 1
+    own[:, TAIL] = packed.take(count)
+    # a hop that is shared is the last one of its level that was not
+    number = np.zeros((paths, hops), np.int64)
+    number[there] = np.arange(count)
+    number = np.maximum.accumulate(number, axis=0)
+    wide = np.full((paths, hops, 4), -1, np.int64)
+    has = levels < length[:, None]
+    wide[has] = own[number[has]]
+    table = PathTable(np.full(paths, row["key"], np.int64), length, wide)
+    parts = path_parts(table)
+    tokens = _Packed(row["tokens"])
+    counts = tokens.take(parts.count if paths else 0)
+    return StoredTrie(join_parts(parts, tokens.rest(width), counts), table)
 
 
 def _digest(row: dict[str, Any]) -> bytes:
     hasher = hashlib.blake2b(digest_size=16)
     hasher.update(f"{row['id']}\0{row['key']}\0{row['paths']}\0{row['nodes']}\0".encode())
-    hasher.update(row["trie"])
-    for name, kind in (("first_path", "<i4"), ("length", "<i1"), ("hops", "<i8")):
-        hasher.update(np.ascontiguousarray(row[name], kind).tobytes())
+    for name in _LARGE:
+        hasher.update(len(row[name]).to_bytes(8, "little"))
+        hasher.update(row[name])
     return hasher.digest()
+
+
+def _groups(rows: Sequence[dict[str, Any]]) -> Iterator[Sequence[dict[str, Any]]]:
+    start = paths = 0
+    for stop, row in enumerate(rows, 1):
+        paths += row["paths"]
+        if stop - start == ROWS_IN_GROUP or paths >= PATHS_IN_GROUP or stop == len(rows):
+            yield rows[start:stop]
+            start, paths = stop, 0
 
 
 def write_shard(folder: Path, name: str, rows: Sequence[dict[str, Any]]) -> ShardRecord:
     """Write a shard under a temporary name, sync and rename it; return its record."""
-    table = pa.Table.from_pylist(list(rows), schema=SCHEMA)
     temporary = folder / f".{name}.{os.getpid()}"
-    pq.write_table(
-        table,
+    with pq.ParquetWriter(
         temporary,
-        row_group_size=ROWS_IN_GROUP,
+        SCHEMA,
         compression="zstd",
+        compression_level=_LEVEL,
         write_statistics=["id"],
         write_page_checksum=True,
         use_dictionary=False,
-    )
+    ) as writer:
+        for group in _groups(rows):
+            writer.write_table(pa.Table.from_pylist(list(group), schema=SCHEMA))
     with temporary.open("rb+") as file:
         os.fsync(file.fileno())
     data = temporary.read_bytes()
@@ -188,11 +250,12 @@ class Shard:
         self._hops = hops
         self._width = width
         self._check_footer(record)
+        self._small_of = lru_cache(maxsize=_GROUPS_KNOWN)(self._read_small)
         try:
             self._file = pq.ParquetFile(self._path, page_checksum_verification=True)
             groups = self._file.metadata
             self._ranges = [
-                _id_range(groups.row_group(group).column(0).statistics)
+                _id_range(groups.row_group(group).column(_ID).statistics)
                 for group in range(groups.num_row_groups)
             ]
         except (OSError, pa.ArrowException, AttributeError) as error:
@@ -214,27 +277,33 @@ class Shard:
         if hashlib.sha256(footer).hexdigest() != record.footer_sha256:
             raise self._damaged("the checksum of its footer does not fit")
 
-    def look_up(self, entity_id: str) -> StoredTrie | None:
-        """Return the paths of an entity, None where it is not in the shard."""
+    def read(self, entity_id: str) -> dict[str, Any] | None:
+        """Return the row of an entity as it is stored, None where it is not in the shard."""
         for group, (low, high) in enumerate(self._ranges):
             if not low <= entity_id <= high:
                 continue
             try:
-                ids = self._file.read_row_group(group, columns=["id"])["id"].to_pylist()
-                if entity_id not in ids:
+                small, at = self._small_of(group)
+                number = at.get(entity_id)
+                if number is None:
                     continue
-                rows = self._file.read_row_group(group).slice(ids.index(entity_id), 1)
-                columns = {name: rows[name][0] for name in rows.column_names}
-                row = {
-                    name: value.values.to_numpy()
-                    if isinstance(value, pa.ListScalar)
-                    else value.as_py()
-                    for name, value in columns.items()
-                }
-            except (OSError, pa.ArrowException, UnicodeDecodeError, AttributeError) as error:
+                large = self._read_group(group, _LARGE)
+                return small[number] | {name: large[name][number].as_py() for name in _LARGE}
+            except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
                 raise self._damaged(error) from None
-            return decode_row(row, self._hops, self._width, str(self._path))
         return None
+
+    def _read_small(self, group: int) -> tuple[list[dict[str, Any]], dict[str, int]]:
+        rows: list[dict[str, Any]] = self._read_group(group, _SMALL).to_pylist()
+        return rows, {row["id"]: number for number, row in enumerate(rows)}
+
+    def _read_group(self, group: int, columns: Sequence[str]) -> pa.Table:
+        return self._file.read_row_group(group, columns=list(columns), use_threads=False)
+
+    def look_up(self, entity_id: str) -> StoredTrie | None:
+        """Return the paths of an entity, None where it is not in the shard."""
+        row = self.read(entity_id)
+        return None if row is None else decode_row(row, self._hops, self._width, str(self._path))
 
     def ids(self) -> list[str]:
         """Return the ids of all rows."""

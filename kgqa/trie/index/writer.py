@@ -6,6 +6,7 @@ does not name is swept away by the next run. Two runs at once are told.
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
     from types import TracebackType
+
+    from kgqa.trie.check import JoinCheck
 
 
 class IndexWriter:
@@ -114,5 +117,11 @@ class IndexWriter:
             shards=shards,
             composed=tuple(sorted({*self.manifest.composed, *composed})),
             tokenizer_name=self.manifest.tokenizer_name,
+            joining=self.manifest.joining,
         )
+        self.manifest.write(self.folder)
+
+    def record_joining(self, check: JoinCheck) -> None:
+        """Enter in the manifest where the tokenizer would write whole paths otherwise."""
+        self.manifest = dataclasses.replace(self.manifest, joining=check)
         self.manifest.write(self.folder)

@@ -1,0 +1,278 @@
+"""Whether joining the tokens of a path's parts gives what its whole string would be tokenised to.
+
+A path's tokens are *defined* as the joined tokens of its parts (:mod:`kgqa.trie.lexicon`), so the
+language never depends on the answer; but a model has seen text that was tokenised whole, so where a
+tokenizer writes whole strings otherwise the user should know. It is looked at on real paths, drawn
+with a seed, and on names made to be difficult.
+
+What this does not do: change the language, or build tries.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from kgqa.errors import KgqaError
+from kgqa.graph.model import Kind, keys_array
+from kgqa.paths.walk import TAIL, PathTable, admissible, hops_out_of
+from kgqa.trie.build import names_of
+from kgqa.trie.export import token_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kgqa.graph.store import GraphStore
+    from kgqa.paths.format import PathFormat
+    from kgqa.paths.walk import WalkRules
+    from kgqa.trie.lexicon import PathLexicon
+    from kgqa.trie.tokens import TokenEncoder
+
+PathNames: TypeAlias = tuple[str, tuple[tuple[str, str], ...]]
+"""A path as the texts it is made of: its head's name, and the relation and tail of each hop."""
+
+SAMPLE = 500  # real paths that are looked at
+EXAMPLES = 5  # paths that are kept to be shown
+_HUB = 2_000  # edges; a walk ends where there are more, so that no hub is read for a sample
+_SHOWN = 12  # tokens of an example that are shown on either side
+
+NAMES = (
+    "1999",
+    "3.14159",
+    "12345678901",
+    " leading",
+    "  two leading",
+    "trailing ",
+    "a -> b",
+    " -> ",
+    "->",
+    "New",
+    "New York",
+    "New York City",
+    "U.S.",
+    "U.S. Route 66",
+    "😀",
+    "👩‍👩‍👧 family",
+    "北京",
+    "北京市 (Beijing)",
+    "東京タワー",
+    "한국어",
+    "naïve café",
+    "O'Brien's",
+    '"quoted"',
+    "don't",
+    "(parentheses)",
+    "C++",
+    "#hash",
+    "-1",
+    "...",
+    "x",
+)
+_RELATIONS = ("people.person.place_of_birth", "^capital", "r", "film.actor.film..film.performance")
+
+
+@dataclass(frozen=True, slots=True)
+class JoinExample:
+    """A path that would be tokenised otherwise: its text, and the tokens where the two differ."""
+
+    text: str
+    joined: tuple[str, ...]
+    whole: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JoinCheck:
+    """How many paths would get other tokens as whole strings, with a few of them.
+
+    ``sampled`` and ``differing`` count real paths, ``adversarial`` and ``adversarial_differing``
+    paths over names made to be difficult; ``examples`` are real ones where there are any.
+    """
+
+    sampled: int
+    differing: int
+    adversarial: int
+    adversarial_differing: int
+    examples: tuple[JoinExample, ...] = ()
+
+    def note(self) -> str | None:
+        """Return the line that the user should know, None where joining equals whole strings."""
+        if not self.differing and not self.adversarial_differing:
+            return None
+        counts = (
+            f"{self.differing:,} of {self.sampled:,} paths of the KG"
+            if self.differing
+            else f"none of {self.sampled:,} paths of the KG, but {self.adversarial_differing:,} of "
+            f"{self.adversarial:,} made-up difficult ones"
+        )
+        shown = ""
+        if self.examples:
+            one = self.examples[0]
+            shown = (
+                f"; in {one.text!r} it would write {_shown(one.whole)} where the parts give "
+                f"{_shown(one.joined)}"
+            )
+        return (
+            "A path's tokens are those of its parts, joined. This tokenizer would write whole "
+            f"strings otherwise: {counts}{shown}. Answers do not depend on it."
+        )
+
+
+def check_of_json(content: dict[str, Any]) -> JoinCheck:
+    """Return the check that ``dataclasses.asdict`` made ``content`` of.
+
+    Raises TypeError or KeyError where it is none.
+    """
+    examples = [
+        JoinExample(one["text"], tuple(one["joined"]), tuple(one["whole"]))
+        for one in content["examples"]
+    ]
+    return JoinCheck(**{**content, "examples": tuple(examples)})
+
+
+def check_joining(lexicon: PathLexicon, sample: Sequence[PathNames], *, seed: int = 0) -> JoinCheck:
+    """Compare the joined tokens of paths with the tokens of their whole strings.
+
+    ``sample`` are real paths; ``seed`` decides how the difficult names are put together to paths,
+    each name once as a head and once as a tail. Raises what the encoder raises for a real path.
+    """
+    found = [one for path in sample if (one := _difference(lexicon, path)) is not None]
+    made = adversarial_paths(seed)
+    hard = [one for path in made if (one := _difference_of_made(lexicon, path)) is not None]
+    return JoinCheck(
+        len(sample), len(found), len(made), len(hard), tuple((found + hard)[:EXAMPLES])
+    )
+
+
+def adversarial_paths(seed: int) -> list[PathNames]:
+    """Return paths over the difficult names, one for each name as a head and as a tail."""
+    choose = random.Random(seed)
+    tails = choose.sample(NAMES, len(NAMES))
+    ends = choose.sample(NAMES, len(NAMES))
+    return [
+        (head, ((choose.choice(_RELATIONS), tail), (choose.choice(_RELATIONS), end)))
+        for head, tail, end in zip(NAMES, tails, ends, strict=True)
+    ]
+
+
+def whole_tokens(lexicon: PathLexicon, path: PathNames) -> list[int]:
+    """Return the token ids of a path whose string is tokenised in one piece."""
+    form: PathFormat = lexicon.form
+    [ids] = lexicon.encoder.encode([form.lead + form.path(*path)])
+    return [*lexicon.opening, *ids, lexicon.closing]
+
+
+def _difference(lexicon: PathLexicon, path: PathNames) -> JoinExample | None:
+    joined = lexicon.sequence(*path)
+    whole = whole_tokens(lexicon, path)
+    if joined == whole:
+        return None
+    start = 0
+    while joined[start : start + 1] == whole[start : start + 1]:
+        start += 1
+    same = 0  # tokens that the ends have in common
+    while same < min(len(joined), len(whole)) - start and joined[-1 - same] == whole[-1 - same]:
+        same += 1
+    return JoinExample(
+        lexicon.form.path(*path),
+        _texts(lexicon.encoder, joined[start : len(joined) - same]),
+        _texts(lexicon.encoder, whole[start : len(whole) - same]),
+    )
+
+
+def _difference_of_made(lexicon: PathLexicon, path: PathNames) -> JoinExample | None:
+    try:
+        return _difference(lexicon, path)
+    except KgqaError as error:  # a name that no KG may have must not stop the work on one
+        return JoinExample(lexicon.form.path(*path), (error.message,), ())
+
+
+def _texts(encoder: TokenEncoder, ids: Sequence[int]) -> tuple[str, ...]:
+    return tuple(token_text(encoder, token) for token in ids)
+
+
+def _shown(tokens: Sequence[str]) -> str:
+    if not tokens:
+        return "nothing"
+    return "|".join(tokens[:_SHOWN]) + ("|…" if len(tokens) > _SHOWN else "")
+
+
+def sample_paths(
+    store: GraphStore, rules: WalkRules, form: PathFormat, *, count: int = SAMPLE, seed: int = 0
+) -> list[PathNames]:
+    """Return real paths of random topic entities, one of each, in texts: at most ``count``.
+
+    Each is a random walk of a random length, so it is a path of the language under ``rules``. The
+    same KG, rules and seed give the same paths. A walk that comes to a hub ends there, so that the
+    time does not depend on the largest one.
+    """
+    choose = np.random.default_rng(seed)
+    topics = _random_topics(store, count, choose)
+    table = _random_walks(store, topics, rules, choose)
+    if not len(table):
+        return []
+    names = store.relations().names
+    nodes = np.unique(np.concatenate([table.topic, table.hops[:, :, TAIL].ravel()]))
+    nodes = nodes[nodes >= 0]
+    name = dict(zip(nodes.tolist(), names_of(store, nodes), strict=True))
+    return [
+        (
+            name[topic],
+            tuple(
+                (form.relation(first, second, names), name[tail])
+                for first, _, second, tail in hops[:length]
+            ),
+        )
+        for topic, length, hops in zip(
+            table.topic.tolist(), table.length.tolist(), table.hops.tolist(), strict=True
+        )
+    ]
+
+
+def _random_topics(store: GraphStore, count: int, choose: np.random.Generator) -> list[int]:
+    """Return distinct topic entities: the next one after each of some random keys."""
+    info = store.info
+    nodes = info.entities + info.mediators + info.values
+    found: dict[int, None] = {}
+    for after in choose.integers(-1, max(nodes, 1), 4 * count).tolist():  # some come again
+        found.update(dict.fromkeys(store.topic_keys(after, 1).tolist()))
+        if len(found) == count:
+            break
+    return sorted(found)
+
+
+def _random_walks(
+    store: GraphStore, topics: Sequence[int], rules: WalkRules, choose: np.random.Generator
+) -> PathTable:
+    topic = keys_array(topics)
+    wanted = choose.integers(1, rules.hops + 1, len(topic))
+    length = np.zeros(len(topic), np.int64)
+    taken = np.full((len(topic), rules.hops, 4), -1, np.int64)
+    end = topic.copy()
+    going = np.ones(len(topic), bool)
+    for depth in range(rules.hops):
+        going &= depth < wanted
+        frontier = np.unique(end[going])
+        frontier = frontier[store.degrees(frontier) <= _HUB] if len(frontier) else frontier
+        going &= np.isin(end, frontier)
+        if not going.any():
+            break
+        hops = hops_out_of(store, frontier, rules)
+        starts = hops.offsets(len(frontier))
+        for walker in np.flatnonzero(going).tolist():
+            at = int(np.searchsorted(frontier, end[walker]))
+            added = hops.hop[starts[at] : starts[at + 1]]
+            walk = np.full(len(added), walker)
+            good = np.flatnonzero(admissible(topic[walk], taken[walk], depth, added))
+            if not len(good):
+                going[walker] = False
+                continue
+            pick = int(choose.choice(good))
+            taken[walker, depth] = added[pick]
+            length[walker] = depth + 1
+            end[walker] = added[pick, TAIL]
+            going[walker] = hops.kind[starts[at] + pick] != Kind.VALUE
+    there = np.flatnonzero(length)
+    return PathTable(topic[there], length[there], taken[there])

@@ -1,0 +1,196 @@
+"""A token trie for a person to look at: lines of tokens, a Graphviz drawing, its branching.
+
+Nothing is left out without being counted: a drawing or a list of the first paths says how many
+there are in all. What this does not do: get the trie, or print.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kgqa.graph.model import IntArray
+    from kgqa.trie.arrays import TokenTrie
+    from kgqa.trie.tokens import TokenEncoder
+
+_STRUCTURE = {"|": "\\|", "{": "\\{", "}": "\\}"}  # what a line or a node means something by
+# Graphviz reads backslash escapes and HTML entities inside a quoted label
+_IN_DOT = str.maketrans({"\\": "\\\\", '"': '\\"', "&": "&amp;"})
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """The nodes at one depth: how many, how many of them go on, to how many nodes in all."""
+
+    depth: int
+    nodes: int
+    inner: int
+    children: int
+    most: int  # children of one node
+
+
+@dataclass(frozen=True, slots=True)
+class Branching:
+    """How a trie branches.
+
+    ``mean`` is the number of children of a node that has any; ``one_child_share`` the share of
+    those that have just one: the tokens after them are forced, and cost a decoder nothing.
+    """
+
+    levels: tuple[Level, ...]
+    mean: float
+    one_child_share: float
+
+
+def branching(trie: TokenTrie) -> Branching:
+    """Return how ``trie`` branches, the root at depth 0."""
+    counts = np.diff(trie.first_child)
+    levels = []
+    for depth, (start, stop) in enumerate(_levels(trie)):
+        here = counts[start:stop]
+        inner = int((here > 0).sum())
+        levels.append(Level(depth, stop - start, inner, int(here.sum()), int(here.max())))
+    inner = int((counts > 0).sum())
+    return Branching(
+        tuple(levels),
+        float(counts.sum() / inner) if inner else 0.0,
+        float((counts == 1).sum() / inner) if inner else 0.0,
+    )
+
+
+def sequence_tokens(trie: TokenTrie) -> int:
+    """Return the number of tokens of all sequences of ``trie`` together: what a list would hold."""
+    return sum(
+        depth * int((trie.leaf[start:stop] >= 0).sum())
+        for depth, (start, stop) in enumerate(_levels(trie))
+    )
+
+
+def _levels(trie: TokenTrie) -> Iterator[tuple[int, int]]:
+    """Yield the first node and the one after the last of each depth."""
+    start, stop = 0, 1
+    while start < stop:
+        yield start, stop
+        start, stop = stop, int(trie.first_child[stop])
+
+
+def text_lines(trie: TokenTrie, encoder: TokenEncoder, limit: int) -> list[str]:
+    """Return the first ``limit`` sequences in token order, one a line.
+
+    ``|`` stands between tokens, and ``{5}`` after a token where any of five may follow. Both, and
+    what is not printable, are written with a backslash where they are part of a token.
+    """
+    show = _shower(encoder)
+    counts = np.diff(trie.first_child).tolist()
+    lines = []
+    for nodes in _sequences(trie, limit):
+        parts = [_mark(counts[0])] if counts[0] > 1 else []
+        parts += [show(int(trie.token[at])) + _mark(counts[at]) for at in nodes]
+        lines.append("|".join(parts))
+    return lines
+
+
+def _mark(children: int) -> str:
+    return f"{{{children}}}" if children > 1 else ""
+
+
+def dot(trie: TokenTrie, encoder: TokenEncoder, limit: int, title: str = "") -> str:
+    """Return a Graphviz drawing of the first ``limit`` sequences in token order.
+
+    Forced tokens are drawn in one node, ``|`` between them. Where a node's continuations are not
+    all drawn, a dashed node says how many are left out, and so does the drawing's label, after
+    ``title``.
+    """
+    show = _shower(encoder)
+    counts = np.diff(trie.first_child)
+    parent = _parents(trie)
+    drawn = np.zeros(trie.nodes, bool)
+    drawn[0] = True
+    for nodes in _sequences(trie, limit):
+        drawn[nodes] = True
+    total = int((trie.leaf >= 0).sum())
+    left_out = total - int((trie.leaf[drawn] >= 0).sum())
+    label = f"{title}: " if title else ""
+    label += f"{total:,} token sequences" + (f", {left_out:,} left out" if left_out else "")
+    lines = [
+        "digraph trie {",
+        f'  label="{_visible(label, {}).translate(_IN_DOT)}";',
+        '  rankdir=LR; node [shape=box, fontname="monospace"];',
+        '  n0 [label="", shape=point];',
+    ]
+    # a node opens a box where its parent branches or ends a sequence; others go on with it
+    opens = np.zeros(trie.nodes, bool)
+    opens[1:] = (counts[parent[1:]] > 1) | (trie.leaf[parent[1:]] >= 0) | (parent[1:] == 0)
+    inner_drawn = np.bincount(parent[1:][drawn[1:]], minlength=trie.nodes)
+    if counts[0] > inner_drawn[0]:
+        lines += _more(0, int(counts[0] - inner_drawn[0]))
+    for first in np.flatnonzero(drawn & opens).tolist():
+        run, last = [show(int(trie.token[first]))], first
+        while counts[last] == 1 and trie.leaf[last] < 0:
+            last = int(trie.first_child[last])
+            run.append(show(int(trie.token[last])))
+        end = ", peripheries=2" if trie.leaf[last] >= 0 else ""
+        lines.append(f'  n{last} [label="{"|".join(run).translate(_IN_DOT)}"{end}];')
+        lines.append(f"  n{parent[first]} -> n{last};")
+        missing = int(counts[last] - inner_drawn[last])
+        if missing:
+            lines += _more(last, missing)
+    return "\n".join([*lines, "}", ""])
+
+
+def _more(node: int, missing: int) -> list[str]:
+    return [
+        f'  more{node} [label="{missing:,} more", style=dashed];',
+        f"  n{node} -> more{node} [style=dashed];",
+    ]
+
+
+def _parents(trie: TokenTrie) -> IntArray:
+    """Return the parent of each node, -1 of the root."""
+    above = np.repeat(np.arange(trie.nodes), np.diff(trie.first_child))
+    parents: IntArray = np.concatenate([np.full(1, -1, np.int64), above])
+    return parents
+
+
+def _sequences(trie: TokenTrie, limit: int) -> Iterator[list[int]]:
+    """Yield the nodes of each of the first ``limit`` sequences, from below the root to its end."""
+    parent = _parents(trie)
+    ends = np.flatnonzero(trie.leaf >= 0)
+    for end in ends[np.argsort(trie.leaf[ends], kind="stable")][:limit].tolist():
+        nodes = []
+        while end > 0:
+            nodes.append(end)
+            end = int(parent[end])
+        yield nodes[::-1]
+
+
+def token_text(encoder: TokenEncoder, token: int) -> str:
+    """Return the text of a token inside a text; at its front some decoders drop a space."""
+    alone, twice = encoder.decode([token]), encoder.decode([token, token])
+    return twice[len(alone) :] if twice.startswith(alone) else alone
+
+
+def _shower(encoder: TokenEncoder) -> Callable[[int], str]:
+    @cache
+    def show(token: int) -> str:
+        return _visible(token_text(encoder, token), _STRUCTURE)
+
+    return show
+
+
+def _visible(text: str, escapes: dict[str, str]) -> str:
+    """Return ``text`` in printable characters on one line, so that it can be read back."""
+    return "".join(
+        escapes.get(one) or (one if one.isprintable() and one != "\\" else _by_number(one))
+        for one in text
+    )
+
+
+def _by_number(character: str) -> str:
+    return character.encode("unicode_escape").decode()
