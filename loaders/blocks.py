@@ -10,6 +10,8 @@ from __future__ import annotations
 import bz2
 import io
 import os
+import select
+import stat
 import sys
 import time
 import zlib
@@ -126,6 +128,25 @@ class _Clock:
         self.task.tell(f"{self._lines:,} lines, {rate:,.0f}/s")
 
 
+class _Patient(io.RawIOBase):
+    """A pipe that is waited for in turns of half a second.
+
+    A read that waits in the system hears no Ctrl-C that came the moment before it began, and a pipe
+    may be silent for as long as its writer likes.
+    """
+
+    def __init__(self, raw: io.FileIO) -> None:
+        self._raw = raw
+
+    def readinto(self, buffer: Any, /) -> int | None:
+        while not select.select([self._raw], [], [], 0.5)[0]:
+            pass
+        return self._raw.readinto(buffer)
+
+    def readable(self) -> bool:
+        return True
+
+
 class _Counted(io.BufferedIOBase):
     """A raw file that tells how many of its bytes have been read."""
 
@@ -205,7 +226,7 @@ def _cut(source: Path, line: int, read: int) -> DumpMalformedError:
 
 def _open(source: Path, stack: ExitStack, task: Task) -> IO[bytes]:
     if source == STDIN:
-        raw = cast("IO[bytes]", sys.stdin.buffer)
+        raw = cast("io.BufferedReader", sys.stdin.buffer)
     else:
         try:
             raw = stack.enter_context(source.open("rb"))
@@ -213,7 +234,9 @@ def _open(source: Path, stack: ExitStack, task: Task) -> IO[bytes]:
             raise DumpNotFoundError(f"There is no file {source}.", "Check the path.") from None
         except OSError as error:
             raise DumpNotFoundError(f"{source} cannot be opened: {_plain(error)}.") from None
-    start = cast("Any", raw).peek(4)[:4]
+    if os.name == "posix" and isinstance(raw.raw, io.FileIO) and not stat.S_ISREG(_mode(raw)):
+        raw = io.BufferedReader(_Patient(raw.raw))
+    start = raw.peek(4)[:4]
     form = next((form for magic, form in _FORMS.items() if start.startswith(magic)), "")
     expected = _ENDINGS.get(source.suffix, "")
     if expected and form != expected:
@@ -232,6 +255,10 @@ def _open(source: Path, stack: ExitStack, task: Task) -> IO[bytes]:
         file = stack.enter_context(pa.PythonFile(counted, mode="r"))
         return cast("IO[bytes]", stack.enter_context(pa.CompressedInputStream(file, "zstd")))
     return counted
+
+
+def _mode(file: io.BufferedReader) -> int:
+    return os.fstat(file.fileno()).st_mode
 
 
 def _plain(error: Exception) -> str:
