@@ -135,7 +135,7 @@ def hashes(ids: pa.Array) -> Hashes:
     text = ids.buffers()[2]
     data = b"\0" * _LONGEST if text is None else text.to_pybytes() + b"\0" * _LONGEST
     words: Hashes = np.ndarray((len(data) - 7,), dtype="<u8", buffer=data, strides=(1,))
-    hashed: Hashes = lengths.astype(np.uint64)
+    hashed = mix(lengths.astype(np.uint64))  # stirred, or a length could undo a letter
     for place in (0, 8):
         within = np.clip(lengths - place, 0, 8).astype(np.uint64) * np.uint64(8)
         kept = np.where(

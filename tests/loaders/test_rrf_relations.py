@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kgqa.loaders.rrf_relations import Inverses, MirroredRows
@@ -183,6 +183,8 @@ def test_concept_ids_are_numbers_and_come_back(ids: list[str]) -> None:
 
 
 @given(st.lists(st.text(st.characters(codec="utf-8"), max_size=20), unique=True))
+@example(["", "\x01"])  # a length that equals the letter
+@example(["A1234567", "H12345678"])
 def test_hashes_tell_ids_apart_wherever_they_stand(ids: list[str]) -> None:
     column = pa.concat_arrays([texts(["cut off"]), texts(ids)]).slice(1)
     found = hashes(column).tolist()
