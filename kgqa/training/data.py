@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgqa.paths.shortest import relation_paths_to
-from kgqa.trie.build import names_of
+from kgqa.trie.lexicon import names_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -19,7 +19,7 @@ from kgqa.graph.model import keys_array
 from kgqa.paths.walk import FIRST, SECOND, TAIL, WalkRules, walk
 from kgqa.training.data import Example
 from kgqa.training.questions import read_lines
-from kgqa.trie.build import names_of
+from kgqa.trie.lexicon import names_of
 from kgqa.trie.precompute import all_topics
 
 if TYPE_CHECKING:

@@ -38,6 +38,12 @@ class Sequences:
         ids: list[int] = self.tokens[self.offsets[number] : self.offsets[number + 1]].tolist()
         return ids
 
+    def take(self, rows: IntArray) -> Sequences:
+        """Return some of the sequences, in the order of ``rows``."""
+        lengths = np.diff(self.offsets)[rows]
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+        return Sequences(self.tokens[ranges(self.offsets[:-1][rows], lengths)], offsets)
+
     def matrix(self) -> NDArray[np.uint32]:
         """Return ``[n, longest]`` ids plus one, 0 beyond the end, so that prefixes sort first."""
         lengths = np.diff(self.offsets)
@@ -55,21 +61,50 @@ def sequences(rows: Sequence[Sequence[int]]) -> Sequences:
     return Sequences(tokens, np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]))
 
 
-def unique_sequences(all_of: Sequences) -> tuple[Sequences, IntArray]:
-    """Return the distinct sequences in token order, and for each given one its number there."""
+def joined(several: Sequence[Sequences]) -> Sequences:
+    """Return the sequences of ``several``, one after another."""
+    lengths = np.concatenate([np.diff(one.offsets) for one in several])
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+    return Sequences(np.concatenate([one.tokens for one in several]), offsets)
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """Distinct sequences in token order, a prefix before what it begins.
+
+    ``lengths`` and ``shared``, of shape ``[distinct]``: how many tokens each has, and how many of
+    the first it has in common with the one above it. ``own``: the tokens beyond those, joined.
+    ``number`` says for each given sequence which of the distinct ones it is.
+    """
+
+    lengths: IntArray
+    shared: IntArray
+    own: IntArray
+    number: IntArray
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @property
+    def nodes(self) -> int:
+        """The number of nodes of their trie, the root included."""
+        return 1 + len(self.own)
+
+
+def in_order(all_of: Sequences) -> Ordered:
+    """Return the distinct sequences in token order, whatever they are made of."""
     wide = all_of.matrix()
     if not wide.size:
-        kept = min(len(all_of), 1)
-        return Sequences(all_of.tokens, np.zeros(kept + 1, np.int64)), np.zeros(
-            len(all_of), np.int64
-        )
+        none, number = np.zeros(min(len(all_of), 1), np.int64), np.zeros(len(all_of), np.int64)
+        return Ordered(none, none, all_of.tokens, number)
     # big-endian rows compare as bytes in token order
     view = np.ascontiguousarray(wide.astype(">u4")).view(f"V{wide.shape[1] * 4}").ravel()
     _, first, number = np.unique(view, return_index=True, return_inverse=True)
+    shared = np.zeros(len(first), np.int64)
+    shared[1:] = (wide[first[1:]] != wide[first[:-1]]).argmax(axis=1)
     lengths = np.diff(all_of.offsets)[first]
-    tokens = all_of.tokens[ranges(all_of.offsets[first], lengths)]
-    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-    return Sequences(tokens, offsets), number.reshape(-1)
+    own = all_of.tokens[ranges(all_of.offsets[first] + shared, lengths - shared)]
+    return Ordered(lengths, shared, own, number.reshape(-1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,30 +126,31 @@ class TokenTrie:
         return self.token[first : int(self.first_child[node + 1])], first
 
 
-def build_trie(ordered: Sequences) -> TokenTrie:
-    """Return the trie of distinct sequences that stand in token order."""
-    wide = ordered.matrix()
-    lengths = np.diff(ordered.offsets)
-    rows = len(ordered)
-    leaf_of_root = np.full(1, -1, np.int64)
-    if rows and lengths[0] == 0:
-        leaf_of_root[0] = 0
-    # a row opens a new node at every depth from where it first differs from the row above
-    shared = np.zeros(rows, np.int64)
-    if rows > 1 and wide.size:
-        same = wide[1:] == wide[:-1]
-        shared[1:] = np.where(same.all(axis=1), wide.shape[1], same.argmin(axis=1))
-    tokens, leaves, counts = [np.full(1, -1, np.int64)], [leaf_of_root], []
-    above = np.zeros(min(rows, 1), np.int64)  # the rows that opened the nodes one level up
-    for depth in range(wide.shape[1]):
-        opened = np.flatnonzero((shared <= depth) & (depth < lengths))
-        parent = np.searchsorted(above, opened, side="right") - 1
-        counts.append(np.bincount(parent, minlength=max(len(above), 1)))
-        tokens.append(wide[opened, depth].astype(np.int64) - 1)
-        leaves.append(np.where(lengths[opened] == depth + 1, opened, -1))
-        above = opened
-    counts.append(np.zeros(max(len(above), 1), np.int64))
-    children = np.concatenate(counts).astype(np.int64)
-    token = np.concatenate(tokens)
-    first = 1 + np.concatenate([np.zeros(1, np.int64), np.cumsum(children[: len(token)])])
-    return TokenTrie(token, first, np.concatenate(leaves))
+def build_trie(ordered: Ordered) -> TokenTrie:
+    """Return the trie of the sequences, whose numbers its leaves have."""
+    # a sequence (row) opens a node for each of its own tokens
+    shared, nodes = ordered.shared, len(ordered.own)
+    counts = ordered.lengths - shared
+    depth = ranges(shared, counts)
+    levels = np.bincount(depth)
+    narrow = np.min_scalar_type(len(levels))  # numbers of few bits are sorted by counting
+    by_depth = np.argsort(depth.astype(narrow), kind="stable")
+    place = np.empty(nodes, np.int64)  # of each opened node among all, breadth first
+    place[by_depth] = np.arange(1, nodes + 1)
+    # its parent is the node that the row opened just before; a row's first node has the last one
+    # that a row above opened one level up
+    parent = np.zeros(nodes, np.int64)
+    parent[1:] = place[:-1]
+    rows = np.flatnonzero(counts)
+    first = (np.cumsum(counts) - counts)[rows]
+    opened = np.repeat(np.arange(len(levels)) * nodes, levels) + by_depth
+    parent[first] = np.searchsorted(opened, (shared[rows] - 1) * nodes + first)  # 0: the root
+    children = np.bincount(parent, minlength=nodes + 1)
+    token = np.full(nodes + 1, -1, np.int64)
+    token[1:] = ordered.own[by_depth]
+    leaf = np.full(nodes + 1, -1, np.int64)
+    leaf[place[first + counts[rows] - 1]] = rows
+    if len(ordered) and ordered.lengths[0] == 0:
+        leaf[0] = 0
+    first_child = 1 + np.concatenate([np.zeros(1, np.int64), np.cumsum(children)])
+    return TokenTrie(token, first_child, leaf)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kgqa.paths.walk import FIRST, SECOND, TAIL, ranges
-from kgqa.trie.arrays import Sequences
+from kgqa.paths.walk import FIRST, SECOND, TAIL
+from kgqa.trie.arrays import Sequences, joined
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
     from kgqa.paths.walk import PathTable
@@ -24,7 +25,8 @@ class PathParts:
 
     The parts are the table's heads, its relation texts (each a distinct pair of first and second
     step), its tails, each ascending, and the closing token. ``number`` has shape
-    ``[paths, 2 * hops + 2]``: the parts of each path in order, -1 beyond its end.
+    ``[paths, 2 * hops + 2]``: the parts of each path in order, -1 beyond its end, the closing token
+    in the last column.
     """
 
     heads: IntArray
@@ -39,11 +41,31 @@ class PathParts:
 
 
 @dataclass(frozen=True, slots=True)
-class JoinedSequences(Sequences):
-    """Sequences with the parts they are joined from: their ids one after another, their lengths."""
+class JoinedSequences:
+    """The sequences of paths as the parts they are joined from; ``number`` as in PathParts."""
 
-    part_tokens: IntArray
-    part_lengths: IntArray
+    number: IntArray
+    parts: Sequences
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    def __getitem__(self, path: int) -> list[int]:
+        number = self.number[path]
+        ids: list[int] = self.parts.take(number[number >= 0]).tokens.tolist()
+        return ids
+
+    def take(self, rows: IntArray) -> JoinedSequences:
+        """Return some of the sequences, in the order of ``rows``."""
+        return JoinedSequences(self.number[rows], self.parts)
+
+    def joined(self) -> Sequences:
+        """Return the sequences, put together."""
+        lengths = np.diff(self.parts.offsets)
+        used = self.number >= 0
+        total = np.where(used, lengths[self.number], 0).sum(axis=1)
+        tokens = self.parts.take(self.number[used]).tokens
+        return Sequences(tokens, np.concatenate([np.zeros(1, np.int64), np.cumsum(total)]))
 
 
 def path_parts(table: PathTable) -> PathParts:
@@ -63,36 +85,31 @@ def path_parts(table: PathTable) -> PathParts:
     return PathParts(heads, np.stack([pairs // wide, pairs % wide - 1], axis=1), tails, number)
 
 
-def join_parts(parts: PathParts, tokens: IntArray, lengths: IntArray) -> JoinedSequences:
-    """Return the sequence of each path, given the ids of all parts and how many each part has."""
-    starts = np.cumsum(lengths) - lengths
-    used = parts.number >= 0
-    total = np.where(used, lengths[parts.number], 0).sum(axis=1)
-    order = parts.number[used]
-    joined = tokens[ranges(starts[order], lengths[order])]
-    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(total)])
-    return JoinedSequences(joined, offsets, tokens, lengths)
-
-
 def path_tokens(store: GraphStore, table: PathTable, lexicon: PathLexicon) -> JoinedSequences:
     """Return the token sequence of each path of ``table``, from opening to closing token."""
-    if not len(table):
-        none = np.empty(0, np.int64)
-        return JoinedSequences(none, np.zeros(1, np.int64), none, none)
     parts = path_parts(table)
-    names = store.relations().names
-    labels = [lexicon.form.relation(first, second, names) for first, second in parts.pairs.tolist()]
-    ids = [
-        *lexicon.heads(names_of(store, parts.heads)),
-        *lexicon.relations(labels),
-        *lexicon.tails(names_of(store, parts.tails)),
-        (lexicon.closing,),
-    ]
-    lengths = np.fromiter(map(len, ids), np.int64, len(ids))
-    return join_parts(parts, np.fromiter(chain.from_iterable(ids), np.int64), lengths)
+    ids = joined(
+        [
+            lexicon.heads(store, parts.heads),
+            lexicon.relations(store, parts.pairs),
+            lexicon.tails(store, parts.tails),
+            Sequences(np.array([lexicon.closing]), np.array([0, 1])),
+        ]
+    )
+    return JoinedSequences(parts.number, ids)
 
 
-def names_of(store: GraphStore, keys: IntArray) -> list[str]:
-    """Return the name of each key as it stands in a path: the id where there is no name."""
-    entities = store.entities(keys)
-    return [name or id_ for name, id_ in zip(entities.names, entities.ids, strict=True)]
+def all_joined(several: Sequence[JoinedSequences]) -> JoinedSequences:
+    """Return the sequences of several path tables as one; the tables may differ in hops."""
+    if len(several) == 1:
+        return several[0]
+    width = max(one.number.shape[1] for one in several)
+    numbers, before = [], 0
+    for one in several:
+        number = np.full((len(one), width), -1, np.int64)
+        number[:, : one.number.shape[1] - 1] = one.number[:, :-1]
+        number[:, -1] = one.number[:, -1]
+        number[number >= 0] += before
+        numbers.append(number)
+        before += len(one.parts)
+    return JoinedSequences(np.concatenate(numbers), joined([one.parts for one in several]))

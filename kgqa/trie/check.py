@@ -19,8 +19,8 @@ import numpy as np
 from kgqa.errors import KgqaError
 from kgqa.graph.model import Kind, keys_array
 from kgqa.paths.walk import TAIL, PathTable, admissible, hops_out_of
-from kgqa.trie.build import names_of
 from kgqa.trie.export import token_text
+from kgqa.trie.lexicon import names_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -30,8 +30,7 @@ from kgqa.paths.walk import (
     ordered,
     ranges,
 )
-from kgqa.trie.arrays import TokenTrie, build_trie, sequences, unique_sequences
-from kgqa.trie.build import names_of
+from kgqa.trie.arrays import TokenTrie, build_trie, in_order
 from kgqa.trie.constraint import Expansion
 
 if TYPE_CHECKING:
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
 
     from kgqa.graph.model import BoolArray, IntArray
     from kgqa.graph.store import GraphStore
+    from kgqa.trie.arrays import Sequences
     from kgqa.trie.lexicon import PathLexicon
 
 
@@ -122,7 +122,6 @@ class ComposedConstraint:
             np.full((len(topics), rules.hops, 4), -1, np.int64),
             np.ones(len(topics), bool),
         )
-        self._relation_names = store.relations().names
         self._fetch([root])
         alive = np.array([len(self._hops[key][0]) > 0 for key in topics.tolist()], bool)
         if not alive.any():
@@ -132,7 +131,7 @@ class ComposedConstraint:
             )
         topics = topics[alive]
         heads = self._part(
-            self._lexicon.heads(names_of(self._store, topics)),
+            self._lexicon.heads(self._store, topics),
             lambda rows: _Prefix(0, topics[rows], root.hops[alive][rows], root.onward[alive][rows]),
         )
         self._states = [_State([_Position(heads, 0)])]
@@ -263,10 +262,7 @@ class ComposedConstraint:
         hops[:, prefix.depth] = added
         onward = kind != Kind.VALUE
         pairs, pair_of = np.unique(added[:, (FIRST, SECOND)], axis=0, return_inverse=True)
-        form = self._lexicon.form
-        names = self._relation_names
-        labels = [form.relation(first, second, names) for first, second in pairs.tolist()]
-        texts = self._lexicon.relations(labels)
+        texts = self._lexicon.relations(self._store, pairs)
         grouped = _Groups(pair_of.reshape(-1), len(pairs))
 
         def lead(numbers: IntArray) -> _Relation:
@@ -278,25 +274,23 @@ class ComposedConstraint:
     def _name_tails(self, relations: list[_Relation]) -> None:
         ends = [relation.hops[:, relation.depth - 1, TAIL] for relation in relations]
         unique, at = np.unique(np.concatenate(ends), return_inverse=True)
-        texts = self._lexicon.tails(names_of(self._store, unique))
+        texts = self._lexicon.tails(self._store, unique)
         done = 0
         for relation, tails in zip(relations, ends, strict=True):
             mine, number = np.unique(at.reshape(-1)[done : done + len(tails)], return_inverse=True)
             done += len(tails)
             grouped = _Groups(number.reshape(-1), len(mine))
-            relation.tails = self._part(
-                [texts[index] for index in mine.tolist()], _tails_lead(relation, grouped)
-            )
+            relation.tails = self._part(texts.take(mine), _tails_lead(relation, grouped))
 
     def _part(
         self,
-        texts: Sequence[Sequence[int]],
+        texts: Sequences,
         lead: Callable[[IntArray], _Prefix | _Relation],
     ) -> _Part:
         """Return the trie over ``texts``; equal ones lead to one thing made by ``lead``."""
-        distinct, number = unique_sequences(sequences(texts))
-        grouped = _Groups(number, len(distinct))
-        return _Part(build_trie(distinct), lambda leaf: lead(grouped.one(leaf)))
+        ordered_texts = in_order(texts)
+        grouped = _Groups(ordered_texts.number, len(ordered_texts))
+        return _Part(build_trie(ordered_texts), lambda leaf: lead(grouped.one(leaf)))
 
 
 def _tails_lead(relation: _Relation, grouped: _Groups) -> Callable[[IntArray], _Prefix]:

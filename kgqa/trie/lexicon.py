@@ -8,13 +8,19 @@ make of the whole string.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from kgqa.errors import MarkerMissingError
+from kgqa.paths.walk import ranges
+from kgqa.trie.arrays import Sequences, sequences
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
+    from kgqa.graph.model import IntArray
+    from kgqa.graph.store import GraphStore
     from kgqa.paths.format import PathFormat
     from kgqa.trie.tokens import TokenEncoder
 
@@ -32,7 +38,8 @@ class PathLexicon:
         self.link: tuple[int, ...] = tuple(encoder.encode([form.link])[0])
         self.opening: tuple[int, ...] = (self._marker(form.start),) if form.start else ()
         self.closing: int = self._marker(form.end) if form.end else encoder.eos_id
-        self._cache: dict[str, tuple[int, ...]] = {}
+        self._store: GraphStore | None = None
+        self._heads, self._tails, self._relations = _Pool(), _Pool(), _Pool()
 
     def _marker(self, marker: str) -> int:
         token = self.encoder.marker_id(marker)
@@ -44,39 +51,121 @@ class PathLexicon:
             )
         return token
 
-    def _encode(self, texts: Iterable[str]) -> None:
-        new = [text for text in dict.fromkeys(texts) if text not in self._cache]
-        if new:
-            for text, ids in zip(new, self.encoder.encode(new), strict=True):
-                self._cache[text] = tuple(ids)
+    def _encode(self, texts: Iterable[str]) -> list[list[int]]:
+        texts = list(texts)
+        distinct = list(dict.fromkeys(texts))
+        of = dict(zip(distinct, self.encoder.encode(distinct), strict=True))
+        return [of[text] for text in texts]
 
-    def heads(self, names: Sequence[str]) -> list[tuple[int, ...]]:
-        """Return the token ids of each name as a path's head, the opening marker first."""
-        texts = [self.form.lead + name for name in names]
-        self._encode(texts)
-        return [(*self.opening, *self._cache[text]) for text in texts]
+    def heads(self, store: GraphStore, keys: IntArray) -> Sequences:
+        """Return the token ids of each entity's name as a path's head, the opening marker first."""
+        self._belong_to(store)
 
-    def relations(self, labels: Sequence[str]) -> list[tuple[int, ...]]:
-        """Return the token ids of each relation text, with the links on both sides."""
-        texts = [self.form.gap + label for label in labels]
-        self._encode(texts)
-        return [(*self.link, *self._cache[text], *self.link) for text in texts]
+        def encoded(new: list[int]) -> list[list[int]]:
+            ids = self._encode(self.form.lead + name for name in names_of(store, np.array(new)))
+            return [[*self.opening, *one] for one in ids]
 
-    def tails(self, names: Sequence[str]) -> list[tuple[int, ...]]:
-        """Return the token ids of each name as a tail."""
-        texts = [self.form.gap + name for name in names]
-        self._encode(texts)
-        return [self._cache[text] for text in texts]
+        return self._heads.take(keys.tolist(), encoded)
+
+    def relations(self, store: GraphStore, pairs: IntArray) -> Sequences:
+        """Return the token ids of relation texts, with the links on both sides.
+
+        ``pairs``, shape ``[n, 2]``: the first and the second step of a hop each.
+        """
+        self._belong_to(store)
+
+        def encoded(new: list[tuple[int, int]]) -> list[list[int]]:
+            names = store.relations().names
+            labels = (self.form.relation(first, second, names) for first, second in new)
+            ids = self._encode(self.form.gap + label for label in labels)
+            return [[*self.link, *one, *self.link] for one in ids]
+
+        return self._relations.take(list(map(tuple, pairs.tolist())), encoded)
+
+    def tails(self, store: GraphStore, keys: IntArray) -> Sequences:
+        """Return the token ids of each entity's name as a tail."""
+        self._belong_to(store)
+
+        def encoded(new: list[int]) -> list[list[int]]:
+            return self._encode(self.form.gap + name for name in names_of(store, np.array(new)))
+
+        return self._tails.take(keys.tolist(), encoded)
 
     def sequence(self, head: str, hops: Sequence[tuple[str, str]]) -> list[int]:
-        """Return the token ids of a whole path, from its opening to its closing token."""
-        ids = list(self.heads([head])[0])
-        for relation, tail in hops:
-            ids.extend(self.relations([relation])[0])
-            ids.extend(self.tails([tail])[0])
-        ids.append(self.closing)
-        return ids
+        """Return the token ids of a whole path, from its opening to its closing token.
+
+        ``head`` is the first entity's name; of each hop the relation's text and the tail's name.
+        """
+        gap = self.form.gap
+        texts = [self.form.lead + head, *(gap + part for hop in hops for part in hop)]
+        parts = self._encode(texts)
+        ids = [*self.opening, *parts[0]]
+        for relation, tail in zip(parts[1::2], parts[2::2], strict=True):
+            ids += [*self.link, *relation, *self.link, *tail]
+        return [*ids, self.closing]
 
     def clear(self) -> None:
         """Forget all names, so that a long run over a whole KG keeps its memory bounded."""
-        self._cache.clear()
+        self._heads, self._tails, self._relations = _Pool(), _Pool(), _Pool()
+
+    def _belong_to(self, store: GraphStore) -> None:
+        if store is not self._store:  # its keys are others
+            self.clear()
+            self._store = store
+
+
+class _Pool:
+    """Token ids by keys, in one growing array, so that many are taken at once."""
+
+    def __init__(self) -> None:
+        self._row: dict[Any, int] = {}
+        self._tokens = _Growing()
+        self._ends = _Growing()
+
+    def take(
+        self, keys: Sequence[Any], encoded: Callable[[list[Any]], Sequence[Sequence[int]]]
+    ) -> Sequences:
+        """Return the ids of each key; those not met before come from ``encoded``."""
+        new = [key for key in dict.fromkeys(keys) if key not in self._row]
+        if new:
+            ids = sequences(encoded(new))
+            self._ends.extend(len(self._tokens) + ids.offsets[1:])
+            self._tokens.extend(ids.tokens)
+            self._row.update(zip(new, range(len(self._row), len(self._ends)), strict=True))
+        rows = np.fromiter(map(self._row.__getitem__, keys), np.int64, len(keys))
+        ends = self._ends.filled()
+        starts = np.where(rows > 0, ends[rows - 1], 0)
+        lengths = ends[rows] - starts
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+        return Sequences(self._tokens.filled()[ranges(starts, lengths)], offsets)
+
+
+class _Growing:
+    """An array that grows at its end, its room doubled when it is full."""
+
+    def __init__(self) -> None:
+        self._room = np.empty(1 << 10, np.int64)
+        self._length = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    def extend(self, values: IntArray) -> None:
+        """Append ``values``."""
+        needed = self._length + len(values)
+        if needed > len(self._room):
+            room = np.empty(max(needed, 2 * len(self._room)), np.int64)
+            room[: self._length] = self.filled()
+            self._room = room
+        self._room[self._length : needed] = values
+        self._length = needed
+
+    def filled(self) -> IntArray:
+        """Return what has been appended, in place."""
+        return self._room[: self._length]
+
+
+def names_of(store: GraphStore, keys: IntArray) -> list[str]:
+    """Return the name of each key as it stands in a path: the id where there is no name."""
+    entities = store.entities(keys)
+    return [name or id_ for name, id_ in zip(entities.names, entities.ids, strict=True)]

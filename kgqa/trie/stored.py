@@ -8,13 +8,16 @@ import numpy as np
 
 from kgqa.errors import EmptyLanguageError
 from kgqa.paths.walk import PathTable, empty_paths, ordered, ranges
-from kgqa.trie.arrays import Sequences, TokenTrie, build_trie, unique_sequences
+from kgqa.trie.arrays import build_trie, in_order, joined
+from kgqa.trie.build import JoinedSequences, all_joined
 from kgqa.trie.constraint import Expansion
+from kgqa.trie.order import ordered_paths
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kgqa.graph.model import BoolArray, IntArray
+    from kgqa.trie.arrays import Ordered, Sequences, TokenTrie
 
 
 class StoredConstraint:
@@ -60,7 +63,9 @@ class StoredConstraint:
         return self._trie
 
 
-def stored_constraint(parts: Sequence[tuple[Sequences, PathTable]]) -> StoredConstraint:
+def stored_constraint(
+    parts: Sequence[tuple[JoinedSequences | Sequences, PathTable]],
+) -> StoredConstraint:
     """Return the constraint that accepts every sequence of ``parts``, each beside its id path.
 
     Raises EmptyLanguageError where no part has a path.
@@ -71,22 +76,26 @@ def stored_constraint(parts: Sequence[tuple[Sequences, PathTable]]) -> StoredCon
             "The topic entities have no path, so there is nothing the model may write.",
             "Choose another entity (--entity), or look at this one with: kgqa paths ENTITY",
         )
-    joined = Sequences(
-        np.concatenate([tokens.tokens for tokens, _ in parts]),
-        np.concatenate(
-            [np.zeros(1, np.int64), *(np.diff(tokens.offsets) for tokens, _ in parts)]
-        ).cumsum(),
-    )
     hops = max(table.hops.shape[1] for _, table in parts)
     table = PathTable(
         np.concatenate([table.topic for _, table in parts]),
         np.concatenate([table.length for _, table in parts]),
         np.concatenate([_widened(table.hops, hops) for _, table in parts]),
     )
-    distinct, number = unique_sequences(joined)
-    order = np.argsort(number, kind="stable")
-    offsets = np.searchsorted(number[order], np.arange(len(distinct) + 1)).astype(np.int64)
-    return StoredConstraint(build_trie(distinct), table.take(order), offsets)
+    language = _in_order([sequences for sequences, _ in parts])
+    order = np.argsort(language.number, kind="stable")
+    counts = np.bincount(language.number)
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+    return StoredConstraint(build_trie(language), table.take(order), offsets)
+
+
+def _in_order(several: Sequence[JoinedSequences | Sequences]) -> Ordered:
+    by_parts = [one for one in several if isinstance(one, JoinedSequences)]
+    if len(by_parts) == len(several):
+        return ordered_paths(all_joined(by_parts))
+    return in_order(
+        joined([one.joined() if isinstance(one, JoinedSequences) else one for one in several])
+    )
 
 
 def _widened(hops: IntArray, width: int) -> IntArray:

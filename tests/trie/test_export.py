@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kgqa.trie.arrays import TokenTrie, build_trie, sequences, unique_sequences
+from kgqa.trie.arrays import TokenTrie, build_trie, in_order, sequences
 from kgqa.trie.export import branching, dot, sequence_tokens, text_lines, token_text
 from tests.trie.language import CharacterEncoder
 from tests.trie.real_tokenizers import real_encoder
@@ -27,7 +27,7 @@ _MORE = re.compile(r'  more(\d+) \[label="([\d,]+) more", style=dashed\];')
 
 
 def trie_of(given: list[str]) -> TokenTrie:
-    return build_trie(unique_sequences(sequences(ENCODER.encode(given)))[0])
+    return build_trie(in_order(sequences(ENCODER.encode(given))))
 
 
 def read_back(shown: str) -> str:

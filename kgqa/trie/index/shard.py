@@ -24,17 +24,16 @@ import pyarrow.parquet as pq
 
 from kgqa.errors import ShardDamagedError
 from kgqa.paths.walk import FIRST, MEDIATOR, SECOND, TAIL, PathTable, ordered
-from kgqa.trie.arrays import unique_sequences
-from kgqa.trie.build import join_parts, path_parts
+from kgqa.trie.arrays import Sequences
+from kgqa.trie.build import JoinedSequences, path_parts
 from kgqa.trie.index.manifest import ShardRecord
+from kgqa.trie.order import ordered_paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from kgqa.graph.model import BoolArray, IntArray
-    from kgqa.trie.arrays import Sequences
-    from kgqa.trie.build import JoinedSequences
 
 ROWS_IN_GROUP = 32  # small, so that a look-up reads little
 PATHS_IN_GROUP = 1 << 16  # a group with more ends, for the same reason
@@ -65,7 +64,7 @@ _ID = SCHEMA.get_field_index("id")
 class StoredTrie:
     """What a row holds, decoded: the paths of one entity, each beside its token sequence."""
 
-    sequences: Sequences
+    sequences: JoinedSequences
     table: PathTable
 
 
@@ -81,7 +80,7 @@ def encode_row(
 
     Token ids take ``width`` bytes.
     """
-    nodes = _nodes(unique_sequences(all_of)[0])
+    nodes = ordered_paths(all_of).nodes
     table = ordered(table)
     shared, there = _front(table)
     own = table.hops[there]
@@ -96,7 +95,8 @@ def encode_row(
                 (shared, table.length, *(own[:, part] + 1 for part in _STEPS), own[:, TAIL]),
             )
         ),
-        "tokens": _packed(all_of.part_lengths) + all_of.part_tokens.astype(f"<u{width}").tobytes(),
+        "tokens": _packed(np.diff(all_of.parts.offsets))
+        + all_of.parts.tokens.astype(f"<u{width}").tobytes(),
     }
     return row | {"digest": _digest(row)}
 
@@ -110,13 +110,6 @@ def _front(table: PathTable) -> tuple[IntArray, BoolArray]:
         same &= levels < np.minimum(table.length[1:], table.length[:-1])[:, None]
         shared[1:] = np.logical_and.accumulate(same, axis=1).sum(axis=1)
     return shared, (levels >= shared[:, None]) & (levels < table.length[:, None])
-
-
-def _nodes(distinct: Sequences) -> int:
-    wide = distinct.matrix()
-    same = wide[1:] == wide[:-1]
-    shared = np.where(same.all(axis=1), wide.shape[1], same.argmin(axis=1)) if len(wide) > 1 else 0
-    return 1 + int(np.diff(distinct.offsets).sum() - np.sum(shared))
 
 
 def _packed(numbers: IntArray) -> bytes:
@@ -177,8 +170,9 @@ def decode_row(row: dict[str, Any], hops: int, width: int, where: str) -> Stored
     table = PathTable(np.full(paths, row["key"], np.int64), length, wide)
     parts = path_parts(table)
     tokens = _Packed(row["tokens"])
-    counts = tokens.take(parts.count if paths else 0)
-    return StoredTrie(join_parts(parts, tokens.rest(width), counts), table)
+    counts = tokens.take(parts.count)
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+    return StoredTrie(JoinedSequences(parts.number, Sequences(tokens.rest(width), offsets)), table)
 
 
 def _digest(row: dict[str, Any]) -> bytes:
