@@ -1,9 +1,10 @@
-"""Rows gathered into Arrow batches of the graph's schemas. Knows no dump."""
+"""Batches of the graph's schemas from the columns that a loader has. Knows no dump."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 from kgqa.graph.model import (
@@ -17,52 +18,40 @@ from kgqa.graph.model import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Mapping, Sequence
     from typing import TypeAlias
 
-    EntityRow: TypeAlias = tuple[
-        str, str | None, Sequence[str] | None, Kind, Sequence[str] | None, str | None
-    ]
-    EdgeRow: TypeAlias = tuple[str, str, str, str | None]
-
-BATCH_ROWS = 50_000
+    Column: TypeAlias = "pa.Array | Sequence[object]"
 
 
-def entity_batches(rows: Iterable[EntityRow]) -> Iterator[EntityBatch]:
-    """Yield batches of (id, name, aliases, kind, types, properties as JSON)."""
-    for columns in _columns(rows, ENTITY_SCHEMA):
-        yield EntityBatch(columns)
+def entity_batch(ids: Column, **columns: Column) -> EntityBatch:
+    """Return entities with some of the columns of ``ENTITY_SCHEMA``; the others are null.
+
+    Their kind is ``ENTITY`` where no ``kind`` is given.
+    """
+    kinds = np.full(len(ids), Kind.ENTITY, dtype=np.uint8)
+    return EntityBatch(_batch(ENTITY_SCHEMA, {"id": ids, "kind": pa.array(kinds), **columns}))
 
 
-def relation_batches(
-    rows: Iterable[tuple[str, str] | tuple[str, str, str | None]],
-) -> Iterator[RelationBatch]:
-    """Yield batches of (id, name), or (id, name, inverse)."""
-    padded = (row if len(row) == 3 else (*row, None) for row in rows)
-    for columns in _columns(padded, RELATION_SCHEMA):
-        yield RelationBatch(columns)
+def edge_batch(heads: Column, relation: str, tails: Column) -> EdgeBatch:
+    """Return edges of one relation, without properties."""
+    relations = pa.repeat(pa.scalar(relation), len(heads))
+    return EdgeBatch(_batch(EDGE_SCHEMA, {"head": heads, "relation": relations, "tail": tails}))
 
 
-def edge_batches(rows: Iterable[EdgeRow]) -> Iterator[EdgeBatch]:
-    """Yield batches of (head, relation, tail, properties as JSON)."""
-    for columns in _columns(rows, EDGE_SCHEMA):
-        yield EdgeBatch(columns)
+def relation_batch(names: Mapping[str, str]) -> RelationBatch:
+    """Return relations by their names; no inverse is told."""
+    return RelationBatch(_batch(RELATION_SCHEMA, {"id": list(names), "name": list(names.values())}))
 
 
-def _columns(rows: Iterable[tuple[object, ...]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    gathered: list[tuple[object, ...]] = []
-    for row in rows:
-        gathered.append(row)
-        if len(gathered) == BATCH_ROWS:
-            yield _batch(gathered, schema)
-            gathered = []
-    if gathered:
-        yield _batch(gathered, schema)
-
-
-def _batch(rows: list[tuple[object, ...]], schema: pa.Schema) -> pa.RecordBatch:
-    columns = zip(*rows, strict=True)
-    arrays = [
-        pa.array(column, type=field.type) for column, field in zip(columns, schema, strict=True)
-    ]
+def _batch(schema: pa.Schema, columns: Mapping[str, Column]) -> pa.RecordBatch:
+    count = len(columns[schema.names[0]])
+    arrays = []
+    for each in schema:
+        column = columns.get(each.name)
+        if column is None:
+            column = pa.nulls(count, each.type)
+        elif not isinstance(column, pa.Array):
+            column = pa.array(column, type=each.type)
+        arrays.append(column)
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

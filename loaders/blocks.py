@@ -62,6 +62,16 @@ class Block:
         return bytes(self.data[start:end]).decode(errors="backslashreplace")
 
 
+def decoded(number: int, raw: bytes, rejects: list[tuple[int, str, str]]) -> str | None:
+    """Return a line's text without its end; None, and a reject, where it is not UTF-8."""
+    try:
+        return raw.decode().rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        shown = raw.decode(errors="backslashreplace")
+        rejects.append((number, f"not UTF-8 ({error.reason})", shown))
+        return None
+
+
 def read_blocks(
     sources: Sequence[Path],
     report: Report,

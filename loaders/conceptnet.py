@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgqa.errors import UsageError
-from kgqa.graph.model import ENTITY_SCHEMA, EdgeBatch, EntityBatch, Kind
-from kgqa.loaders.batches import relation_batches
+from kgqa.graph.model import EdgeBatch, EntityBatch
+from kgqa.loaders.batches import entity_batch, relation_batch
 from kgqa.loaders.blocks import STDIN, mapped, read_blocks
 from kgqa.loaders.conceptnet_block import read_block
 from kgqa.loaders.conceptnet_lines import Rules, read_languages
@@ -93,7 +92,7 @@ class ConceptnetLoader:
                 yield EdgeBatch(read.edges)
         if not assertions:
             raise nothing_read("a ConceptNet assertion (five tab-separated columns)", found, report)
-        yield from relation_batches((uri, uri.removeprefix("/r/")) for uri in relations)
+        yield relation_batch({uri: uri.removeprefix("/r/") for uri in relations})
 
 
 def _found(sources: Sequence[Path]) -> list[Path]:
@@ -116,10 +115,4 @@ def _entities(edges: pa.RecordBatch) -> EntityBatch:
         )
         bracketed = pc.replace_substring(bracketed, "/", ", ")
         names = pc.replace_with_mask(names, sensed, bracketed)
-    columns = {
-        "id": ends,
-        "name": names,
-        "kind": pa.array(np.full(len(ends), Kind.ENTITY, dtype=np.uint8)),
-    }
-    arrays = [columns.get(field.name, pa.nulls(len(ends), field.type)) for field in ENTITY_SCHEMA]
-    return EntityBatch(pa.RecordBatch.from_arrays(arrays, schema=ENTITY_SCHEMA))
+    return entity_batch(ends, name=names)

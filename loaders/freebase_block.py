@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kgqa.loaders.blocks import Block
+from kgqa.loaders.blocks import Block, decoded
 from kgqa.loaders.fields import Fields
 from kgqa.loaders.freebase_reading import Part, Reading
 from kgqa.loaders.freebase_terms import Terms
@@ -97,18 +97,14 @@ class BlockReader:
             lines.sort()
         anew: list[tuple[int, bytes]] = []
         for number, raw in lines:
-            try:
-                text = raw.decode()
-            except UnicodeDecodeError as error:
-                shown = raw.decode(errors="backslashreplace")
-                part.rejects.append((number, f"not UTF-8 ({error.reason})", shown))
+            if (text := decoded(number, raw, part.rejects)) is None:
                 continue
-            match = TRIPLE.fullmatch(text.rstrip("\r"))
+            match = TRIPLE.fullmatch(text)
             if match is None:
-                if is_blank(text.rstrip("\r")):
+                if is_blank(text):
                     part.dropped["blank line or comment"] += 1
                 else:
-                    part.rejects.append((number, why_not(text.rstrip("\r")), text))
+                    part.rejects.append((number, why_not(text), text))
                 continue
             subject, predicate, iri, literal, tag, datatype = match.groups()
             if iri is None:

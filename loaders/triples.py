@@ -32,7 +32,7 @@ import pyarrow as pa
 
 from kgqa.errors import UsageError
 from kgqa.graph.model import DIRECTIONS, Direction, EdgeBatch, TypeBatch, ValueBatch
-from kgqa.loaders.batches import relation_batches
+from kgqa.loaders.batches import relation_batch
 from kgqa.loaders.blocks import STDIN, display_name, mapped, read_blocks
 from kgqa.loaders.ntriples import TRIPLE, is_blank
 from kgqa.loaders.sources import find_sources, nothing_read
@@ -150,9 +150,11 @@ class TriplesLoader:
             if not nodes.any:
                 raise nothing_read("a triple", found, report)
             yield from nodes.rest()
-            yield from relation_batches(
-                (ident, relation_names.get(ident) or name)
-                for ident, name in nodes.relation_names().items()
+            yield relation_batch(
+                {
+                    ident: relation_names.get(ident) or name
+                    for ident, name in nodes.relation_names().items()
+                }
             )
             if alone := names.unseen(list(nodes.relations)):
                 report.dropped["name without an edge"] += alone

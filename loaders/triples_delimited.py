@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from kgqa.loaders.blocks import Block
+from kgqa.loaders.blocks import Block, decoded
 from kgqa.loaders.fields import Fields
 from kgqa.loaders.tables import (
     BLANK,
@@ -77,7 +77,7 @@ def find_layout(
     opening, blocks = opened(blocks)
     sample: list[tuple[int, str]] = []
     for number, raw in records(opening) if opening else ():
-        if (text := _text(raw)) is not None:
+        if (text := decoded(number, raw, [])) is not None:
             sample.append((number, text))
         if len(sample) == _SAMPLE:
             break
@@ -188,13 +188,8 @@ def read_records(records: Iterable[Record], layout: Layout, part: Part) -> None:
         if number in layout.skipped:
             part.dropped[layout.skipped[number]] += 1
             continue
-        try:
-            text = raw.decode()
-        except UnicodeDecodeError as error:
-            shown = raw.decode(errors="backslashreplace")
-            part.rejects.append((number, f"not UTF-8 ({error.reason})", shown))
+        if (text := decoded(number, raw, part.rejects)) is None:
             continue
-        text = text.rstrip("\r\n")
         if not text.strip():
             part.dropped[BLANK] += 1
             continue
@@ -203,13 +198,6 @@ def read_records(records: Iterable[Record], layout: Layout, part: Part) -> None:
         except (ValueError, csv.Error) as error:
             part.rejects.append((number, str(error), text))
     part.add_rows(rows)
-
-
-def _text(raw: bytes) -> str | None:
-    try:
-        return raw.decode().rstrip("\r\n")
-    except UnicodeDecodeError:
-        return None
 
 
 def _only_words(fields: Fields) -> BoolArray:

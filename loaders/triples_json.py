@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kgqa.loaders.blocks import decoded
 from kgqa.loaders.tables import BLANK, PARTS, Columns, is_header, read_object
 from kgqa.loaders.triples_delimited import lines_where
 from kgqa.loaders.triples_part import Part, add_fields
@@ -155,11 +156,7 @@ class JsonReader:
     def _read_records(self, records: list[Record], part: Part) -> None:
         rows: list[Row] = []
         for number, raw in records:
-            try:
-                text = raw.decode().rstrip("\r\n")
-            except UnicodeDecodeError as error:
-                shown = raw.decode(errors="backslashreplace")
-                part.rejects.append((number, f"not UTF-8 ({error.reason})", shown))
+            if (text := decoded(number, raw, part.rejects)) is None:
                 continue
             if not text.strip():
                 part.dropped[BLANK] += 1

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgqa.errors import DumpMalformedError, UsageError
-from kgqa.loaders.blocks import mapped, read_blocks
+from kgqa.loaders.blocks import decoded, mapped, read_blocks
 from kgqa.loaders.fields import Fields
 from kgqa.loaders.filters import data_lines
 from kgqa.loaders.tables import BLANK, COUNT_LINE, is_count
@@ -127,11 +127,7 @@ def _by_hand(
 ) -> None:
     found: list[tuple[str, str, int]] = []
     for number, raw in records:
-        try:
-            line = raw.decode().rstrip("\r\n")
-        except UnicodeDecodeError as error:
-            shown = raw.decode(errors="backslashreplace")
-            pairs.rejects.append((number, f"not UTF-8 ({error.reason})", shown))
+        if (line := decoded(number, raw, pairs.rejects)) is None:
             continue
         if number == count:
             pairs.dropped[COUNT_LINE] += 1

@@ -16,13 +16,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgqa.graph.model import ENTITY_SCHEMA, OWN_ID, EntityBatch, Kind, NameBatch
+from kgqa.graph.model import OWN_ID, Kind, NameBatch
+from kgqa.loaders.batches import entity_batch
 from kgqa.loaders.triples_rdf import LABELS
 from kgqa.loaders.triples_text import NO_TEXT, mask_of, stripped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import TracebackType
     from typing import IO
 
     from kgqa.graph.model import Batch
@@ -55,12 +55,7 @@ class Nodes:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for waiting in (self._nodes, self._labels):
             if waiting is not None:
                 waiting.close()
@@ -115,9 +110,7 @@ class Nodes:
                 nameless &= ~mask_of(pc.is_in(ids, value_set=self._named))
             kinds[nameless] = Kind.MEDIATOR
             named |= nameless
-        columns = {"id": ids, "kind": pa.array(kinds)}
-        arrays = [columns.get(each.name, pa.nulls(len(ids), each.type)) for each in ENTITY_SCHEMA]
-        yield EntityBatch(pa.RecordBatch.from_arrays(arrays, schema=ENTITY_SCHEMA))
+        yield entity_batch(ids, kind=pa.array(kinds))
         own = ids.filter(pa.array(~named))
         if len(own):
             ranks = pa.array(np.full(len(own), OWN_ID, dtype=np.int64))

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgqa.graph.model import ALIAS
+from kgqa.loaders.blocks import decoded
 from kgqa.loaders.ntriples import Literal, is_blank, parse
 from kgqa.loaders.tables import BLANK
 from kgqa.loaders.triples_delimited import lines_where
@@ -150,11 +151,7 @@ class RdfReader:
         values: list[tuple[str, str]] = []
         described: list[str] = []
         for number, raw in records:
-            try:
-                line = raw.decode().rstrip("\r\n")
-            except UnicodeDecodeError as error:
-                shown = raw.decode(errors="backslashreplace")
-                part.rejects.append((number, f"not UTF-8 ({error.reason})", shown))
+            if (line := decoded(number, raw, part.rejects)) is None:
                 continue
             if is_blank(line):
                 part.dropped[BLANK] += 1

@@ -17,17 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgqa.errors import DumpNotFoundError
-from kgqa.graph.model import (
-    EDGE_SCHEMA,
-    ENTITY_SCHEMA,
-    EdgeBatch,
-    EntityBatch,
-    Kind,
-    NameBatch,
-    TypeBatch,
-    TypeRules,
-)
-from kgqa.loaders.batches import edge_batches, entity_batches, relation_batches
+from kgqa.graph.model import EdgeBatch, EntityBatch, NameBatch, TypeBatch, TypeRules
+from kgqa.loaders.batches import edge_batch, entity_batch, relation_batch
 from kgqa.loaders.rrf import Release
 from kgqa.loaders.rrf_relations import NOT_RELATED, REL_NAMES, Inverses, MirroredRows
 from kgqa.loaders.sources import nothing_read
@@ -106,14 +97,16 @@ class UmlsLoader:
             if isinstance(batch, EdgeBatch):
                 used.add(SEMANTIC_TYPE_OF)
             yield batch
-        yield from entity_batches(
-            (tui, name, None, Kind.ENTITY, [kind], definition(text, "NET") if text else None)
-            for tui, (name, kind, text) in types.items()
+        yield entity_batch(
+            list(types),
+            name=[name for name, _, _ in types.values()],
+            types=[[kind] for _, kind, _ in types.values()],
+            properties=[definition(text, "NET") if text else None for *_, text in types.values()],
         )
-        yield from edge_batches((narrow, _ISA, broad, None) for narrow, broad in hierarchy)
+        yield edge_batch([pair[0] for pair in hierarchy], _ISA, [pair[1] for pair in hierarchy])
         yield from reading.definitions()
         yield from reading.relations(used)
-        yield from relation_batches((name, REL_NAMES.get(name, name)) for name in sorted(used))
+        yield relation_batch({name: REL_NAMES.get(name, name) for name in sorted(used)})
 
 
 def _every_type(name: str) -> bool:
@@ -151,7 +144,7 @@ class _Reading:
             if not len(rows):
                 continue
             new = self.concepts.new(self._cuis.encode(rows["CUI"]))
-            yield _entities(rows["CUI"].filter(pa.array(new)))
+            yield entity_batch(rows["CUI"].filter(pa.array(new)))
             rank = pa.array(self._rank(rows, ranks))
             named = {"id": rows["CUI"], "text": rows["STR"], "rank": rank}
             yield NameBatch(pa.RecordBatch.from_pydict(named))
@@ -170,13 +163,7 @@ class _Reading:
             for pair in pairs.group_by(["TUI", "STY"], use_threads=False).aggregate([]).to_pylist():
                 known.setdefault(pair["TUI"], (pair["STY"], "Semantic Type", None))
             yield TypeBatch(pa.record_batch({"id": rows["CUI"], "type": rows["STY"]}))
-            columns = [
-                rows["CUI"],
-                pa.repeat(pa.scalar(SEMANTIC_TYPE_OF), len(rows)),
-                rows["TUI"],
-                pa.nulls(len(rows), pa.string()),
-            ]
-            yield EdgeBatch(pa.RecordBatch.from_arrays(columns, schema=EDGE_SCHEMA))
+            yield edge_batch(rows["CUI"], SEMANTIC_TYPE_OF, rows["TUI"])
 
     def definitions(self) -> Iterator[Batch]:
         """Yield the first definition of each concept."""
@@ -189,11 +176,8 @@ class _Reading:
             rows = self._left(rows, "definition of a concept without a name", pa.array(~named))
             first = defined.new(codes[named])
             rows = self._left(rows, "further definition", pa.array(~first))
-            columns = (rows[name].to_pylist() for name in ("CUI", "SAB", "DEF"))
-            yield from entity_batches(
-                (cui, None, None, Kind.ENTITY, None, definition(text, sab))
-                for cui, sab, text in zip(*columns, strict=True)
-            )
+            told = map(definition, rows["DEF"].to_pylist(), rows["SAB"].to_pylist())
+            yield entity_batch(rows["CUI"], properties=list(told))
 
     def relations(self, used: set[str]) -> Iterator[EdgeBatch]:
         """Yield the edges between concepts; their relations are put into ``used``."""
@@ -267,13 +251,6 @@ class _Reading:
         if count:
             self._dropped[reason] += count
         return count
-
-
-def _entities(ids: pa.Array) -> EntityBatch:
-    """Return entities of which nothing is said yet."""
-    columns = {"id": ids, "kind": pa.array(np.full(len(ids), Kind.ENTITY, dtype=np.uint8))}
-    arrays = [columns.get(field.name, pa.nulls(len(ids), field.type)) for field in ENTITY_SCHEMA]
-    return EntityBatch(pa.RecordBatch.from_arrays(arrays, schema=ENTITY_SCHEMA))
 
 
 def _learn(

@@ -18,14 +18,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from kgqa.errors import GraphError
-from kgqa.graph.attached_cache import APPLICATION_ID, TABLES, USER_VERSION
+from kgqa.graph.attached_cache import APPLICATION_ID, BY_ID, TABLES, USER_VERSION, value_of
 from kgqa.graph.model import Kind
 from kgqa.graph.names import normalise
+from kgqa.graph.sqlite_reader import text_queries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from kgqa.graph.attached_cache import Value
     from kgqa.graph.model import IntArray
     from kgqa.progress import Task
 
@@ -155,17 +157,12 @@ class CacheBuilder:
         )
         return [(id_, bool(number), ref) for id_, number, ref in rows]
 
-    def keys_of(self, values: Sequence[str | int]) -> IntArray:
+    def keys_of(self, values: Sequence[Value]) -> IntArray:
         """Return the keys of ids in the database's own type, -1 where there is none."""
-        found: dict[str | int, int] = {}
-        wanted = list(dict.fromkeys(values))
-        for start in range(0, len(wanted), 500):
-            some = [str(value) for value in wanted[start : start + 500]]
-            marks = ",".join("?" * len(some))
-            for id_, number, key in self._db.execute(
-                f"SELECT id, number, key FROM node WHERE id IN ({marks})", some
-            ):
-                found[int(id_) if number else id_] = key
+        found: dict[Value, int] = {}
+        for query in text_queries(BY_ID, map(str, values)):
+            for id_, number, key, _ in self._db.execute(*query):
+                found[value_of(id_, number)] = key
         return np.fromiter((found.get(value, -1) for value in values), np.int64, len(values))
 
     def add_edges(self, head: int, type_: str, tails: IntArray) -> None:

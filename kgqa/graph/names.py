@@ -28,6 +28,15 @@ def normalise(name: str) -> str:
     return _NOT_WORD.sub(" ", folded).strip()
 
 
+def is_storable(text: str) -> bool:
+    """Return whether a store can hold a text: a lone surrogate has no UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def normalise_column(names: pa.Array) -> pa.Array:
     """Return :func:`normalise` of every name (strings without nulls)."""
     plain = pc.string_is_ascii(names)

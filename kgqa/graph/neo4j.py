@@ -30,7 +30,6 @@ from kgqa.graph.model import (
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
-    from types import TracebackType
 
     from kgqa.graph.neo4j_store import Neo4jStore
     from kgqa.graph.neo4j_write import Neo4jWriter
@@ -236,12 +235,7 @@ class Neo4jConnection:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

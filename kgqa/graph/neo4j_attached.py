@@ -32,7 +32,6 @@ from kgqa.graph.names import normalise
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
-    from types import TracebackType
 
     import neo4j
 
@@ -237,12 +236,7 @@ class AttachedStore:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _statement(self, name: str, by_reference: bool = False) -> str:

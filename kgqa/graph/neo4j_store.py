@@ -23,12 +23,11 @@ from kgqa.graph.model import (
     Relations,
     keys_array,
 )
-from kgqa.graph.names import normalise
+from kgqa.graph.names import is_storable, normalise
 from kgqa.graph.neo4j import info_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import TracebackType
 
     import neo4j
 
@@ -66,7 +65,7 @@ class Neo4jStore:
         """Return the key of each id, -1 where there is none. Shape: ``[len(ids)]``."""
         keys = np.full(len(ids), -1, dtype=np.int64)
         # A lone surrogate has no UTF-8: no such id can be in a store, or be sent to one.
-        rows = np.asarray([row for row, id_ in enumerate(ids) if _sendable(id_)], dtype=np.int64)
+        rows = np.asarray([row for row, id_ in enumerate(ids) if is_storable(id_)], dtype=np.int64)
         for start in range(0, len(rows), CHUNK):
             chunk = rows[start : start + CHUNK]
             answer = self._ask("keys_of_ids", ids=[ids[row] for row in chunk])
@@ -208,12 +207,7 @@ class Neo4jStore:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _ask(self, name: str, with_label: bool = True, **parameters: Any) -> neo4j.Record:
@@ -230,14 +224,6 @@ class Neo4jStore:
 
     def _no_key(self, key: int) -> EntityNotFoundError:
         return EntityNotFoundError(f"The KG {self._info.name} has no entity with key {key}.")
-
-
-def _sendable(text: str) -> bool:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def indexed_name(name: str) -> str:

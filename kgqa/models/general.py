@@ -17,8 +17,6 @@ from openai.types.chat import ChatCompletion
 from kgqa.errors import GeneralModelError, without_secrets
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from pydantic import SecretStr
 
 OPENAI_URL = "https://api.openai.com/v1"
@@ -127,12 +125,7 @@ class GeneralLLM:
         """Return the client itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close the connections."""
         self.close()
 
