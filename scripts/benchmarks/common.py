@@ -1,0 +1,43 @@
+"""What every benchmark prints: its machine, its command, a line for each goal."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import sys
+import time
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+T = TypeVar("T")
+
+
+def print_machine(*packages: str) -> None:
+    """Print the machine, the versions of ``packages`` and the command."""
+    versions = ", ".join(f"{name} {metadata.version(name)}" for name in packages)
+    print(
+        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, "
+        f"{versions}"
+    )
+    print("command:", shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]), flush=True)
+
+
+def print_goals(figures: Mapping[str, Any], goals: Mapping[str, tuple[float, bool]]) -> None:
+    """Print a line for each goal that was measured: its target, and whether more is better."""
+    for name, (target, at_least) in goals.items():
+        if name in figures:
+            value = figures[name]
+            met = value >= target if at_least else value <= target
+            print(f"goal {name} {value:.4g} {target:g} {'met' if met else 'missed'}")
+
+
+def timed(work: Callable[..., T], *given: Any) -> tuple[float, T]:
+    """Return the milliseconds that ``work(*given)`` took and what it gave."""
+    began = time.perf_counter()
+    result = work(*given)
+    return 1_000 * (time.perf_counter() - began), result

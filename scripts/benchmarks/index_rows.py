@@ -1,0 +1,393 @@
+"""The rows of the index benchmark, each of which prints what it saw and returns figures."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import os
+import random
+import re
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from benchmarks.common import timed
+from benchmarks.index_graphs import (
+    beam_walk,
+    drop_from_page_cache,
+    encoder_at,
+    fb15k237,
+    new_lexicon,
+    resources,
+    states_along,
+    subgraph,
+    tables_of,
+    write_store,
+)
+from benchmarks.index_published import PublishedTrie, path_texts
+from kgqa.graph.open import open_store, open_writer
+from kgqa.graph.sqlite import SqliteStore
+from kgqa.paths.walk import WalkRules, walk
+from kgqa.progress import Silent
+from kgqa.trie.build import path_tokens
+from kgqa.trie.composed import ComposedConstraint
+from kgqa.trie.index import IndexKey, IndexWriter, open_index
+from kgqa.trie.index.shard import encode_row, token_width, write_shard
+from kgqa.trie.precompute import precompute
+from kgqa.trie.stored import stored_constraint
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+    from kgqa.graph.model import IntArray
+    from kgqa.graph.store import GraphStore
+    from kgqa.trie.lexicon import PathLexicon
+
+BEAMS = 10
+SEED = 5
+CAP = 100_000
+SCRIPT = Path(__file__).resolve().parent.parent / "bench_index"
+
+
+class Bench:
+    """The rows, each of which prints what it saw and returns figures; goals by their names."""
+
+    def __init__(self, options: argparse.Namespace, scratch: Path) -> None:
+        self.data: Path = options.shared / "data"
+        self.cache: Path = options.cache
+        self.quick: bool = options.quick
+        self.neo4j: bool = options.neo4j
+        self.scratch = scratch
+        self._fb: Path | None = None
+
+    @property
+    def fb(self) -> Path:
+        """FB15k-237 in a store."""
+        if self._fb is None:
+            self._fb = write_store(self.scratch / "fb15k237.sqlite", fb15k237(self.data))
+        return self._fb
+
+    def build(self) -> dict[str, Any]:
+        """One question's trie, from its edges."""
+        rules = WalkRules(2, "out", "keep")
+        encoder = encoder_at(self.cache)
+        width = token_width(encoder.vocab_size)
+        rows, same, size, paths, ratios_known = [], 0, 0, 0, []
+        for file in sorted((self.data / "gcr_question_graphs").glob("*.json")):
+            question = json.loads(file.read_text("utf-8"))
+            topic = question["topic_entities"][0]
+            edges: dict[str, list[tuple[str, str]]] = {}
+            for head, relation, tail in sorted({tuple(edge) for edge in question["edges"]}):
+                edges.setdefault(head, []).append((relation, tail))
+            triples = [(head, relation, tail) for head, relation, tail in question["edges"]]
+            tables = tables_of(file.stem, triples, None)
+            graph = write_store(self.scratch / f"{file.stem}.sqlite", tables)
+            with SqliteStore(graph) as store:
+                key = store.keys_of([topic])
+                lexicon = new_lexicon(self.cache)
+
+                def ours(lexicon: PathLexicon = lexicon, store: Any = store, key: Any = key) -> Any:
+                    table, _ = walk(store, key, rules)
+                    return stored_constraint([(path_tokens(store, table, lexicon), table)])
+
+                def published(
+                    edges: Any = edges, topic: str = topic, closing: int = lexicon.closing
+                ) -> PublishedTrie:
+                    return PublishedTrie(path_texts(edges, topic, 2), encoder, closing)
+
+                first_ms, _ = timed(ours)
+                known, theirs = [], []
+                for _ in range(2 if self.quick else 5):
+                    their_ms, trie = timed(published)
+                    our_ms, constraint = timed(ours)
+                    theirs.append(their_ms)
+                    known.append(our_ms)
+                table, _ = walk(store, key, rules)
+                tokens = path_tokens(store, table, lexicon)
+                language = {tuple(tokens[number]) for number in range(len(tokens))}
+                same += language == trie.language()
+                row = encode_row(topic, int(key[0]), tokens, table, width)
+                record = write_shard(self.scratch, f"{file.stem}.parquet", [row])
+            size += record.bytes
+            paths += len(table)
+            times = [statistics.median(theirs), first_ms, statistics.median(known)]
+            ratios_known.append(times[0] / times[2])
+            rows.append([file.stem, len(table), constraint.trie.nodes, *times, record.bytes])
+            print(
+                f"  {file.stem:<12} {len(table):>5} paths {constraint.trie.nodes:>6} nodes; "
+                f"published {times[0]:7.1f} ms, ours {times[2]:6.1f} ms ({ratios_known[-1]:.1f}x), "
+                f"with every name new {first_ms:6.1f} ms ({times[0] / first_ms:.1f}x); "
+                f"{record.bytes / len(table):.1f} bytes a path",
+                flush=True,
+            )
+        new = float(np.median([row[3] / row[4] for row in rows]))
+        print(f"  with every name new to the tokenizer: {new:.1f}x (median)")
+        return {
+            "rows": rows,
+            "build_speedup_names_new": new,
+            "build_speedup": float(np.median(ratios_known)),
+            "build_same_language": same,
+            "bytes_a_path_questions": size / paths,
+        }
+
+    def allowed(self) -> dict[str, Any]:
+        """What ten beams may write, a step."""
+        sizes = [1_000, 10_000, 100_000] if self.quick else [1_000, 10_000, 100_000, 1_000_000]
+        rules = WalkRules(3 if not self.quick else 2, "both")
+        choose = random.Random(SEED)
+        seeded = np.random.default_rng(SEED)
+        with SqliteStore(self.fb) as store:
+            keys = store.topic_keys().tolist()
+            table = None
+            while table is None or len(table) < sizes[-1]:
+                found, _ = walk(store, np.array([choose.choice(keys)]), rules, 3 * sizes[-1])
+                table = found
+            order = seeded.permutation(len(table))
+            lexicon = new_lexicon(self.cache)
+            rows, figures = [], {}
+            for size in sizes:
+                part = table.take(np.sort(order[:size]))
+                tokens = path_tokens(store, part, lexicon)
+                made_ms, constraint = timed(stored_constraint, [(tokens, part)])
+                chosen = [tokens[row] for row in seeded.integers(0, size, BEAMS).tolist()]
+                steps = states_along(constraint, chosen)
+                rounds = []
+                for _ in range(20):
+                    ms, _ = timed(list, map(constraint.expand, steps))
+                    rounds.append(ms / len(steps))
+                ours = statistics.median(rounds)
+                line = f"  {size:>9,} paths: ours {1000 * ours:7.1f} us a step"
+                if size <= 10_000:
+                    texts = (encoder_at(self.cache).decode(tokens[i][:-1]) for i in range(size))
+                    trie = PublishedTrie(list(texts), encoder_at(self.cache), lexicon.closing)
+                    asked = [
+                        [ids[:depth] for ids in chosen if len(ids) > depth]
+                        for depth in range(len(steps))
+                    ]
+                    prefixes = [prefix for step in asked for prefix in step]
+                    theirs, _ = timed(list, map(trie.allowed, prefixes))
+                    theirs /= len(steps)
+                    figures[f"allowed_speedup_{size // 1000}k"] = theirs / ours
+                    line += f", published {theirs:8.2f} ms ({theirs / ours:,.0f}x)"
+                print(
+                    f"{line}; {constraint.trie.nodes:,} nodes made in {made_ms:,.0f} ms", flush=True
+                )
+                rows.append([size, constraint.trie.nodes, ours])
+        steps_ms = [row[2] for row in rows]
+        return {"rows": rows, **figures, "allowed_flatness": max(steps_ms) / min(steps_ms)}
+
+    def lookup(self) -> dict[str, Any]:
+        """An index of many entities, looked up."""
+        rules = WalkRules(2, "both")
+        graph = write_store(self.scratch / "subgraph.sqlite", subgraph(self.data))
+        with SqliteStore(graph) as store:
+            topics = store.topic_keys(limit=1 << 30)
+            count = 1_000 if self.quick else 10_000
+            topics = np.sort(np.random.default_rng(SEED).permutation(topics)[:count])
+        result, key = self.index(graph, rules, topics, workers=1)
+        tries = self.scratch / "tries"
+        with open_index(tries, key) as index:
+            ids = sorted(index.stored_ids())
+            files = [index.folder / record.file for record in index.manifest.shards]
+            choose = random.Random(SEED)
+            warm: list[float] = []
+            cold: list[float] = []
+            decoded: list[float] = []
+            picked = choose.sample(ids, 200)
+            for id_ in picked * 2:  # the first time round opens the shards
+                warm.append(timed(index.read, id_)[0])
+            del warm[: len(picked)]
+            rows = {id_: index.read(id_) for id_ in ids}
+            sizes = {id_: row["paths"] for id_, row in rows.items() if row}
+            near = sorted(ids, key=lambda id_: abs(sizes[id_] - 4_000))[:30]
+            for id_ in near:
+
+                def constraint(id_: str = id_) -> Any:
+                    stored = index.look_up(id_)
+                    assert stored
+                    return stored_constraint([(stored.sequences, stored.table)])
+
+                decoded.append(timed(constraint)[0])
+        for id_ in picked[:50]:
+            for file in files:
+                drop_from_page_cache(file)
+
+            def opened(id_: str = id_) -> None:
+                with open_index(tries, key) as index:
+                    index.read(id_)
+
+            cold.append(timed(opened)[0])
+        figures: dict[str, Any] = {
+            "index": result,
+            "bytes_a_path_subgraph": result["bytes"] / result["paths"],
+            "lookup_cold_ms": statistics.median(cold),
+            "lookup_warm_ms": statistics.median(warm),
+            "first_constraint_ms": statistics.median(decoded),
+        }
+        print(
+            f"  {result['stored']:,} entities, {result['paths']:,} paths, {result['bytes']:,} "
+            f"bytes ({figures['bytes_a_path_subgraph']:.2f} a path), {result['shards']} shards; "
+            f"row cold {figures['lookup_cold_ms']:.2f} ms (opening included), warm "
+            f"{figures['lookup_warm_ms']:.3f} ms; first constraint of "
+            f"{sizes[near[-1]]:,}-path entities and their like: "
+            f"{figures['first_constraint_ms']:.1f} ms",
+            flush=True,
+        )
+        return figures
+
+    def index(
+        self, graph: Path, rules: Any, topics: IntArray, workers: int, unit: int = 512
+    ) -> tuple[dict[str, Any], Any]:
+        """Precompute ``topics`` into an index under the scratch folder; return result and key."""
+        lexicon = new_lexicon(self.cache)
+        with SqliteStore(graph) as store:
+            info = store.info
+        key = IndexKey(
+            info.name,
+            info.version,
+            lexicon.encoder.fingerprint,
+            lexicon.form.fingerprint,
+            rules.hops,
+            rules.direction,
+            rules.mediators,
+        )
+        tries = self.scratch / "tries"
+        tries.mkdir(exist_ok=True)
+        width = token_width(lexicon.encoder.vocab_size)
+        make = functools.partial(resources, graph, self.cache)
+        with IndexWriter(tries, key, cap=CAP, token_width=width, tokenizer_name="bench") as writer:
+            made = precompute(
+                make,
+                writer,
+                rules,
+                cap=CAP,
+                topics=topics,
+                workers=workers,
+                unit=unit,
+                progress=Silent(),
+            )
+        return dataclasses.asdict(made), key
+
+    def precompute(self) -> dict[str, Any]:
+        """A sample of all entities by two workers, as a process of its own for its memory."""
+        count = 50 if self.quick else 500
+        command = [sys.executable, str(SCRIPT), "--sample", str(count), "--graph", str(self.fb)]
+        command += ["--shared", str(self.data.parent), "--cache", str(self.cache)]
+        command += ["--quick"] if self.quick else []
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+        figures: dict[str, Any] = json.loads(done.stdout)
+        made, start = figures["made"], figures["start_seconds"]
+        working = made["seconds"] - start
+        print(
+            f"  {count} of FB15k-237's entities (seeded): {made['stored']} stored with "
+            f"{made['paths']:,} paths, {made['composed']} over the cap; {made['seconds']:.1f} s, "
+            f"of which {start:.1f} s until a worker starts: {made['paths'] / working:,.0f} paths/s "
+            f"({made['paths'] / made['seconds']:,.0f} with the start); {figures['worker_mb']:.0f} "
+            f"MB the largest worker; {made['bytes'] / made['paths']:.2f} bytes a path",
+            flush=True,
+        )
+        figures["precompute_paths_a_second"] = made["paths"] / working
+        figures["precompute_worker_mb"] = figures["worker_mb"]
+        figures["bytes_a_path_fb15k237"] = made["bytes"] / made["paths"]
+        return figures
+
+    def composed(self) -> dict[str, Any]:
+        """The largest hub, composed."""
+        figures = self._composed(lambda: SqliteStore(self.fb), "sqlite")
+        if self.neo4j:
+            figures |= self._on_neo4j()
+        return figures
+
+    def _composed(self, open_store: Callable[[], GraphStore], where: str) -> dict[str, Any]:
+
+        with open_store() as store:
+            keys = store.topic_keys(limit=1 << 30)
+            hub = keys[[int(np.argmax(store.degrees(keys)))]]
+            name = store.entities(hub).label(0)
+            lexicon = new_lexicon(self.cache)
+
+            def ask(hops: int, beams: int, seed: int) -> dict[str, int]:
+                rules = WalkRules(hops, "both")
+                constraint = ComposedConstraint(store, hub, rules, lexicon)
+                return beam_walk(constraint, beams, seed)
+
+            rows, first = [], []
+            for seed in range(3 if self.quick else 10):
+                lexicon.clear()
+                first.append(timed(ask, 3, BEAMS, seed)[0])
+            for hops, beams in ((3, BEAMS), (2, BEAMS), (4, BEAMS), (3, 1), (3, 40)):
+                times: list[float] = []
+                seen: dict[str, int] = {}
+                for seed in range(3 if self.quick else 10):
+                    ask(hops, beams, seed)  # the names on its way are known now
+                    ms, seen = timed(ask, hops, beams, seed)
+                    times.append(ms)
+                rows.append([hops, beams, statistics.median(times)])
+                print(
+                    f"  {where}: {name}, L = {hops}, K = {beams}: {rows[-1][2]:.1f} ms "
+                    f"(last: {seen['steps']} steps, {seen['moves']:,} moves, {seen['ended']} ends)",
+                    flush=True,
+                )
+        print(f"  {where}: L = 3, K = 10 with every name new: {statistics.median(first):.1f} ms")
+        return {
+            f"composed_{where}_rows": rows,
+            f"composed_{where}_names_new_ms": statistics.median(first),
+            f"composed_{where}_ms": rows[0][2],
+        }
+
+    def _on_neo4j(self) -> dict[str, Any]:
+        """Start a Neo4j of its own, load the graph, measure, stop it."""
+        script = SCRIPT.parent / "neo4j"
+        home = self.scratch / "neo4j"
+        jars = Path(os.environ.get("KGQA_NEO4J_HOME") or script.parent.parent / ".neo4j") / "jars"
+        place = ["--home", str(home), "--jars", str(jars)]
+        env = {name: value for name, value in os.environ.items() if not name.startswith("NEO4J_")}
+        ports = ["--bolt-port", "17688", "--http-port", "17475", "--heap", "1g"]
+        done = subprocess.run(
+            [sys.executable, str(script), "start", *place, *ports],
+            env=env,
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode:
+            print(f"  no Neo4j: {done.stderr.strip().splitlines()[-1:]}")
+            return {}
+        try:
+            uri = re.search(r"^export NEO4J_URI=(.*)$", done.stdout, re.MULTILINE)
+            assert uri
+            password = (home / "password").read_text().strip()
+            with open_writer(uri[1], "fb15k237", password=password) as writer:
+                writer.write(fb15k237(self.data), Silent())
+            return self._composed(
+                lambda: open_store(uri[1], "fb15k237", password=password), "neo4j"
+            )
+        finally:
+            subprocess.run([sys.executable, str(script), "stop", *place], env=env, check=False)
+
+
+def sample(graph: Path, options: argparse.Namespace) -> dict[str, Any]:
+    """Precompute a seeded sample by two workers (quick: here); report their peak memory."""
+    encoder_at(options.cache)
+    with SqliteStore(graph) as store:
+        topics = store.topic_keys(limit=1 << 30)
+    chosen = np.sort(np.random.default_rng(SEED).permutation(topics)[: options.sample])
+    workers, whose = (1, resource.RUSAGE_SELF) if options.quick else (2, resource.RUSAGE_CHILDREN)
+    started = 0.0
+    only_start: list[str | Path] = [sys.executable, str(SCRIPT), "--sample", "0", "--graph", graph]
+    only_start += ["--shared", options.shared, "--cache", options.cache]
+    if not options.quick:
+        started, _ = timed(lambda: subprocess.run(only_start, check=True))
+    with tempfile.TemporaryDirectory(prefix="kgqa-bench-") as scratch:
+        bench = Bench(options, Path(scratch))
+        made, _ = bench.index(graph, WalkRules(2, "both"), chosen, workers=workers, unit=16)
+    peak = resource.getrusage(whose).ru_maxrss
+    megabytes = peak / (1 << 10 if sys.platform != "darwin" else 1 << 20)
+    return {"made": made, "start_seconds": started / 1_000, "worker_mb": megabytes}
