@@ -346,3 +346,21 @@ def test_a_row_group_ends_when_it_has_many_paths(graph: Path, tmp_path: Path, mo
             table, _ = walk(store, store.keys_of([one]), RULES)
             assert row is not None
             assert row["paths"] == len(table)
+
+
+def test_what_is_kept_of_an_index_is_bounded(graph: Path, tmp_path: Path, monkeypatch) -> None:
+    """A long run over a large index holds neither every file open nor every trie decoded."""
+    build(graph, tmp_path, unit=3)
+    monkeypatch.setattr("kgqa.trie.index.reader._OPENED", 2)
+    monkeypatch.setattr("kgqa.trie.index.reader._DECODED_PATHS", 30)
+    with open_index(tmp_path, KEY) as index:
+        ids = sorted(index.stored_ids())
+        assert len(index.manifest.shards) > 3
+        for id_ in ids * 2:
+            row, stored = index.read(id_), index.look_up(id_)
+            assert row is not None
+            assert stored is not None
+            assert len(stored.table) == row["paths"]
+            assert len(index._shards) <= 2
+            assert len(index._decoded) == 1 or index._decoded_paths <= 30
+        assert index.look_up(ids[-1]) is index.look_up(ids[-1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from functools import lru_cache
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
 from kgqa.errors import IndexMissingError, IndexStaleError, ShardDamagedError
@@ -19,11 +19,11 @@ from kgqa.trie.index.shard import Shard, StoredTrie
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from types import TracebackType
 
     from kgqa.trie.index.manifest import IndexKey, ShardRecord
 
-_DECODED = 64  # tries kept decoded
+_DECODED_PATHS = 1 << 20  # paths of the tries that are kept decoded, about 100 bytes each
+_OPENED = 128  # shards kept open: a process may have no more than a few hundred files
 _BUILD = "Build it: kgqa precompute-tries"
 
 
@@ -83,8 +83,9 @@ class TrieIndex:
         self.folder = folder
         self.manifest = manifest
         self._composed = frozenset(manifest.composed)
-        self._shards: dict[str, Shard] = {}
-        self._decoded = lru_cache(maxsize=_DECODED)(self._look_up)
+        self._shards: OrderedDict[str, Shard] = OrderedDict()
+        self._decoded: OrderedDict[str, StoredTrie | None] = OrderedDict()
+        self._decoded_paths = 0
 
     def is_composed(self, entity_id: str) -> bool:
         """Return whether the entity has too many paths to be stored."""
@@ -95,7 +96,15 @@ class TrieIndex:
 
         Raises ShardDamagedError where the bytes are not those that were written.
         """
-        return self._decoded(entity_id)
+        if entity_id in self._decoded:
+            self._decoded.move_to_end(entity_id)
+            return self._decoded[entity_id]
+        found = self._look_up(entity_id)
+        self._decoded[entity_id] = found
+        self._decoded_paths += _weight(found)
+        while self._decoded_paths > _DECODED_PATHS and len(self._decoded) > 1:
+            self._decoded_paths -= _weight(self._decoded.popitem(last=False)[1])
+        return found
 
     def read(self, entity_id: str) -> dict[str, Any] | None:
         """Return the stored row of an entity, not decoded: its number of paths and of nodes, bytes.
@@ -123,6 +132,9 @@ class TrieIndex:
             self._shards[record.file] = Shard(
                 self.folder, record, self.manifest.key.hops, self.manifest.token_width
             )
+            if len(self._shards) > _OPENED:
+                self._shards.popitem(last=False)[1].close()
+        self._shards.move_to_end(record.file)
         return self._shards[record.file]
 
     def stored_ids(self) -> set[str]:
@@ -153,10 +165,9 @@ class TrieIndex:
     def __enter__(self) -> TrieIndex:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _weight(stored: StoredTrie | None) -> int:
+    return 1 if stored is None else 1 + len(stored.table)
