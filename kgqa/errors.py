@@ -21,6 +21,7 @@
     │   ├── ModelNotFoundError         neither on disk nor to be had (FileNotFoundError)
     │   ├── AdapterMismatchError       an adapter for another model or path format
     │   └── GeneralModelError          the OpenAI-compatible server failed
+    ├── TimeLimitError                 a question took longer than it was allowed (TimeoutError)
     └── DataError                      a question file that cannot be read (ValueError)
 
 A message is a sentence that says what was wrong and where; ``hint`` says what to do next. Neither
@@ -125,6 +126,10 @@ class AdapterMismatchError(ModelError, ValueError):
 
 class GeneralModelError(ModelError):
     """The OpenAI-compatible server failed or answered nonsense."""
+
+
+class TimeLimitError(KgqaError, TimeoutError):
+    """A question took longer than it was allowed."""
 
 
 class DataError(KgqaError, ValueError):

@@ -7,11 +7,12 @@ and scripts pass ``SILENT``. What it does not do: decide what is worth a warning
 
 from __future__ import annotations
 
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
 
@@ -35,6 +36,27 @@ class Progress(Protocol):
 
     def note(self, text: str) -> None:
         """Tell the user one line that they should know and that is no error."""
+
+
+class Rate:
+    """Advances a task and tells beside it how many units a second have been done on the whole."""
+
+    def __init__(self, task: Task, unit: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._task = task
+        self._unit = unit
+        self._clock = clock
+        self._began = clock()
+        self._done = 0
+
+    def advance(self, amount: int = 1) -> None:
+        """Count ``amount`` more units as done."""
+        self._done += amount
+        spent = self._clock() - self._began
+        if spent > 0:
+            rate = self._done / spent
+            digits = 0 if rate >= 10 else 2
+            self._task.tell(f"{rate:,.{digits}f} {self._unit}/s")
+        self._task.advance(amount)
 
 
 class _NoTask:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -112,3 +113,42 @@ def test_tests_marked_long_are_left_out_unless_asked_for(tmp_path: Path) -> None
         )
         closing.append(done.stdout.splitlines()[-1].partition(" in ")[0])
     assert closing == ["1 passed, 1 skipped", "2 passed", "2 passed"]
+
+
+def bench_decoding(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(CHECKOUT / "scripts" / "bench_decoding"), *arguments],
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_bench_decoding_says_what_it_measures_and_what_it_needs(tmp_path: Path) -> None:
+    done = bench_decoding("--help")
+    assert done.returncode == 0
+    for said in ("--shared", "--quick", "--device", "--shape", "--json", "met|missed"):
+        assert said in done.stdout
+    done = bench_decoding("--shared", str(tmp_path), "--cache", str(tmp_path))
+    assert done.returncode == 1
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert str(tmp_path / "data" / "gcr_question_graphs") in line
+
+
+@pytest.mark.long
+@pytest.mark.model
+def test_bench_decoding_finds_the_same_lists_both_ways(tmp_path: Path, model_cache: Path) -> None:
+    """The whole script, on a small model with the real question graphs."""
+    shared = Path(os.environ.get("KGQA_SHARED", CHECKOUT.parent / "shared"))
+    if not (shared / "data" / "gcr_question_graphs").is_dir():
+        pytest.skip("no ../shared/data/gcr_question_graphs: real question graphs")
+    figures = tmp_path / "figures.json"
+    options = ["--shared", str(shared), "--cache", str(model_cache), "--json", str(figures)]
+    done = bench_decoding(*options, "--quick", "--shape", "llama-tiny")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(figures.read_text())
+    assert found["single_identical"] == found["batch_identical"] == 1
+    assert 0 < found["ours_forwards"] < found["generate_forwards"]
+    assert "not measured: gpu_less_time (needs --device cuda --shape llama-8b" in done.stdout
+    assert "not measured: fewer_forwards (needs --device cpu --shape smollm2" in done.stdout
+    assert "goal " not in done.stdout

@@ -11,9 +11,12 @@ from kgqa.cli import llm
 from kgqa.cli.common import DirectionFlag, MediatorsFlag, Run, browser_link, others_of
 
 if TYPE_CHECKING:
+    from kgqa.decoding.engine import Engine
     from kgqa.graph.store import GraphStore
     from kgqa.models.general import GeneralLLM
+    from kgqa.models.kg_llm import KgLLM
     from kgqa.reasoning.answer import Answer, TopicEntity
+    from kgqa.reasoning.gcr import GcrOptions
     from kgqa.trie.index.manifest import IndexKey
     from kgqa.trie.index.reader import TrieIndex
 
@@ -42,18 +45,30 @@ def ask(
     search: Annotated[Literal["beam"], typer.Option(help="How to search.")] = "beam",
     direction: DirectionFlag = None,
     mediators: MediatorsFlag = None,
+    sample: llm.SampleFlag = None,
+    walk: llm.WalkFlag = None,
+    seed: llm.SeedFlag = None,
+    time_limit: llm.TimeLimitFlag = None,
+    budget: llm.BudgetFlag = None,
+    quantize: llm.QuantizeFlag = None,
 ) -> None:
     """Answer a question with facts, and show the path of facts behind each answer."""
     from kgqa.cli.show import show_answer
+    from kgqa.models.profile import engine_for
+    from kgqa.reasoning.gcr import GcrOptions
 
-    wanted = llm.Wanted(model, adapter, preset, hops, direction, mediators)
+    wanted = llm.Wanted(model, adapter, preset, hops, direction, mediators, sample, walk, seed)
     wanted.check()
     general = general_llm(run, general_model)
     with run.open_store() as store:
         began = time.perf_counter()
         topics = find_topics(run, store, question, entity or [])
         link_seconds = time.perf_counter() - began
-        answer = _answer(run, store, wanted, question, topics, k, general, link_seconds)
+        kg_llm = wanted.load(run, quantize)
+        engine = engine_for(kg_llm, together=1, budget=budget, progress=run.progress)
+        options = GcrOptions(k=k, score_rule=kg_llm.card.score_rule, time_limit=time_limit)
+        asking = (question, topics, options, engine)
+        answer = _answer(run, store, wanted, kg_llm, *asking, general, link_seconds)
         link = browser_link(run, store, answer.facts())
     for note in answer.notes:
         run.note(note)
@@ -119,22 +134,23 @@ def _answer(
     run: Run,
     store: GraphStore,
     wanted: llm.Wanted,
+    kg_llm: KgLLM,
     question: str,
     topics: list[TopicEntity],
-    k: int,
+    options: GcrOptions,
+    engine: Engine,
     general: GeneralLLM | None,
     link_seconds: float,
 ) -> Answer:
     from contextlib import nullcontext
 
     from kgqa.errors import EmptyLanguageError
-    from kgqa.reasoning.gcr import GcrOptions, answer_question
+    from kgqa.reasoning.gcr import answer_question
     from kgqa.trie.lexicon import PathLexicon
 
-    kg_llm = wanted.load(run)
     rules = wanted.rules(store.info, kg_llm.card)
     form = llm.path_format(kg_llm.card)
-    key = llm.index_key(store.info, kg_llm.encoder, form, rules)
+    key = llm.index_key(store.info, kg_llm.encoder, form, rules, wanted.sampled())
     index = open_fitting_index(run, store.info.name, key, wanted)
     try:
         with index or nullcontext():
@@ -145,10 +161,11 @@ def _answer(
                 question,
                 topics,
                 rules,
-                GcrOptions(k=k, score_rule=kg_llm.card.score_rule),
+                options,
                 index=index,
                 general=general,
                 link_seconds=link_seconds,
+                engine=engine,
             )
     except EmptyLanguageError as error:
         names = ", ".join(f"{topic.name} ({topic.id})" for topic in topics)

@@ -1,9 +1,10 @@
-"""``kgqa eval``: answer a file of questions and measure it."""
+"""``kgqa eval``: answer a file of questions and measure it, or compare two such runs."""
 
 from __future__ import annotations
 
-import json
-from contextlib import ExitStack, nullcontext
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -14,110 +15,302 @@ from kgqa.cli.ask import find_topics, general_llm, open_fitting_index
 from kgqa.cli.common import DirectionFlag, MediatorsFlag, Run
 
 if TYPE_CHECKING:
-    from kgqa.evaluation.readers import Question
-    from kgqa.evaluation.run import Result
+    from collections.abc import Iterator, Sequence
+
+    from kgqa.decoding.engine import Engine
+    from kgqa.errors import KgqaError
+    from kgqa.evaluation.readers import Question, QuestionFile
+    from kgqa.evaluation.report_record import Record
+    from kgqa.graph.store import GraphStore
+    from kgqa.models.general import GeneralLLM
+    from kgqa.models.kg_llm import KgLLM
+    from kgqa.paths.walk import WalkRules
     from kgqa.reasoning.answer import Answer
+    from kgqa.reasoning.gcr import Asking, GcrOptions
+    from kgqa.trie.index.reader import TrieIndex
+    from kgqa.trie.lexicon import PathLexicon
+
+Form = Literal[
+    "jsonl",
+    "webqsp",
+    "webqsp-graph",
+    "cwq-graph",
+    "rog",
+    "metaqa",
+    "pathquestion",
+    "commonsenseqa",
+    "medqa",
+]
+_OWN = "own"  # the KG's name where each question has one
 
 
 def evaluate(
     run: Run,
-    form: Annotated[
-        Literal["jsonl"], typer.Argument(metavar="FORMAT", help="The file's form: jsonl.")
-    ],
-    file: Annotated[Path, typer.Argument(help="The questions.")],
+    form: Annotated[Form | None, typer.Argument(metavar="FORMAT", help="The file's form.")] = None,
+    file: Annotated[Path | None, typer.Argument(help="The questions.")] = None,
     linked: Annotated[
         bool, typer.Option("--linked", help="Find topic entities, even where the file has them.")
     ] = False,
     hops: Annotated[int | None, typer.Option(help="Hops of a path at most.", min=1)] = None,
     k: Annotated[int, typer.Option(help="Paths to decode.", min=1)] = 10,
     limit: Annotated[int | None, typer.Option(help="Only the first questions.", min=1)] = None,
+    split: Annotated[
+        Literal["all", "validation", "rest"],
+        typer.Option(help="Only the fifth that is never trained on, or the other four."),
+    ] = "all",
     preset: Annotated[str | None, typer.Option(help="default or gcr.")] = None,
     model: Annotated[str | None, typer.Option(help="The KG-LLM.")] = None,
     adapter: Annotated[str | None, typer.Option(help="An adapter's folder, or 'none'.")] = None,
     general_model: Annotated[str | None, typer.Option(help="The general LLM.")] = None,
     direction: DirectionFlag = None,
     mediators: MediatorsFlag = None,
-    out: Annotated[Path | None, typer.Option(help="A folder for a line per question.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="A folder for a line per question and the reports; goes on from it."),
+    ] = None,
+    together: Annotated[
+        int | None, typer.Option(help="Questions that share a forward.", min=1)
+    ] = None,
+    time_limit: llm.TimeLimitFlag = None,
+    budget: llm.BudgetFlag = None,
+    quantize: llm.QuantizeFlag = None,
+    compare: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option(help="Instead: the folders of two runs (--out) to compare."),
+    ] = None,
 ) -> None:
     """Answer every question of a file; figures are percentages over all of them."""
-    from kgqa.cli.show import show_rows
+    from kgqa.errors import UsageError
+
+    if compare is not None:
+        if form is not None or out is not None:
+            raise UsageError(
+                "--compare takes the folders of two runs and nothing else.",
+                "kgqa eval --compare DIR DIR",
+            )
+        _compare(run, *compare)
+        return
+    if form is None or file is None:
+        raise UsageError(
+            "What is to be measured is missing.", "kgqa eval FORMAT FILE; see kgqa eval --help."
+        )
+    from kgqa.evaluation.metrics_summary import summarise
     from kgqa.evaluation.readers import read_questions
-    from kgqa.evaluation.run import run_questions, summary
-    from kgqa.reasoning.gcr import GcrOptions, answer_question
+    from kgqa.evaluation.report import write_reports
+    from kgqa.evaluation.report_log import RunLog
+    from kgqa.evaluation.report_record import malformed_record
+    from kgqa.evaluation.run import run_questions
+    from kgqa.models.profile import engine_for
+    from kgqa.reasoning.gcr import GcrOptions
     from kgqa.trie.lexicon import PathLexicon
 
     wanted = llm.Wanted(model, adapter, preset, hops, direction, mediators)
     wanted.check()
-    questions = read_questions(file)
+    questions = _chosen(read_questions(file, form, limit), split)
     if questions.complaint():
         run.note(questions.complaint())
-    asked = questions.questions[:limit]
-    if limit is not None:
-        questions = type(questions)(asked, [])
     with ExitStack() as stack:
-        store = stack.enter_context(run.open_store())
+        own = all(one.graph is not None for one in questions.questions)
+        store = None if own else stack.enter_context(run.open_store())
+        kg = _OWN if store is None else store.info.name
         general = general_llm(run, general_model)
-        log = stack.enter_context(_Log(out))
-        kg_llm = wanted.load(run)
-        rules = wanted.rules(store.info, kg_llm.card)
+        kg_llm = wanted.load(run, quantize)
         path_form = llm.path_format(kg_llm.card)
-        lexicon = PathLexicon(kg_llm.encoder, path_form)
-        key = llm.index_key(store.info, kg_llm.encoder, path_form, rules)
-        index = open_fitting_index(run, store.info.name, key, wanted)
-        stack.enter_context(index or nullcontext())
-
-        def answer(question: Question) -> Answer:
-            given = [] if linked else question.topic_entities
-            topics = find_topics(run, store, question.question, given, told=False)
-            return answer_question(
-                store,
-                kg_llm,
-                lexicon,
-                question.question,
-                topics,
-                rules,
-                GcrOptions(k=k, score_rule=kg_llm.card.score_rule),
-                index=index,
-                general=general,
+        index = None
+        if store is not None:
+            rules = wanted.rules(store.info, kg_llm.card)
+            key = llm.index_key(store.info, kg_llm.encoder, path_form, rules)
+            index = open_fitting_index(run, kg, key, wanted)
+            if index is not None:
+                stack.enter_context(index)
+        asker = _Asker(
+            run,
+            kg_llm,
+            PathLexicon(kg_llm.encoder, path_form),
+            wanted,
+            GcrOptions(k=k, score_rule=kg_llm.card.score_rule, time_limit=time_limit),
+            engine_for(kg_llm, together=together, budget=budget, progress=run.progress),
+            general,
+            index,
+            linked,
+        )
+        settings = {
+            "form": form,
+            "file": file.name,
+            "file_sha256": _sha256(file),
+            "split": split,
+            "kg": kg,
+            "kg_version": store.info.version if store is not None else None,
+            "method": "gcr",
+            "model": kg_llm.name,
+            "adapter": kg_llm.adapter,
+            "preset": preset,
+            "k": k,
+            "hops": hops or kg_llm.card.hops,
+            "direction": asker.rules(store).direction if store is not None else direction,
+            "mediators": mediators or kg_llm.card.mediators,
+            "score_rule": kg_llm.card.score_rule,
+            "linked": linked,
+            "general_model": None if general is None else general.model,
+            "time_limit": time_limit,
+            "quantize": quantize,
+        }
+        log = stack.enter_context(RunLog(out, settings)) if out is not None else None
+        done: dict[str, Record] = dict(log.done) if log is not None else {}
+        asked = [one for one in questions.questions if one.id not in done]
+        if len(asked) < len(questions.questions):
+            number = len(questions.questions) - len(asked)
+            run.note(
+                f"{number:,} of {len(questions.questions):,} questions have been answered before; "
+                "the run goes on from there."
             )
 
-        results = run_questions(store, asked, answer, rules, run.progress, log)
-        figures = summary(questions, results, kg=store.info.name, method="gcr", form=form)
-    rows = [(name, _shown(value)) for name, value in figures.items() if value is not None]
-    run.print(lambda: show_rows("", ["figure", "value"], rows), figures)
+        def keep(record: Record) -> None:
+            done[record.id] = record
+            if log is not None:
+                log.write(record)
 
-
-class _Log:
-    """Writes a line per question to ``out/results.jsonl`` as it comes."""
-
-    def __init__(self, out: Path | None) -> None:
-        self._file = None
+        run_questions(store, asked, asker.answers, asker.rules, run.progress, keep)
+        for one in map(malformed_record, questions.malformed):
+            if one.id not in done:
+                keep(one)
+        names = [one.id for one in questions.questions]
+        names += [malformed_record(one).id for one in questions.malformed]
+        records = [done[name] for name in names]
+        figures = summarise(records, kg=kg, method="gcr", form=form)
         if out is not None:
-            from kgqa.errors import UsageError
+            text, page = write_reports(out, figures, records, settings)
+            run.note(f"Reports: {text} and {page}.")
+    run.print(lambda: _show(figures), figures)
 
+
+@dataclass(frozen=True, slots=True)
+class _Asker:
+    """Answers questions of any graph as the flags say."""
+
+    run: Run
+    kg_llm: KgLLM
+    lexicon: PathLexicon
+    wanted: llm.Wanted
+    options: GcrOptions
+    engine: Engine
+    general: GeneralLLM | None
+    index: TrieIndex | None
+    linked: bool
+
+    def rules(self, store: GraphStore) -> WalkRules:
+        """Return which walks of a graph are paths."""
+        return self.wanted.rules(store.info, self.kg_llm.card)
+
+    def answers(
+        self, store: GraphStore, questions: Sequence[Question]
+    ) -> Iterator[tuple[int, Answer | KgqaError]]:
+        """Yield each question's number with its answer or error, as they come."""
+        from kgqa.reasoning.gcr import answer_questions
+
+        return answer_questions(
+            store,
+            self.kg_llm,
+            self.lexicon,
+            self._asked(store, questions),
+            self.rules(store),
+            self.options,
+            engine=self.engine,
+            general=self.general,
+        )
+
+    def _asked(
+        self, store: GraphStore, questions: Sequence[Question]
+    ) -> Iterator[Asking | KgqaError]:
+        from kgqa.errors import KgqaError
+        from kgqa.evaluation.metrics_gold import known_topics
+        from kgqa.reasoning.gcr import Asking
+
+        for question in questions:
+            began = time.perf_counter()
             try:
-                out.mkdir(parents=True, exist_ok=True)
-                self._file = (out / "results.jsonl").open("w", encoding="utf-8")
-            except OSError as error:
-                raise UsageError(
-                    f"The results cannot be written to {out}: {error.strerror}.",
-                    "Name another folder with --out.",
-                ) from None
-
-    def __enter__(self) -> _Log:
-        return self
-
-    def __call__(self, result: Result) -> None:
-        if self._file is not None:
-            self._file.write(json.dumps(result.to_json(), ensure_ascii=False) + "\n")
-            self._file.flush()
-
-    def __exit__(self, *error: object) -> None:
-        if self._file is not None:
-            self._file.close()
+                given = [] if self.linked else known_topics(store, question)
+                topics = find_topics(self.run, store, question.question, given, told=False)
+            except KgqaError as error:
+                yield error
+                continue
+            seconds = time.perf_counter() - began
+            index = self.index if question.graph is None else None
+            yield Asking(question.question, tuple(topics), index, seconds)
 
 
-def _shown(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {_shown(inner)}" for name, inner in value.items())
-    return f"{value:.1f}" if isinstance(value, float) else str(value)
+def _chosen(questions: QuestionFile, split: str) -> QuestionFile:
+    """Return the questions of a split; a malformed line has no id, and counts in each."""
+    if split == "all":
+        return questions
+    from kgqa.errors import DataError
+    from kgqa.training.data import is_held_out
+
+    held = split == "validation"
+    chosen = [one for one in questions.questions if is_held_out(one.id) == held]
+    if not chosen:
+        raise DataError(f"No question of the file is in the split '{split}'.", "Leave out --split.")
+    return type(questions)(chosen, questions.malformed)
+
+
+def _sha256(file: Path) -> str:
+    import hashlib
+
+    from kgqa.errors import DataError
+
+    try:
+        with file.open("rb") as opened:
+            return hashlib.file_digest(opened, "sha256").hexdigest()
+    except OSError as error:
+        raise DataError(f"The question file {file} cannot be read: {error.strerror}.") from None
+
+
+def _compare(run: Run, a: Path, b: Path) -> None:
+    from kgqa.evaluation.compare import compare
+    from kgqa.evaluation.report_log import read_run, read_settings
+
+    found = compare(read_run(a), read_run(b), read_settings(a), read_settings(b))
+
+    def show() -> None:
+        from kgqa.cli.show import say, show_rows
+        from kgqa.evaluation.report import comparison_rows
+
+        heads = ["figure", "A", "B", "B - A", "95 % interval", "better", "worse", "p"]
+        show_rows("", heads, comparison_rows(found))
+        say()
+        say(
+            f"{found.shared} questions in both runs; {len(found.only_a)} in A alone, "
+            f"{len(found.only_b)} in B alone."
+        )
+        right = found.right
+        say(
+            f"First answer right: both {right['both']}, A alone {right['only_a']}, "
+            f"B alone {right['only_b']}, neither {right['neither']}."
+        )
+        for name, (first, second) in found.settings.items():
+            say(f"{name}: A {first}, B {second}")
+
+    run.print(show, found.to_json())
+
+
+def _show(figures: dict[str, Any]) -> None:
+    from kgqa.cli.show import say, show_rows
+    from kgqa.evaluation.report import figure_rows, outcome_rows, part_rows
+
+    say(
+        f"{figures['questions']} questions of the form {figures['format']}, "
+        f"{figures['answered']} answered; KG {figures['kg']}"
+    )
+    say()
+    show_rows("", ["figure", "%", "95 % interval"], figure_rows(figures))
+    heads = ["questions", "Hits@1", "95 % interval", "Hit@K", "F1"]
+    for part in ("hop", "type"):
+        if figures[f"by_{part}"]:
+            say()
+            show_rows("", [part, *heads], part_rows(figures[f"by_{part}"]))
+    say()
+    show_rows("", ["outcome", "questions", "%"], outcome_rows(figures))
+    seconds = figures["seconds"]
+    if seconds["p50"] is not None:
+        say()
+        say(f"Half took {seconds['p50']:.2f} s or less, 95 % {seconds['p95']:.2f} s or less.")

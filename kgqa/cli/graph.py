@@ -28,6 +28,7 @@ def paths(
     from kgqa.linking.resolve import resolve_entity
     from kgqa.paths.format import PathFormat
     from kgqa.paths.ground import ground
+    from kgqa.paths.sample import Sample
     from kgqa.paths.walk import WalkRules, ordered, walk
 
     with run.open_store() as store:
@@ -62,7 +63,8 @@ def paths(
         for trie in tries:
             say(
                 f"in the index of {trie['model']}: {trie['paths']:,} paths of at most "
-                f"{trie['hops']} hops, {trie['nodes']:,} nodes, {trie['bytes']:,} bytes",
+                f"{trie['hops']} hops, {trie['nodes']:,} nodes, {trie['bytes']:,} bytes"
+                + (f" (a sample: {Sample(**trie['sample'])})" if trie["sample"] else ""),
                 style="dim",
             )
         if link:
@@ -100,6 +102,7 @@ def _tries(run: Run, info: KGInfo, entity_id: str) -> list[dict[str, Any]]:
         except ShardDamagedError as error:
             run.note(str(error))
             continue
+        sampled = manifest.key.sampled
         if row is not None:
             found.append(
                 {
@@ -109,6 +112,7 @@ def _tries(run: Run, info: KGInfo, entity_id: str) -> list[dict[str, Any]]:
                     "mediators": manifest.key.mediators,
                     "paths": row["paths"],
                     "nodes": row["nodes"],
+                    "sample": sampled and dataclasses.asdict(sampled),
                     "bytes": sum(len(part) for part in row.values() if isinstance(part, bytes)),
                 }
             )

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from kgqa.graph.model import KGInfo
     from kgqa.models.encoder import LoadedEncoder
+    from kgqa.trie.index.manifest import IndexKey
 
 
 def collect(run: Run, *, verify: bool) -> dict[str, Any]:
@@ -49,7 +50,12 @@ def collect(run: Run, *, verify: bool) -> dict[str, Any]:
         "kgs": kgs,
         "kg_llm": None
         if encoder is None
-        else {"model": encoder.name, "adapter": _adapter_name(run), "hops": encoder.card.hops},
+        else {
+            "model": encoder.name,
+            "adapter": _adapter_name(run),
+            "hops": encoder.card.hops,
+            "decoding": _decoding(run, encoder.name),
+        },
         "general_llm": settings.general_model,
         "dumps": {"folder": str(settings.dumps_folder), "files": _files(settings.dumps_folder)},
         "missing": missing,
@@ -63,6 +69,16 @@ def _encoder(run: Run) -> LoadedEncoder:
     return load_encoder(
         settings.model, settings.adapter, cache=settings.cache_folder, progress=run.progress
     )
+
+
+def _decoding(run: Run, model: str) -> dict[str, Any] | None:
+    """Return how the model was found to be run on the device, None where it never was."""
+    from kgqa.models.kg_llm import PLANS_FILE, pick_device
+    from kgqa.models.profile import known_plan
+
+    device = pick_device(run.settings.device)
+    plan = known_plan(run.settings.cache_folder / PLANS_FILE, model, device)
+    return None if plan is None else {"device": device.type, **dataclasses.asdict(plan)}
 
 
 def _adapter_name(run: Run) -> str | None:
@@ -85,6 +101,7 @@ def _kg(run: Run, info: KGInfo, encoder: LoadedEncoder | None, *, verify: bool) 
         if not isinstance(manifest, Manifest):
             indexes.append({"folder": str(folder), "fits": False, "faults": [str(manifest)]})
             continue
+        sampled = manifest.key.sampled
         differs = [] if wanted is None else wanted.differences(manifest.key)
         with TrieIndex(folder, manifest) as index:
             indexes.append(
@@ -95,6 +112,8 @@ def _kg(run: Run, info: KGInfo, encoder: LoadedEncoder | None, *, verify: bool) 
                     "hops": manifest.key.hops,
                     "direction": manifest.key.direction,
                     "mediators": manifest.key.mediators,
+                    "flags": _flags(wanted, manifest.key),
+                    "sample": sampled and dataclasses.asdict(sampled),
                     "stored": manifest.entities,
                     "composed": len(manifest.composed),
                     "paths": manifest.paths,
@@ -107,11 +126,38 @@ def _kg(run: Run, info: KGInfo, encoder: LoadedEncoder | None, *, verify: bool) 
     return {**dataclasses.asdict(info), "indexes": indexes}
 
 
+def _decoding_shown(plan: dict[str, Any] | None) -> str:
+    if plan is None:
+        return "not probed on this device yet; the first question does it"
+    if plan["way"] == "plain":
+        return f"plain, prefix by prefix on {plan['device']}: {plan['why']}"
+    limit = "" if plan["limit"] is None else f", plain beyond {plan['limit']} tokens"
+    return f"by trees of {plan['budget']} tokens on {plan['device']}{limit}: {plan['why']}"
+
+
 def _joined(check: dict[str, Any] | None) -> str:
     """Return how many of the paths looked at have the tokens that their whole strings get."""
     if check is None:
         return "?"
     return f"{check['sampled'] - check['differing']:,} of {check['sampled']:,}"
+
+
+def _fits(index: dict[str, Any]) -> str:
+    if index["fits"]:
+        return "yes"
+    if index.get("flags"):
+        return f"with {index['flags']}"
+    return "no: " + "; ".join(index.get("differs", ["damaged"]))
+
+
+def _flags(wanted: IndexKey | None, key: IndexKey) -> str | None:
+    """Return the flags under which the sample of an index is what is asked for."""
+    if wanted is None or key.sample is None:
+        return None
+    asked = dataclasses.replace(wanted, walk=key.walk, sample=key.sample, seed=key.seed)
+    if asked != key:
+        return None
+    return f"--sample {key.sample} --walk {key.walk}" + (f" --seed {key.seed}" if key.seed else "")
 
 
 def _files(folder: Path) -> list[str]:
@@ -128,6 +174,7 @@ def show(found: dict[str, Any]) -> None:
     if model:
         adapter = f" with the adapter {model['adapter']}" if model["adapter"] else ""
         say(f"model  {model['model']}{adapter}")
+        say(f"decoding  {_decoding_shown(model['decoding'])}")
     say(f"general model  {found['general_llm'] or 'none (answers are voted by paths)'}")
     rows = [
         (kg["name"], kg["source"], f"{kg['entities']:,}", f"{kg['edges']:,}", kg["direction"])
@@ -139,10 +186,10 @@ def show(found: dict[str, Any]) -> None:
         (
             kg["name"],
             f"{index.get('stored', 0):,}",
-            f"{index.get('paths', 0):,}",
+            f"{index.get('paths', 0):,}" + (" (a sample)" if index.get("sample") else ""),
             f"{index.get('bytes', 0) / 1e6:.1f}",
             _joined(index.get("joining")),
-            "yes" if index["fits"] else "no: " + "; ".join(index.get("differs", ["damaged"])),
+            _fits(index),
         )
         for kg in found["kgs"]
         for index in kg["indexes"]

@@ -6,7 +6,7 @@ import dataclasses
 import json
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -14,10 +14,14 @@ from kgqa.cli import llm
 from kgqa.cli.common import DirectionFlag, MediatorsFlag, Run, file_text_lines
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
     from kgqa.paths.format import PathFormat
+    from kgqa.trie.engines import Engine
     from kgqa.trie.lexicon import PathLexicon
+    from kgqa.trie.tokens import TokenEncoder
 
 
 def precompute_tries(
@@ -29,7 +33,17 @@ def precompute_tries(
         Path | None, typer.Option(help="Only the topic entities of a file of questions.")
     ] = None,
     hops: Annotated[int | None, typer.Option(help="Hops of a path at most.", min=1)] = None,
-    workers: Annotated[int, typer.Option(help="Processes.", min=1)] = 1,
+    workers: Annotated[
+        int | None,
+        typer.Option(help="Processes (1), or units at once on Ray (all its CPUs).", min=1),
+    ] = None,
+    engine: Annotated[
+        Literal["local", "ray"], typer.Option(help="Where the work is done.")
+    ] = "local",
+    address: Annotated[
+        str | None,
+        typer.Option(help="With --engine ray: the cluster, HOST:PORT or 'auto'; else one's own."),
+    ] = None,
     cap: Annotated[
         int,
         typer.Option(help="Paths of one entity that are stored; more are composed.", min=1),
@@ -39,18 +53,26 @@ def precompute_tries(
     adapter: Annotated[str | None, typer.Option(help="For another adapter, or 'none'.")] = None,
     direction: DirectionFlag = None,
     mediators: MediatorsFlag = None,
+    sample: llm.SampleFlag = None,
+    walk: llm.WalkFlag = None,
+    seed: llm.SeedFlag = None,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Drop what is there first.")] = False,
 ) -> None:
     """Build the trie index, or go on with one that was stopped."""
     from kgqa.models.presets import preset as card_of
 
     settings = run.settings
+    engine_of = _engine(engine, address, workers)
     preset_card = card_of(preset) if preset else None
+    sampled = llm.sample_of(sample, walk, seed)
+    if sampled:
+        cap = sampled.size  # no entity has more, so none is left to be composed
     with run.open_store() as store:
         info = store.info
         topics = _topics(run, store, entities, questions)
 
     # what takes a second to import waits until the cheap mistakes are out of the way
+    from kgqa.models.bare import bare_encoder
     from kgqa.models.encoder import load_encoder
     from kgqa.trie.index.shard import token_width
     from kgqa.trie.index.writer import IndexWriter
@@ -67,15 +89,19 @@ def precompute_tries(
     rules = llm.walk_rules(info, card, hops, direction, mediators, card_decides=preset is not None)
     make = partial(
         _resources,
-        run.graph_url,
+        _for_others(run.graph_url),
         info.name,
-        run.credentials,
+        run.credentials | {"home": str(settings.home.absolute())},
         form,
-        model or settings.model,
-        adapter or settings.adapter,
-        settings.cache_folder,
+        bare_encoder(loaded.encoder)
+        or partial(
+            _slow_encoder,
+            model or settings.model,
+            adapter or settings.adapter,
+            settings.cache_folder,
+        ),
     )
-    key = llm.index_key(info, loaded.encoder, form, rules)
+    key = llm.index_key(info, loaded.encoder, form, rules, sampled)
     with IndexWriter(
         run.tries_folder(info.name),
         key,
@@ -85,7 +111,14 @@ def precompute_tries(
         rebuild=rebuild,
     ) as writer:
         result = precompute(
-            make, writer, rules, cap=cap, topics=topics, workers=workers, progress=run.progress
+            make,
+            writer,
+            rules,
+            cap=cap,
+            topics=topics,
+            engine=engine_of,
+            sample=sampled,
+            progress=run.progress,
         )
 
     def human() -> None:
@@ -96,32 +129,59 @@ def precompute_tries(
             f"{info.name} now has {result.stored:,} tries with {result.paths:,} paths of at most "
             f"{rules.hops} hops in {result.shards} shards, {result.bytes / 1e6:.1f} MB."
         )
+        if sampled:
+            say(f"It is a sample, {sampled}: kgqa ask uses it only with the same flags.")
         if result.composed:
             say(
                 f"{result.composed:,} entities have more than {cap:,} paths; theirs are composed "
                 "on the fly when asked."
             )
 
-    run.print(human, {"kg": info.name, **dataclasses.asdict(result)})
+    of = {"sample": dataclasses.asdict(sampled)} if sampled else {}
+    run.print(human, {"kg": info.name, **dataclasses.asdict(result), **of})
+
+
+def _engine(name: str, address: str | None, workers: int | None) -> Engine:
+    from kgqa.errors import UsageError
+    from kgqa.trie.engines.local import LocalEngine
+
+    if name == "ray":
+        from kgqa.trie.engines.ray_cluster import RayEngine
+
+        return RayEngine(address, workers)
+    if address is not None:
+        raise UsageError("--address names a Ray cluster.", "Add --engine ray, or leave it out.")
+    return LocalEngine(workers or 1)
+
+
+def _for_others(url: str | Path) -> str:
+    """Return a store's URL as it reads in a process that may have another working folder."""
+    from kgqa.graph.open import parse_graph_url
+
+    where = parse_graph_url(url)
+    return str(url) if where.kind == "server" else where.shown
 
 
 def _resources(
-    url: str | Path,
+    url: str,
     kg: str,
     credentials: dict[str, str | None],
     form: PathFormat,
-    model: str | None,
-    adapter: str | None,
-    cache: Path,
+    encoder: TokenEncoder | Callable[[], TokenEncoder],
 ) -> tuple[GraphStore, PathLexicon]:
-    """Open what a worker needs, in its own process."""
+    """Open what makes tries, in whatever process does: without transformers if it can be had."""
     from kgqa.graph.open import open_store
-    from kgqa.models.encoder import load_encoder
-    from kgqa.progress import Silent
     from kgqa.trie.lexicon import PathLexicon
 
-    encoder = load_encoder(model, adapter, cache=cache, progress=Silent()).encoder
-    return open_store(url, kg, **credentials), PathLexicon(encoder, form)
+    lexicon = PathLexicon(encoder() if callable(encoder) else encoder, form)
+    return open_store(url, kg, **credentials), lexicon
+
+
+def _slow_encoder(model: str | None, adapter: str | None, cache: Path) -> TokenEncoder:
+    from kgqa.models.encoder import load_encoder
+    from kgqa.progress import Silent
+
+    return load_encoder(model, adapter, cache=cache, progress=Silent()).encoder
 
 
 def _topics(

@@ -13,6 +13,7 @@ from kgqa.cli.common import DirectionFlag, MediatorsFlag, Run, command, others_o
 if TYPE_CHECKING:
     from kgqa.graph.store import GraphStore
     from kgqa.linking.resolve import Resolution
+    from kgqa.paths.sample import Sample
     from kgqa.paths.walk import WalkRules
     from kgqa.trie.index.manifest import IndexKey
     from kgqa.trie.lexicon import PathLexicon
@@ -42,6 +43,9 @@ def export(
     adapter: Annotated[str | None, typer.Option(help="For another adapter, or 'none'.")] = None,
     direction: DirectionFlag = None,
     mediators: MediatorsFlag = None,
+    sample: llm.SampleFlag = None,
+    walk: llm.WalkFlag = None,
+    seed: llm.SeedFlag = None,
 ) -> None:
     """Show the token trie of an entity: what a model may write about it.
 
@@ -50,7 +54,7 @@ def export(
     """
     from kgqa.linking.resolve import resolve_entity
 
-    wanted = llm.Wanted(model, adapter, preset, hops, direction, mediators)
+    wanted = llm.Wanted(model, adapter, preset, hops, direction, mediators, sample, walk, seed)
     wanted.check()
     with run.open_store() as store:
         found = resolve_entity(store, entity)
@@ -61,7 +65,7 @@ def export(
             )
         lexicon, rules, key = _fitting(run, store, wanted)
         source, trie = _trie(run, store, found, lexicon, rules, key)
-    _show(run, found, source, trie, lexicon, form, limit)
+    _show(run, found, source, trie, lexicon, form, limit, key.sampled)
 
 
 def _fitting(
@@ -82,7 +86,7 @@ def _fitting(
     card = card_of(wanted.preset) if wanted.preset else loaded.card
     form = llm.path_format(card)
     rules = wanted.rules(store.info, card)
-    key = llm.index_key(store.info, loaded.encoder, form, rules)
+    key = llm.index_key(store.info, loaded.encoder, form, rules, wanted.sampled())
     return PathLexicon(loaded.encoder, form), rules, key
 
 
@@ -97,6 +101,7 @@ def _trie(
     """Return the trie of an entity and where it is from: ``shard`` or ``graph``; say which."""
     from kgqa.errors import EmptyLanguageError, IndexFault, UsageError
     from kgqa.graph.model import keys_array
+    from kgqa.paths.sample import sample_walk
     from kgqa.paths.walk import walk
     from kgqa.trie.build import path_tokens
     from kgqa.trie.index.reader import open_index
@@ -116,7 +121,11 @@ def _trie(
         source, sequences, table = "shard", stored.sequences, stored.table
     else:
         run.note(f"{reason} The trie is built from the graph.")
-        table, over = walk(store, keys_array([found.key]), rules, _BUILT)
+        keys = keys_array([found.key])
+        if key.sampled:
+            table, over = sample_walk(store, keys, rules, key.sampled), keys[:0]
+        else:
+            table, over = walk(store, keys, rules, _BUILT)
         if len(over):
             raise UsageError(
                 f"{who} has more than {_BUILT:,} paths of at most {rules.hops} hops, too many to "
@@ -140,10 +149,13 @@ def _show(
     lexicon: PathLexicon,
     form: str,
     limit: int,
+    sample: Sample | None,
 ) -> None:
     from kgqa.cli.show import say
     from kgqa.trie.export import branching, dot, sequence_tokens, text_lines
 
+    if sample:
+        run.note(f"The trie is a sample: {sample}.")
     trie, encoder = constraint.trie, lexicon.encoder
     sequences = int((trie.leaf >= 0).sum())
     branches = branching(trie)
@@ -155,6 +167,7 @@ def _show(
     result: dict[str, Any] = {
         "entity": {"id": found.id, "name": found.name},
         "source": source,
+        "sample": sample and dataclasses.asdict(sample),
         "paths": constraint.paths,
         "sequences": sequences,
         "nodes": trie.nodes,

@@ -1,23 +1,24 @@
-"""The model's forward over a tree of tokens: a *wave*.
+"""The model's forward over trees of tokens: one for all questions at hand.
 
-One forward scores every demanded state and the forced run below it, as a tree under one attention
-mask: a token sees the prompt and its own ancestors, its position is its depth. The prompt is
-computed once and shared by all hypotheses; the cache only grows and is never copied or reordered.
-The children's logits are gathered under one log-sum-exp over the whole vocabulary, so no mask of
-the vocabulary's size is ever built.
+A token of a tree sees its own question's prompt and its own ancestors, and its position is its
+depth. A question's prompt is run once, together with the first tokens after it, and shared by all
+its prefixes. The children's logits are gathered under one log-sum-exp over the whole vocabulary, so
+that no mask of the vocabulary's size is ever built.
 
-The mask is an additive float mask, which is right under both eager and SDPA attention. A model
-whose attention slides over a window is refused: its mask would be wrong without a word.
+The mask is additive and of the weights' type, which is right under eager and SDPA attention alike.
+Whether a model can be run so at all is not assumed here: :mod:`kgqa.decoding.probe` finds out.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import torch
 
+from kgqa.decoding.cache import ColumnCache
+from kgqa.decoding.wave import NO_TOKEN, PrefixTree
 from kgqa.errors import ModelError
 
 if TYPE_CHECKING:
@@ -26,160 +27,214 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from transformers import PreTrainedModel
 
+    from kgqa.decoding.search import Demand, Scored
+    from kgqa.decoding.wave import Node
     from kgqa.trie.constraint import Constraint, Expansion
 
 ScoreRule: TypeAlias = Literal["vocabulary", "allowed"]
 
+DEFAULT_BUDGET = 128
+_ROWS_AT_ONCE = 256  # rows of logits that become float32 at a time
+
 
 @dataclass(slots=True)
-class _Scored:
-    """What a forward found out about one state: its moves, their scores, where its token lies."""
-
-    tokens: NDArray[np.int64]
-    states: NDArray[np.int64]
-    scores: NDArray[np.float64]
-    ancestors: NDArray[np.int64]  # cache positions after the prompt, the state's own last
-
-
-class TreeScorer:
-    """Scores the edges of one constraint after one prompt. Used once, then dropped.
+class Asked:
+    """A prompt with what is known of the prefixes after it, and where its tokens are cached.
 
     ``rule``: log-probabilities over the whole vocabulary (GCR), or renormalised over what the
-    constraint allows (DoG: the mask before the softmax). ``budget``: tokens a forward may score.
-    Raises ModelError for models that a tree mask does not fit.
+    constraint allows (DoG: the mask before the softmax). Raises ModelError for an empty prompt.
     """
 
-    def __init__(
-        self,
-        model: PreTrainedModel,
-        prompt: Sequence[int],
-        constraint: Constraint,
-        *,
-        rule: ScoreRule = "vocabulary",
-        budget: int = 128,
-    ) -> None:
-        _check_attention(model)
-        if not prompt:
+    prompt: Sequence[int]
+    tree: PrefixTree
+    rule: ScoreRule = "vocabulary"
+    columns: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))  # the prompt
+    above: dict[int, NDArray[np.int64]] = field(default_factory=dict)  # of a state, its own last
+
+    def __post_init__(self) -> None:
+        if not len(self.prompt):
             raise ModelError("The prompt has no token, so nothing can be scored after it.")
-        self._model = model
-        self._constraint = constraint
-        self._rule = rule
-        self._budget = budget
-        self._prompt = len(prompt)
-        self._cached = 0  # tokens in the cache after the prompt
-        self._known: dict[int, _Scored] = {}
-        self.forwards = 0
-        self.scored_tokens = 0
-        from transformers import DynamicCache
+        self.above[self.tree.start] = np.empty(0, np.int64)
 
-        self._cache = DynamicCache(config=model.config)
-        self._first_logits = self._prefill(list(prompt))
+    def all_columns(self) -> NDArray[np.int64]:
+        """Return every column of the cache that this question owns."""
+        own = [columns[-1:] for columns in self.above.values()]
+        return np.concatenate([self.columns, *own])
 
-    @torch.inference_mode()
-    def _prefill(self, prompt: list[int]) -> torch.Tensor:
-        ids = torch.tensor([prompt], device=self._model.device)
-        out = self._model(
-            input_ids=ids, past_key_values=self._cache, use_cache=True, logits_to_keep=1
-        )
-        self.forwards += 1
-        logits: torch.Tensor = out.logits[0, -1]
-        return logits
 
-    def score(self, states: Sequence[int], moves: Expansion) -> NDArray[np.float64]:
-        """Return the log-probability of each move out of ``states``. Shape ``[len(moves.token)]``.
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One question's share of a forward: the next ``prompt`` tokens of its prompt, then nodes.
 
-        Every state is the start, or was led to by a state that has been scored.
+    Nodes stand after their parents; there are none before the prompt is complete.
+    """
+
+    asked: Asked
+    prompt: int
+    nodes: Sequence[Node]
+
+    @property
+    def tokens(self) -> int:
+        """The tokens that it adds to the forward."""
+        return self.prompt + sum(node.token != NO_TOKEN for node in self.nodes)
+
+
+class TreeForward:
+    """A model with the cache of all trees that are being decoded."""
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        self.model = model
+        self.cache = ColumnCache()
+
+    def score(self, parts: Sequence[Part]) -> None:
+        """Run one forward and let each question's tree learn what it says.
+
+        All or nothing: where it fails (out of memory, Ctrl-C) no tree and no question has changed.
         """
-        missing = [state for state in dict.fromkeys(states) if state not in self._known]
-        if missing:
-            self._wave(missing)
-        return np.concatenate([self._known[state].scores for state in states])
-
-    def _wave(self, demanded: list[int]) -> None:
-        if demanded == [self._constraint.start()]:
-            self._settle(demanded, self._first_logits[None], [np.empty(0, np.int64)])
-            return
-        parents = self._parents(demanded)
-        nodes: list[tuple[int, int, NDArray[np.int64]]] = []  # state, token, ancestors
-        for state in demanded:
-            token, above = parents[state]
-            nodes.append((state, token, np.append(above, self._cached + len(nodes))))
-        # forced runs: a state with one continuation costs no decision, so score on through it
-        edge = list(range(len(nodes)))
-        while edge and len(nodes) < self._budget:
-            moves = self._constraint.expand([nodes[place][0] for place in edge])
-            counts = np.bincount(moves.row, minlength=len(edge))
-            forced = np.flatnonzero(counts[moves.row] == 1)
-            ends = self._constraint.is_end(moves.state[forced].tolist())
-            following = []
-            for move, is_end in zip(forced.tolist(), ends.tolist(), strict=True):
-                if is_end or len(nodes) >= self._budget:
-                    continue
-                above = nodes[edge[int(moves.row[move])]][2]
-                following.append(len(nodes))
-                nodes.append(
-                    (
-                        int(moves.state[move]),
-                        int(moves.token[move]),
-                        np.append(above, self._cached + len(nodes)),
-                    )
-                )
-            edge = following
-        logits = self._forward([token for _, token, _ in nodes], [above for _, _, above in nodes])
-        self._settle([state for state, _, _ in nodes], logits, [above for _, _, above in nodes])
-
-    def _parents(self, states: list[int]) -> dict[int, tuple[int, NDArray[np.int64]]]:
-        wanted = set(states)
-        found: dict[int, tuple[int, NDArray[np.int64]]] = {}
-        for scored in self._known.values():
-            for token, child in zip(scored.tokens.tolist(), scored.states.tolist(), strict=True):
-                if child in wanted:
-                    found[child] = (token, scored.ancestors)
-        return found
+        for part in parts:
+            check_tokens(self.model, [*part.asked.prompt, *(node.token for node in part.nodes)])
+        expansions = [p.asked.tree.expansion([node.state for node in p.nodes]) for p in parts]
+        columns = self.cache.take(sum(part.tokens for part in parts))
+        try:
+            packed = Packed(parts, columns)
+            self.cache.aim(columns, self.model.device)
+            logits = self.run(packed)
+            first, learned = 0, []
+            for part, moves in zip(parts, expansions, strict=True):
+                rows = slice(first, first + len(part.nodes))
+                learned.append(log_probabilities(logits[rows], moves, part.asked.rule))
+                first += len(part.nodes)
+        except BaseException:
+            self.cache.give_back(columns)
+            raise
+        packed.settle()
+        for part, scores in zip(parts, learned, strict=True):
+            part.asked.tree.learn([node.state for node in part.nodes], scores)
 
     @torch.inference_mode()
-    def _forward(self, tokens: list[int], ancestors: list[NDArray[np.int64]]) -> torch.Tensor:
-        device, dtype = self._model.device, self._model.dtype
-        width = self._prompt + self._cached + len(tokens)
-        seen = np.zeros((len(tokens), width), bool)
-        seen[:, : self._prompt] = True
-        for row, above in enumerate(ancestors):
-            seen[row, self._prompt + above] = True
-        mask = torch.zeros((1, 1, *seen.shape), dtype=dtype, device=device)
-        mask.masked_fill_(torch.from_numpy(~seen).to(device), torch.finfo(dtype).min)
-        depth = np.array([self._prompt + len(above) - 1 for above in ancestors])
-        out = self._model(
-            input_ids=torch.tensor([tokens], device=device),
-            attention_mask=mask,
-            position_ids=torch.from_numpy(depth)[None].to(device),
-            past_key_values=self._cache,
+    def run(self, packed: Packed) -> torch.Tensor:
+        """Return the logits of all nodes. Shape ``[nodes, vocabulary]``."""
+        model, device = self.model, self.model.device
+        dtype = float_type(model)
+        hidden = torch.from_numpy(~packed.seen(self.cache.width)).to(device)
+        mask = torch.zeros(hidden.shape, dtype=dtype, device=device)
+        mask.masked_fill_(hidden, torch.finfo(dtype).min)
+        out: Any = model(
+            input_ids=torch.tensor([packed.tokens], device=device),
+            attention_mask=mask[None, None],
+            position_ids=torch.tensor([packed.positions], device=device),
+            past_key_values=self.cache,
             use_cache=True,
+            logits_to_keep=torch.tensor(packed.kept, dtype=torch.long, device=device),
         )
-        self._cached += len(tokens)
-        self.forwards += 1
-        self.scored_tokens += len(tokens)
         logits: torch.Tensor = out.logits[0]
         return logits
 
-    @torch.inference_mode()
-    def _settle(
-        self, states: list[int], logits: torch.Tensor, ancestors: list[NDArray[np.int64]]
-    ) -> None:
-        moves = self._constraint.expand(states)
-        logits = logits.float()
-        rows = torch.from_numpy(moves.row).to(logits.device)
-        tokens = torch.from_numpy(moves.token).to(logits.device)
-        picked = logits[rows, tokens].double()
-        if self._rule == "vocabulary":
-            scores = (picked - logits.logsumexp(-1).double()[rows]).cpu().numpy()
-        else:
-            scores = _renormalised(picked.cpu().numpy(), moves.row, len(states))
-        bounds = np.searchsorted(moves.row, np.arange(len(states) + 1))
-        for row, state in enumerate(states):
-            mine = slice(bounds[row], bounds[row + 1])
-            self._known[state] = _Scored(
-                moves.token[mine], moves.state[mine], scores[mine], ancestors[row]
-            )
+    def forget(self, asked: Asked) -> None:
+        """Free a question's columns; it starts from its prompt if it is scored again."""
+        self.cache.give_back(asked.all_columns())
+        asked.columns = np.empty(0, np.int64)
+        asked.above = {asked.tree.start: np.empty(0, np.int64)}
+
+
+class Packed:
+    """The parts of one forward as tokens, positions and what each token sees.
+
+    ``columns``: where each token is cached, in order.
+    """
+
+    def __init__(self, parts: Sequence[Part], columns: NDArray[np.int64]) -> None:
+        self.tokens: list[int] = []
+        self.positions: list[int] = []
+        self.kept: list[int] = []  # the tokens whose logits are wanted: one for each node
+        self._new: list[tuple[Part, NDArray[np.int64], dict[int, NDArray[np.int64]], int]] = []
+        for part in parts:
+            asked, first = part.asked, len(self.tokens)
+            done = len(asked.columns)
+            self.tokens += asked.prompt[done : done + part.prompt]
+            self.positions += range(done, done + part.prompt)
+            prompt = np.concatenate([asked.columns, columns[first : first + part.prompt]])
+            above: dict[int, NDArray[np.int64]] = {}
+            for node in part.nodes:
+                if node.token == NO_TOKEN:
+                    self.kept.append(first + part.prompt - 1)
+                    continue
+                over = above.get(node.parent)
+                over = asked.above[node.parent] if over is None else over
+                above[node.state] = np.append(over, columns[len(self.tokens)])
+                self.kept.append(len(self.tokens))
+                self.tokens.append(node.token)
+                self.positions.append(len(asked.prompt) + node.depth - 1)
+            self._new.append((part, prompt, above, first))
+
+    def seen(self, width: int) -> NDArray[np.bool_]:
+        """Return which columns each token attends to. Shape ``[tokens, width]``."""
+        seen = np.zeros((len(self.tokens), width), bool)
+        for part, prompt, above, first in self._new:
+            count = part.prompt
+            run = np.arange(first, first + count)
+            seen[np.ix_(run, prompt)] = np.tri(count, len(prompt), len(prompt) - count, dtype=bool)
+            nodes = np.arange(first + count, first + count + len(above))
+            seen[np.ix_(nodes, prompt)] = True
+            for row, columns in zip(nodes.tolist(), above.values(), strict=True):
+                seen[row, columns] = True
+        return seen
+
+    def settle(self) -> None:
+        """Enter the new columns with their questions: the forward is done."""
+        for part, prompt, above, _ in self._new:
+            part.asked.columns = prompt
+            part.asked.above.update(above)
+
+
+def float_type(model: PreTrainedModel) -> torch.dtype:
+    """Return the type of the model's activations.
+
+    It is that of its embeddings, which stay as they are where other weights are quantized.
+    """
+    dtype = model.get_input_embeddings().weight.dtype
+    assert isinstance(dtype, torch.dtype)
+    return dtype if dtype.is_floating_point else model.dtype
+
+
+def check_tokens(model: PreTrainedModel, tokens: Sequence[int]) -> None:
+    """Raise ModelError where the model has no embedding of a token.
+
+    A device would fail on it for good, and take every other question with it.
+    """
+    weight = model.get_input_embeddings().weight
+    assert isinstance(weight, torch.Tensor)
+    _check_highest(max(tokens, default=0), len(weight))
+
+
+def _check_highest(token: int, known: int) -> None:
+    if token >= known:
+        raise ModelError(
+            f"Token {token} is to be scored, and the model knows only {known}.",
+            "The index and the model do not fit: build it again with kgqa precompute-tries.",
+        )
+
+
+@torch.inference_mode()
+def log_probabilities(
+    logits: torch.Tensor, moves: Expansion, rule: ScoreRule
+) -> NDArray[np.float64]:
+    """Return the log-probability of each move; ``logits`` has a row for each expanded state.
+
+    Shape of ``logits``: ``[states, vocabulary]``. Raises ModelError where a token lies beyond the
+    vocabulary.
+    """
+    if not len(moves.token):
+        return np.empty(0)
+    _check_highest(int(moves.token.max()), logits.shape[-1])
+    rows = torch.from_numpy(moves.row).to(logits.device)
+    picked = logits[rows, torch.from_numpy(moves.token).to(logits.device)].float()
+    if rule == "allowed":
+        return _renormalised(picked.cpu().numpy().astype(np.float64), moves.row, len(logits))
+    sums = [chunk.float().logsumexp(-1) for chunk in torch.split(logits, _ROWS_AT_ONCE)]
+    both = torch.cat([picked, *sums]).cpu().numpy().astype(np.float64)  # one transfer
+    scores: NDArray[np.float64] = both[: len(picked)] - both[len(picked) :][moves.row]
+    return scores
 
 
 def _renormalised(
@@ -193,14 +248,38 @@ def _renormalised(
     return scores
 
 
-def _check_attention(model: PreTrainedModel) -> None:
-    config = model.config.get_text_config()
-    kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
-    window = getattr(config, "sliding_window", None)
-    slides = bool(window) and getattr(config, "use_sliding_window", True)
-    if kinds - {"full_attention"} or (slides and not getattr(config, "layer_types", None)):
-        raise ModelError(
-            f"The model {config.model_type} has layers that do not attend to all tokens before "
-            "them, and tree decoding needs that.",
-            "Use a model with full attention (Llama, Qwen, SmolLM, Mistral without a window).",
-        )
+class TreeScorer:
+    """A scorer for one search after one prompt, by trees; used once, then dropped.
+
+    ``budget``: tokens that look-ahead fills a forward up to. For several questions, limits of time
+    and memory, and models that trees do not fit, there is :class:`kgqa.decoding.engine.Engine`.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        prompt: Sequence[int],
+        constraint: Constraint,
+        *,
+        rule: ScoreRule = "vocabulary",
+        budget: int = DEFAULT_BUDGET,
+    ) -> None:
+        self._asked = Asked(prompt, PrefixTree(constraint), rule)
+        self._forward = TreeForward(model)
+        self._budget = budget
+        self.forwards = 0
+        self.scored_tokens = 0  # after the prompt
+
+    def score(self, demand: Demand) -> Scored:
+        """Return the moves out of the demanded states with their log-probabilities."""
+        tree = self._asked.tree
+        if tree.missing(demand.states):
+            rest = len(self._asked.prompt) - len(self._asked.columns)
+            states = demand.states
+            if rest and tree.start not in states:
+                states = (tree.start, *states)
+            part = Part(self._asked, rest, tree.choose(states, self._budget))
+            self._forward.score([part])
+            self.forwards += 1
+            self.scored_tokens += part.tokens - part.prompt
+        return tree.scored(demand.states)

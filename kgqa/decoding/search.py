@@ -1,45 +1,60 @@
-"""Beam search as a pure function over the log-probabilities of a constraint's edges.
+"""The seam between searches and what scores their moves.
 
-The ranked list is that of Hugging Face ``generate(num_beams=K, num_return_sequences=K,
-prefix_allowed_tokens_fn=…)``: at each step the 2 K best continuations of the K running hypotheses
-are looked at, an end among the first K is finished, and the search stops when no running hypothesis
-can beat the worst of K finished ones. What it does not do: know what scores the edges; a test may
-pass a table.
-
-It fails closed: a hypothesis in a state without a continuation that is no end is dropped.
+A search is a generator: it yields the states whose moves it must know (a :class:`Demand`), is sent
+their log-probabilities (:class:`Scored`) and returns a :class:`SearchResult`. So a search knows
+nothing of models, a table of numbers can stand in for one, and several questions can run in
+lockstep and share a forward. What is not here: the searches themselves (``beam``, ``diverse``,
+``best_first``, ``stochastic``) and the forward that scores.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Generator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-import numpy as np
-
-from kgqa.errors import UsageError
+from kgqa.errors import ModelError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+    import numpy as np
     from numpy.typing import NDArray
 
     from kgqa.trie.constraint import Constraint, Expansion
 
+# What rounding may put a log-probability above zero: sums over a vocabulary are made in single
+# precision, of logits that may be in the hundreds.
+_ROUNDING = 1e-3
 
-class Scorer(Protocol):
-    """Fills in the log-probabilities of edges."""
 
-    def score(self, states: Sequence[int], moves: Expansion) -> NDArray[np.float64]:
-        """Return the log-probability of each move in ``moves``, the expansion of ``states``.
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a search must know before it can go on.
 
-        Shape: ``[len(moves.token)]``.
-        """
+    ``states``: distinct states of the constraint whose moves must be scored now; each is the start
+    or was led to by a move that has been scored. ``totals``: the log-probability of each state's
+    prefix so far, in the same order, which look-ahead may use.
+    """
+
+    states: tuple[int, ...]
+    totals: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """The answer to a demand.
+
+    ``moves``: the expansion of ``Demand.states``, sorted by (row, token). ``scores``: the
+    log-probability of each move, shape ``[len(moves.token)]``.
+    """
+
+    moves: Expansion
+    scores: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """A finished sequence: its end state, its tokens and the sum of their log-probabilities."""
+    """A sequence of tokens: the state it leads to and the sum of its log-probabilities."""
 
     state: int
     tokens: tuple[int, ...]
@@ -50,42 +65,106 @@ class Hypothesis:
         return self.log_probability / math.pow(len(self.tokens), length_penalty)
 
 
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """What an exact search can prove about its list.
+
+    ``proven``: no sequence outside the list has a higher log-probability than one in it, and the
+    list is shorter than asked only if the language is. ``bound``: the log-probability of the best
+    unexplored prefix, which nothing outside the list exceeds; ``-inf`` where nothing is unexplored.
+    ``certain``: how many hypotheses at the head of the list no unexplored prefix can beat.
+    ``demands`` and ``expanded``: how often the search asked, and for how many states in all.
+    """
+
+    proven: bool
+    bound: float
+    certain: int
+    demands: int
+    expanded: int
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """Finished hypotheses in the search's order, and a certificate where it can prove its list."""
+
+    hypotheses: list[Hypothesis]
+    certificate: Certificate | None = None
+
+
+Search: TypeAlias = Generator[Demand, Scored, SearchResult]
+
+
+class Scorer(Protocol):
+    """Fills in the log-probabilities of moves."""
+
+    def score(self, demand: Demand) -> Scored:
+        """Return the moves out of ``demand.states`` with their log-probabilities."""
+
+
+def run(search: Search, scorer: Scorer) -> SearchResult:
+    """Drive one search with one scorer to its end and return what it found.
+
+    Raises what the search and the scorer raise; the search is closed then.
+    """
+    try:
+        demand = next(search)
+        while True:
+            demand = search.send(scorer.score(demand))
+    except StopIteration as end:
+        result: SearchResult = end.value
+        return result
+    finally:
+        search.close()
+
+
+def demand_of(prefixes: list[Hypothesis]) -> Demand:
+    """Return the demand for the moves out of distinct prefixes."""
+    return Demand(
+        tuple(prefix.state for prefix in prefixes),
+        tuple(prefix.log_probability for prefix in prefixes),
+    )
+
+
+def checked(scored: Scored) -> Scored:
+    """Return ``scored`` if its scores can be log-probabilities.
+
+    Raises ModelError where one is no number or clearly above zero: a ranking made from it would
+    look like any other.
+    """
+    scores = scored.scores
+    if len(scores) != len(scored.moves.token):
+        raise ModelError(f"{len(scored.moves.token)} moves came with {len(scores)} scores.")
+    # "not below" holds for NaN too
+    if len(scores) and not float(scores.max()) < _ROUNDING:
+        raise ModelError(
+            f"The model gave {scores.max():g} as a log-probability, so nothing can be ranked.",
+            "Its weights are damaged, or its numbers too coarse: try float32 or bfloat16.",
+        )
+    return scored
+
+
+def extended(parent: Hypothesis, scored: Scored, move: int) -> Hypothesis:
+    """Return ``parent`` with one of the scored moves at its end."""
+    return Hypothesis(
+        int(scored.moves.state[move]),
+        (*parent.tokens, int(scored.moves.token[move])),
+        parent.log_probability + float(scored.scores[move]),
+    )
+
+
+def check_k(k: int) -> None:
+    """Raise UsageError where ``k`` is below 1."""
+    if k < 1:
+        raise UsageError(f"The number of paths must be at least 1, not {k}.")
+
+
 def beam_search(
     constraint: Constraint, scorer: Scorer, k: int, *, length_penalty: float = 0.0
 ) -> list[Hypothesis]:
-    """Return up to ``k`` finished hypotheses, best first; fewer where the language has fewer.
+    """Return the hypotheses of :func:`kgqa.decoding.beam.beam`, driven by ``scorer``.
 
-    ``length_penalty`` 0 ranks by the sum of log-probabilities, 1 by their mean (the default of
-    ``generate``). Raises UsageError where ``k`` is below 1.
+    Raises UsageError where ``k`` is below 1.
     """
-    if k < 1:
-        raise UsageError(f"The number of paths must be at least 1, not {k}.")
-    running = [Hypothesis(constraint.start(), (), 0.0)]
-    finished: list[Hypothesis] = []
-    while running:
-        states = [hypothesis.state for hypothesis in running]
-        moves = constraint.expand(states)
-        if not len(moves.token):
-            break
-        scores = scorer.score(states, moves)
-        totals = np.array([running[row].log_probability for row in moves.row.tolist()]) + scores
-        # equal scores keep the order of the moves, so that a search can be repeated
-        best = np.argsort(-totals, kind="stable")[: 2 * k]
-        ends = constraint.is_end(moves.state[best].tolist())
-        onward: list[Hypothesis] = []
-        for rank, (move, is_end) in enumerate(zip(best.tolist(), ends.tolist(), strict=True)):
-            parent = running[int(moves.row[move])]
-            tokens = (*parent.tokens, int(moves.token[move]))
-            hypothesis = Hypothesis(int(moves.state[move]), tokens, float(totals[move]))
-            if not is_end:
-                onward.append(hypothesis)
-            elif rank < k:
-                finished.append(hypothesis)
-        running = onward[:k]
-        finished.sort(key=lambda one: -one.rank_score(length_penalty))
-        del finished[k:]
-        if len(finished) == k and running:
-            hopeful = running[0].rank_score(length_penalty)
-            if finished[-1].rank_score(length_penalty) >= hopeful:
-                break
-    return finished
+    from kgqa.decoding.beam import beam  # it stands on this module
+
+    return run(beam(constraint, k, length_penalty=length_penalty), scorer).hypotheses

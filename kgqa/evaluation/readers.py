@@ -1,162 +1,120 @@
 """Question files → questions, every line accounted for.
 
-So far the generic form: JSON lines ``{id, question, topic_entities, answers, choices?, hops?}``. A
-line that is not of the form is kept as ``Malformed``, so that it is named and counts as unanswered.
-What it does not do: look entities up; ids and names stay as they stand in the file.
+The forms, by name: ``jsonl`` (the project's own: ``{id, question, topic_entities, answers,
+choices?, hops?, type?, relation_paths?}``), and those that benchmarks are published in. A line that
+is not of the form is kept as ``Malformed``, so that it is named and counts as unanswered. What it
+does not do: look entities up; ids and names stay as they stand in the file.
 """
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from kgqa.errors import DataError
+from kgqa.errors import DataError, UsageError
+from kgqa.evaluation.readers_base import (
+    Malformed,
+    OwnGraph,
+    Question,
+    QuestionFile,
+    Triple,
+    id_of,
+    json_lines,
+    text_of,
+    texts_of,
+)
+from kgqa.evaluation.readers_choice import read_commonsenseqa, read_medqa
+from kgqa.evaluation.readers_graph import read_graph_questions, read_rog
+from kgqa.evaluation.readers_text import read_metaqa, read_pathquestion
+from kgqa.evaluation.readers_webqsp import read_webqsp
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
-_SHOWN = 5  # malformed lines named in one message
+    from kgqa.evaluation.readers_base import Read
+
+__all__ = [
+    "FORMS",
+    "Malformed",
+    "OwnGraph",
+    "Question",
+    "QuestionFile",
+    "Triple",
+    "iter_questions",
+    "read_questions",
+]
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """One question; ``topic_entities`` and ``answers`` are ids or names, as the file has them.
+def iter_questions(path: Path, form: str = "jsonl") -> Iterator[Question | Malformed]:
+    """Yield the questions of a file, and what is none, in their order; blank lines are none.
 
-    ``choices`` is empty where it is no multiple-choice question, ``answers`` where the KG cannot
-    answer it; ``hops`` is None where not known, 0 where there is no answer to walk to.
+    An id that comes again is malformed; a missing one is the line's number. Raises UsageError for a
+    form that is not in ``FORMS``, DataError where the file cannot be read.
     """
-
-    id: str
-    question: str
-    topic_entities: list[str]
-    answers: list[str]
-    choices: list[str] = field(default_factory=list)
-    hops: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Malformed:
-    """A line that is no question: where it stands, and what is wrong with it."""
-
-    file: str
-    line: int  # counts from 1
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.file}, line {self.line}: {self.reason}"
+    if form not in FORMS:
+        raise UsageError(
+            f"There is no question file form '{form}'.", f"It is one of {', '.join(FORMS)}."
+        )
+    # a file that is one JSON object has no line for each question
+    unit = "question" if form == "webqsp" else "line"
+    seen: dict[str, int] = {}
+    for number, read in FORMS[form](path):
+        if isinstance(read, str):
+            yield Malformed(path.name, number, read, unit)
+        elif read.id in seen:
+            reason = f'the id "{read.id}" was used in {unit} {seen[read.id]}'
+            yield Malformed(path.name, number, reason, unit)
+        else:
+            seen[read.id] = number
+            yield read
 
 
-@dataclass(frozen=True, slots=True)
-class QuestionFile:
-    """What a file holds. ``total`` is the denominator of every figure, malformed lines included."""
+def read_questions(path: Path, form: str = "jsonl", limit: int | None = None) -> QuestionFile:
+    """Return the first ``limit`` questions of a file (all by default), with what is malformed.
 
-    questions: list[Question]
-    malformed: list[Malformed]
-
-    @property
-    def total(self) -> int:
-        """How many questions the file asks, readable or not."""
-        return len(self.questions) + len(self.malformed)
-
-    def complaint(self) -> str:
-        """Return one sentence that names the malformed lines; empty where there is none."""
-        if not self.malformed:
-            return ""
-        shown = "; ".join(str(line) for line in self.malformed[:_SHOWN])
-        more = len(self.malformed) - _SHOWN
-        rest = f"; and {more} more" if more > 0 else ""
-        count = len(self.malformed)
-        lines = "1 line is" if count == 1 else f"{count} lines are"
-        return f"{lines} malformed and counted as unanswered: {shown}{rest}."
-
-
-def read_questions(path: Path) -> QuestionFile:
-    """Return the questions of a JSON lines file; blank lines are none.
-
-    ``topic_entities`` may be left out (then they are linked), ``answers`` may not; both may be one
-    string. An id that comes again is malformed; a missing one is the line's number. Raises
-    DataError where the file cannot be read or holds no question at all.
+    Raises UsageError and DataError as :func:`iter_questions` does, and DataError where the file
+    holds no question at all.
     """
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise DataError(
-            f"The question file {path} cannot be read: {error.strerror or error}.",
-            "Give a file of JSON lines.",
-        ) from None
     questions: list[Question] = []
     malformed: list[Malformed] = []
-    seen: dict[str, int] = {}
-    # Only \n ends a line: other separators may stand inside a JSON string.
-    for number, line in enumerate(raw.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            question = _question(line, number)
-            if question.id in seen:
-                raise ValueError(f'the id "{question.id}" was used in line {seen[question.id]}')
-        except ValueError as error:
-            malformed.append(Malformed(path.name, number, str(error)))
-            continue
-        seen[question.id] = number
-        questions.append(question)
+    for one in islice(iter_questions(path, form), limit):
+        if isinstance(one, Question):
+            questions.append(one)
+        else:
+            malformed.append(one)
     if not questions:
         first = f" {malformed[0]}." if malformed else ""
         raise DataError(
-            f"The question file {path} holds no question.{first}",
+            f"The question file {path} holds no question of the form {form}.{first}",
             'A line looks like {"id": "1", "question": "…", "topic_entities": ["…"], '
-            '"answers": ["…"]}.',
+            '"answers": ["…"]}.'
+            if form == "jsonl"
+            else "See that the form named before the file is the file's.",
         )
     return QuestionFile(questions, malformed)
 
 
-def _question(line: bytes, number: int) -> Question:
+def _read_own(path: Path) -> Iterator[Read]:
+    return json_lines(path, _question)
+
+
+def _question(row: dict[str, Any], number: int) -> Question:
     """Return the question of one line. Raises ValueError that says what is wrong with it."""
-    try:
-        row = json.loads(line.decode("utf-8"))
-    except UnicodeDecodeError as error:
-        raise ValueError(f"not UTF-8 at byte {error.start + 1}") from None
-    except json.JSONDecodeError as error:
-        raise ValueError(f"no JSON: {error.msg} at column {error.colno}") from None
-    except RecursionError:
-        raise ValueError("no JSON: nested too deeply") from None
-    if not isinstance(row, dict):
-        raise ValueError("no JSON object")
-    text = row.get("question")
-    if not isinstance(text, str) or not text.strip():
-        raise ValueError('no text in "question"')
-    answers = _texts(row, "answers")
+    question = text_of(row, "question")
+    answers = texts_of(row, "answers")
     if answers is None:
         raise ValueError('"answers" is missing')
     return Question(
-        id=_id(row, number),
-        question=text.strip(),
-        topic_entities=_texts(row, "topic_entities") or [],
+        id=id_of(row, "id", number),
+        question=question,
+        topic_entities=texts_of(row, "topic_entities") or [],
         answers=answers,
-        choices=_texts(row, "choices") or [],
+        choices=texts_of(row, "choices") or [],
         hops=_hops(row),
+        type=text_of(row, "type") if row.get("type") is not None else "",
+        relation_paths=_relation_paths(row),
     )
-
-
-def _id(row: dict[str, Any], number: int) -> str:
-    value = row.get("id", number)
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        raise ValueError('"id" is neither text nor a whole number')
-    return str(value)
-
-
-def _texts(row: dict[str, Any], name: str) -> list[str] | None:
-    """Return the texts under ``name``, each once, in their order; None where there is no entry."""
-    value = row.get(name)
-    if value is None:
-        return None
-    values = [value] if isinstance(value, str) else value
-    if not isinstance(values, list) or not all(isinstance(one, str) for one in values):
-        raise ValueError(f'"{name}" is no list of texts')
-    if not all(one.strip() for one in values):
-        raise ValueError(f'an empty text in "{name}"')
-    return list(dict.fromkeys(one.strip() for one in values))
 
 
 def _hops(row: dict[str, Any]) -> int | None:
@@ -166,3 +124,27 @@ def _hops(row: dict[str, Any]) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ValueError('"hops" is no whole number from 0 up')
     return value
+
+
+def _relation_paths(row: dict[str, Any]) -> list[tuple[str, ...]]:
+    value = row.get("relation_paths")
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise ValueError('"relation_paths" is no list')
+    return list(
+        dict.fromkeys(tuple(texts_of({"relation_paths": p}, "relation_paths") or []) for p in value)
+    )
+
+
+FORMS: dict[str, Callable[[Path], Iterator[Read]]] = {
+    "jsonl": _read_own,
+    "webqsp": read_webqsp,
+    "webqsp-graph": read_graph_questions,
+    "cwq-graph": read_graph_questions,
+    "rog": read_rog,
+    "metaqa": read_metaqa,
+    "pathquestion": read_pathquestion,
+    "commonsenseqa": read_commonsenseqa,
+    "medqa": read_medqa,
+}

@@ -9,13 +9,14 @@ from __future__ import annotations
 import dataclasses
 import re
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import torch
 from peft import PeftModel, get_peft_model_state_dict
 from safetensors import SafetensorError, safe_open
-from transformers import AddedToken, AutoModelForCausalLM, AutoTokenizer
+from transformers import AddedToken, AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig
 
 from kgqa.errors import AdapterMismatchError, ModelError, UsageError
 from kgqa.models.adapter import CARD_FILE, AdapterCard, read_card
@@ -34,7 +35,10 @@ if TYPE_CHECKING:
 BUNDLED_ADAPTERS = Path(__file__).parent.parent / "data" / "adapters"
 DEFAULT_ADAPTER = "freebase"
 NO_ADAPTER = "none"
+PLANS_FILE = "decoding.json"  # see kgqa.models.profile
 _WEIGHTS = "adapter_model.safetensors"
+
+Quantize: TypeAlias = Literal["4bit", "8bit"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +56,8 @@ class KgLLM:
     tokenizer: PreTrainedTokenizerBase
     encoder: HFEncoder
     device: torch.device
+    quantized: Quantize | None = None
+    plans: Path | None = None  # the file where it is kept how the model is decoded with
 
     def prompt_text(self, question: str, topics: Sequence[str]) -> str:
         """Return the prompt as text, up to where the path begins."""
@@ -79,6 +85,7 @@ def load_kg_llm(
     device: str | None,
     cache: Path,
     progress: Progress,
+    quantize: Quantize | None = None,
 ) -> KgLLM:
     """Load a KG-LLM.
 
@@ -87,11 +94,15 @@ def load_kg_llm(
     is None too and there is one; ``"none"`` is none at all.
     ``device``: as torch names it; None takes CUDA, then MPS, then the CPU.
     ``cache``: the folder where converted models are kept.
+    ``quantize``: weights in 4 or 8 bits by ``bitsandbytes``; an adapter is then merged into
+    quantized weights, which rounds it.
 
-    Raises UsageError (device), ModelNotFoundError (model or adapter neither here nor to be had),
-    AdapterMismatchError (made for another model), ModelError (damaged, or of no known form).
+    Raises UsageError (device, or no ``bitsandbytes``), ModelNotFoundError (model or adapter neither
+    here nor to be had), AdapterMismatchError (made for another model),
+    ModelError (damaged, or of no known form).
     """
     where = pick_device(device)
+    quantization = _quantization(quantize, where) if quantize else None
     folder = adapter_folder(model, adapter)
     card = read_card(folder) if folder else AdapterCard()
     located = locate_model(model, cache, progress)
@@ -102,13 +113,15 @@ def load_kg_llm(
             f"Use --model {card.base_model}, or another adapter; --adapter {NO_ADAPTER} uses none.",
         )
     with progress.task(f"loading {located.name}"), quiet():
-        loaded, tokenizer = _load(located.folder, where)
+        loaded, tokenizer = _load(located.folder, where, quantization)
         make_special(tokenizer, card)
         if len(tokenizer) > loaded.get_input_embeddings().weight.shape[0]:
             loaded.resize_token_embeddings(len(tokenizer))
         if folder:
             loaded = _merged(loaded, folder)
-        loaded = loaded.to(where).eval().requires_grad_(False)
+        if quantization is None:  # else it lies there already and cannot be moved
+            loaded = loaded.to(where)
+        loaded = loaded.eval().requires_grad_(False)
     width = loaded.get_output_embeddings().weight.shape[0]
     return KgLLM(
         name=located.name,
@@ -118,6 +131,8 @@ def load_kg_llm(
         tokenizer=tokenizer,
         encoder=HFEncoder(tokenizer, vocab_size=width),
         device=where,
+        quantized=quantize,
+        plans=cache / PLANS_FILE,
     )
 
 
@@ -152,11 +167,32 @@ def adapter_folder(model: str | None, adapter: str | None) -> Path | None:
     return folder
 
 
-def _load(folder: Path, device: torch.device) -> tuple[Any, Any]:
+def _quantization(quantize: Quantize, device: torch.device) -> Any:
+    """Return the configuration that loads quantized weights."""
+    if quantize not in ("4bit", "8bit"):
+        raise UsageError(f"Weights cannot be quantized to {quantize!r}.", "Use 4bit or 8bit.")
+    if find_spec("bitsandbytes") is None or find_spec("accelerate") is None:
+        raise UsageError(
+            "Quantized weights need the packages bitsandbytes and accelerate, and one is missing.",
+            "Install them: pip install bitsandbytes accelerate",
+        )
+    dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
+    config: Any = BitsAndBytesConfig
+    if quantize == "8bit":
+        return config(load_in_8bit=True)
+    return config(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=dtype)
+
+
+def _load(folder: Path, device: torch.device, quantization: Any = None) -> tuple[Any, Any]:
     dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, local_files_only=True)
+        more: dict[str, Any] = {}
+        if quantization is not None:
+            more = {"quantization_config": quantization, "device_map": {"": device}}
+        model = AutoModelForCausalLM.from_pretrained(
+            folder, dtype=dtype, local_files_only=True, **more
+        )
     except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
         raise ModelError(
             f"The model in {folder} cannot be loaded: {_first_line(error)}.",

@@ -6,13 +6,15 @@ text they encode; the parts of a path are joined, so a part must not bring its o
 break is encoded in front and its tokens cut off again. Where even that cannot keep the space away,
 ``dummy_prefix`` is true and every part starts with one.
 
-What it does not do: chat templates and prompts (:mod:`kgqa.models.prompt`).
+What it does not do: chat templates and prompts (:mod:`kgqa.models.prompt`); the same ids without
+transformers (:mod:`kgqa.models.bare`).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -30,34 +32,16 @@ _SPACES = "▁Ġ"  # how SentencePiece and byte-level tokenizers write a space i
 _DECISIVE = ("added_tokens", "normalizer", "pre_tokenizer", "model")
 
 
-class HFEncoder:
-    """A :class:`kgqa.trie.tokens.TokenEncoder` over a transformers tokenizer.
+class PartEncoder(ABC):
+    """How any tokenizer encodes the parts of paths, once it can encode a batch of texts.
 
-    ``vocab_size`` is the number of tokens that the model scores (the width of its logits), which
-    may be more than the tokenizer knows; without it the tokenizer's own number is taken.
-
-    Raises ModelError where the tokenizer has no end-of-sequence token.
+    A :class:`kgqa.trie.tokens.TokenEncoder`, but for its fingerprint.
     """
 
-    def __init__(
-        self, tokenizer: PreTrainedTokenizerBase, *, vocab_size: int | None = None
-    ) -> None:
-        eos = tokenizer.eos_token_id
-        if not isinstance(eos, int):
-            raise ModelError(
-                f"The tokenizer of {tokenizer.name_or_path} has no end-of-sequence token.",
-                "Set eos_token in its tokenizer_config.json.",
-            )
-        self._tokenizer = tokenizer
-        self._eos = eos
-        self._vocab_size = vocab_size or 1 + max(tokenizer.get_vocab().values())
-        self._anchor: list[int] = []
-        bare, anchor, anchored = self._plain(["a", _ANCHOR, _ANCHOR + "a"])
-        self.dummy_prefix = False
-        if anchored[: len(anchor)] == anchor and anchored[len(anchor) :] not in ([], bare):
-            self._anchor = anchor
-        else:
-            self.dummy_prefix = str(tokenizer.convert_ids_to_tokens(bare[0]))[0] in _SPACES
+    dummy_prefix: bool  # whether every part starts with a space that cannot be kept away
+    _anchor: list[int]  # the token ids to be cut off in front
+    _eos: int
+    _vocab_size: int
 
     @property
     def anchor(self) -> str | None:
@@ -74,22 +58,23 @@ class HFEncoder:
         """The token that ends a text of the model."""
         return self._eos
 
-    @cached_property
-    def fingerprint(self) -> str:
-        """Hex SHA-256 of what decides the ids of a text: vocabulary, merges, rules, added tokens.
+    @property
+    @abstractmethod
+    def unknown_id(self) -> int | None:
+        """The token for unknown text, None where there is none."""
 
-        Equal in every process, and before and after the tokenizer was saved and loaded.
-        """
-        tokenizer: Any = self._tokenizer
-        backend = getattr(tokenizer, "backend_tokenizer", None)
-        content: Any
-        if backend is not None:
-            whole = json.loads(backend.to_str())
-            content = [whole.get(key) for key in _DECISIVE]
-        else:
-            content = [type(tokenizer).__name__, tokenizer.get_vocab(), tokenizer.get_added_vocab()]
-        text = json.dumps([content, self._anchor, self._eos], sort_keys=True, ensure_ascii=True)
-        return hashlib.sha256(text.encode()).hexdigest()
+    @property
+    @abstractmethod
+    def added_tokens(self) -> dict[str, int]:
+        """The ids of the tokens that were added to the vocabulary."""
+
+    @abstractmethod
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of token ids, special tokens written out."""
+
+    @abstractmethod
+    def _plain(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the token ids of each text: nothing added, special tokens split, no anchor."""
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the token ids of each text: nothing added, special tokens split.
@@ -122,12 +107,75 @@ class HFEncoder:
         """
         if not marker:
             return None
-        unknown = self._tokenizer.unk_token_id
-        found = self._tokenizer.get_added_vocab().get(marker)
+        found = self.added_tokens.get(marker)
         if found is None:
             ids = self.encode([marker])[0]
             found = ids[0] if len(ids) == 1 and self.decode(ids) == marker else None
-        return None if found == unknown else found
+        return None if found == self.unknown_id else found
+
+
+class HFEncoder(PartEncoder):
+    """A :class:`kgqa.trie.tokens.TokenEncoder` over a transformers tokenizer.
+
+    ``vocab_size`` is the number of tokens that the model scores (the width of its logits), which
+    may be more than the tokenizer knows; without it the tokenizer's own number is taken.
+
+    Raises ModelError where the tokenizer has no end-of-sequence token.
+    """
+
+    def __init__(
+        self, tokenizer: PreTrainedTokenizerBase, *, vocab_size: int | None = None
+    ) -> None:
+        eos = tokenizer.eos_token_id
+        if not isinstance(eos, int):
+            raise ModelError(
+                f"The tokenizer of {tokenizer.name_or_path} has no end-of-sequence token.",
+                "Set eos_token in its tokenizer_config.json.",
+            )
+        self._tokenizer = tokenizer
+        self._eos = eos
+        self._vocab_size = vocab_size or 1 + max(tokenizer.get_vocab().values())
+        self._anchor: list[int] = []
+        bare, anchor, anchored = self._plain(["a", _ANCHOR, _ANCHOR + "a"])
+        self.dummy_prefix = False
+        if anchored[: len(anchor)] == anchor and anchored[len(anchor) :] not in ([], bare):
+            self._anchor = anchor
+        else:
+            self.dummy_prefix = str(tokenizer.convert_ids_to_tokens(bare[0]))[0] in _SPACES
+
+    @property
+    def tokenizer(self) -> PreTrainedTokenizerBase:
+        """The transformers tokenizer underneath."""
+        return self._tokenizer
+
+    @property
+    def unknown_id(self) -> int | None:
+        """The token for unknown text, None where there is none."""
+        unknown: int | None = self._tokenizer.unk_token_id
+        return unknown
+
+    @property
+    def added_tokens(self) -> dict[str, int]:
+        """The ids of the tokens that were added to the vocabulary."""
+        added: dict[str, int] = self._tokenizer.get_added_vocab()
+        return added
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hex SHA-256 of what decides the ids of a text: vocabulary, merges, rules, added tokens.
+
+        Equal in every process, and before and after the tokenizer was saved and loaded.
+        """
+        tokenizer: Any = self._tokenizer
+        backend = getattr(tokenizer, "backend_tokenizer", None)
+        content: Any
+        if backend is not None:
+            whole = json.loads(backend.to_str())
+            content = [whole.get(key) for key in _DECISIVE]
+        else:
+            content = [type(tokenizer).__name__, tokenizer.get_vocab(), tokenizer.get_added_vocab()]
+        text = json.dumps([content, self._anchor, self._eos], sort_keys=True, ensure_ascii=True)
+        return hashlib.sha256(text.encode()).hexdigest()
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of token ids, special tokens written out."""

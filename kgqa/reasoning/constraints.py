@@ -45,7 +45,8 @@ def choose_constraint(
 ) -> Choice:
     """Return the constraint whose language is every path out of ``topics``.
 
-    ``index`` fits the KG, the tokenizer, the format and the rules, or is None. Raises
+    ``index`` fits the KG, the tokenizer, the format and the rules, or is None; the language of one
+    that holds a sample is that sample, and a note says so. Raises
     EmptyLanguageError where no topic entity has a path.
     """
     notes: list[str] = []
@@ -56,11 +57,24 @@ def choose_constraint(
             ConstraintUse(topic.id, "shard", len(one.table))
             for topic, one in zip(topics, stored, strict=True)
         )
+        notes += _sampled(topics, stored, index)
         return Choice(constraint, uses, tuple(notes))
     keys = keys_array([topic.key for topic in topics])
     constraint = ComposedConstraint(store, keys, rules, lexicon)
     uses = tuple(ConstraintUse(topic.id, "composed", None) for topic in topics)
     return Choice(constraint, uses, tuple(notes))
+
+
+def _sampled(
+    topics: Sequence[TopicEntity], stored: Sequence[StoredTrie], index: TrieIndex | None
+) -> list[str]:
+    """Return a note for each topic entity of which the index may hold but a sample."""
+    sample = index.manifest.key.sampled if index is not None else None
+    return [
+        f"The index holds a sample of {topic.name} ({topic.id}): {sample}. Answering from that."
+        for topic, one in zip(topics, stored, strict=True)
+        if sample is not None and len(one.table) >= sample.size
+    ]
 
 
 def _all_stored(

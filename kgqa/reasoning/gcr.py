@@ -10,9 +10,10 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kgqa.decoding.forward import ScoreRule, TreeScorer
-from kgqa.decoding.search import beam_search
-from kgqa.errors import EmptyLanguageError
+from kgqa.decoding.beam import beam
+from kgqa.decoding.engine import Job
+from kgqa.errors import EmptyLanguageError, KgqaError
+from kgqa.models.profile import engine_for
 from kgqa.paths.ground import ground
 from kgqa.reasoning.answer import Answer, GeneralLlmUse, KgLlmUse, ScoredPath, Timings
 from kgqa.reasoning.constraints import choose_constraint
@@ -20,14 +21,17 @@ from kgqa.reasoning.prompts import general_prompt, read_answers
 from kgqa.reasoning.vote import vote
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Generator, Iterable, Iterator, Sequence
 
+    from kgqa.decoding.engine import Engine, Outcome
+    from kgqa.decoding.forward import ScoreRule
     from kgqa.decoding.search import Hypothesis
     from kgqa.graph.store import GraphStore
     from kgqa.models.general import GeneralLLM
     from kgqa.models.kg_llm import KgLLM
     from kgqa.paths.walk import WalkRules
     from kgqa.reasoning.answer import RankedAnswer, TopicEntity
+    from kgqa.reasoning.constraints import Choice
     from kgqa.trie.constraint import Constraint
     from kgqa.trie.index.reader import TrieIndex
     from kgqa.trie.lexicon import PathLexicon
@@ -39,12 +43,13 @@ class GcrOptions:
 
     ``score_rule``: log-probabilities over the whole vocabulary, as GCR has them, or renormalised
     over what the constraint allows, as DoG has them (a small model that has not seen a graph's
-    every predicate ranks better so).
+    every predicate ranks better so). ``time_limit``: seconds that decoding a question may take.
     """
 
     k: int = 10
     length_penalty: float = 0.0
     score_rule: ScoreRule = "vocabulary"
+    time_limit: float | None = None
 
 
 def answer_question(
@@ -59,54 +64,145 @@ def answer_question(
     index: TrieIndex | None = None,
     general: GeneralLLM | None = None,
     link_seconds: float = 0.0,
+    engine: Engine | None = None,
 ) -> Answer:
     """Return the answers to ``question`` with the grounded paths behind them.
 
-    ``index`` fits ``rules`` and ``lexicon`` or is None. Raises EmptyLanguageError where the topic
-    entities have no path, GeneralModelError where the general LLM fails.
+    ``index`` fits ``rules`` and ``lexicon`` or is None; without an ``engine`` one is made. Raises
+    EmptyLanguageError where the topic entities have no path, TimeLimitError where decoding took
+    longer than allowed, GeneralModelError where the general LLM fails.
     """
-    began = time.perf_counter()
-    choice = choose_constraint(store, topics, rules, lexicon, index)
-    constrained = time.perf_counter()
-    prompt = kg_llm.prompt_ids(question, [topic.name for topic in topics])
-    scorer = TreeScorer(kg_llm.model, prompt, choice.constraint, rule=options.score_rule)
-    hypotheses = beam_search(
-        choice.constraint, scorer, options.k, length_penalty=options.length_penalty
+    asked = Asking(question, tuple(topics), index, link_seconds)
+    engine = engine or engine_for(kg_llm, together=1)
+    found = answer_questions(
+        store, kg_llm, lexicon, [asked], rules, options, engine=engine, general=general
     )
+    answer = next(found)[1]
+    found.close()
+    if isinstance(answer, KgqaError):
+        raise answer
+    return answer
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """A question with its topic entities; ``index`` fits rules and lexicon, or is None."""
+
+    question: str
+    topics: tuple[TopicEntity, ...]
+    index: TrieIndex | None = None
+    link_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """A question that is being decoded."""
+
+    number: int
+    asking: Asking
+    choice: Choice
+    prompt_tokens: int
+    seconds: float  # for the constraint
+
+
+def answer_questions(
+    store: GraphStore,
+    kg_llm: KgLLM,
+    lexicon: PathLexicon,
+    questions: Iterable[Asking | KgqaError],
+    rules: WalkRules,
+    options: GcrOptions,
+    *,
+    engine: Engine,
+    general: GeneralLLM | None = None,
+) -> Generator[tuple[int, Answer | KgqaError], None, None]:
+    """Yield each question's number with its answer or its error, as they come.
+
+    Questions share the engine's forwards, and are taken from the iterable when there is room. An
+    error among them is handed on. The seconds of ``decode`` are a question's share of the forwards
+    by tokens, the engine's own work between them not counted.
+    """
+    taken: list[_Taken] = []
+    failed: list[tuple[int, KgqaError]] = []
+
+    def jobs() -> Iterator[Job]:
+        for number, asking in enumerate(questions):
+            if isinstance(asking, KgqaError):
+                failed.append((number, asking))
+                continue
+            try:
+                began = time.perf_counter()
+                choice = choose_constraint(store, asking.topics, rules, lexicon, asking.index)
+                seconds = time.perf_counter() - began
+                prompt = kg_llm.prompt_ids(asking.question, [topic.name for topic in asking.topics])
+                search = beam(choice.constraint, options.k, length_penalty=options.length_penalty)
+            except KgqaError as error:
+                failed.append((number, error))
+                continue
+            taken.append(_Taken(number, asking, choice, len(prompt), seconds))
+            yield Job(
+                prompt=prompt,
+                constraint=choice.constraint,
+                search=search,
+                rule=options.score_rule,
+                time_limit=options.time_limit,
+            )
+
+    for place, outcome in engine.run(jobs()):
+        one = taken[place]
+        try:
+            answer: Answer | KgqaError = _finished(store, kg_llm, lexicon, one, outcome, general)
+        except KgqaError as error:
+            answer = error
+        yield one.number, answer
+        yield from failed
+        failed.clear()
+    yield from failed
+
+
+def _finished(
+    store: GraphStore,
+    kg_llm: KgLLM,
+    lexicon: PathLexicon,
+    one: _Taken,
+    outcome: Outcome,
+    general: GeneralLLM | None,
+) -> Answer:
+    hypotheses = outcome.found().hypotheses
     decoded = time.perf_counter()
-    paths, notes = ground_all(store, choice.constraint, lexicon, hypotheses)
+    paths, notes = ground_all(store, one.choice.constraint, lexicon, hypotheses)
     if not paths:
         raise EmptyLanguageError(
             "No decoded path could be found in the graph again, so none is shown.",
             "Build the index again: kgqa precompute-tries --rebuild",
         )
     grounded = time.perf_counter()
-    answers, general_use = _answers(question, paths, general)
+    answers, general_use = _answers(one.asking.question, paths, general)
     answered = time.perf_counter()
     return Answer(
-        question=question,
+        question=one.asking.question,
         method="gcr",
-        topic_entities=tuple(topics),
+        topic_entities=one.asking.topics,
         answers=tuple(answers),
         paths=tuple(paths),
-        constraints=choice.uses,
+        constraints=one.choice.uses,
         kg_llm=KgLlmUse(
             model=kg_llm.name,
             adapter=kg_llm.adapter,
             calls=1,
-            prompt_tokens=len(prompt),
+            prompt_tokens=one.prompt_tokens,
             generated_tokens=sum(len(one.tokens) for one in hypotheses),
         ),
         general_llm=general_use,
         timings=Timings(
-            link=link_seconds,
-            constraint=constrained - began,
-            decode=decoded - constrained,
+            link=one.asking.link_seconds,
+            constraint=one.seconds,
+            decode=outcome.seconds,
             ground=grounded - decoded,
             answer=answered - grounded,
         ),
-        forwards=scorer.forwards,
-        notes=(*choice.notes, *notes),
+        forwards=outcome.forwards,
+        notes=(*one.choice.notes, *notes),
     )
 
 

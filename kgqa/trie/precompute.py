@@ -1,44 +1,41 @@
-"""Precomputing tries: work units of topic entities, walked, tokenised and written as shards.
+"""Precomputing tries: the topic entities an index lacks, as work units, written as shards.
 
-A unit becomes one shard, so a run that is stopped goes on after its last whole unit. With several
-workers each has a store connection and a tokenizer of its own, and only the parent writes.
+Where the units run is an engine's (:mod:`kgqa.trie.engines`); what is in one is a unit's
+(:mod:`kgqa.trie.units`). Units come back in order, and whole ones make up a shard, which ends where
+it has enough entities or bytes. So a shard depends only on where it begins: a run that was stopped
+goes on after its last whole shard and writes the very files that one which was not would have.
 """
 
 from __future__ import annotations
 
-import multiprocessing
 import time
-from collections import deque
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kgqa.errors import IndexFault
-from kgqa.graph.model import keys_array
-from kgqa.paths.walk import walk
-from kgqa.trie.build import path_tokens
+from kgqa.progress import Rate
 from kgqa.trie.check import check_joining, sample_paths
-from kgqa.trie.index.shard import encode_row, token_width
+from kgqa.trie.engines.local import LocalEngine
+from kgqa.trie.units import AT_ONCE, Job
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from concurrent.futures import Future
+    from collections.abc import Iterator
 
     from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
+    from kgqa.paths.sample import Sample
     from kgqa.paths.walk import WalkRules
     from kgqa.progress import Progress
+    from kgqa.trie.engines import Engine
     from kgqa.trie.index.writer import IndexWriter
     from kgqa.trie.lexicon import PathLexicon
-
-    Resources = Callable[[], tuple[GraphStore, PathLexicon]]
+    from kgqa.trie.units import Resources
 
 DEFAULT_CAP = 100_000  # paths of one entity that are still stored
-UNIT = 512  # entities of a shard
-_WALKED_AT_ONCE = 32  # entities; bounds the memory when each is just under the cap
+UNIT = 512  # entities of a shard, rounded up to whole work units
+SHARD_BYTES = 1 << 26  # of rows, uncompressed: a shard with more ends, for they are held till then
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +53,6 @@ class PrecomputeResult:
     without_paths: int  # asked for, but with nothing to walk to
 
 
-@dataclass(frozen=True, slots=True)
-class _Unit:
-    rows: list[dict[str, Any]]
-    composed: list[str]
-
-
 def all_topics(store: GraphStore) -> IntArray:
     """Return the keys of all named entities that have an edge, ascending."""
     parts: list[IntArray] = []
@@ -72,29 +63,6 @@ def all_topics(store: GraphStore) -> IntArray:
     return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
 
-def build_unit(
-    store: GraphStore, lexicon: PathLexicon, topics: Sequence[int], rules: WalkRules, cap: int
-) -> _Unit:
-    """Return the rows of ``topics`` (ascending keys), and the ids of those that have too many."""
-    width = token_width(lexicon.encoder.vocab_size)
-    rows: list[dict[str, Any]] = []
-    composed: list[str] = []
-    for start in range(0, len(topics), _WALKED_AT_ONCE):
-        keys = keys_array(topics[start : start + _WALKED_AT_ONCE])
-        ids = store.entities(keys).ids
-        table, over = walk(store, keys, rules, cap)
-        too_many = set(over.tolist())
-        for key, entity_id in zip(keys.tolist(), ids, strict=True):
-            if key in too_many:
-                composed.append(entity_id)
-                continue
-            mine = table.of(key)
-            # an entity without a path gets an empty row, so that a later run need not look again
-            rows.append(encode_row(entity_id, key, path_tokens(store, mine, lexicon), mine, width))
-    lexicon.clear()
-    return _Unit(rows, composed)
-
-
 def precompute(
     resources: Resources,
     writer: IndexWriter,
@@ -103,34 +71,47 @@ def precompute(
     cap: int,
     topics: IntArray | None = None,
     workers: int = 1,
+    engine: Engine | None = None,
     unit: int = UNIT,
+    sample: Sample | None = None,
     progress: Progress,
 ) -> PrecomputeResult:
     """Write the tries of ``topics`` (keys; None: all named entities) that ``writer`` lacks.
 
-    ``resources`` opens a store and makes a lexicon; it is called once in every worker process and
-    must be picklable where ``workers`` is above 1. Raises what the store raises, and IndexFault
-    where a worker process dies.
+    ``resources`` opens a store and makes a lexicon: here, and wherever units run; it must be
+    picklable where that is another process. They run in ``workers`` processes of this machine, or
+    where ``engine`` says. A shard gets ``unit`` entities, or a few more. With a ``sample``, whose
+    index ``writer`` has to be for, an entity gets no more paths than that.
+
+    Raises what the store raises, and IndexFault where a worker is lost or the index cannot be
+    written.
     """
     began = time.monotonic()
     store, lexicon = resources()
     with store:
         _check_joining(store, lexicon, writer, rules, progress)
-        keys = all_topics(store) if topics is None else np.unique(topics)
-        done = store.keys_of(sorted(writer.done()))
-        todo = np.setdiff1d(keys, done).tolist()
-        units = [todo[start : start + unit] for start in range(0, len(todo), unit)]
-        without = 0
-        with progress.task("precomputing tries", len(todo), "entities") as task:
-            made = (
-                (build_unit(store, lexicon, keys, rules, cap) for keys in units)
-                if workers == 1
-                else _in_processes(resources, units, rules, cap, workers)
-            )
-            for keys_of_unit, result in zip(units, made, strict=True):
-                writer.add(result.rows, result.composed)
-                without += sum(row["paths"] == 0 for row in result.rows)
-                task.advance(len(keys_of_unit))
+        job = Job(rules, cap, sample, store.info.version)
+        todo = all_topics(store) if topics is None else np.unique(topics)
+        todo = np.setdiff1d(todo, store.keys_of(sorted(writer.done())))
+    size = -(-unit // -(-unit // AT_ONCE))  # equal work units that make up a shard
+    results = (engine or LocalEngine(workers)).run(resources, _pieces(todo, size), job)
+    rows: list[dict[str, Any]] = []
+    composed: list[str] = []
+    held = count = without = 0
+    with closing(results), progress.task("precomputing tries", len(todo), "entities") as task:
+        rate = Rate(task, "entities")
+        for result, keys in zip(results, _pieces(todo, size), strict=True):
+            rows += result.rows
+            composed += result.composed
+            without += sum(row["paths"] == 0 for row in result.rows)
+            held += result.bytes
+            count += len(keys)
+            if count >= unit or held >= SHARD_BYTES:
+                writer.add(rows, composed)
+                rows, composed, held, count = [], [], 0, 0
+            rate.advance(len(keys))
+    if count:
+        writer.add(rows, composed)
     manifest = writer.manifest
     return PrecomputeResult(
         entities=manifest.entities + len(manifest.composed),
@@ -143,6 +124,10 @@ def precompute(
         added=len(todo),
         without_paths=without,
     )
+
+
+def _pieces(keys: IntArray, size: int) -> Iterator[IntArray]:
+    return (keys[start : start + size] for start in range(0, len(keys), size))
 
 
 def _check_joining(
@@ -161,37 +146,3 @@ def _check_joining(
     note = check.note()
     if note:
         progress.note(note)
-
-
-_worker: tuple[GraphStore, PathLexicon] | None = None
-
-
-def _start_worker(resources: Resources) -> None:
-    global _worker
-    _worker = resources()
-
-
-def _work(topics: list[int], rules: WalkRules, cap: int) -> _Unit:
-    assert _worker is not None  # the initializer has run
-    return build_unit(*_worker, topics, rules, cap)
-
-
-def _in_processes(
-    resources: Resources, units: list[list[int]], rules: WalkRules, cap: int, workers: int
-) -> Iterator[_Unit]:
-    """Yield the result of each unit in order; a few units ahead are in the works, not all."""
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, context, _start_worker, (resources,)) as pool:
-        ahead: deque[Future[_Unit]] = deque()
-        try:
-            for topics in units:
-                ahead.append(pool.submit(_work, topics, rules, cap))
-                if len(ahead) > 2 * workers:
-                    yield ahead.popleft().result()
-            while ahead:
-                yield ahead.popleft().result()
-        except BrokenProcessPool:
-            raise IndexFault(
-                "A worker process ended before its work was done.",
-                "What was written is kept: run the same command again, perhaps with fewer workers.",
-            ) from None

@@ -5,11 +5,12 @@ Whatever the index is like, the paths are those of the healthy one: they are com
 
 from __future__ import annotations
 
-import json
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kgqa.trie.index.manifest import read_manifest
 from tests.cli.conftest import QUESTION
 from tests.graph.neo4j_server import free_ports
 
@@ -73,10 +74,11 @@ def manifest_of(home: Path) -> Path:
 def test_an_index_of_another_tokenizer_is_not_used(
     kgqa: Kgqa, own_home: Path, healthy: dict[str, Any]
 ) -> None:
-    manifest = manifest_of(own_home)
-    content = json.loads(manifest.read_text("utf-8"))
-    content["key"]["tokenizer"] = "0" * 64
-    manifest.write_text(json.dumps(content), encoding="utf-8")
+    folder = manifest_of(own_home).parent
+    manifest = read_manifest(folder)
+    assert manifest is not None
+    other = dataclasses.replace(manifest.key, tokenizer="0" * 64)
+    dataclasses.replace(manifest, key=other).write(folder)
     done = kgqa(*ASK, "--home", own_home)
     assert "tokenizer" in done.err
     assert_same_paths(done, healthy)

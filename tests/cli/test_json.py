@@ -62,6 +62,7 @@ EVAL = {
     "legacy": {"gcr": SCORES | {"acc": float}, "rog": SCORES | {"acc": float}},
     "grounded_paths": (float, None),
     "faithful_of_correct": (float, None),
+    "path_recall": (float, None),
     "reachable": float,
     "seconds": {"p50": (float, None), "p95": (float, None)},
     "forwards": {"p50": (float, None)},
@@ -214,6 +215,8 @@ def test_eval(kgqa: Kgqa, home: Path, tmp_path: Path) -> None:
     hops = done.pop("by_hop")
     intervals = done.pop("intervals", None)
     assert intervals is None or isinstance(intervals, dict)
+    assert done.pop("by_type") == {}
+    assert sum(done.pop("outcomes").values()) == 2
     check(done, EVAL)
     assert (done["questions"], done["answered"]) == (2, 1)
     assert done["hits_at_1"] in (0.0, 50.0), "the question that failed counts too"

@@ -1,231 +1,145 @@
-"""The ranked list is that of ``generate`` under the same constraint, in fewer forwards."""
+"""The seam: who drives a search, what it demands, and what it refuses as a score."""
 
 from __future__ import annotations
 
-import math
-import random
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from transformers import LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM
 
-from kgqa.decoding.forward import TreeScorer
-from kgqa.decoding.search import beam_search
+from kgqa.decoding.beam import beam
+from kgqa.decoding.best_first import best_first
+from kgqa.decoding.diverse import diverse_beam
+from kgqa.decoding.search import Hypothesis, Scored, Search, SearchResult, beam_search, run
+from kgqa.decoding.stochastic import sample
 from kgqa.errors import ModelError, UsageError
-from kgqa.paths.walk import PathTable
-from kgqa.trie.arrays import sequences
-from kgqa.trie.stored import StoredConstraint, stored_constraint
+from tests.decoding.languages import EOS, TableScorer, constraint_of, random_language
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable
 
-VOCABULARY = 60
-EOS = 1
-PROMPT = [7, 8, 9, 10]
+    from kgqa.decoding.search import Demand
+    from kgqa.trie.constraint import Constraint
 
-
-def constraint_of(rows: Sequence[Sequence[int]]) -> StoredConstraint:
-    """A constraint that accepts exactly ``rows``."""
-    number = np.arange(len(rows), dtype=np.int64)
-    hops = np.stack([number, number * 0 - 1, number * 0 - 1, number], axis=1)[:, None]
-    table = PathTable(number, np.ones(len(rows), np.int64), hops)
-    return stored_constraint([(sequences(rows), table)])
-
-
-def random_rows(seed: int, count: int) -> list[list[int]]:
-    """Sequences with shared beginnings and long forced runs, as paths have them."""
-    choose = random.Random(seed)
-    rows = {(5, 6, 2)}
-    while len(rows) < count:
-        stem = choose.choice(sorted(rows))
-        cut = choose.randrange(1, len(stem))
-        rows.add((*stem[:cut], *(choose.randrange(2, VOCABULARY) for _ in range(7))))
-    return [[*row, EOS] for row in sorted(rows)]
+SEARCHES = {
+    "beam": lambda constraint: beam(constraint, 5),
+    "diverse": lambda constraint: diverse_beam(constraint, 5),
+    "best_first": lambda constraint: best_first(constraint, 5),
+    "sample": lambda constraint: sample(constraint, 5, seed=3),
+}
+every_search = pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES.keys())
 
 
-def tiny_llama(seed: int = 0) -> LlamaForCausalLM:
-    torch.manual_seed(seed)
-    config = LlamaConfig(
-        vocab_size=VOCABULARY,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        eos_token_id=EOS,
-        bos_token_id=None,
-        pad_token_id=0,
-        initializer_range=0.5,
-    )
-    return LlamaForCausalLM(config).eval()
+@every_search
+def test_searches_in_lockstep_find_what_each_finds_alone(
+    search: Callable[[Constraint], Search],
+) -> None:
+    constraints = [constraint_of(random_language(seed, 10 + 20 * seed)) for seed in range(4)]
+    alone = [
+        run(search(each), TableScorer(each, seed)).hypotheses
+        for seed, each in enumerate(constraints)
+    ]
+    scorers = [TableScorer(each, seed) for seed, each in enumerate(constraints)]
+    searches = [search(each) for each in constraints]
+    demands = {number: next(each) for number, each in enumerate(searches)}
+    together: dict[int, SearchResult] = {}
+    while demands:
+        for number, demand in list(demands.items()):
+            try:
+                demands[number] = searches[number].send(scorers[number].score(demand))
+            except StopIteration as end:
+                together[number] = end.value
+                del demands[number]
+    assert [together[number].hypotheses for number in range(4)] == alone
 
 
-class Table:
-    """Scores of edges by (state, token), with no model behind them."""
+@every_search
+def test_a_demand_is_for_known_distinct_states_with_their_totals(
+    search: Callable[[Constraint], Search],
+) -> None:
+    constraint = constraint_of(random_language(2, 60))
+    known = {constraint.start(): 0.0}
 
-    def __init__(self, seed: int) -> None:
-        self._random = random.Random(seed)
-        self._known: dict[tuple[int, int], float] = {}
+    class Watching(TableScorer):
+        def score(self, demand: Demand) -> Scored:
+            assert len(set(demand.states)) == len(demand.states) > 0
+            assert not constraint.is_end(demand.states).any()
+            assert list(demand.totals) == pytest.approx([known[each] for each in demand.states])
+            scored = super().score(demand)
+            above = np.array(demand.totals)[scored.moves.row] + scored.scores
+            known.update(zip(scored.moves.state.tolist(), above.tolist(), strict=True))
+            return scored
 
-    def score(self, states, moves):
-        keys = [
-            (states[row], token)
-            for row, token in zip(moves.row.tolist(), moves.token.tolist(), strict=True)
-        ]
-        for key in keys:
-            self._known.setdefault(key, math.log(self._random.uniform(0.01, 1.0)))
-        return np.array([self._known[key] for key in keys])
-
-    def total(self, constraint: StoredConstraint, row: Sequence[int]) -> float:
-        state, total = constraint.start(), 0.0
-        for token in row:
-            moves = constraint.expand([state])
-            total += self.score([state], moves)[moves.token.tolist().index(token)]
-            state = int(moves.state[moves.token.tolist().index(token)])
-        return total
+    assert len(run(search(constraint), Watching(constraint, 2)).hypotheses) == 5
 
 
-@given(seed=st.integers(0, 10_000), count=st.integers(1, 30))
-@settings(deadline=None, max_examples=60)
-def test_a_wide_beam_ranks_the_whole_language(seed: int, count: int) -> None:
-    rows = random_rows(seed, count)
-    constraint, table = constraint_of(rows), Table(seed)
-    found = beam_search(constraint, table, k=count + 5)
-    expected = sorted((table.total(constraint, row) for row in rows), reverse=True)
-    assert [one.log_probability for one in found] == pytest.approx(expected)
-    assert {one.tokens for one in found} == {tuple(row) for row in rows}
+@every_search
+@pytest.mark.parametrize("score", [np.nan, np.inf, 0.5])
+def test_a_score_that_is_no_log_probability_is_an_error_and_no_ranking(
+    search: Callable[[Constraint], Search], score: float
+) -> None:
+    constraint = constraint_of(random_language(1, 20))
+
+    class Broken(TableScorer):
+        def score(self, demand: Demand) -> Scored:
+            scored = super().score(demand)
+            scored.scores[-1] = score
+            return scored
+
+    with pytest.raises(ModelError, match="log-probability"):
+        run(search(constraint), Broken(constraint, 1))
 
 
-@given(seed=st.integers(0, 10_000), count=st.integers(1, 60), k=st.integers(1, 12))
-@settings(deadline=None, max_examples=60)
-def test_nothing_outside_the_language_is_ever_written(seed: int, count: int, k: int) -> None:
-    rows = random_rows(seed, count)
-    found = beam_search(constraint_of(rows), Table(seed), k=k)
-    assert 1 <= len(found) <= k
-    assert len({one.tokens for one in found}) == len(found)
-    assert {one.tokens for one in found} <= {tuple(row) for row in rows}
-    scores = [one.log_probability for one in found]
-    assert scores == sorted(scores, reverse=True)
+@every_search
+def test_moves_of_probability_zero_come_last_but_come(
+    search: Callable[[Constraint], Search],
+) -> None:
+    constraint = constraint_of([[2, EOS], [3, EOS], [4, 5, EOS], [4, 6, EOS]])
+
+    class Impossible(TableScorer):
+        def score(self, demand: Demand) -> Scored:
+            scored = super().score(demand)
+            scored.scores[scored.moves.token == 4] = -np.inf
+            return scored
+
+    found = run(search(constraint), Impossible(constraint, 0)).hypotheses
+    assert {one.tokens[0] for one in found[:2]} == {2, 3}
+    assert {one.tokens for one in found[2:]} == {(4, 5, EOS), (4, 6, EOS)}
+    assert all(one.log_probability == -np.inf for one in found[2:])
 
 
-def test_a_state_without_a_continuation_ends_the_hypothesis() -> None:
-    """A constraint with a dead end: what leads there is dropped, never continued freely."""
+def test_a_scorer_that_fails_closes_the_search() -> None:
+    closed = []
 
-    class DeadEnd:
-        paths = None
+    def search() -> Search:
+        try:
+            inner = beam(constraint, 2)
+            yield next(inner)
+        finally:
+            closed.append(True)
+        return SearchResult([])
 
-        def start(self) -> int:
-            return 0
+    class Failing:
+        def score(self, demand: Demand) -> Scored:
+            raise KeyboardInterrupt
 
-        def expand(self, states):
-            from kgqa.trie.constraint import Expansion
-
-            moves = {0: [(3, 1), (4, 2)], 1: [], 2: [(EOS, 3)], 3: []}
-            flat = [(row, t, s) for row, state in enumerate(states) for t, s in moves[state]]
-            columns = np.array(flat, np.int64).reshape(-1, 3).T
-            return Expansion(*columns)
-
-        def is_end(self, states):
-            return np.array([state == 3 for state in states], bool)
-
-    found = beam_search(DeadEnd(), TreeScorer(tiny_llama(), PROMPT, DeadEnd()), k=5)
-    assert [one.tokens for one in found] == [(4, EOS)]
+    constraint = constraint_of([[2, EOS]])
+    with pytest.raises(KeyboardInterrupt):
+        run(search(), Failing())
+    assert closed == [True]
 
 
-def test_k_below_one_is_an_error() -> None:
+def test_beam_search_is_a_beam_driven_by_a_scorer() -> None:
+    constraint = constraint_of(random_language(9, 40))
+    table = TableScorer(constraint, 9)
+    for penalty in (0.0, 1.0):
+        expected = run(beam(constraint, 7, length_penalty=penalty), table).hypotheses
+        assert beam_search(constraint, table, 7, length_penalty=penalty) == expected
     with pytest.raises(UsageError, match="at least 1"):
-        beam_search(constraint_of([[2, EOS]]), Table(0), k=0)
+        beam_search(constraint, table, 0)
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_the_ranked_list_is_that_of_generate(seed: int) -> None:
-    choose = random.Random(seed)
-    rows = random_rows(seed, choose.randrange(12, 80))
-    k = choose.choice([1, 3, 5, 10])
-    penalty = choose.choice([0.0, 1.0])
-    model, constraint = tiny_llama(seed), constraint_of(rows)
-
-    def allowed(_: int, ids: torch.Tensor) -> list[int]:
-        state = constraint.start()
-        for token in ids[len(PROMPT) :].tolist():
-            moves = constraint.expand([state])
-            if token not in moves.token.tolist():
-                return [EOS]  # after an end: generate asks for finished beams too
-            state = int(moves.state[moves.token.tolist().index(token)])
-        return constraint.expand([state]).token.tolist() or [EOS]
-
-    with torch.inference_mode():
-        out = model.generate(
-            torch.tensor([PROMPT]),
-            attention_mask=torch.ones(1, len(PROMPT), dtype=torch.long),
-            num_beams=k,
-            num_return_sequences=k,
-            max_new_tokens=60,
-            do_sample=False,
-            length_penalty=penalty,
-            early_stopping=False,
-            prefix_allowed_tokens_fn=allowed,
-            return_dict_in_generate=True,
-            output_scores=True,
-        )
-    expected = []
-    for row in out.sequences[:, len(PROMPT) :].tolist():
-        expected.append(tuple(row[: row.index(EOS) + 1]))
-    scorer = TreeScorer(model, PROMPT, constraint)
-    found = beam_search(constraint, scorer, k, length_penalty=penalty)
-    assert [one.tokens for one in found] == expected
-    if k > 1:
-        ours = [one.rank_score(penalty) for one in found]
-        assert ours == pytest.approx(out.sequences_scores.tolist(), abs=1e-4)
-
-
-@pytest.mark.parametrize("budget", [1, 8, 512])
-def test_a_wave_scores_what_plain_forwards_score(budget: int) -> None:
-    """Log-probabilities do not depend on how many tokens a forward scores at once."""
-    rows = random_rows(3, 40)
-    model, constraint = tiny_llama(3), constraint_of(rows)
-    scorer = TreeScorer(model, PROMPT, constraint, budget=budget)
-    for one in beam_search(constraint, scorer, k=10):
-        ids = torch.tensor([[*PROMPT, *one.tokens]])
-        with torch.inference_mode():
-            logits = model(ids).logits[0].log_softmax(-1)
-        plain = sum(
-            float(logits[len(PROMPT) - 1 + at, token]) for at, token in enumerate(one.tokens)
-        )
-        assert one.log_probability == pytest.approx(plain, abs=1e-4)
-
-
-def test_forced_runs_cost_no_forward_of_their_own() -> None:
-    rows = [[5, *range(10, 30), last, *range(30, 50), EOS] for last in (2, 3, 4)]
-    constraint = constraint_of(rows)
-    scorer = TreeScorer(tiny_llama(), PROMPT, constraint)
-    assert len(beam_search(constraint, scorer, k=3)) == 3
-    assert scorer.forwards == 3  # the prompt, the shared run, the three runs after it together
-    assert scorer.scored_tokens == 21 + 3 * 21
-
-
-def test_renormalised_scores_are_probabilities_of_the_language() -> None:
-    """Under the mask-before-softmax rule the whole language has probability one."""
-    rows = random_rows(5, 30)
-    constraint = constraint_of(rows)
-    scorer = TreeScorer(tiny_llama(5), PROMPT, constraint, rule="allowed")
-    found = beam_search(constraint, scorer, k=50)
-    assert sum(math.exp(one.log_probability) for one in found) == pytest.approx(1.0, abs=1e-5)
-
-
-def test_a_model_whose_attention_slides_is_refused() -> None:
-    config = MistralConfig(
-        vocab_size=VOCABULARY,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=1,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        sliding_window=8,
-    )
-    with pytest.raises(ModelError, match="attend"):
-        TreeScorer(MistralForCausalLM(config), PROMPT, constraint_of([[2, EOS]]))
+def test_the_rank_score_divides_by_the_length_to_a_power() -> None:
+    hypothesis = Hypothesis(0, (1, 2, 3, 4), -6.0)
+    scores = [hypothesis.rank_score(penalty) for penalty in (0.0, 0.5, 1.0, 2.0, -1.0)]
+    assert scores == pytest.approx([-6.0, -3.0, -1.5, -0.375, -24.0])

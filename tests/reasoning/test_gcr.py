@@ -156,6 +156,8 @@ def test_an_index_that_lies_is_caught_by_the_graph(sample, random_llm, index: Tr
     broken.hops[:, 0, 3] = sample.keys_of([LINCOLN])[0]
 
     class Lying:
+        manifest = index.manifest
+
         def look_up(self, entity: str):
             return replace(stored, table=broken)
 

@@ -5,15 +5,24 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from kgqa.graph.model import Kind
+from hypothesis import strategies as st
+
+from kgqa.graph.model import DIRECTIONS, Kind
+from kgqa.graph.sqlite import SqliteStore
+from kgqa.graph.sqlite_write import SqliteWriter
+from kgqa.paths.walk import WalkRules
+from kgqa.progress import Silent
+from tests.graph.tables import entity, tables_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from kgqa.graph.model import GraphTables
     from kgqa.paths.format import PathFormat
-    from kgqa.paths.walk import PathTable, WalkRules
+    from kgqa.paths.walk import PathTable
     from kgqa.trie.constraint import Constraint
+    from kgqa.trie.lexicon import PathLexicon
 
 IdPath = tuple[int, tuple[tuple[int, int, int, int], ...]]
 
@@ -33,6 +42,24 @@ class CharacterEncoder:
 
     def decode(self, ids: Sequence[int]) -> str:
         return "".join(chr(token - 3) for token in ids if token > 2)
+
+
+class PairEncoder(CharacterEncoder):
+    """One token for two characters: a part of odd length shifts what comes after it."""
+
+    fingerprint = "pairs"
+    vocab_size = 1 << 31
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        pairs = [[text[at : at + 2] for at in range(0, len(text), 2)] for text in texts]
+        return [
+            [3 + sum(ord(one) << 12 * at for at, one in enumerate(pair)) for pair in row]
+            for row in pairs
+        ]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        numbers = [part for token in ids if token > 2 for part in divmod(token - 3, 1 << 12)[::-1]]
+        return "".join(chr(number) for number in numbers if number)
 
 
 def brute_force(tables: GraphTables, topic: int, rules: WalkRules) -> set[IdPath]:
@@ -82,6 +109,17 @@ def id_paths(table: PathTable) -> list[IdPath]:
 
 def text_of(tables: GraphTables, path: IdPath, form: PathFormat) -> str:
     """The text of an id path, by the definition."""
+    return form.separator.join(parts_of(tables, path, form))
+
+
+def tokens_of(tables: GraphTables, path: IdPath, lexicon: PathLexicon) -> tuple[int, ...]:
+    """The tokens of an id path, by the definition: those of its parts, joined."""
+    parts = parts_of(tables, path, lexicon.form)
+    return tuple(lexicon.sequence(parts[0], list(zip(parts[1::2], parts[2::2], strict=True))))
+
+
+def parts_of(tables: GraphTables, path: IdPath, form: PathFormat) -> list[str]:
+    """Names and relations of an id path, by turns."""
     ids, names = tables.nodes["id"].to_pylist(), tables.nodes["name"].to_pylist()
     relations = tables.relations["name"].to_pylist()
 
@@ -92,7 +130,7 @@ def text_of(tables: GraphTables, path: IdPath, form: PathFormat) -> str:
     for first, _, second, tail in path[1]:
         parts.append(step(first) if second < 0 else step(first) + form.joiner + step(second))
         parts.append(names[tail] or ids[tail])
-    return form.separator.join(parts)
+    return parts
 
 
 def language(constraint: Constraint) -> dict[tuple[int, ...], list[IdPath]]:
@@ -114,3 +152,39 @@ def language(constraint: Constraint) -> dict[tuple[int, ...], list[IdPath]]:
         assert not dead, "a state that is no end has no continuation"
         waiting = following
     return found
+
+
+# names that share, that are prefixes of each other, that hold the separator or a relation
+NAMES = ["a", "ab", "a -> r -> b", "b", "a ->", " a", "b -> r"]
+RELATIONS = ["r", "r.s", "r -> a", "s"]
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> GraphTables:
+    count = draw(st.integers(2, 7))
+    kinds = draw(st.lists(st.sampled_from([0, 0, 0, 1, 1, 2]), min_size=count, max_size=count))
+    kinds[0] = 0
+    names = draw(st.lists(st.sampled_from(NAMES), min_size=count, max_size=count))
+    nodes = [
+        entity(f"n{at}", None if kind == Kind.MEDIATOR else name, kind=Kind(kind))
+        for at, (kind, name) in enumerate(zip(kinds, names, strict=True))
+    ]
+    node = st.integers(0, count - 1).map(lambda at: f"n{at}")
+    edges = draw(
+        st.lists(st.tuples(node, st.sampled_from(RELATIONS), node), min_size=1, max_size=14)
+    )
+    return tables_of(nodes, edges)
+
+
+rules_of = st.builds(
+    WalkRules,
+    hops=st.integers(1, 4),
+    direction=st.sampled_from(DIRECTIONS),
+    mediators=st.sampled_from(["collapse", "keep"]),
+)
+
+
+def store_of(tables: GraphTables, folder: Path) -> SqliteStore:
+    path = folder / "graph.sqlite"
+    SqliteWriter(path).write(tables, Silent())
+    return SqliteStore(path)

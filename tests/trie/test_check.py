@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -29,12 +30,12 @@ from kgqa.trie.check import (
     whole_tokens,
 )
 from kgqa.trie.index import IndexKey, IndexWriter, index_folder, open_index
+from kgqa.trie.index.manifest import read_manifest
 from kgqa.trie.lexicon import PathLexicon
 from kgqa.trie.precompute import precompute
 from tests.graph.tables import entity, tables_of
-from tests.trie.language import CharacterEncoder, brute_force, text_of
+from tests.trie.language import CharacterEncoder, PairEncoder, brute_force, graphs, text_of
 from tests.trie.real_tokenizers import real_encoder
-from tests.trie.test_language import graphs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,24 +55,6 @@ HELLO = {
 }
 RULES = WalkRules()
 KEY = IndexKey("kg", "v1", "pairs", FORM.fingerprint, 2, "out", "collapse")
-
-
-class PairEncoder(CharacterEncoder):
-    """One token for two characters: a part of odd length shifts what comes after it."""
-
-    fingerprint = "pairs"
-    vocab_size = 1 << 31
-
-    def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        pairs = [[text[at : at + 2] for at in range(0, len(text), 2)] for text in texts]
-        return [
-            [3 + sum(ord(one) << 12 * at for at, one in enumerate(pair)) for pair in row]
-            for row in pairs
-        ]
-
-    def decode(self, ids: Sequence[int]) -> str:
-        numbers = [part for token in ids if token > 2 for part in divmod(token - 3, 1 << 12)[::-1]]
-        return "".join(chr(number) for number in numbers if number)
 
 
 def store_of(tables: GraphTables, folder: Path) -> SqliteStore:
@@ -246,15 +229,16 @@ def test_an_index_records_the_check_and_tells_it_once(tmp_path: Path) -> None:
 def test_an_index_without_the_check_opens_and_gets_it_with_the_next_run(tmp_path: Path) -> None:
     store_of(chain(10), tmp_path).close()
     build(tmp_path, Silent())
-    manifest = index_folder(tmp_path, KEY) / "manifest.json"
-    content = json.loads(manifest.read_text("utf-8"))
-    recorded = content.pop("joining")
-    manifest.write_text(json.dumps(content), "utf-8")
+    folder = index_folder(tmp_path, KEY)
+    written = read_manifest(folder)
+    assert written is not None
+    assert written.joining is not None
+    replace(written, joining=None).write(folder)  # as a run leaves it that is stopped before
     with open_index(tmp_path, KEY) as index:
         assert index.manifest.joining is None
         assert index.look_up("e003") is not None
     build(tmp_path, Silent())
-    assert json.loads(manifest.read_text("utf-8"))["joining"] == recorded
+    assert read_manifest(folder) == written
 
 
 @pytest.mark.parametrize("wrong", [{}, {"examples": [{}]}, 3, {"examples": [], "more": 1}])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,66 +12,36 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kgqa.errors import EmptyLanguageError, MarkerMissingError
-from kgqa.graph.model import DIRECTIONS, Kind, keys_array
+from kgqa.graph.model import Kind, keys_array
 from kgqa.graph.sqlite import SqliteStore
-from kgqa.graph.sqlite_write import SqliteWriter
 from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules, walk
 from kgqa.progress import Silent
 from kgqa.trie.build import path_tokens
 from kgqa.trie.composed import ComposedConstraint
+from kgqa.trie.index import IndexKey, IndexWriter, open_index
 from kgqa.trie.lexicon import PathLexicon
+from kgqa.trie.precompute import precompute
 from kgqa.trie.stored import stored_constraint
-from tests.graph.store_conformance import entity, tables_of
+from tests.graph.tables import entity, tables_of
 from tests.trie.language import (
     CharacterEncoder,
+    PairEncoder,
     brute_force,
+    graphs,
     id_paths,
     language,
+    rules_of,
+    store_of,
     text_of,
+    tokens_of,
 )
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from kgqa.graph.model import GraphTables
     from kgqa.graph.store import GraphStore
 
 FORM = PathFormat()
-# names that share, that are prefixes of each other, that hold the separator or a relation
-NAMES = ["a", "ab", "a -> r -> b", "b", "a ->", " a", "b -> r"]
-RELATIONS = ["r", "r.s", "r -> a", "s"]
-
-
-@st.composite
-def graphs(draw: st.DrawFn) -> GraphTables:
-    count = draw(st.integers(2, 7))
-    kinds = draw(st.lists(st.sampled_from([0, 0, 0, 1, 1, 2]), min_size=count, max_size=count))
-    kinds[0] = 0
-    names = draw(st.lists(st.sampled_from(NAMES), min_size=count, max_size=count))
-    nodes = [
-        entity(f"n{at}", None if kind == Kind.MEDIATOR else name, kind=Kind(kind))
-        for at, (kind, name) in enumerate(zip(kinds, names, strict=True))
-    ]
-    node = st.integers(0, count - 1).map(lambda at: f"n{at}")
-    edges = draw(
-        st.lists(st.tuples(node, st.sampled_from(RELATIONS), node), min_size=1, max_size=14)
-    )
-    return tables_of(nodes, edges)
-
-
-rules_of = st.builds(
-    WalkRules,
-    hops=st.integers(1, 4),
-    direction=st.sampled_from(DIRECTIONS),
-    mediators=st.sampled_from(["collapse", "keep"]),
-)
-
-
-def store_of(tables: GraphTables, folder: Path) -> SqliteStore:
-    path = folder / "graph.sqlite"
-    SqliteWriter(path).write(tables, Silent())
-    return SqliteStore(path)
+ENCODERS = [CharacterEncoder(), PairEncoder()]
 
 
 def stored(store: GraphStore, topics: list[int], rules: WalkRules, form: PathFormat = FORM):
@@ -112,6 +83,50 @@ def test_stored_composed_and_brute_force_are_one_language(tables, rules, data, t
     assert {text: sorted(paths) for text, paths in texts.items()} == {
         text: sorted(paths) for text, paths in expected.items()
     }
+
+
+@given(tables=graphs(), rules=rules_of, encoder=st.sampled_from(ENCODERS))
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+def test_what_an_index_gives_back_is_the_language(tables, rules, encoder, tmp_path) -> None:
+    """Written to disk and read again: every entity's sequences, and what each grounds to.
+
+    Also under a tokenizer that joins characters, so that parts of one text have other tokens.
+    """
+    lexicon = PathLexicon(encoder, FORM)
+    key = IndexKey("kg", "v1", encoder.fingerprint, FORM.fingerprint, **asdict(rules))
+    store_of(tables, tmp_path).close()
+    with IndexWriter(
+        tmp_path, key, cap=100_000, token_width=4, tokenizer_name="", rebuild=True
+    ) as writer:
+        precompute(
+            lambda: (SqliteStore(tmp_path / "graph.sqlite"), PathLexicon(encoder, FORM)),
+            writer,
+            rules,
+            cap=100_000,
+            unit=3,
+            progress=Silent(),
+        )
+    with SqliteStore(tmp_path / "graph.sqlite") as store, open_index(tmp_path, key) as index:
+        topics = store.topic_keys()
+        ids = store.entities(topics).ids
+        assert index.stored_ids() == set(ids)
+        for topic, one in zip(topics.tolist(), ids, strict=True):
+            expected: dict[tuple[int, ...], list] = defaultdict(list)
+            for path in sorted(brute_force(tables, topic, rules)):
+                expected[tokens_of(tables, path, lexicon)].append(path)
+            trie = index.look_up(one)
+            assert trie is not None
+            assert len(trie.table) == sum(map(len, expected.values()))
+            if not expected:
+                continue
+            read = language(stored_constraint([(trie.sequences, trie.table)]))
+            composed = language(ComposedConstraint(store, keys_array([topic]), rules, lexicon))
+            assert read == composed
+            assert {tokens: sorted(paths) for tokens, paths in read.items()} == expected
 
 
 @given(tables=graphs(), rules=rules_of)
@@ -201,12 +216,14 @@ class _Counting:
 
 
 def test_arrays_keep_prefixes_of_other_sequences() -> None:
-    from kgqa.trie.arrays import build_trie, sequences, unique_sequences
+    from kgqa.trie.arrays import build_trie, in_order, sequences
 
-    distinct, number = unique_sequences(sequences([[5], [5, 6], [4], [5], [5, 6, 7]]))
-    trie = build_trie(distinct)
-    assert [distinct[at] for at in range(len(distinct))] == [[4], [5], [5, 6], [5, 6, 7]]
-    assert number.tolist() == [1, 2, 0, 1, 3]
+    ordered = in_order(sequences([[5], [5, 6], [4], [5], [5, 6, 7]]))
+    trie = build_trie(ordered)
+    assert ordered.lengths.tolist() == [1, 1, 2, 3]
+    assert ordered.number.tolist() == [1, 2, 0, 1, 3]
+    assert ordered.shared.tolist() == [0, 0, 1, 2]
+    assert ordered.own.tolist() == [4, 5, 6, 7]
     tokens, first = trie.children(0)
     assert tokens.tolist() == [4, 5]
     assert trie.leaf[[first, first + 1]].tolist() == [0, 1]

@@ -13,18 +13,23 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from kgqa.errors import ShardDamagedError
+from kgqa.paths.sample import Sample, Walk
 from kgqa.trie.check import JoinCheck, check_of_json
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True, slots=True)
 class IndexKey:
-    """All that an index must have been made for to fit a question."""
+    """All that an index must have been made for to fit a question.
+
+    ``sample`` is None where the index holds all paths. Else it holds at most so many of each
+    entity, chosen by ``walk`` (and ``seed`` where that is random): it never serves for all.
+    """
 
     kg: str
     kg_version: str
@@ -33,6 +38,14 @@ class IndexKey:
     hops: int
     direction: str
     mediators: str
+    walk: Walk = "breadth"
+    sample: int | None = None
+    seed: int = 0
+
+    @property
+    def sampled(self) -> Sample | None:
+        """The sample of paths that the index holds, None where it holds all."""
+        return None if self.sample is None else Sample(self.sample, self.walk, self.seed)
 
     @property
     def folder(self) -> str:
@@ -51,6 +64,9 @@ class IndexKey:
             "hops": "hops",
             "direction": "direction",
             "mediators": "mediator rule",
+            "walk": "walk",
+            "sample": "sampled paths",
+            "seed": "seed",
         }
         return [
             f"{words[part.name]} {_short(getattr(other, part.name))}, not "
@@ -61,7 +77,7 @@ class IndexKey:
 
 
 def _short(value: object) -> str:
-    text = str(value)
+    text = "none" if value is None else str(value)
     return f"{text[:12]}…" if len(text) > 16 else text
 
 
@@ -116,23 +132,47 @@ class Manifest:
 
     def write(self, folder: Path) -> None:
         """Put the manifest in the place of the one in ``folder``, in one step."""
-        text = json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n"
+        content = asdict(self)
+        content["sha256"] = _sha256(content)
+        text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
         temporary = folder / f".{MANIFEST}.{os.getpid()}"
         with temporary.open("w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(folder / MANIFEST)
+        sync_folder(folder)
+
+
+def sync_folder(folder: Path) -> None:
+    """Have the names in ``folder`` on disk, in the way of files: renames may be lost otherwise."""
+    if os.name == "nt":
+        return  # a folder cannot be opened there, and needs no syncing
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sha256(content: dict[str, Any]) -> str:
+    """Return a hash of what a manifest says, however it is laid out."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def read_manifest(folder: Path) -> Manifest | None:
     """Return the manifest in ``folder``, None where there is none.
 
-    Raises ShardDamagedError where it cannot be read.
+    Raises ShardDamagedError where it cannot be read, or says something else than was written.
     """
     path = folder / MANIFEST
     try:
         content: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        digest = content.pop("sha256", None)
+        if digest is None and content["schema"] != SCHEMA_VERSION:
+            return None  # formats before this one had no checksum
+        if digest != _sha256(content):
+            raise ValueError("its checksum does not fit")
         if content["schema"] != SCHEMA_VERSION:
             return None
         joining = content.get("joining")
@@ -147,7 +187,7 @@ def read_manifest(folder: Path) -> Manifest | None:
         )
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ShardDamagedError(
             f"The index manifest {path} is damaged ({type(error).__name__}: {error}).",
             "Build it again: kgqa precompute-tries --rebuild",

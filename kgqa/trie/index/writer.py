@@ -1,24 +1,33 @@
 """Writing an index so that it can be stopped anywhere and gone on with.
 
-A shard is written, synced and renamed, and only then entered in the manifest. What the manifest
-does not name is swept away by the next run. Two runs at once are told.
+A shard is written, synced and renamed, the folder synced, and only then the shard is entered in the
+manifest, so that not even a power cut leaves a manifest that names what is not there. What the
+manifest does not name is swept away by the next run. Two runs at once are told.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import shutil
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 
-from kgqa.errors import IndexFault, ShardDamagedError
-from kgqa.trie.index.manifest import MANIFEST, IndexKey, Manifest, index_folder, read_manifest
+from kgqa.errors import IndexFault, KgqaError, ShardDamagedError
+from kgqa.trie.index.manifest import (
+    MANIFEST,
+    IndexKey,
+    Manifest,
+    index_folder,
+    read_manifest,
+    sync_folder,
+)
 from kgqa.trie.index.reader import TrieIndex
 from kgqa.trie.index.shard import write_shard
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
     from types import TracebackType
 
@@ -29,7 +38,8 @@ class IndexWriter:
     """The one run that writes the index for ``key``; use it in ``with``.
 
     An index in its place that was made for another KG version or cap, or is damaged, is dropped.
-    Raises IndexFault where another run writes the same index.
+    Raises IndexFault where another run writes the same index, or it cannot be written: no space,
+    no permission.
     """
 
     def __init__(
@@ -49,15 +59,17 @@ class IndexWriter:
         self.manifest = self._fresh
 
     def __enter__(self) -> IndexWriter:
-        self.folder.mkdir(parents=True, exist_ok=True)
+        with self._writing():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            try:
+                self._lock.acquire()
+            except Timeout:
+                raise IndexFault(
+                    f"Another run is writing the index {self.folder}.", "Wait for it to end."
+                ) from None
         try:
-            self._lock.acquire()
-        except Timeout:
-            raise IndexFault(
-                f"Another run is writing the index {self.folder}.", "Wait for it to end."
-            ) from None
-        try:
-            self._take_over()
+            with self._writing():
+                self._take_over()
         except BaseException:
             self._lock.release()
             raise
@@ -83,9 +95,9 @@ class IndexWriter:
             fresh.token_width,
         )
         if found is None or not fits or self._rebuild:
-            shutil.rmtree(self.folder)
-            self.folder.mkdir()
+            # first the manifest, so that none ever names a shard that has gone
             fresh.write(self.folder)
+            sync_folder(self.folder.parent)
             found = fresh
         self.manifest = found
         with TrieIndex(self.folder, found) as index:
@@ -96,7 +108,11 @@ class IndexWriter:
             )
         named = {shard.file for shard in found.shards} | {MANIFEST}
         for path in self.folder.iterdir():
-            if path.name not in named:
+            if path.name in named:
+                continue
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
                 path.unlink()
 
     def done(self) -> set[str]:
@@ -107,21 +123,31 @@ class IndexWriter:
     def add(self, rows: Sequence[dict[str, Any]], composed: Sequence[str]) -> None:
         """Add a shard of ``rows`` (sorted by id), and entities to be composed on the fly."""
         shards = self.manifest.shards
-        if rows:
-            number = 1 + max((int(shard.file[6:-8]) for shard in shards), default=-1)
-            shards = (*shards, write_shard(self.folder, f"shard-{number:05}.parquet", rows))
-        self.manifest = Manifest(
-            key=self.manifest.key,
-            cap=self.manifest.cap,
-            token_width=self.manifest.token_width,
-            shards=shards,
-            composed=tuple(sorted({*self.manifest.composed, *composed})),
-            tokenizer_name=self.manifest.tokenizer_name,
-            joining=self.manifest.joining,
-        )
-        self.manifest.write(self.folder)
+        with self._writing():
+            if rows:
+                number = 1 + max((int(shard.file[6:-8]) for shard in shards), default=-1)
+                shards = (*shards, write_shard(self.folder, f"shard-{number:05}.parquet", rows))
+                sync_folder(self.folder)
+            composed = tuple(sorted({*self.manifest.composed, *composed}))
+            manifest = dataclasses.replace(self.manifest, shards=shards, composed=composed)
+            manifest.write(self.folder)
+        self.manifest = manifest
 
     def record_joining(self, check: JoinCheck) -> None:
         """Enter in the manifest where the tokenizer would write whole paths otherwise."""
         self.manifest = dataclasses.replace(self.manifest, joining=check)
-        self.manifest.write(self.folder)
+        with self._writing():
+            self.manifest.write(self.folder)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except KgqaError:
+            raise
+        except OSError as error:
+            raise IndexFault(
+                f"The index {self.folder} cannot be written: {error.strerror or error}.",
+                "What is written already is kept: make room or give the permission, and run the "
+                "same command again.",
+            ) from None

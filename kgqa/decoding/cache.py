@@ -1,0 +1,106 @@
+"""The keys and values of all tokens that a tree of several questions attends to, as columns.
+
+A token's column is its place in one growing buffer for each layer. Columns are written once and
+never moved; a question that ends gives its columns back, and others' tokens are written over them.
+Order in the buffer means nothing: a token's position is in its key, and the mask says who sees
+whom. What this module does not do: masks.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from transformers import DynamicCache
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_STEP = 16  # widths come in steps, so that kernels and allocators meet few shapes
+
+
+class ColumnCache(DynamicCache):
+    """A cache that models of transformers write to; :meth:`take` says where.
+
+    A forward that fails half way leaves nothing behind but columns that nobody owns: give them back
+    and go on.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._used = np.zeros(0, bool)
+        self._keys: list[torch.Tensor] = []
+        self._values: list[torch.Tensor] = []
+        self._columns = torch.zeros(0, dtype=torch.long)
+        self._width = 0
+
+    @property
+    def width(self) -> int:
+        """The columns that the next forward sees, used or not: a multiple of 16."""
+        return self._width
+
+    @property
+    def used(self) -> int:
+        """The columns that somebody owns."""
+        return int(self._used.sum())
+
+    def take(self, count: int) -> NDArray[np.int64]:
+        """Return ``count`` free columns, now owned by the caller, the lowest first."""
+        free = np.flatnonzero(~self._used)
+        if len(free) < count:
+            # half as much again, so that buffers are seldom made anew
+            size = max(len(self._used) + count, len(self._used) * 3 // 2, 256)
+            self._used = np.concatenate([self._used, np.zeros(size - len(self._used), bool)])
+            free = np.flatnonzero(~self._used)
+        columns = free[:count].astype(np.int64)
+        self._used[columns] = True
+        return columns
+
+    def give_back(self, columns: NDArray[np.int64]) -> None:
+        """Free columns of :meth:`take`."""
+        self._used[columns] = False
+
+    def aim(self, columns: NDArray[np.int64], device: torch.device) -> None:
+        """Let the next forward write its tokens to ``columns``, one for each token."""
+        owned = np.flatnonzero(self._used)
+        last = int(owned[-1]) + 1 if len(owned) else 0
+        self._width = -(-last // _STEP) * _STEP
+        self._columns = torch.from_numpy(columns).to(device)
+
+    def clear(self) -> None:
+        """Forget everything and release the memory."""
+        self._used = np.zeros(0, bool)
+        self._keys, self._values = [], []
+        self._width = 0
+
+    def update(
+        self,
+        key_states: torch.Tensor,
+        value_states: torch.Tensor,
+        layer_idx: int,
+        *args: Any,
+        **kwargs: Any,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Write a layer's new keys and values ``[1, heads, tokens, size]``; return all columns."""
+        return (
+            self._write(self._keys, key_states, layer_idx),
+            self._write(self._values, value_states, layer_idx),
+        )
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        """Return the columns seen; positions and masks are the caller's own."""
+        return self._width
+
+    def _write(self, buffers: list[torch.Tensor], new: torch.Tensor, layer: int) -> torch.Tensor:
+        while len(buffers) <= layer:
+            buffers.append(new.new_zeros((*new.shape[:2], 0, new.shape[3])))
+        buffer = buffers[layer]
+        if buffer.shape[2] < self._width:
+            size = max(self._width, -(-len(self._used) // _STEP) * _STEP)
+            # zeros: what is masked must be finite, since nothing times infinity is no number
+            wider = new.new_zeros((*new.shape[:2], size, new.shape[3]))
+            wider[:, :, : buffer.shape[2]] = buffer
+            buffers[layer] = buffer = wider
+        buffer.index_copy_(2, self._columns.to(buffer.device), new)
+        return buffer[:, :, : self._width]

@@ -1,0 +1,346 @@
+"""Many searches over one model: they go on in lockstep and share their forwards.
+
+Each search has its own prompt and constraint. In a round every search goes on until it demands a
+score that is not known yet; then one forward scores what all of them wait for, each with its share
+of the look-ahead. A search that ends leaves, and the next one takes its place. The results are
+those of one search at a time.
+
+How the model is run (as trees, or prefix by prefix) and how wide, is a :class:`Plan`. Where memory
+runs out, the budget and the width of a forward are halved once, the user is told, and all go on
+from where they were: a forward that fails has changed nothing. A time limit ends a question between
+two forwards with an error; nothing is answered from half a search, whose best paths may be missing.
+Ctrl-C leaves an engine that can be used again.
+
+What this module does not do: decide what is searched, or know what a path is.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+import torch
+
+from kgqa.decoding.forward import DEFAULT_BUDGET, Asked, Part, ScoreRule, TreeForward
+from kgqa.decoding.plain import DEFAULT_WIDEST, PlainForward
+from kgqa.decoding.wave import PrefixTree
+from kgqa.errors import KgqaError, ModelError, TimeLimitError, UsageError
+from kgqa.progress import Silent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from transformers import PreTrainedModel
+
+    from kgqa.decoding.search import Demand, Search, SearchResult
+    from kgqa.progress import Progress
+    from kgqa.trie.constraint import Constraint
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How a model is run: by trees or plainly, to which length by trees, how wide.
+
+    ``why``: what decided the way. ``milliseconds``: what forwards took by width; may be empty.
+    """
+
+    way: Literal["tree", "plain"] = "tree"
+    why: str = "set by the caller"
+    limit: int | None = None
+    budget: int = DEFAULT_BUDGET
+    milliseconds: dict[int, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One search: its prompt's token ids, its constraint, the rule of its scores.
+
+    ``time_limit``: seconds from when it is taken up, None for none.
+    """
+
+    prompt: Sequence[int]
+    constraint: Constraint
+    search: Search
+    rule: ScoreRule = "vocabulary"
+    time_limit: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a job: its result, or the error that ended it.
+
+    ``forwards``: those it took part in. ``tokens``: what it ran in them, prompt and padding
+    included. ``seconds``: its share of their time, by tokens.
+    """
+
+    result: SearchResult | None
+    error: KgqaError | None
+    forwards: int
+    tokens: int
+    seconds: float
+
+    def found(self) -> SearchResult:
+        """Return the result. Raises the error where there is one."""
+        if self.error is not None:
+            raise self.error
+        assert self.result is not None
+        return self.result
+
+
+class Engine:
+    """A model that runs searches. Not for use by several threads.
+
+    ``together``: searches at a time at most. ``clock``: seconds, for time limits.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        plan: Plan | None = None,
+        *,
+        together: int = 1,
+        progress: Progress | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if together < 1:
+            raise UsageError(f"At least 1 question must be answered at a time, not {together}.")
+        self.plan = plan or Plan()
+        self.together = together
+        self.budget = self.plan.budget
+        self.forwards = 0
+        self._progress = progress or Silent()
+        self._clock = clock
+        self._tree = TreeForward(model)
+        self._plain = PlainForward(model)
+        self._widest: int | None = None  # tokens of a forward, once memory has run out
+        self._attempted = 0  # tokens of the forward that is tried
+        self._running = False
+
+    def decode(self, job: Job) -> Outcome:
+        """Run one search; its error stands in the outcome."""
+        return next(outcome for _, outcome in self.run([job]))
+
+    def run(self, jobs: Iterable[Job]) -> Iterator[tuple[int, Outcome]]:
+        """Run all jobs and yield each outcome with its job's number, as they end.
+
+        Jobs are taken from the iterable when there is room for them. One run at a time: raises
+        UsageError for a second.
+        """
+        if self._running:
+            raise UsageError("The engine is running searches already.")
+        self._running = True
+        live: list[_Live] = []
+        try:
+            waiting = enumerate(jobs)
+            more = True
+            while more or live:
+                while more and len(live) < self.together:
+                    taken = next(waiting, None)
+                    if taken is None:
+                        more = False
+                    else:
+                        live.append(_Live(*taken, self._clock()))
+                yield from self._leaving(live)
+                if live:
+                    self._round(live)
+        finally:
+            for one in live:
+                one.job.search.close()
+            self._tree.cache.clear()
+            self._running = False
+
+    # ── inside ──────────────────────────────────────────────────────────────────────────────
+
+    def _leaving(self, live: list[_Live]) -> Iterator[tuple[int, Outcome]]:
+        """Let every search go on as far as it can, and take out those that have ended."""
+        now = self._clock()
+        for one in list(live):
+            limit = one.job.time_limit
+            one.advance()
+            if not one.ended and limit is not None and now - one.began > limit:
+                one.fail(
+                    TimeLimitError(
+                        f"The time limit of {limit:g} s passed before the search had ended.",
+                        "Allow more with --time-limit, or ask for fewer paths (--k) or hops.",
+                    )
+                )
+            if one.ended:
+                live.remove(one)
+                one.job.search.close()
+                if one.asked is not None:
+                    self._tree.forget(one.asked)
+                yield one.number, one.outcome()
+
+    def _round(self, live: list[_Live]) -> None:
+        """Score what the searches wait for, or a part of it, in one forward."""
+        plain = next((one for one in live if self._plainly(one)), None)
+        while True:
+            self._attempted = 0
+            try:
+                if plain is not None:
+                    self._plain_forward(plain)
+                elif parts := self._parts(live):
+                    self._tree_forward(parts)
+            except Exception as error:
+                if not _out_of_memory(error):
+                    raise
+                fault = self._halve(error)
+                if fault is None:
+                    continue
+                for one in live:
+                    one.fail(fault)
+            return
+
+    def _halve(self, error: Exception) -> ModelError | None:
+        """Halve budget and width, the first time; afterwards return what the user is told."""
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        if self._widest is not None:
+            fault = ModelError(
+                "Memory ran out again after the budget of a forward was halved.",
+                "Use fewer paths (--k), a smaller or quantized model, or another --device.",
+            )
+            fault.__cause__ = error
+            return fault
+        self.budget = max(1, self.budget // 2)
+        self._widest = max(1, self._attempted // 2)
+        self._progress.note(
+            f"Memory ran out in a forward of {self._attempted} tokens: going on with at most "
+            f"{self._widest}, look-ahead up to {self.budget}."
+        )
+        return None
+
+    def _plainly(self, one: _Live) -> bool:
+        """Whether what ``one`` waits for cannot be scored in a tree."""
+        asked, limit = one.asked, self.plan.limit
+        if asked is None:
+            return False
+        if self.plan.way == "plain" or (limit is not None and len(asked.prompt) > limit):
+            return True
+        missing = asked.tree.missing(one.demanded)
+        if limit is None or not missing:
+            return False
+        return any(len(asked.prompt) + asked.tree.node(s).depth > limit for s in missing)
+
+    def _plain_forward(self, one: _Live) -> None:
+        asked = one.asked
+        assert asked is not None
+        began = time.perf_counter()
+        try:
+            missing = asked.tree.missing(one.demanded)
+            runs = self._plain.next_batch(asked, missing, self._widest or DEFAULT_WIDEST)
+            depths = [asked.tree.node(run[-1]).depth for run in runs]
+            self._attempted = len(runs) * (len(asked.prompt) + max(depths))
+            self._plain.score(asked, runs)
+        except KgqaError as error:
+            one.fail(error)
+            return
+        one.count(self._attempted, time.perf_counter() - began)
+        self.forwards += 1
+
+    def _parts(self, live: Sequence[_Live]) -> list[tuple[_Live, Part]]:
+        """Return what each search contributes to the next forward, within its width."""
+        share = max(1, self.budget // len(live))
+        room = self._widest
+        parts: list[tuple[_Live, Part]] = []
+        for one in live:
+            asked = one.asked
+            if asked is None or (room is not None and room < 1):
+                continue
+            rest = len(asked.prompt) - len(asked.columns)
+            if room is not None and rest > room:
+                parts.append((one, Part(asked, room, [])))
+                break
+            limit = self.plan.limit
+            deepest = None if limit is None else limit - len(asked.prompt)
+            try:
+                nodes = asked.tree.choose(one.demanded, share, deepest=deepest)
+                if room is not None:
+                    nodes = nodes[: max(room - rest, 1)]
+                asked.tree.expansion([node.state for node in nodes])
+            except KgqaError as error:  # the constraint's store may fail; others go on
+                one.fail(error)
+                continue
+            part = Part(asked, rest, nodes)
+            parts.append((one, part))
+            room = None if room is None else room - part.tokens
+        return parts
+
+    def _tree_forward(self, parts: Sequence[tuple[_Live, Part]]) -> None:
+        began = time.perf_counter()
+        total = self._attempted = sum(part.tokens for _, part in parts)
+        try:
+            self._tree.score([part for _, part in parts])
+        except KgqaError as error:
+            if len(parts) == 1:
+                parts[0][0].fail(error)
+                return
+            for each in parts:  # only the one at fault is to end
+                self._tree_forward([each])
+            return
+        seconds = time.perf_counter() - began
+        for one, part in parts:
+            one.count(part.tokens, seconds * part.tokens / total)
+        self.forwards += 1
+
+
+class _Live:
+    """A search that is running."""
+
+    def __init__(self, number: int, job: Job, began: float) -> None:
+        self.number = number
+        self.job = job
+        self.began = began
+        self.asked: Asked | None = None
+        self.ended = False
+        self._demand: Demand | None = None
+        self._result: SearchResult | None = None
+        self._error: KgqaError | None = None
+        self._forwards = self._tokens = 0
+        self._seconds = 0.0
+        try:
+            self.asked = Asked(job.prompt, PrefixTree(job.constraint), job.rule)
+        except KgqaError as error:
+            self.fail(error)
+
+    @property
+    def demanded(self) -> tuple[int, ...]:
+        """The states that the search waits for."""
+        return self._demand.states if self._demand is not None else ()
+
+    def advance(self) -> None:
+        """Go on until the search has ended or demands what is not known."""
+        if self.ended or self.asked is None:
+            return
+        tree = self.asked.tree
+        try:
+            if self._demand is None:
+                self._demand = next(self.job.search)
+            while not tree.missing(self._demand.states):
+                self._demand = self.job.search.send(tree.scored(self._demand.states))
+        except StopIteration as end:
+            self._result, self.ended = end.value, True
+        except KgqaError as error:
+            self.fail(error)
+
+    def fail(self, error: KgqaError) -> None:
+        """End with an error."""
+        self._error, self.ended = error, True
+
+    def count(self, tokens: int, seconds: float) -> None:
+        """Count a forward that the search took part in."""
+        self._forwards += 1
+        self._tokens += tokens
+        self._seconds += seconds
+
+    def outcome(self) -> Outcome:
+        """Return what came of it."""
+        return Outcome(self._result, self._error, self._forwards, self._tokens, self._seconds)
+
+
+def _out_of_memory(error: Exception) -> bool:
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    said = str(error).casefold()  # MPS and the CPU's allocator have no class of their own
+    return isinstance(error, RuntimeError) and ("out of memory" in said or "can't allocate" in said)

@@ -1,0 +1,178 @@
+"""What opens and closes a span of constrained text, and a constraint with its own markers changed.
+
+Two kinds of models are served. One was trained with marker tokens (``<PATH>``), which a path format
+then has inside its sequences: the constraint's own. The other has none, and markers are plain
+strings (``<`` and ``>``): a few tokens that the model writes itself to open a span, and that stand
+in place of the constraint's closing token to close it. What this does not do: write text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kgqa.errors import ConstraintError, MarkerMissingError
+from kgqa.trie.constraint import Expansion
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from kgqa.paths.walk import PathTable
+    from kgqa.trie.constraint import Constraint
+    from kgqa.trie.tokens import TokenEncoder
+
+
+@dataclass(frozen=True, slots=True)
+class Markers:
+    """Token sequences that open and close a span.
+
+    ``openings``: any of them opens a span when free text ends in it; the first is the one that is
+    forced where an opening is forced. An opening is recognised by its tokens and never by its text:
+    the same characters written as other tokens open nothing.
+    ``closing``: stands in place of the constraint's own closing token; empty: that one stays.
+    ``inside``: the constraint's own sequences begin with the opening (a format with ``start``).
+
+    Raises MarkerMissingError where there is no opening, or an empty one.
+    """
+
+    openings: tuple[tuple[int, ...], ...]
+    closing: tuple[int, ...] = ()
+    inside: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.openings or not all(self.openings):
+            raise MarkerMissingError(
+                "A span of constrained text has no opening marker, so it could never begin.",
+                "Name a marker that the tokenizer writes as at least one token.",
+            )
+
+    @classmethod
+    def of(
+        cls, encoder: TokenEncoder, opening: str, closing: str = "", *, inside: bool = False
+    ) -> Markers:
+        """Return the markers that two strings are under a tokenizer.
+
+        A string that is a token of the tokenizer is that token; any other is the tokens it is
+        encoded as, and an opening of that kind may also have a space before it. Raises
+        MarkerMissingError where the tokenizer has nothing for a marker.
+        """
+        spellings = [opening]
+        if encoder.marker_id(opening) is None or len(encoder.encode([opening])[0]) == 1:
+            spellings.append(f" {opening}")
+        openings = dict.fromkeys(_tokens(encoder, spelling) for spelling in spellings)
+        return cls(tuple(openings), _tokens(encoder, closing) if closing else (), inside)
+
+    def completed(self, written: Sequence[int]) -> tuple[int, ...] | None:
+        """Return the longest opening that ``written`` ends in, None where it ends in none."""
+        longest_first = sorted(self.openings, key=len, reverse=True)
+        for opening in longest_first:
+            if tuple(written[-len(opening) :]) == opening:
+                return opening
+        return None
+
+
+def _tokens(encoder: TokenEncoder, marker: str) -> tuple[int, ...]:
+    single = encoder.marker_id(marker)
+    tokens = (single,) if single is not None else tuple(encoder.encode([marker])[0])
+    if not tokens or encoder.decode(tokens).strip() != marker.strip() or not marker.strip():
+        raise MarkerMissingError(
+            f"The tokenizer cannot write the marker {marker!r}, so a span could not be held in it.",
+            "Use a model that was trained with it, or a marker of ordinary characters.",
+        )
+    return tokens
+
+
+class MarkedConstraint:
+    """A constraint after its opening, closed by other tokens.
+
+    Where the first closing token also goes on with a name, both moves are there, with one token and
+    two states: which one was meant is known by the state.
+
+    Raises ConstraintError where ``markers.inside`` and no sequence begins with ``opening``.
+    """
+
+    def __init__(self, inner: Constraint, markers: Markers, opening: tuple[int, ...]) -> None:
+        self._inner = inner
+        self._closing = markers.closing
+        # states between the first and the last closing token: -1, -2, …
+        self._between: list[tuple[int, int]] = []  # the inner end, closing tokens written
+        self._numbers: dict[tuple[int, int], int] = {}
+        self._start = _walk(inner, opening) if markers.inside else inner.start()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing can be written."""
+        return not len(self._inner.expand([self._start]).token)
+
+    def start(self) -> int:
+        """Return the state after the opening."""
+        return self._start
+
+    def expand(self, states: Sequence[int]) -> Expansion:
+        """Return the moves out of every one of ``states``."""
+        own = [at for at, state in enumerate(states) if state < 0]
+        others = [at for at, state in enumerate(states) if state >= 0]
+        row, token, state = (np.empty(0, np.int64) for _ in range(3))
+        if others:
+            moves = self._inner.expand([states[at] for at in others])
+            row = np.array(others, np.int64)[moves.row]
+            token, state = moves.token, moves.state
+        if self._closing and len(state):
+            ends = np.flatnonzero(self._inner.is_end(state.tolist()))
+            token, state = token.copy(), state.copy()
+            token[ends] = self._closing[0]
+            state[ends] = [self._after(end, 1) for end in state[ends].tolist()]
+        if own:
+            tails = [self._between[-1 - states[at]] for at in own]
+            row = np.append(row, own)
+            token = np.append(token, [self._closing[done] for _, done in tails])
+            state = np.append(state, [self._after(end, done + 1) for end, done in tails])
+        order = np.lexsort((token, row))
+        return Expansion(row[order], token[order], state[order])
+
+    def is_end(self, states: Sequence[int]) -> NDArray[np.bool_]:
+        """Return which of ``states`` stand after the whole closing marker."""
+        inner = np.array([state >= 0 for state in states], bool)
+        ends = np.zeros(len(states), bool)
+        if inner.any():
+            ends[inner] = self._inner.is_end([state for state in states if state >= 0])
+        return ends
+
+    def ground(self, state: int) -> PathTable:
+        """Return every id path that the text of the end ``state`` stands for."""
+        return self._inner.ground(state)
+
+    @property
+    def paths(self) -> int | None:
+        """The number of id paths, None where they are not counted."""
+        return self._inner.paths
+
+    def _after(self, end: int, done: int) -> int:
+        """Return the state in which ``done`` closing tokens before the inner ``end`` are there."""
+        if done == len(self._closing):
+            return end
+        number = self._numbers.get((end, done))
+        if number is None:
+            self._between.append((end, done))
+            number = self._numbers[end, done] = -len(self._between)
+        return number
+
+
+def _walk(constraint: Constraint, opening: Sequence[int]) -> int:
+    state = constraint.start()
+    for count, token in enumerate(opening):
+        moves = constraint.expand([state])
+        if not len(moves.token) and not count:
+            break  # an empty language, which its user tells of
+        found = np.flatnonzero(moves.token == token)
+        if not len(found):
+            raise ConstraintError(
+                f"The constraint does not begin with the opening marker (token {token}).",
+                "Its path format must have the marker as its start, or none at all.",
+            )
+        state = int(moves.state[found[0]])
+    return state

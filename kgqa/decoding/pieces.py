@@ -1,0 +1,130 @@
+"""What a text with constrained spans is made of, and the limits and options it is written under.
+
+What this module does not do: write (:mod:`kgqa.decoding.spans`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from kgqa.errors import UsageError
+
+if TYPE_CHECKING:
+    from kgqa.decoding.forward import ScoreRule
+    from kgqa.decoding.marked import Markers
+    from kgqa.decoding.search import Hypothesis
+    from kgqa.paths.walk import PathTable
+    from kgqa.trie.constraint import Constraint
+
+Stop: TypeAlias = Literal["end token", "stop string", "token limit"]
+
+
+@dataclass(frozen=True, slots=True)
+class FreeText:
+    """Text that nothing constrained. ``text`` ends before a stop string, ``tokens`` hold it."""
+
+    tokens: tuple[int, ...]
+    text: str
+    log_probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A path with its markers.
+
+    ``hypothesis``: the tokens after the opening, the closing included, with their score under the
+    score rule; its state is an end of ``constraint``. ``opening_log_probability``: of the opening's
+    tokens, over the whole vocabulary, forced or not.
+    """
+
+    opening: tuple[int, ...]
+    opening_log_probability: float
+    hypothesis: Hypothesis
+    constraint: Constraint = field(repr=False, compare=False)
+    text: str
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """All tokens, markers included."""
+        return (*self.opening, *self.hypothesis.tokens)
+
+    @property
+    def log_probability(self) -> float:
+        """The sum over all tokens."""
+        return self.opening_log_probability + self.hypothesis.log_probability
+
+    def ground(self) -> PathTable:
+        """Return every id path that the span stands for."""
+        return self.constraint.ground(self.hypothesis.state)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """``tokens`` in all after the prompt, ``span_tokens`` between markers, ``spans`` in number.
+
+    A span's closing counts as its own. Raises UsageError where a limit is below 1 (spans: below 0).
+    """
+
+    tokens: int = 512
+    span_tokens: int = 256
+    spans: int = 16
+
+    def __post_init__(self) -> None:
+        if self.tokens < 1 or self.span_tokens < 1 or self.spans < 0:
+            raise UsageError(
+                f"A text of {self.tokens} tokens with {self.spans} spans of {self.span_tokens} "
+                "tokens cannot be written.",
+                "The limits are at least 1 token, 1 token a span, 0 spans.",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class SpanOptions:
+    """How a text with spans is written.
+
+    ``end_tokens`` end it and stand in its last piece. ``stop``: strings that end it, looked for in
+    free text alone. ``never``: tokens that free text may not hold. ``force_opening``: the text
+    begins with a span. ``rule`` scores inside spans; free text is always over the vocabulary.
+    """
+
+    markers: Markers
+    end_tokens: frozenset[int]
+    limits: Limits = field(default_factory=Limits)
+    stop: tuple[str, ...] = ()
+    never: frozenset[int] = frozenset()
+    force_opening: bool = False
+    rule: ScoreRule = "vocabulary"
+
+    def __post_init__(self) -> None:
+        if not all(self.stop):
+            raise UsageError("A stop string is empty, so that nothing could be written.")
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A text that ended: its pieces in order, why it ended, what there is to tell."""
+
+    pieces: tuple[FreeText | Span, ...]
+    stop: Stop
+    notes: tuple[str, ...]
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        """The spans in order."""
+        return tuple(piece for piece in self.pieces if isinstance(piece, Span))
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """All tokens after the prompt."""
+        return tuple(token for piece in self.pieces for token in piece.tokens)
+
+    @property
+    def text(self) -> str:
+        """What a person reads; where the spans are in it, only ``pieces`` say."""
+        return "".join(piece.text for piece in self.pieces)
+
+    @property
+    def log_probability(self) -> float:
+        """The sum over all pieces."""
+        return sum(piece.log_probability for piece in self.pieces)

@@ -1,0 +1,254 @@
+"""What is known of one question's prefixes, and which of them the next forward should score.
+
+A wave is chosen best first: what a search demands, then what it will probably demand next, until
+the budget of tokens is spent. A prefix whose own score is known has an exact priority (the sum of
+its log-probabilities); below it a priority is estimated: a forced token costs little, a choice
+among n costs log n. So forced runs are scored as far as they go, and of the branches below them
+those of the likeliest prefixes. What was scored stays known.
+
+What this module does not do: run a model, or know what a token attends to.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from kgqa.decoding.search import Scored
+from kgqa.paths.walk import empty_paths
+from kgqa.trie.constraint import Expansion
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from kgqa.paths.walk import PathTable
+    from kgqa.trie.constraint import Constraint
+
+    _Ints: TypeAlias = NDArray[np.int64]
+    _Floats: TypeAlias = NDArray[np.float64]
+
+NO_TOKEN = -1
+# What a token without an alternative is taken to cost, and how far below the best candidate another
+# is still taken in the same round: a constraint composed from a store is asked once a round.
+_FORCED = 0.05
+_MARGIN = 1.0
+_ROUNDS = 96
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A state to score: its last token (``NO_TOKEN`` at the start), its parent and its depth.
+
+    ``depth`` is the number of tokens after the prompt; the start's is 0 and its parent itself.
+    """
+
+    state: int
+    token: int
+    parent: int
+    depth: int
+
+
+class PrefixTree:
+    """The prefixes of one constraint that one prompt's search has met. Not for several threads."""
+
+    def __init__(self, constraint: Constraint) -> None:
+        self._constraint = constraint
+        start = constraint.start()
+        self.start = start
+        self._moves: dict[int, tuple[_Ints, _Ints]] = {}  # tokens, states
+        self._scores: dict[int, _Floats] = {}
+        self._parent: dict[int, int] = {}  # of every state that a known move leads to
+        self._nodes = {start: Node(start, NO_TOKEN, start, 0)}
+        self._totals = {start: 0.0}  # exact, of states that have been scored
+
+    def missing(self, states: Sequence[int]) -> list[int]:
+        """Return those of ``states`` whose moves have no score yet, each once, in order."""
+        return [state for state in dict.fromkeys(states) if state not in self._scores]
+
+    def scored(self, states: Sequence[int]) -> Scored:
+        """Return the answer to a demand for ``states``, none of which is missing."""
+        moves = self.expansion(states)
+        scores = [self._scores[state] for state in states]
+        return Scored(moves, np.concatenate(scores) if scores else np.empty(0))
+
+    def node(self, state: int) -> Node:
+        """Return the node of a state that the start, or a move that was asked for, leads to."""
+        found = self._nodes.get(state)
+        if found is None:
+            above = self.node(self._parent[state])
+            tokens, states = self._moves[above.state]
+            token = int(tokens[np.flatnonzero(states == state)[0]])
+            found = self._nodes[state] = Node(state, token, above.state, above.depth + 1)
+        return found
+
+    def prefix(self, state: int) -> list[int]:
+        """Return the tokens from the start to ``state``."""
+        tokens: list[int] = []
+        while state != self.start:
+            node = self.node(state)
+            tokens.append(node.token)
+            state = node.parent
+        return tokens[::-1]
+
+    def expansion(self, states: Sequence[int]) -> Expansion:
+        """Return the moves out of ``states``; the constraint is asked once, for the unknown."""
+        self._expand(states)
+        found = [self._moves[state] for state in states]
+        row = np.repeat(np.arange(len(found)), [len(tokens) for tokens, _ in found])
+        if not len(row):
+            return Expansion(row, np.empty(0, np.int64), np.empty(0, np.int64))
+        tokens = np.concatenate([tokens for tokens, _ in found])
+        return Expansion(row, tokens, np.concatenate([below for _, below in found]))
+
+    def learn(self, states: Sequence[int], scores: _Floats) -> None:
+        """Keep the scores of the moves out of ``states``, in the order of their expansion.
+
+        A state stands after its parent, or its parent was learned before.
+        """
+        done = 0
+        for state in states:
+            tokens, _ = self._moves[state]
+            self._scores[state] = scores[done : done + len(tokens)]
+            done += len(tokens)
+            node = self.node(state)
+            if node.token != NO_TOKEN:
+                at = np.flatnonzero(self._moves[node.parent][1] == state)[0]
+                above = self._totals[node.parent]
+                self._totals[state] = above + float(self._scores[node.parent][at])
+
+    def choose(
+        self, demanded: Sequence[int], budget: int, *, deepest: int | None = None
+    ) -> list[Node]:
+        """Return the nodes to score, parents first: ``demanded`` all, then look-ahead.
+
+        ``demanded`` are states of a search's demand, scored or not; those that are scored lead the
+        look-ahead on. ``budget``: nodes in all that look-ahead may fill up. ``deepest``: no
+        look-ahead deeper than this.
+        """
+        wave = [self.node(state) for state in self.missing(demanded)]
+        if len(wave) >= budget:
+            return wave
+        frontier = _Frontier(deepest)
+        self._push_known(frontier, demanded, budget)
+        edge = [(self._prefix_total(node), node) for node in wave]
+        for _ in range(_ROUNDS):
+            self._expand([node.state for _, node in edge])
+            for priority, node in edge:
+                tokens, below = self._moves[node.state]
+                cost = math.log(len(tokens)) if len(tokens) > 1 else _FORCED
+                some = slice(budget - len(wave))
+                pairs = zip(tokens[some].tolist(), below[some].tolist(), strict=True)
+                frontier.push(node, ((priority - cost, token, state) for token, state in pairs))
+            taken = frontier.take(max(2, (budget - len(wave)) // 4))
+            if not taken:
+                break
+            ends = self._constraint.is_end([node.state for _, node in taken])
+            edge = [one for one, end in zip(taken, ends.tolist(), strict=True) if not end]
+            edge = edge[: budget - len(wave)]
+            for _, node in edge:
+                self._nodes[node.state] = node
+                wave.append(node)
+            if len(wave) >= budget:
+                break
+        return wave
+
+    def forced_run(self, state: int, length: int) -> list[int]:
+        """Return the states that follow ``state`` without a choice, at most ``length`` of them."""
+        run: list[int] = []
+        while len(run) < length:
+            self._expand([state])
+            _, below = self._moves[state]
+            if len(below) != 1 or self._constraint.is_end(below.tolist())[0]:
+                break
+            state = int(below[0])
+            run.append(state)
+        return run
+
+    # ── inside ──────────────────────────────────────────────────────────────────────────────
+
+    def _expand(self, states: Sequence[int]) -> None:
+        new = [state for state in dict.fromkeys(states) if state not in self._moves]
+        if not new:
+            return
+        found = self._constraint.expand(new)
+        bounds = np.searchsorted(found.row, np.arange(len(new) + 1)).tolist()
+        for number, state in enumerate(new):
+            mine = slice(bounds[number], bounds[number + 1])
+            below = found.state[mine]
+            self._moves[state] = (found.token[mine], below)
+            self._parent.update(dict.fromkeys(below.tolist(), state))
+
+    def _prefix_total(self, node: Node) -> float:
+        if node.token == NO_TOKEN:
+            return 0.0
+        at = np.flatnonzero(self._moves[node.parent][1] == node.state)[0]
+        return self._totals[node.parent] + float(self._scores[node.parent][at])
+
+    def _push_known(self, frontier: _Frontier, demanded: Sequence[int], budget: int) -> None:
+        """Push what is not scored yet below those of ``demanded`` that are, best moves first."""
+        reached = [state for state in demanded if state in self._scores]
+        for state in reached:  # grows while it is read
+            tokens, below = self._moves[state]
+            totals = self._totals[state] + self._scores[state]
+            best = np.argsort(-totals, kind="stable")[:budget]
+            new = []
+            for move in best.tolist():
+                child = int(below[move])
+                if child in self._scores:
+                    reached.append(child)
+                else:
+                    new.append((float(totals[move]), int(tokens[move]), child))
+            frontier.push(self.node(state), new)
+
+
+class _Frontier:
+    """Candidates for look-ahead, best first; equal ones in the order in which they came."""
+
+    def __init__(self, deepest: int | None) -> None:
+        self._heap: list[tuple[float, int, int, int, Node]] = []
+        self._pushed = 0
+        self._deepest = deepest
+
+    def push(self, parent: Node, moves: Iterable[tuple[float, int, int]]) -> None:
+        if self._deepest is not None and parent.depth >= self._deepest:
+            return
+        for priority, token, state in moves:
+            self._pushed += 1
+            heapq.heappush(self._heap, (-priority, self._pushed, token, state, parent))
+
+    def take(self, most: int) -> list[tuple[float, Node]]:
+        taken: list[tuple[float, Node]] = []
+        while self._heap and len(taken) < most:
+            if taken and -self._heap[0][0] < taken[0][0] - _MARGIN:
+                break
+            cost, _, token, state, parent = heapq.heappop(self._heap)
+            taken.append((-cost, Node(state, token, parent.state, parent.depth + 1)))
+        return taken
+
+
+class NoConstraint:
+    """Accepts nothing: stands where a tree is run whose nodes are known without asking."""
+
+    paths = 0
+
+    def start(self) -> int:
+        """Return the one state."""
+        return 0
+
+    def expand(self, states: Sequence[int]) -> Expansion:
+        """Return no moves."""
+        return Expansion(*np.empty((3, 0), np.int64))
+
+    def is_end(self, states: Sequence[int]) -> NDArray[np.bool_]:
+        """Return that no state is an end."""
+        return np.zeros(len(states), bool)
+
+    def ground(self, state: int) -> PathTable:
+        """Return no path."""
+        return empty_paths(1)

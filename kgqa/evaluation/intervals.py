@@ -1,0 +1,75 @@
+"""Bootstrap intervals of means and ratios over questions.
+
+Questions are drawn anew with a fixed seed, so the same results give the same interval. What it does
+not do: correct for many figures being looked at together.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import ArrayLike, NDArray
+
+    Floats = NDArray[np.float64]
+
+RESAMPLES = 2_000
+LEVEL = 0.95
+_DRAWN = 4_000_000  # questions drawn at once: what is held in memory
+
+
+def resampled_sums(
+    values: ArrayLike, *, resamples: int = RESAMPLES, seed: int = 0
+) -> NDArray[np.float64]:
+    """Return the sums of ``values`` (``[n, figures]``) over ``resamples`` samples of n questions.
+
+    All figures see the same samples. Shape: ``[resamples, figures]``.
+    """
+    table = np.asarray(values, np.float64)
+    if table.ndim != 2:
+        raise ValueError(f"values are [questions, figures], not {table.shape}")
+    return np.concatenate([counts @ table for counts in _counts(len(table), resamples, seed)])
+
+
+def interval(
+    values: ArrayLike,
+    weights: ArrayLike | None = None,
+    *,
+    level: float = LEVEL,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> tuple[float, float] | None:
+    """Return the percentile interval of ``sum(values) / sum(weights)``, by default of the mean.
+
+    Both have shape ``[n]``. None where there is no question, or none with a weight.
+    """
+    above = np.asarray(values, np.float64)
+    below = np.ones_like(above) if weights is None else np.asarray(weights, np.float64)
+    if above.shape != below.shape or above.ndim != 1:
+        raise ValueError("values and weights are two columns of one length")
+    if not below.any():
+        return None
+    sums = resampled_sums(np.stack([above, below], axis=1), resamples=resamples, seed=seed)
+    drawn = sums[:, 1] > 0  # a sample of questions without weight has no ratio
+    ratios = sums[drawn, 0] / sums[drawn, 1]
+    low, high = np.quantile(ratios, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+def _counts(questions: int, resamples: int, seed: int) -> Iterator[Floats]:
+    """Yield how often each question is in each sample: blocks of ``[samples, questions]``."""
+    random = np.random.default_rng(seed)
+    block = max(1, _DRAWN // max(1, questions))
+    for start in range(0, resamples, block):
+        rows = min(block, resamples - start)
+        if not questions:
+            yield np.zeros((rows, 0))
+            continue
+        drawn = random.integers(0, questions, (rows, questions))
+        drawn += np.arange(rows)[:, None] * questions
+        flat = np.bincount(drawn.ravel(), minlength=rows * questions)
+        yield flat.reshape(rows, questions).astype(np.float64)

@@ -1,0 +1,244 @@
+"""What came of one question: a line of a run's log, from which every figure can be made again.
+
+What it does not do: write files (``report_log``), or put questions together (``metrics_summary``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+from kgqa.errors import EntityNotFoundError, LinkingError, TimeLimitError
+from kgqa.evaluation.metrics import gcr_scores, rog_scores, strict_scores
+from kgqa.evaluation.metrics_gold import known_topics, meant
+from kgqa.evaluation.metrics_paths import Outcome, distance, path_recall, relation_path, tails
+from kgqa.graph.names import normalise
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kgqa.errors import KgqaError
+    from kgqa.evaluation.metrics_gold import Meant
+    from kgqa.evaluation.readers_base import Malformed, Question
+    from kgqa.graph.store import GraphStore
+    from kgqa.paths.walk import WalkRules
+    from kgqa.reasoning.answer import Answer
+
+_KEPT = 20  # predictions and paths that stay in a line
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One question's line. Scores are shares in 0..1; what a question does not have is None.
+
+    ``gold`` and ``predictions`` are ids (the text where the KG has none), ``gold_names`` and
+    ``answers`` the names beside them; ``paths`` are ``{text, score, relation_path}``, the best
+    first. ``hops`` is the file's, else how far the nearest answer is. ``grounded``: whether the
+    first answer has a path; ``grounded_paths``: the share of paths that have been checked.
+    """
+
+    id: str
+    question: str
+    outcome: str
+    type: str = ""
+    hops: int | None = None
+    reachable: bool = False
+    topics: list[str] = field(default_factory=list)
+    gold: list[str] = field(default_factory=list)
+    gold_names: list[str] = field(default_factory=list)
+    predictions: list[str] = field(default_factory=list)
+    answers: list[str] = field(default_factory=list)
+    hits_at_1: float = 0.0
+    hit_at_k: float = 0.0
+    mrr: float = 0.0
+    precision: float = 0.0
+    recall: float = 0.0
+    f1: float = 0.0
+    accuracy: float | None = None
+    path_recall: float | None = None
+    legacy: dict[str, dict[str, float]] = field(default_factory=dict)
+    answered: bool = False
+    grounded: bool = False
+    grounded_paths: float = 0.0
+    gold_relation_paths: list[str] = field(default_factory=list)
+    paths: list[dict[str, Any]] = field(default_factory=list)
+    error: str = ""
+    seconds: float | None = None
+    forwards: int | None = None
+    general_llm: dict[str, Any] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the line as a JSON object."""
+        return asdict(self)
+
+
+def record_from_json(row: Mapping[str, Any]) -> Record:
+    """Return the record of a line. Raises ValueError where it is none."""
+    known = {one.name for one in fields(Record)}
+    if not isinstance(row.get("id"), str) or not known.issuperset(row):
+        raise ValueError("no line of a run")
+    try:
+        return Record(**row)
+    except TypeError:
+        raise ValueError("no line of a run") from None
+
+
+def malformed_record(malformed: Malformed) -> Record:
+    """Return the record of a line that is no question: asked, and not answered."""
+    name = f"{malformed.file}, {malformed.unit} {malformed.line}"
+    return Record(
+        id=name,
+        question="",
+        outcome=Outcome.MALFORMED.value,
+        error=str(malformed),
+        legacy=_legacy(()),
+    )
+
+
+def failed_record(question: Question, error: KgqaError, seconds: float) -> Record:
+    """Return the record of a question whose own graph could not be opened."""
+    return Record(
+        id=question.id,
+        question=question.question,
+        outcome=Outcome.FAILED.value,
+        type=question.type,
+        hops=question.hops,
+        gold=question.answers,
+        gold_names=question.answers,
+        accuracy=0.0 if question.choices else None,
+        path_recall=0.0 if question.relation_paths else None,
+        legacy=_legacy((), question.answers),
+        error=str(error),
+        seconds=round(seconds, 4),
+    )
+
+
+def record_of(
+    store: GraphStore,
+    question: Question,
+    given: Answer | KgqaError,
+    rules: WalkRules,
+    seconds: float,
+) -> Record:
+    """Return the record of a question that was answered, or failed with an error.
+
+    ``store`` is the graph that it was asked of, ``rules`` those its paths were walked by,
+    ``seconds`` what it took where there is no answer that says so. Raises GraphError.
+    """
+    answer, error = (None, given) if isinstance(given, Exception) else (given, None)
+    gold = meant(store, question.answers, question.names)
+    expected = meant(store, known_topics(store, question), question.names)
+    asked = [topic.id for topic in answer.topic_entities] if answer else list(expected.ids)
+    keys = store.keys_of(asked)
+    wanted = store.keys_of([one for one in gold.same if one not in gold.unknown])
+    away = distance(store, keys[keys >= 0], wanted[wanted >= 0], rules)
+    ranked = answer.answers if answer else ()
+    predictions = gold.canonical([one.id or one.name for one in ranked])
+    names = [one.name for one in ranked]
+    scores = strict_scores(predictions, gold.ids)
+    ids = store.relations()
+    inverses = {
+        one: other for one, other in zip(ids.ids, ids.inverses, strict=True) if other is not None
+    }
+    grounded = [path.groundings for path in answer.paths if path.groundings] if answer else []
+    every = [path for groundings in grounded for path in groundings]
+    general = answer.general_llm if answer else None
+    return Record(
+        id=question.id,
+        question=question.question,
+        outcome=_outcome(
+            store,
+            given,
+            rules,
+            gold,
+            right=scores.hits_at_1 == 1.0,
+            linked=not expected.ids
+            or bool(set(expected.canonical(asked)).intersection(expected.ids)),
+            reachable=away is not None,
+        ).value,
+        type=question.type,
+        hops=away if question.hops is None else question.hops,
+        reachable=away is not None,
+        topics=asked,
+        gold=list(gold.ids),
+        gold_names=list(gold.names),
+        predictions=predictions[:_KEPT],
+        answers=names[:_KEPT],
+        hits_at_1=scores.hits_at_1,
+        hit_at_k=scores.hit_at_k,
+        mrr=scores.mrr,
+        precision=scores.precision,
+        recall=scores.recall,
+        f1=scores.f1,
+        accuracy=_accuracy(store, question, answer, gold) if question.choices else None,
+        path_recall=path_recall(question.relation_paths, every, inverses),
+        legacy=_legacy(names, gold.names),
+        answered=answer is not None,
+        grounded=bool(ranked) and ranked[0].grounded,
+        grounded_paths=len(grounded) / len(answer.paths) if answer and answer.paths else 0.0,
+        gold_relation_paths=[" -> ".join(path) for path in question.relation_paths[:_KEPT]],
+        paths=[
+            {
+                "text": path.text,
+                "score": path.score,
+                "relation_path": " -> ".join(relation_path(path.groundings[0], inverses))
+                if path.groundings
+                else None,
+            }
+            for path in (answer.paths[:_KEPT] if answer else ())
+        ],
+        error="" if error is None else str(error),
+        seconds=round(answer.timings.total if answer else seconds, 4),
+        forwards=answer.forwards if answer else None,
+        general_llm=None if general is None else asdict(general),
+    )
+
+
+def _legacy(names: Sequence[str], gold: Sequence[str] = ()) -> dict[str, dict[str, float]]:
+    return {
+        "gcr": asdict(gcr_scores(list(names), list(gold))),
+        "rog": asdict(rog_scores(list(names), list(gold))),
+    }
+
+
+def _accuracy(store: GraphStore, question: Question, answer: Answer | None, gold: Meant) -> float:
+    """Return 1 where the first answer that is one of the choices is the right one."""
+    choices = meant(store, question.choices, question.names)
+    by_name = {normalise(name): one for one, name in zip(choices.ids, choices.names, strict=True)}
+    for one in answer.answers if answer else ():
+        chosen = choices.same.get(one.id or "") or by_name.get(normalise(one.name))
+        if chosen is not None:
+            return float(chosen in gold.same)
+    return 0.0
+
+
+def _outcome(
+    store: GraphStore,
+    given: Answer | KgqaError,
+    rules: WalkRules,
+    gold: Meant,
+    *,
+    right: bool,
+    linked: bool,
+    reachable: bool,
+) -> Outcome:
+    """Return the first stage that failed the question."""
+    if not gold.ids:
+        return Outcome.NO_GOLD
+    if right:
+        return Outcome.RIGHT
+    if isinstance(given, TimeLimitError):
+        return Outcome.FAILED
+    if isinstance(given, LinkingError | EntityNotFoundError) or not linked:
+        return Outcome.LINKING
+    if not reachable:
+        return Outcome.NOT_REACHABLE
+    if isinstance(given, Exception):
+        return Outcome.FAILED
+    first = given.paths[0].groundings if given.paths else ()
+    if any(path.tail.id in gold.same for path in first):
+        return Outcome.WRONG_ANSWER
+    reached = {key for path in first for key in tails(store, path, rules).tolist()}
+    wanted = store.keys_of(list(gold.same)).tolist()
+    leads = any(key >= 0 and key in reached for key in wanted)
+    return Outcome.WRONG_TAIL if leads else Outcome.WRONG_RELATION

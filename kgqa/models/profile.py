@@ -1,0 +1,145 @@
+"""How a loaded model is decoded with on its device: found out once, kept in the cache folder.
+
+A probe decides whether it is run over trees or prefix by prefix, a measurement how wide a forward
+should be. Both depend on the model, the device and the libraries, so that is what they are kept
+under; a file that cannot be read is as good as none. What this module does not do: probe, measure.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import platform
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import torch
+import transformers
+
+from kgqa.decoding.budget import by_hand, measure
+from kgqa.decoding.engine import Engine, Plan
+from kgqa.decoding.probe import probe
+from kgqa.errors import ModelError
+from kgqa.progress import Silent
+
+if TYPE_CHECKING:
+    from kgqa.models.kg_llm import KgLLM
+    from kgqa.progress import Progress
+
+_VERSION = 1  # of how plans are made
+_TOGETHER = {"cpu": 4}  # questions that share a forward; elsewhere width costs less
+_TOGETHER_ELSEWHERE = 16
+_plans: WeakKeyDictionary[Any, Plan] = WeakKeyDictionary()  # by model
+
+
+def engine_for(
+    kg_llm: KgLLM,
+    *,
+    together: int | None = None,
+    budget: int | None = None,
+    progress: Progress | None = None,
+) -> Engine:
+    """Return an engine that decodes with ``kg_llm``.
+
+    ``together``: questions that share a forward; None is what suits the device. ``budget``: tokens
+    that look-ahead fills a forward up to; None is what was measured. Raises UsageError where one is
+    below 1, ModelError where memory does not even suffice to probe the model.
+    """
+    plan = plan_for(kg_llm, progress=progress or Silent(), budget=budget)
+    if together is None:
+        together = _TOGETHER.get(kg_llm.device.type, _TOGETHER_ELSEWHERE)
+    return Engine(kg_llm.model, plan, together=together, progress=progress)
+
+
+def plan_for(kg_llm: KgLLM, *, progress: Progress, budget: int | None = None) -> Plan:
+    """Return how ``kg_llm`` is decoded with: from the cache folder, else by running it."""
+    set_by_hand = None if budget is None else by_hand(budget)
+    plan = _plans.get(kg_llm.model)
+    if plan is None:
+        key = _key(kg_llm)
+        plan = _read(kg_llm.plans).get(key)
+        if plan is None:
+            with progress.task(f"measuring {kg_llm.name} on {kg_llm.device.type}"):
+                plan = _made(kg_llm)
+            _keep(kg_llm.plans, key, plan)
+        _plans[kg_llm.model] = plan
+    return plan if set_by_hand is None else dataclasses.replace(plan, budget=set_by_hand.tokens)
+
+
+def known_plan(file: Path, name: str, device: torch.device) -> Plan | None:
+    """Return the plan of the model called ``name`` on ``device``, None where none was made yet."""
+    wanted = [name, _device_name(device)]
+    found = [plan for key, plan in _read(file).items() if key.split("|")[:2] == wanted]
+    return found[-1] if found else None
+
+
+def _made(kg_llm: KgLLM) -> Plan:
+    try:
+        fit = probe(kg_llm.model)
+        if fit.way == "plain":
+            return Plan("plain", fit.why, fit.limit)
+        budget = measure(kg_llm.model)
+    except torch.OutOfMemoryError as error:
+        raise ModelError(
+            f"Memory ran out when {kg_llm.name} was tried on {kg_llm.device}.",
+            "Use a smaller or quantized model (--quantize 4bit), or another device.",
+        ) from error
+    times = {width: round(taken, 3) for width, taken in budget.milliseconds.items()}
+    return Plan("tree", fit.why, fit.limit, budget.tokens, times)
+
+
+def _key(kg_llm: KgLLM) -> str:
+    config = kg_llm.model.config.get_text_config()
+    parts = [
+        kg_llm.name,
+        _device_name(kg_llm.device),
+        config.model_type,
+        *(getattr(config, name, None) for name in ("hidden_size", "num_hidden_layers")),
+        kg_llm.model.dtype,
+        kg_llm.quantized,
+        torch.__version__,
+        transformers.__version__,
+        _VERSION,
+    ]
+    return "|".join(str(part).replace("|", "/") for part in parts)
+
+
+def _device_name(device: torch.device) -> str:
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device).replace("|", "/")
+    return f"{device.type} {platform.machine()} {os.cpu_count()}"
+
+
+def _read(file: Path | None) -> dict[str, Plan]:
+    if file is None:
+        return {}
+    try:
+        content = json.loads(file.read_text("utf-8"))
+        return {key: _plan(fields) for key, fields in content.items()}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return {}  # it is measured again
+
+
+def _plan(fields: dict[str, Any]) -> Plan:
+    times = {int(width): float(taken) for width, taken in fields["milliseconds"].items()}
+    if fields["way"] not in ("tree", "plain") or int(fields["budget"]) < 1:
+        raise ValueError
+    return Plan(fields["way"], str(fields["why"]), fields["limit"], int(fields["budget"]), times)
+
+
+def _keep(file: Path | None, key: str, plan: Plan) -> None:
+    if file is None:
+        return
+    content = {name: dataclasses.asdict(one) for name, one in _read(file).items()}
+    content.pop(key, None)
+    content[key] = dataclasses.asdict(plan)  # the latest last
+    with contextlib.suppress(OSError):  # a cache that cannot be written is no fault of a question
+        file.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=file.parent, prefix=file.name)
+        with os.fdopen(handle, "w", encoding="utf-8") as out:
+            json.dump(content, out, indent=1)
+        Path(name).replace(file)

@@ -1,0 +1,237 @@
+"""Work units on a Ray cluster: tasks that Ray spreads over its nodes, repeated where one is lost.
+
+The nodes need this kgqa, and have to reach the graph: a Neo4j server, or an SQLite file that lies
+at the same path on all of them. Rows come back to the process that started the run, and it alone
+writes. What this does not do: start a cluster over several machines (``ray start`` does); without
+an address it runs a Ray of its own, on the loopback of this machine, and stops it again.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import platform
+import socket
+import subprocess
+import sys
+from collections import deque
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from kgqa import __version__
+from kgqa.errors import IndexFault, KgqaError, UsageError
+from kgqa.trie.index.manifest import SCHEMA_VERSION
+from kgqa.trie.units import Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Iterator
+
+    from kgqa.graph.model import IntArray
+    from kgqa.trie.units import Job, Resources, Unit
+
+ADDRESS = "RAY_ADDRESS"  # the environment variable that Ray itself knows
+_RETRIES = 3  # times a unit is begun again when its worker or node is lost
+_AHEAD = 2  # units for each CPU that are made or wait to be fetched
+_CONNECT_S = 10.0  # until a port that is open must take a connection
+_JOIN_S = 90.0  # until a cluster must have taken a driver in
+_LOOK_S = 20.0  # how often a unit that does not come is looked after
+_STORE_BYTES = 1 << 29  # of a Ray of our own, for the results that wait
+_QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+_FORMAT = f"kgqa {__version__}, index format {SCHEMA_VERSION}"
+_PROBE = (
+    "import logging, sys, ray; ray.init(address=sys.argv[1], log_to_driver=False, "
+    "logging_level=logging.ERROR)"
+)
+
+
+class RayEngine:
+    """Runs units on the cluster at ``address`` (``host:port`` of its head, or ``auto``).
+
+    Without an address that of the environment's ``RAY_ADDRESS`` is taken; where there is none
+    either, a Ray of this machine is started for the run, with ``workers`` CPUs (None: all).
+    Elsewhere ``workers`` bounds the units that run at once; None: as many as there are CPUs.
+
+    Raises UsageError where Ray is not installed or the address is none.
+    """
+
+    def __init__(self, address: str | None = None, workers: int | None = None) -> None:
+        self._ray = _import_ray()
+        self._address = address or os.environ.get(ADDRESS) or None
+        self._workers = workers
+        if self._address and "://" in self._address:
+            raise UsageError(
+                f"{self._address} is no address of a Ray cluster that kgqa can join.",
+                "Run kgqa on a machine of the cluster and give the head's HOST:PORT, or 'auto'.",
+            )
+
+    def run(
+        self, resources: Resources, units: Iterable[IntArray], job: Job
+    ) -> Generator[Unit, None, None]:
+        """Yield the result of each unit, in order. ``resources`` must be picklable.
+
+        Raises IndexFault where the cluster does not answer or has no CPU, a node cannot open the
+        graph, or a unit's workers are lost again and again.
+        """
+        ray = self._ray
+        with self._joined() as cpus:
+            shared = ray.put(resources)
+            task = ray.remote(_work).options(
+                num_cpus=1, max_retries=_RETRIES, scheduling_strategy="SPREAD"
+            )
+            ahead: deque[Any] = deque()
+            for topics in units:
+                # in a list, so that a worker which has the resources does not fetch them again
+                ahead.append(task.remote([shared], topics, job, _FORMAT))
+                if len(ahead) > _AHEAD * cpus:
+                    yield self._result(ahead.popleft())
+            while ahead:
+                yield self._result(ahead.popleft())
+
+    @contextmanager
+    def _joined(self) -> Iterator[int]:
+        """Be a driver of the cluster inside ``with``; gives the number of units at once."""
+        ray = self._ray
+        if self._address:
+            _check_answers(self._address)
+            where: dict[str, Any] = {"address": self._address}
+        else:
+            where = {
+                "address": "local",
+                "num_cpus": self._workers,
+                "include_dashboard": False,
+                "object_store_memory": _STORE_BYTES,
+                "_node_ip_address": "127.0.0.1",  # and so nothing listens anywhere else
+            }
+        try:
+            ray.init(**where, log_to_driver=False, logging_level=logging.ERROR)
+        except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+            raise _not_joined(self._address, str(error)) from None
+        try:
+            cpus = self._cpus()
+            if cpus < 1:
+                raise IndexFault(
+                    f"The Ray cluster at {self._address} has no CPU to work with.",
+                    "Add a node to it: ray start --address HOST:PORT",
+                )
+            yield min(cpus, self._workers or cpus)
+        finally:
+            ray.shutdown()
+
+    def _cpus(self) -> int:
+        return int(self._ray.cluster_resources().get("CPU", 0))
+
+    def _result(self, reference: Any) -> Unit:
+        ray = self._ray
+        try:
+            while not ray.wait([reference], timeout=_LOOK_S)[0]:
+                if self._cpus() < 1:
+                    raise IndexFault(
+                        "The Ray cluster has lost all nodes that work.",
+                        "What was written is kept: add nodes and run the same command again.",
+                    )
+            unit: Unit = ray.get(reference)
+        except ray.exceptions.RayTaskError as error:
+            if isinstance(error.cause, KgqaError):
+                raise error.cause from None
+            raise IndexFault(
+                f"A work unit failed on the Ray cluster: {_last_line(error)}.",
+                "The nodes need the same kgqa and Python as this machine.",
+            ) from None
+        except ray.exceptions.RayError as error:
+            raise IndexFault(
+                f"A work unit was lost on the Ray cluster, and {_RETRIES} more attempts too: "
+                f"{type(error).__name__}.",
+                "What was written is kept: run the same command again. Where nodes ran out of "
+                "memory, give them fewer CPUs.",
+            ) from None
+        return unit
+
+
+_held: tuple[str, Worker] | None = None
+
+
+def _work(shared: list[Any], topics: IntArray, job: Job, of_format: str) -> Unit:
+    """Make a unit in a process of the cluster, which keeps its store and lexicon for the next."""
+    global _held
+    if of_format != _FORMAT:
+        raise IndexFault(
+            f"The Ray node {platform.node()} has {_FORMAT}, not {of_format}.",
+            "Install the same kgqa on all nodes.",
+        )
+    name = shared[0].hex()
+    if _held is None or _held[0] != name:
+        if _held is not None:
+            _held[1].store.close()
+            _held = None
+        resources: Resources = _import_ray().get(shared[0])
+        try:
+            _held = name, Worker(*resources())
+        except KgqaError as error:
+            raise IndexFault(
+                f"The Ray node {platform.node()} cannot open what it needs: {error.message}",
+                "Every node has to reach the graph: an SQLite graph works only where its file lies "
+                "at the same path on all nodes; otherwise load it into Neo4j and name that with "
+                "--graph.",
+            ) from None
+    return _held[1].work(topics, job)
+
+
+def _import_ray() -> Any:
+    for name, value in _QUIET.items():
+        os.environ.setdefault(name, value)
+    try:
+        return importlib.import_module("ray")
+    except ImportError:
+        raise UsageError(
+            "--engine ray needs Ray, which is not installed.",
+            "Install it: pip install 'kgqa[ray]'",
+        ) from None
+
+
+def _check_answers(address: str) -> None:
+    """Raise IndexFault where no cluster answers, which Ray itself may take minutes to find out.
+
+    A process of its own joins it first: that can be ended when it hangs.
+    """
+    if address != "auto":
+        host, _, port = address.rpartition(":")
+        if not host or not port.isdigit():
+            raise UsageError(
+                f"{address!r} is no address of a Ray cluster.",
+                "Write HOST:PORT, as `ray start --head` shows it, or 'auto'.",
+            )
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), _CONNECT_S).close()
+        except (OSError, OverflowError) as error:
+            raise _not_joined(address, str(error)) from None
+    try:
+        probe = subprocess.run(
+            [sys.executable, "-c", _PROBE, address],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            timeout=_JOIN_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise _not_joined(address, f"no answer within {_JOIN_S:.0f} s") from None
+    if probe.returncode:
+        raise _not_joined(address, probe.stderr)
+
+
+def _not_joined(address: str | None, reason: str) -> IndexFault:
+    why = _last_line(reason)
+    if address is None:
+        return IndexFault(f"Ray cannot be started on this machine: {why}.", "Try --engine local.")
+    return IndexFault(
+        f"No Ray cluster can be joined at {address}: {why}.",
+        "kgqa has to run on a machine of the cluster; `ray status` shows whether it is up.",
+    )
+
+
+def _last_line(error: object) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return (lines[-1] if lines else type(error).__name__)[:300].rstrip(".")

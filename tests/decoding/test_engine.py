@@ -1,0 +1,241 @@
+"""Several searches share forwards and find what each finds alone, whatever goes wrong."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kgqa.decoding.beam import beam
+from kgqa.decoding.engine import Engine, Job, Plan
+from kgqa.decoding.search import run
+from kgqa.errors import ModelError, StoreUnavailableError, TimeLimitError, UsageError
+from kgqa.progress import Silent
+from tests.decoding.languages import (
+    EOS,
+    VOCABULARY,
+    ModelScorer,
+    constraint_of,
+    random_language,
+    tiny_model,
+)
+from tests.decoding.test_forward import FAMILIES, same
+from tests.decoding.test_plain import sliding, state_space
+
+
+def questions(count: int, *, seed: int = 0) -> list[tuple[list[int], object, int]]:
+    """Prompts of different lengths, their languages and how many paths are wanted."""
+    return [
+        (
+            [2 + (seed + one * 7 + at) % 50 for at in range(3 + one % 5)],
+            constraint_of(random_language(seed + one, 3 + (one * 11) % 30)),
+            1 + one % 6,
+        )
+        for one in range(count)
+    ]
+
+
+def job(prompt, constraint, k, **more) -> Job:
+    return Job(prompt=prompt, constraint=constraint, search=beam(constraint, k), **more)
+
+
+def alone(model, prompt, constraint, k):
+    return run(beam(constraint, k), ModelScorer(model, constraint, prompt))
+
+
+class OutOfMemoryAbove:
+    """The model's forward fails as a device out of memory does, above so many tokens."""
+
+    def __init__(self, model, tokens: int) -> None:
+        self.model, self.tokens, self.widths = model, tokens, []
+
+    def __enter__(self) -> OutOfMemoryAbove:
+        def note(_module, _args, kwargs) -> None:
+            self.widths.append(kwargs["input_ids"].numel())
+
+        def fail(*_: object) -> None:  # late: the first layer has cached its keys already
+            if self.widths[-1] > self.tokens:
+                raise torch.OutOfMemoryError("out of memory")
+
+        self._hooks = [
+            self.model.register_forward_pre_hook(note, with_kwargs=True),
+            self.model.model.layers[-1].register_forward_pre_hook(fail),
+        ]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for hook in self._hooks:
+            hook.remove()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@given(
+    seed=st.integers(0, 1_000),
+    count=st.integers(1, 9),
+    together=st.integers(1, 5),
+    budget=st.integers(1, 150),
+)
+@settings(deadline=None, max_examples=8)
+def test_together_each_finds_what_it_finds_alone(
+    family: str, seed: int, count: int, together: int, budget: int
+) -> None:
+    model, asked = tiny_model(family), questions(count, seed=seed)
+    engine = Engine(model, Plan(budget=budget), together=together)
+    found = dict(engine.run(job(*one) for one in asked))
+    assert sorted(found) == list(range(count))
+    for number, one in enumerate(asked):
+        assert same(found[number].found(), alone(model, *one))
+
+
+def test_together_they_need_fewer_forwards() -> None:
+    model, asked = tiny_model("llama"), questions(8)
+    forwards = []
+    for together in (1, 8):
+        engine = Engine(model, Plan(budget=8), together=together)
+        outcomes = [outcome for _, outcome in engine.run(job(*one) for one in asked)]
+        forwards.append(engine.forwards)
+        assert all(outcome.tokens > 0 and outcome.seconds > 0 for outcome in outcomes)
+    assert forwards[1] < forwards[0]
+    assert forwards[1] >= max(outcome.forwards for outcome in outcomes)
+
+
+def test_a_question_takes_the_place_of_one_that_has_ended() -> None:
+    taken: list[int] = []
+
+    def jobs():
+        for number, one in enumerate(questions(6)):
+            taken.append(number)
+            yield job(*one)
+
+    for place, _ in enumerate(Engine(tiny_model("llama"), together=2).run(jobs())):
+        assert len(taken) <= place + 2  # never more at a time than asked
+    assert taken == list(range(6))
+
+
+@pytest.mark.parametrize("make", [state_space, lambda: sliding(6)])
+def test_a_model_without_trees_gives_the_same_lists(make) -> None:
+    model, asked = make(), questions(3)
+    engine = Engine(model, Plan(way="plain"), together=2)
+    found = dict(engine.run(job(*one) for one in asked))
+    for number, one in enumerate(asked):
+        assert same(found[number].found(), alone(model, *one))
+
+
+def test_beyond_its_window_a_model_is_run_plainly() -> None:
+    """Trees up to the limit, whole prefixes beyond it, and the list of the plain model."""
+    model, asked = sliding(10), questions(4)
+    engine = Engine(model, Plan(limit=10), together=2)
+    found = dict(engine.run(job(*one) for one in asked))
+    for number, one in enumerate(asked):
+        assert same(found[number].found(), alone(model, *one))
+
+
+@pytest.mark.parametrize(("way", "room"), [("tree", 30), ("tree", 9), ("plain", 30)])
+def test_out_of_memory_halves_once_says_so_and_goes_on(way, room: int) -> None:
+    model, asked, progress = tiny_model("llama"), questions(3), Silent()
+    engine = Engine(model, Plan(way=way, budget=2 * room - 8), together=1, progress=progress)
+    with OutOfMemoryAbove(model, room) as memory:
+        found = dict(engine.run(job(*one) for one in asked))
+    assert max(memory.widths) > room  # it did run out
+    assert len(progress.notes) == 1
+    assert "Memory ran out" in progress.notes[0]
+    for number, one in enumerate(asked):
+        assert same(found[number].found(), alone(model, *one))
+
+
+def test_a_prompt_too_wide_for_memory_is_run_in_pieces() -> None:
+    model, constraint = tiny_model("llama"), constraint_of(random_language(3, 9))
+    prompt = [2 + at % 50 for at in range(50)]
+    with OutOfMemoryAbove(model, 40):
+        outcome = Engine(model, Plan(budget=4), progress=Silent()).decode(
+            job(prompt, constraint, 4)
+        )
+    assert same(outcome.found(), alone(model, prompt, constraint, 4))
+
+
+def test_memory_that_still_does_not_suffice_is_an_error_with_a_hint() -> None:
+    model, asked = tiny_model("llama"), questions(2)
+    engine = Engine(model, together=2)
+    with OutOfMemoryAbove(model, 0):
+        outcomes = [outcome for _, outcome in engine.run(job(*one) for one in asked)]
+    assert len(outcomes) == 2
+    for outcome in outcomes:
+        with pytest.raises(ModelError, match="again"):
+            outcome.found()
+        assert "--k" in outcome.error.hint
+
+
+def test_a_time_limit_ends_one_question_and_no_other() -> None:
+    model, asked = tiny_model("llama"), questions(3)
+    ticks = itertools.count()
+    engine = Engine(model, Plan(budget=1), together=3, clock=lambda: float(next(ticks)))
+    jobs = [job(*one, time_limit=4.0 if number == 1 else None) for number, one in enumerate(asked)]
+    found = dict(engine.run(jobs))
+    with pytest.raises(TimeLimitError, match="4 s"):
+        found[1].found()
+    for number in (0, 2):
+        assert same(found[number].found(), alone(model, *asked[number]))
+    assert same(engine.decode(job(*asked[1])).found(), alone(model, *asked[1]))
+
+
+def test_ctrl_c_leaves_an_engine_that_can_be_used_again() -> None:
+    model, asked = tiny_model("llama"), questions(3)
+    engine = Engine(model, Plan(budget=4), together=3)
+    jobs = [job(*one) for one in asked]
+
+    def interrupt(*_: object) -> None:
+        if engine.forwards == 2:
+            raise KeyboardInterrupt
+
+    hook = model.model.layers[1].register_forward_pre_hook(interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        list(engine.run(jobs))
+    hook.remove()
+    assert all(one.search.gi_frame is None for one in jobs)  # closed, nothing is left running
+    for number, outcome in engine.run(job(*one) for one in asked):
+        assert same(outcome.found(), alone(model, *asked[number]))
+
+
+def test_a_run_that_is_given_up_frees_the_engine() -> None:
+    engine = Engine(tiny_model("llama"), together=2)
+    asked = questions(4)
+    running = engine.run(job(*one) for one in asked)
+    next(running)
+    with pytest.raises(UsageError, match="already"):
+        next(engine.run([job(*asked[0])]))
+    running.close()
+    assert engine.decode(job(*questions(1)[0])).found().hypotheses
+
+
+def test_one_question_s_fault_is_not_another_s() -> None:
+    model, asked = tiny_model("llama"), questions(2)
+
+    class Down:
+        def __init__(self, inner) -> None:
+            self.start, self.is_end = inner.start, inner.is_end
+
+        def expand(self, states):
+            raise StoreUnavailableError("The store went away.")
+
+    strange = constraint_of([[2, VOCABULARY + 3, EOS]])
+    jobs = [
+        job(*asked[0]),
+        job([3, 4], Down(asked[0][1]), 2),
+        job([3, 4], strange, 2),
+        job([], asked[0][1], 2),
+        job(*asked[1]),
+    ]
+    found = dict(Engine(model, together=5).run(jobs))
+    assert isinstance(found[1].error, StoreUnavailableError)
+    assert isinstance(found[2].error, ModelError)
+    assert isinstance(found[3].error, ModelError)
+    assert same(found[0].found(), alone(model, *asked[0]))
+    assert same(found[4].found(), alone(model, *asked[1]))
+
+
+def test_no_question_at_a_time_is_refused() -> None:
+    with pytest.raises(UsageError, match="At least 1"):
+        Engine(tiny_model("llama"), together=0)

@@ -1,0 +1,154 @@
+"""A tree of tokens is scored as its prefixes are one by one, whatever shares the forward."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kgqa.decoding.beam import beam
+from kgqa.decoding.cache import ColumnCache
+from kgqa.decoding.forward import Asked, Part, TreeForward, TreeScorer, log_probabilities
+from kgqa.decoding.search import run
+from kgqa.decoding.wave import PrefixTree
+from kgqa.errors import ModelError
+from kgqa.trie.constraint import Expansion
+from tests.decoding.languages import (
+    EOS,
+    PROMPT,
+    VOCABULARY,
+    ModelScorer,
+    constraint_of,
+    random_language,
+    tiny_model,
+)
+
+FAMILIES = ["llama", "mistral", "qwen2", "qwen3"]
+
+
+def same(found, expected) -> bool:
+    return [one.tokens for one in found.hypotheses] == [
+        one.tokens for one in expected.hypotheses
+    ] and np.allclose(
+        [one.log_probability for one in found.hypotheses],
+        [one.log_probability for one in expected.hypotheses],
+        atol=1e-4,
+    )
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@given(
+    seed=st.integers(0, 5_000),
+    count=st.integers(1, 40),
+    budget=st.integers(1, 200),
+    k=st.integers(1, 8),
+)
+@settings(deadline=None, max_examples=12)
+def test_a_wave_scores_what_plain_forwards_score(
+    family: str, seed: int, count: int, budget: int, k: int
+) -> None:
+    """The ranked list and its scores depend neither on the budget nor on sharing a forward."""
+    model, constraint = tiny_model(family), constraint_of(random_language(seed, count))
+    scorer = TreeScorer(model, PROMPT, constraint, budget=budget)
+    found = run(beam(constraint, k), scorer)
+    assert same(found, run(beam(constraint, k), ModelScorer(model, constraint)))
+
+
+def test_every_move_has_the_score_of_its_prefix_alone() -> None:
+    constraint, model = constraint_of(random_language(4, 30)), tiny_model("qwen3")
+    tree = PrefixTree(constraint)
+    wave = tree.choose([tree.start], 60)
+    TreeForward(model).score([Part(Asked(PROMPT, tree), len(PROMPT), wave)])
+    for node in wave:
+        with torch.inference_mode():
+            row = [*PROMPT, *tree.prefix(node.state)]
+            plain = model(torch.tensor([row])).logits[0, -1].log_softmax(-1)
+        scored = tree.scored([node.state])
+        assert scored.scores == pytest.approx(plain[scored.moves.token].numpy(), abs=1e-4)
+
+
+def test_a_forward_is_saved_by_forced_runs_and_by_look_ahead() -> None:
+    rows = [[5, *range(10, 30), last, *range(30, 50), EOS] for last in (2, 3, 4)]
+    constraint, model = constraint_of(rows), tiny_model("llama")
+    forwards = {}
+    for budget in (1, 22, 200):
+        scorer = TreeScorer(model, PROMPT, constraint, budget=budget)
+        assert len(run(beam(constraint, 3), scorer).hypotheses) == 3
+        forwards[budget] = scorer.forwards
+    assert forwards[1] == len(rows[0])  # a token each
+    assert forwards[200] == 1  # the prompt with the whole language behind it
+    assert 1 < forwards[22] < 6
+
+
+def test_renormalised_scores_are_probabilities_of_the_language() -> None:
+    """Under the mask-before-softmax rule the whole language has probability one."""
+    constraint = constraint_of(random_language(5, 30))
+    scorer = TreeScorer(tiny_model("llama"), PROMPT, constraint, rule="allowed")
+    found = run(beam(constraint, 50), scorer).hypotheses
+    assert sum(math.exp(one.log_probability) for one in found) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_a_forward_that_fails_changes_nothing() -> None:
+    """A fault in the middle of the layers leaves no half state: the next forward is right."""
+    constraint, model = constraint_of(random_language(6, 30)), tiny_model("llama")
+    forward, tree = TreeForward(model), PrefixTree(constraint)
+    asked = Asked(PROMPT, tree)
+    forward.score([Part(asked, len(PROMPT), tree.choose([tree.start], 10))])
+    owned = forward.cache.used
+
+    def fail(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    below = [s for s in tree.scored([tree.start]).moves.state.tolist() if tree.missing([s])]
+    wave = tree.choose([tree.start, *below], 40)
+    hook = model.model.layers[1].register_forward_pre_hook(fail)
+    with pytest.raises(KeyboardInterrupt):
+        forward.score([Part(asked, 0, wave)])
+    hook.remove()
+    assert forward.cache.used == owned
+    assert tree.missing([node.state for node in wave]) == [node.state for node in wave]
+    forward.score([Part(asked, 0, wave)])
+    plain = ModelScorer(model, constraint)
+    assert same(run(beam(constraint, 8), _over(forward, asked)), run(beam(constraint, 8), plain))
+
+
+def _over(forward: TreeForward, asked: Asked):
+    class Over:
+        def score(self, demand):
+            if asked.tree.missing(demand.states):
+                forward.score([Part(asked, 0, asked.tree.choose(demand.states, 8))])
+            return asked.tree.scored(demand.states)
+
+    return Over()
+
+
+def test_columns_given_back_are_used_again() -> None:
+    cache = ColumnCache()
+    first, second = cache.take(20), cache.take(20)
+    assert not set(first) & set(second)
+    cache.give_back(first)
+    assert set(cache.take(20)) == set(first)
+    assert cache.used == 40
+
+
+def test_tokens_that_the_model_does_not_score_are_an_error() -> None:
+    constraint = constraint_of([[2, VOCABULARY + 5, EOS]])
+    scorer = TreeScorer(tiny_model("llama"), PROMPT, constraint, budget=1)
+    with pytest.raises(ModelError, match=str(VOCABULARY + 5)):
+        run(beam(constraint, 1), scorer)
+
+
+def test_an_empty_prompt_is_an_error() -> None:
+    with pytest.raises(ModelError, match="prompt"):
+        TreeScorer(tiny_model("llama"), [], constraint_of([[2, EOS]]))
+
+
+def test_many_rows_are_summed_like_few() -> None:
+    logits = torch.randn(600, 30, generator=torch.Generator().manual_seed(0))
+    moves = Expansion(np.arange(600), np.full(600, 3), np.arange(600))
+    expected = logits.log_softmax(-1)[:, 3].numpy()
+    assert log_probabilities(logits, moves, "vocabulary") == pytest.approx(expected, abs=1e-5)

@@ -1,0 +1,230 @@
+"""Adapters keep ``generate`` inside a constraint, whatever it does with its beams."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import LogitsProcessorList
+
+from kgqa.decoding.beam import beam
+from kgqa.decoding.generate import ConstraintLogitsProcessor, PrefixAllowedTokens, accepted
+from kgqa.decoding.search import run
+from kgqa.errors import ConstraintError, UsageError
+from tests.decoding.languages import (
+    EOS,
+    PAD,
+    PROMPT,
+    VOCABULARY,
+    ModelScorer,
+    Moves,
+    constraint_of,
+    random_language,
+    tiny_model,
+)
+
+ADAPTERS = [PrefixAllowedTokens, ConstraintLogitsProcessor]
+
+
+def generated(
+    kind: type, constraint: Any, prompts: list[list[int]], **options: Any
+) -> torch.Tensor:
+    """What ``generate`` returns for prompts of one length under an adapter."""
+    ids = torch.tensor(prompts)
+    adapter: Any = kind(constraint, prompt_length=ids.shape[1], eos_token_id=EOS)
+    given = (
+        {"prefix_allowed_tokens_fn": adapter}
+        if kind is PrefixAllowedTokens
+        else {"logits_processor": LogitsProcessorList([adapter])}
+    )
+    torch.manual_seed(0)
+    with torch.inference_mode():
+        sequences: torch.Tensor = tiny_model("llama").generate(
+            ids,
+            attention_mask=torch.ones_like(ids),
+            **{"max_new_tokens": 80, "do_sample": False, **given, **options},
+        )
+    return sequences
+
+
+@pytest.mark.parametrize("kind", ADAPTERS)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"do_sample": True, "num_return_sequences": 7, "top_k": 0},
+        {"num_beams": 5, "num_return_sequences": 5},
+        {"num_beams": 5, "num_return_sequences": 3, "do_sample": True, "top_k": 0},
+    ],
+    ids=["greedy", "sampling", "beams", "sampled beams"],
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_whatever_is_written_is_in_the_language(
+    kind: type, options: dict[str, Any], seed: int
+) -> None:
+    rows = random_language(seed, 40)
+    constraint = constraint_of(rows)
+    out = generated(kind, constraint, [PROMPT], **options)
+    found = accepted(constraint, out, len(PROMPT))
+    assert {one.tokens for one in found} <= {tuple(row) for row in rows}
+    for row in out[:, len(PROMPT) :].tolist():
+        written = row[: row.index(EOS) + 1]
+        assert written in rows
+        assert set(row[len(written) :]) <= {EOS, PAD}
+    assert all(constraint.is_end([one.state])[0] for one in found)
+
+
+@pytest.mark.parametrize("kind", ADAPTERS)
+def test_each_prompt_of_a_batch_has_its_own_constraint(kind: type) -> None:
+    languages = [random_language(seed, 30) for seed in (1, 2, 3)]
+    constraints = [constraint_of(rows) for rows in languages]
+    prompts = [PROMPT, [11, 12, 13, 14], [15, 16, 17, 18]]
+    out = generated(kind, constraints, prompts, num_beams=4, num_return_sequences=4)
+    for number, (rows, constraint) in enumerate(zip(languages, constraints, strict=True)):
+        mine = out[4 * number : 4 * number + 4]
+        found = [list(one.tokens) for one in accepted(constraint, mine, len(PROMPT))]
+        assert len(found) == 4
+        assert all(tokens in rows for tokens in found)
+        alone = generated(kind, constraint, [prompts[number]], num_beams=4, num_return_sequences=4)
+        assert found == [list(one.tokens) for one in accepted(constraint, alone, len(PROMPT))]
+
+
+def test_both_adapters_and_our_own_beam_write_the_same_list() -> None:
+    constraint = constraint_of(random_language(5, 60))
+    options = {"num_beams": 6, "num_return_sequences": 6, "length_penalty": 0.0}
+    lists = [
+        [one.tokens for one in accepted(constraint, out, len(PROMPT))]
+        for out in (generated(kind, constraint, [PROMPT], **options) for kind in ADAPTERS)
+    ]
+    scorer = ModelScorer(tiny_model("llama"), constraint)
+    ours = [one.tokens for one in run(beam(constraint, 6), scorer).hypotheses]
+    assert lists == [ours, ours]
+
+
+@pytest.mark.parametrize("kind", ADAPTERS)
+def test_more_beams_than_paths_bring_every_path_once(kind: type) -> None:
+    """``generate`` fills the list with copies and padding; ``accepted`` leaves them out."""
+    rows = [[2, 3, EOS], [2, 4, 5, EOS], [6, EOS]]
+    constraint = constraint_of(rows)
+    for penalty in (0.0, 1.0):
+        out = generated(
+            kind,
+            constraint,
+            [PROMPT],
+            num_beams=8,
+            num_return_sequences=8,
+            length_penalty=penalty,
+            max_new_tokens=12,
+        )
+        assert len(out) == 8
+        found = [list(one.tokens) for one in accepted(constraint, out, len(PROMPT))]
+        assert sorted(found) == rows
+
+
+@pytest.mark.parametrize("kind", ADAPTERS)
+def test_one_adapter_serves_one_call_after_another(kind: type) -> None:
+    constraint = constraint_of(random_language(4, 30))
+    adapter = kind(constraint, prompt_length=2, eos_token_id=EOS)
+    allowed = [allowed_by(adapter, [9, 9, *tokens]) for tokens in ([], [5], [5], [], [5, 6, 2])]
+    assert allowed == [
+        allowed_by(kind(constraint, prompt_length=2, eos_token_id=EOS), [9, 9, *tokens])
+        for tokens in ([], [5], [5], [], [5, 6, 2])
+    ]
+    assert all(allowed)
+
+
+def allowed_by(adapter: Any, ids: list[int]) -> list[int]:
+    """The tokens that may follow one sequence."""
+    if isinstance(adapter, PrefixAllowedTokens):
+        return adapter(0, torch.tensor(ids))
+    kept = adapter(torch.tensor([ids]), torch.zeros(1, VOCABULARY))
+    return torch.isfinite(kept[0]).nonzero().flatten().tolist()
+
+
+@pytest.mark.parametrize("kind", ADAPTERS)
+@pytest.mark.parametrize(
+    "tokens",
+    [[2, 3, 99], [2, 3, 99, PAD], [2, 3, 99, EOS], [7], [2, 7, 3], [99], [4], [2, 3, 99, 2, 3]],
+    ids=["finished", "padded", "ended", "outside", "left", "end first", "dead end", "twice"],
+)
+def test_where_nothing_may_follow_only_the_end_does(kind: type, tokens: list[int]) -> None:
+    """99 closes a path, the end token is another, and 4 leads to a state without moves."""
+    language = Moves({0: [(2, 1, 0.5), (4, 9, 0.5)], 1: [(3, 2, 1.0)], 2: [(99, 3, 1.0)], 9: []})
+    adapter = kind(language, prompt_length=4, eos_token_id=EOS)
+    assert allowed_by(adapter, [*PROMPT, *tokens]) == [EOS]
+
+
+def test_an_end_that_closes_no_path_is_beaten_by_every_other() -> None:
+    language = Moves({0: [(2, 1, 0.5), (4, 9, 0.5)], 1: [(EOS, 3, 1.0)], 9: []})
+    adapter = ConstraintLogitsProcessor(language, prompt_length=1, eos_token_id=EOS)
+    ids = torch.tensor([[9, 4], [9, 2]])
+    kept = adapter(ids, torch.full((2, 8), -3.0))
+    assert kept[0, EOS] == -1e9
+    assert kept[1, EOS] == -3.0
+
+
+def test_what_a_limit_cut_off_is_not_accepted() -> None:
+    constraint = constraint_of([[2, 3, EOS], [2, 4, EOS]])
+    sequences = torch.tensor([[9, 2, 3, 0], [9, 2, 3, EOS], [9, 2, 3, EOS], [9, 5, EOS, 0]])
+    assert [one.tokens for one in accepted(constraint, sequences, 1)] == [(2, 3, EOS)]
+
+
+def test_a_constraint_of_another_tokenizer_is_refused() -> None:
+    adapter = ConstraintLogitsProcessor(
+        constraint_of([[VOCABULARY + 3, EOS]]), prompt_length=1, eos_token_id=EOS
+    )
+    with pytest.raises(ConstraintError, match="tokenizer"):
+        adapter(torch.tensor([[9]]), torch.zeros(1, VOCABULARY))
+
+
+@pytest.mark.parametrize("kind", ADAPTERS)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"constraint": [], "prompt_length": 4, "eos_token_id": EOS},
+        {"constraint": Moves({}), "prompt_length": 0, "eos_token_id": EOS},
+        {"constraint": Moves({}), "prompt_length": 4, "eos_token_id": -1},
+    ],
+)
+def test_options_that_cannot_be_meant_are_refused(kind: type, options: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        kind(**options)
+
+
+def test_sequences_that_fit_no_prompt_are_refused() -> None:
+    two = [constraint_of([[2, EOS]])] * 2
+    with pytest.raises(UsageError, match="one for each prompt"):
+        PrefixAllowedTokens(two, prompt_length=1, eos_token_id=EOS)(2, torch.tensor([9]))
+    processor = ConstraintLogitsProcessor(two, prompt_length=1, eos_token_id=EOS)
+    with pytest.raises(UsageError, match="one for each prompt"):
+        processor(torch.tensor([[9]] * 3), torch.zeros(3, VOCABULARY))
+    with pytest.raises(UsageError, match="shorter than its prompt"):
+        PrefixAllowedTokens(two[0], prompt_length=4, eos_token_id=EOS)(0, torch.tensor([9]))
+
+
+@pytest.mark.model
+def test_the_lines_in_the_docs_run_and_write_paths_of_the_graph(
+    smollm_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from kgqa.graph.open import open_writer
+    from kgqa.ingest.pipeline import ingest
+    from kgqa.loaders import make_loader
+    from kgqa.progress import Silent
+
+    root = Path(__file__).parents[2]
+    dump = root / "kgqa" / "data" / "freebase" / "sample.nt.gz"
+    with open_writer(tmp_path, "freebase") as writer:
+        folder = tmp_path / "freebase"
+        ingest(make_loader("freebase"), [dump], "freebase", writer, folder, Silent())
+    text = (root / "docs" / "decoding.md").read_text(encoding="utf-8")
+    (lines,) = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)[:1]
+    names: dict[str, Any] = {"home": tmp_path, "folder": smollm_folder}
+    capsys.readouterr()
+    exec(lines, names)
+    names["store"].close()
+    paths = capsys.readouterr().out.strip().splitlines()
+    assert len(set(paths)) == 5
+    assert all(path.strip().startswith("J. R. R. Tolkien -> ") for path in paths)

@@ -1,0 +1,564 @@
+"""Free text with constrained spans: spans are paths, and nothing else is taken for one."""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kgqa.decoding.marked import MarkedConstraint, Markers
+from kgqa.decoding.pieces import FreeText, Limits, Span, SpanOptions
+from kgqa.decoding.spans import Writer, write
+from kgqa.decoding.text import TextForward
+from kgqa.errors import (
+    ConstraintError,
+    EmptyLanguageError,
+    MarkerMissingError,
+    ModelError,
+    UsageError,
+)
+from tests.decoding.languages import EOS, VOCABULARY, constraint_of, random_language, tiny_model
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from kgqa.decoding.pieces import Written
+    from kgqa.decoding.spans import Chain
+    from kgqa.models.kg_llm import KgLLM
+
+# A model with random weights opens a span as often as it writes one of these.
+OPENINGS = tuple((token,) for token in range(20, 50))
+CLOSE = 3
+PROMPT = [7, 8, 9, 10]
+
+
+def letters(tokens: Sequence[int]) -> str:
+    return "".join(chr(ord("A") + token) for token in tokens)
+
+
+def options(**changed: Any) -> SpanOptions:
+    limits = changed.pop("limits", Limits(tokens=70, span_tokens=40, spans=4))
+    markers = changed.pop("markers", Markers(OPENINGS, (CLOSE,)))
+    return SpanOptions(markers, changed.pop("end_tokens", frozenset({EOS})), limits, **changed)
+
+
+def writer(
+    constraint_for: Callable[[int, Sequence[Span]], Any],
+    told: SpanOptions,
+    *,
+    seed: int = 0,
+    family: str = "llama",
+    trees: bool = True,
+) -> Writer:
+    forward = TextForward(tiny_model(family, seed), trees=trees, budget=32)
+    return Writer(forward, letters, constraint_for, told)
+
+
+def recomputed(model: Any, prompt: Sequence[int], written: Written | Chain) -> list[float]:
+    """The log-probability of each piece, by one plain forward over the whole text."""
+    tokens = [token for piece in written.pieces for token in piece.tokens]
+    with torch.inference_mode():
+        logits = model(torch.tensor([[*prompt, *tokens]])).logits[0].double().log_softmax(-1)
+    totals, at = [], len(prompt) - 1
+    for piece in written.pieces:
+        totals.append(sum(float(logits[at + n, one]) for n, one in enumerate(piece.tokens)))
+        at += len(piece.tokens)
+    return totals
+
+
+def closed(row: Sequence[int], closing: Sequence[int] = (CLOSE,)) -> tuple[int, ...]:
+    return (*row[:-1], *closing)
+
+
+# ── pieces ──────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("family", ["llama", "mistral", "qwen2", "qwen3"])
+@pytest.mark.parametrize("trees", [True, False])
+def test_pieces_have_the_scores_of_a_forward_over_the_whole_text(family: str, trees: bool) -> None:
+    rows = random_language(3, 12)
+    constraint = constraint_of(rows)
+    found = 0
+    for start in range(3):
+        one = writer(lambda number, spans: constraint, options(), family=family, trees=trees)
+        (text,) = write(one, [start + 5, *PROMPT], beams=3)
+        scores = [piece.log_probability for piece in text.pieces]
+        expected = recomputed(tiny_model(family), [start + 5, *PROMPT], text)
+        assert scores == pytest.approx(expected, abs=1e-3)
+        assert text.log_probability == pytest.approx(sum(expected), abs=1e-3)
+        found += len(text.spans)
+    assert found  # or nothing about spans was seen
+
+
+def test_a_tree_and_whole_texts_write_the_same() -> None:
+    constraint = constraint_of(random_language(5, 20))
+    texts = [
+        write(writer(lambda number, spans: constraint, options(), trees=trees), PROMPT, beams=4)
+        for trees in (True, False)
+    ]
+    assert [one.tokens for one in texts[0]] == [one.tokens for one in texts[1]]
+    assert texts[0][0].spans
+
+
+def test_free_text_is_greedy() -> None:
+    """Without room for spans it is what the model writes by itself, openings left out."""
+    (text,) = write(
+        writer(lambda number, spans: None, options(limits=Limits(tokens=12, spans=0))), PROMPT
+    )
+    expected: list[int] = []
+    for _ in range(12):
+        with torch.inference_mode():
+            logits = tiny_model("llama")(torch.tensor([[*PROMPT, *expected]])).logits[0, -1]
+            logits[[opening for (opening,) in OPENINGS]] = -torch.inf
+        expected.append(int(logits.argmax()))
+        if expected[-1] == EOS:
+            break
+    assert list(text.tokens) == expected
+    assert text.text == letters(expected)
+
+
+# ── faithfulness ────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("closing", [(), (CLOSE,), (CLOSE, 4), (5, 6, 7)])
+def test_spans_under_random_weights_are_all_in_their_language(
+    closing: tuple[int, ...],
+) -> None:
+    """Two hundred in all. The language changes with each, names hold the markers' own tokens."""
+    languages = [random_language(seed, 15) for seed in range(4)]
+    constraints = [constraint_of(rows) for rows in languages]
+    told = options(
+        markers=Markers(OPENINGS, closing),
+        end_tokens=frozenset(),
+        limits=Limits(tokens=150, spans=10),
+    )
+    spans, seed = 0, 0
+    while spans < 50:
+        one = writer(lambda number, before: constraints[number % 4], told, seed=seed % 7)
+        (text,) = write(one, [2 + seed % 50, *PROMPT, 2 + seed // 50], beams=1 + seed % 3)
+        for number, span in enumerate(text.spans):
+            rows = languages[number % 4]
+            ends = closing or (EOS,)
+            assert span.hypothesis.tokens in {closed(row, ends) for row in rows}
+            assert span.constraint is constraints[number % 4]
+            (key,) = span.ground().topic.tolist()
+            assert closed(rows[key], ends) == span.hypothesis.tokens
+            assert span.opening in OPENINGS
+        spans += len(text.spans)
+        seed += 1
+        assert seed < 400, "a model that hardly opens a span shows nothing"
+
+
+def test_free_text_never_holds_an_opening() -> None:
+    constraint = constraint_of(random_language(1, 10))
+    opening = {token for (token,) in OPENINGS}
+    for start in range(5):
+        told = options(limits=Limits(tokens=60, spans=2))
+        (text,) = write(writer(lambda number, spans: constraint, told), [start + 2, *PROMPT])
+        free = [piece for piece in text.pieces if isinstance(piece, FreeText)]
+        assert not opening.intersection(token for piece in free for token in piece.tokens)
+        assert len(text.spans) <= 2
+        assert len(text.tokens) <= 60
+
+
+class Raises:
+    def __call__(self, number: int, spans: Sequence[Span]) -> None:
+        raise EmptyLanguageError("No path.")
+
+
+@pytest.mark.parametrize("nothing", [lambda number, spans: None, Raises(), "no moves"])
+def test_an_empty_language_forbids_opening_and_is_told(nothing: Any) -> None:
+    if nothing == "no moves":
+        from tests.decoding.languages import Moves
+
+        nothing = lambda number, spans: Moves({0: []})  # noqa: E731
+    (text,) = write(writer(nothing, options(limits=Limits(tokens=80))), PROMPT)
+    assert text.spans == ()
+    assert text.notes == ("Span 1 has no path to write. The text goes on without spans.",)
+    assert not {token for (token,) in OPENINGS}.intersection(text.tokens)
+    assert text.stop == "end token" or len(text.tokens) == 80
+    with pytest.raises(EmptyLanguageError):
+        write(writer(nothing, options(force_opening=True)), PROMPT)
+
+
+def test_a_language_that_dries_up_keeps_the_spans_before() -> None:
+    constraint = constraint_of(random_language(2, 10))
+    told = options(end_tokens=frozenset(), limits=Limits(tokens=120, spans=5))
+    (text,) = write(writer(lambda number, spans: None if spans else constraint, told), PROMPT)
+    assert len(text.spans) == 1
+    assert len(text.notes) == 1
+    assert text.notes[0].startswith("Span 2 has no path")
+    assert text.stop == "token limit"
+    expected = recomputed(tiny_model("llama"), PROMPT, text)
+    assert [piece.log_probability for piece in text.pieces] == pytest.approx(expected, abs=1e-3)
+
+
+def test_a_dead_end_is_no_licence() -> None:
+    from tests.decoding.languages import Moves
+
+    dead = Moves({0: [(5, 1, 1.0)], 1: [(6, 2, 1.0)], 2: []})
+    dead.is_end = lambda states: torch.zeros(len(states), dtype=torch.bool).numpy()  # type: ignore[method-assign]
+    (text,) = write(writer(lambda number, spans: dead, options()), PROMPT)
+    assert text.spans == ()
+    assert "no path" in text.notes[0]
+
+
+# ── limits, stops ───────────────────────────────────────────────────────────────────────────
+
+
+@given(
+    tokens=st.integers(1, 60),
+    span=st.integers(1, 20),
+    spans=st.integers(0, 4),
+    seed=st.integers(0, 6),
+)
+@settings(deadline=None, max_examples=25)
+def test_limits_hold(tokens: int, span: int, spans: int, seed: int) -> None:
+    rows = random_language(seed, 10)
+    constraint = constraint_of(rows)
+    told = options(limits=Limits(tokens, span, spans), end_tokens=frozenset())
+    (text,) = write(writer(lambda number, before: constraint, told, seed=seed), PROMPT)
+    assert len(text.tokens) == tokens or (text.stop == "token limit" and len(text.tokens) <= tokens)
+    assert len(text.spans) <= spans
+    assert all(len(one.hypothesis.tokens) <= span + 1 for one in text.spans)
+    assert all(one.hypothesis.tokens in {closed(row) for row in rows} for one in text.spans)
+
+
+def test_a_forced_opening_is_first_and_scored() -> None:
+    constraint = constraint_of(random_language(4, 9))
+    told = options(force_opening=True, limits=Limits(tokens=60, spans=1))
+    (text,) = write(writer(lambda number, spans: constraint, told), PROMPT, beams=3)
+    assert isinstance(text.pieces[0], Span)
+    assert text.pieces[0].opening == OPENINGS[0]
+    assert text.pieces[0].opening_log_probability < 0
+    expected = recomputed(tiny_model("llama"), PROMPT, text)
+    assert [piece.log_probability for piece in text.pieces] == pytest.approx(expected, abs=1e-3)
+
+
+def test_a_forced_opening_without_room_is_an_error() -> None:
+    constraint = constraint_of([[5, 6, 7, 8, EOS]])
+    for limits in (Limits(spans=0), Limits(tokens=1), Limits(span_tokens=2), Limits(tokens=3)):
+        one = writer(lambda number, spans: constraint, options(force_opening=True, limits=limits))
+        with pytest.raises(ConstraintError):
+            write(one, PROMPT)
+
+
+def test_an_end_token_that_closes_a_span_ends_the_text() -> None:
+    """A path format without an end marker: what closes the path ends the model's text."""
+    constraint = constraint_of(random_language(4, 9))
+    told = options(markers=Markers(OPENINGS), force_opening=True)
+    (text,) = write(writer(lambda number, spans: constraint, told), PROMPT)
+    (span,) = text.pieces
+    assert isinstance(span, Span)
+    assert span.hypothesis.tokens[-1] == EOS
+    assert text.stop == "end token"
+
+
+def test_a_stop_string_is_looked_for_in_free_text_alone() -> None:
+    constraint = constraint_of([[11, 12, 11, EOS]])
+    told = options(force_opening=True, limits=Limits(tokens=40, spans=1), end_tokens=frozenset())
+    (text,) = write(writer(lambda number, spans: constraint, told), PROMPT)
+    free = text.pieces[1]
+    stopped = letters(free.tokens[4:6])
+    told = options(
+        force_opening=True,
+        limits=Limits(tokens=40, spans=1),
+        end_tokens=frozenset(),
+        stop=(stopped, letters([11, 12])),
+    )
+    (cut,) = write(writer(lambda number, spans: constraint, told), PROMPT)
+    assert cut.stop == "stop string"
+    assert cut.spans[0].hypothesis.tokens == text.spans[0].hypothesis.tokens
+    assert free.text.startswith(cut.pieces[1].text)
+    assert stopped not in cut.pieces[1].text
+    assert cut.pieces[1].tokens == free.tokens[: len(cut.pieces[1].tokens)]
+
+
+def test_tokens_that_free_text_may_not_hold() -> None:
+    told = options(limits=Limits(tokens=20, spans=0), never=frozenset(range(0, VOCABULARY, 2)))
+    (text,) = write(writer(lambda number, spans: None, told), PROMPT)
+    assert text.tokens
+    assert all(token % 2 for token in text.tokens)
+    told = options(limits=Limits(tokens=20, spans=0), never=frozenset(range(VOCABULARY)))
+    with pytest.raises(ConstraintError, match="Every token is forbidden"):
+        write(writer(lambda number, spans: None, told), PROMPT)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: Limits(tokens=0),
+        lambda: Limits(span_tokens=0),
+        lambda: Limits(spans=-1),
+        lambda: options(stop=("",)),
+        lambda: write(writer(lambda number, spans: None, options()), PROMPT, beams=0),
+        lambda: write(writer(lambda number, spans: None, options()), PROMPT, chains=0),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(wrong: Callable[[], object]) -> None:
+    with pytest.raises(UsageError):
+        wrong()
+
+
+def test_an_empty_prompt_is_refused() -> None:
+    with pytest.raises(ModelError):
+        write(writer(lambda number, spans: None, options()), [])
+
+
+def test_damaged_weights_choose_nothing() -> None:
+    import copy
+
+    model = copy.deepcopy(tiny_model("llama"))
+    torch.nn.init.constant_(model.lm_head.weight, math.nan)
+    one = Writer(TextForward(model), letters, lambda number, spans: None, options())
+    with pytest.raises(ModelError):
+        write(one, PROMPT)
+
+
+# ── chains ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_k_paths_each_with_what_the_model_says_after_it() -> None:
+    rows = random_language(8, 30)
+    constraint = constraint_of(rows)
+    told = options(force_opening=True, limits=Limits(tokens=40, spans=1))
+    texts = write(writer(lambda number, spans: constraint, told), PROMPT, beams=5, chains=5)
+    assert len({text.spans[0].hypothesis.tokens for text in texts}) == 5
+    scores = [text.spans[0].log_probability for text in texts]
+    assert scores == sorted(scores, reverse=True)
+    for text in texts:
+        expected = recomputed(tiny_model("llama"), PROMPT, text)
+        assert [piece.log_probability for piece in text.pieces] == pytest.approx(expected, abs=1e-3)
+
+
+def test_a_beam_over_chains_is_a_loop_around_the_writer() -> None:
+    """Two levels, as DoG has them: the best chains by the sum of their spans go on."""
+    languages = [constraint_of(random_language(seed, 12)) for seed in range(3)]
+    told = options(end_tokens=frozenset(), limits=Limits(tokens=200, spans=3), rule="allowed")
+    one = writer(lambda number, spans: languages[number], told)
+
+    def score(chain: Chain) -> float:
+        return sum(span.hypothesis.log_probability for span in chain.spans)
+
+    chains = [one.start(PROMPT)]
+    for _ in range(3):
+        opened = one.free(chains)
+        assert all(chain.opened for chain in opened)
+        found = [branch for chain in opened for branch in one.branches(chain, 2)]
+        chains = sorted(found, key=score, reverse=True)[:2]
+        one.keep(chains)
+    assert len({chain.text.tokens for chain in chains}) == 2
+    for chain in chains:
+        assert len(chain.spans) == 3
+        alone = writer(lambda number, spans: languages[number], told, trees=False)
+        for at, span in enumerate(chain.spans):
+            assert math.isclose(
+                span.hypothesis.log_probability, allowed_score(alone, chain, at), abs_tol=1e-3
+            )
+
+
+def allowed_score(one: Writer, chain: Chain, number: int) -> float:
+    """A span's score among what its constraint allows, by whole texts and no search."""
+    before: list[int] = list(PROMPT)
+    spans = 0
+    for piece in chain.pieces:
+        if isinstance(piece, Span):
+            if spans == number:
+                break
+            spans += 1
+        before += piece.tokens
+    assert isinstance(piece, Span)
+    before += piece.opening
+    marked = MarkedConstraint(piece.constraint, Markers(OPENINGS, (CLOSE,)), piece.opening)
+    state, total = marked.start(), 0.0
+    for token in piece.hypothesis.tokens:
+        moves = marked.expand([state])
+        with torch.inference_mode():
+            logits = tiny_model("llama")(torch.tensor([before])).logits[0, -1].double()
+        kept = logits[moves.token.tolist()].log_softmax(-1)
+        at = moves.token.tolist().index(token)
+        total += float(kept[at])
+        state = int(moves.state[at])
+        before.append(token)
+    return total
+
+
+def test_a_chain_whose_cache_was_given_back_goes_on_as_if_it_had_not() -> None:
+    """Its places hold other texts by then, and none of them may be read."""
+    constraint = constraint_of(random_language(8, 30))
+    told = options(force_opening=True, limits=Limits(tokens=60, spans=2))
+    one = writer(lambda number, spans: constraint, told)
+    best, second, *_ = one.branches(one.start(PROMPT), 4)
+    one.keep([best])
+    one.free([best])
+    one.free([one.branches(one.start([9, 9, *PROMPT]), 3)[0]])
+    (late,) = one.free([second])
+    again = writer(lambda number, spans: constraint, told)
+    (fresh,) = again.free([again.branches(again.start(PROMPT), 4)[1]])
+    assert late.text.tokens == fresh.text.tokens
+    assert [score for _, score in late.draft] == pytest.approx(
+        [s for _, s in fresh.draft], abs=1e-4
+    )
+
+
+def test_the_cache_is_that_of_the_text_and_not_of_what_was_looked_at() -> None:
+    constraint = constraint_of(random_language(8, 200))
+    told = options(end_tokens=frozenset(), limits=Limits(tokens=200, spans=20))
+    forward = TextForward(tiny_model("llama"), budget=64)
+    one = Writer(forward, letters, lambda number, spans: constraint, told)
+    (text,) = write(one, PROMPT, beams=8)
+    assert len(text.spans) > 3
+    assert forward.tree is not None
+    assert forward.tree.cache.used <= len(PROMPT) + len(text.tokens)
+
+
+def test_the_likeliest_tokens_are_those_of_the_whole_vocabulary() -> None:
+    one = writer(lambda number, spans: None, options(limits=Limits(spans=1)))
+    found = one.likeliest(one.start(PROMPT), VOCABULARY)
+    with torch.inference_mode():
+        logits = tiny_model("llama")(torch.tensor([PROMPT])).logits[0, -1].log_softmax(-1)
+    best, tokens = logits.sort(descending=True)
+    assert [token for token, _ in found] == tokens.tolist()
+    assert [score for _, score in found] == pytest.approx(best.tolist(), abs=1e-4)
+
+
+def test_only_an_open_chain_goes_through_a_span() -> None:
+    one = writer(lambda number, spans: None, options())
+    with pytest.raises(UsageError):
+        one.branches(one.start(PROMPT), 1)
+
+
+# ── markers ─────────────────────────────────────────────────────────────────────────────────
+
+
+@given(seed=st.integers(0, 1000), closing=st.lists(st.integers(2, 59), max_size=3))
+@settings(deadline=None, max_examples=60)
+def test_a_marked_constraint_accepts_the_same_paths_closed_by_the_marker(
+    seed: int, closing: list[int]
+) -> None:
+    rows = random_language(seed, 8)
+    inner = constraint_of(rows)
+    marked = MarkedConstraint(inner, Markers(OPENINGS, tuple(closing)), OPENINGS[0])
+    found, edge = [], [((), marked.start())]
+    while edge:
+        moves = marked.expand([state for _, state in edge])
+        order = list(zip(moves.row.tolist(), moves.token.tolist(), strict=True))
+        assert order == sorted(order)
+        ends = marked.is_end(moves.state.tolist()).tolist()
+        edge = [
+            ((*edge[row][0], token), state, end)
+            for (row, token), state, end in zip(order, moves.state.tolist(), ends, strict=True)
+        ]
+        found += [(tokens, state) for tokens, state, end in edge if end]
+        edge = [(tokens, state) for tokens, state, end in edge if not end]
+    assert sorted(tokens for tokens, _ in found) == sorted(
+        closed(row, closing or [EOS]) for row in rows
+    )
+    for tokens, state in found:
+        (key,) = marked.ground(state).topic.tolist()
+        assert closed(rows[key], closing or [EOS]) == tokens
+
+
+def test_a_constraint_that_holds_its_opening_goes_on_after_it() -> None:
+    """A path format with a start marker, as GCR checkpoints have it."""
+    rows = [[20, 5, 6, EOS], [20, 5, 7, EOS]]
+    markers = Markers(((20,),), (), inside=True)
+    marked = MarkedConstraint(constraint_of(rows), markers, (20,))
+    assert marked.expand([marked.start()]).token.tolist() == [5]
+    with pytest.raises(ConstraintError, match="does not begin with the opening"):
+        MarkedConstraint(constraint_of([[5, 6, EOS]]), markers, (20,))
+    told = options(markers=markers, force_opening=True)
+    (text,) = write(writer(lambda number, spans: constraint_of(rows), told), PROMPT)
+    assert text.spans[0].tokens in {tuple(row) for row in rows}
+
+
+def test_an_opening_is_its_tokens_wherever_they_stand_in_free_text() -> None:
+    markers = Markers(((5, 6), (6,), (7, 5, 6)))
+    assert markers.completed([1, 5]) is None
+    assert markers.completed([6]) == (6,)
+    assert markers.completed([9, 5, 6]) == (5, 6)
+    assert markers.completed([7, 5, 6]) == (7, 5, 6)
+    for empty in ((), ((),), ((5,), ())):
+        with pytest.raises(MarkerMissingError):
+            Markers(empty)
+
+
+def test_a_marker_of_several_tokens_opens_by_all_of_them() -> None:
+    """The model's own text is taken as the marker, so that it opens exactly there."""
+    none = options(limits=Limits(tokens=20, spans=0), markers=Markers(((EOS,),)))
+    (text,) = write(writer(lambda number, spans: None, none), PROMPT)
+    opening = text.tokens[3:6]
+    constraint = constraint_of(random_language(1, 5))
+    told = options(markers=Markers((opening,), (CLOSE,)), limits=Limits(tokens=60, spans=1))
+    (opened,) = write(writer(lambda number, spans: constraint, told), PROMPT)
+    first, span, *_ = opened.pieces
+    at = next(n for n in range(3, 20) if text.tokens[n - 3 : n] == opening)
+    assert first.tokens == text.tokens[: at - 3]
+    assert isinstance(span, Span)
+    assert span.opening == opening
+
+
+# ── a real model ────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.model
+def test_smollm_writes_free_text_round_paths(kg_llm: KgLLM) -> None:
+    encoder = kg_llm.encoder
+    names = [
+        " Bob Marley -> place of birth -> Nine Mile",
+        " Bob Marley -> place of birth -> Nine > Mile",  # holds the closing marker
+        " Bob Marley -> died in -> Miami <PATH> Bob Marley",  # and the opening one
+        " Bob Marley -> profession -> Singer <|im_end|>",
+    ]
+    rows = [[*ids, encoder.eos_id] for ids in encoder.encode(names)]
+    constraint = constraint_of(rows)
+    markers = Markers.of(encoder, "<PATH>", ">")
+    told = SpanOptions(
+        markers, frozenset({encoder.eos_id}), Limits(60, 40, 1), stop=("\n\n",), force_opening=True
+    )
+    forward = TextForward(kg_llm.model)
+    one = Writer(forward, encoder.decode, lambda number, spans: constraint, told)
+    prompt = encoder.encode(["Question: where was Bob Marley born?\nFact: "])[0]
+    texts = write(one, prompt, beams=4, chains=4)
+    expected = {f"<PATH>{name}>" for name in names}
+    assert {text.spans[0].text for text in texts} == expected
+    for text in texts:
+        assert len(text.spans) == 1
+        span = text.spans[0]
+        (key,) = span.ground().topic.tolist()
+        assert span.text == f"<PATH>{names[key]}>"
+        scores = [piece.log_probability for piece in text.pieces]
+        assert scores == pytest.approx(recomputed(kg_llm.model, prompt, text), abs=2e-2)
+
+
+@pytest.mark.model
+def test_markers_are_what_the_tokenizer_writes(kg_llm: KgLLM) -> None:
+    encoder = kg_llm.encoder
+    short = Markers.of(encoder, "<", ">")
+    assert [encoder.decode(one) for one in short.openings] == ["<", " <"]
+    assert encoder.decode(short.closing) == ">"
+    special = Markers.of(encoder, "<|im_start|>", "<|im_end|>")
+    assert special.openings == ((encoder.marker_id("<|im_start|>"),),)
+    assert special.closing == (encoder.marker_id("<|im_end|>"),)
+    spelled = encoder.encode(["<|im_start|>"])[0]  # the same characters as ordinary tokens
+    assert special.completed(spelled) is None
+    for nothing in ("", " "):
+        with pytest.raises(MarkerMissingError):
+            Markers.of(encoder, nothing)
+
+
+def test_random_text_is_not_all_the_same() -> None:
+    """Guards the tests above: random weights must not write one and the same everywhere."""
+    constraint = constraint_of(random_language(1, 10))
+    choose = random.Random(0)
+    seen = set()
+    for _ in range(5):
+        prompt = [choose.randrange(2, VOCABULARY) for _ in range(5)]
+        (text,) = write(writer(lambda number, spans: constraint, options()), prompt)
+        seen.add(text.tokens)
+    assert len(seen) > 2

@@ -1,0 +1,146 @@
+"""What a question's line says, over answers whose paths are really those of the small KG."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kgqa.errors import EmptyLanguageError, GeneralModelError, LinkingError, TimeLimitError
+from kgqa.evaluation.readers import Question
+from kgqa.evaluation.report_record import record_from_json, record_of
+from kgqa.paths.format import PathFormat
+from kgqa.paths.ground import ground
+from kgqa.paths.walk import WalkRules, walk
+from kgqa.reasoning.answer import (
+    Answer,
+    KgLlmUse,
+    RankedAnswer,
+    ScoredPath,
+    Timings,
+    TopicEntity,
+)
+
+if TYPE_CHECKING:
+    from kgqa.errors import KgqaError
+    from kgqa.evaluation.report_record import Record
+    from kgqa.graph.sqlite import SqliteStore
+
+RULES = WalkRules()
+
+
+def answer_of(store: SqliteStore, topic: str, *texts: str, answers: tuple[str, ...] = ()) -> Answer:
+    """An answer with the paths of the KG that have these texts, and their ends as answers."""
+    key = store.keys_of([topic])
+    table, _ = walk(store, key, RULES)
+    grounded = [path for path in ground(store, table, PathFormat()) if path]
+    paths = []
+    for number, text in enumerate(texts):
+        fitting = tuple(path for path in grounded if path.text == text)
+        assert fitting, text
+        paths.append(ScoredPath(text, -1.0 - number, fitting[0].tail.name, fitting))
+    ends = answers or tuple(path.groundings[0].tail.id for path in paths)
+    names = store.entities(store.keys_of(ends))
+    return Answer(
+        question="?",
+        method="gcr",
+        topic_entities=(TopicEntity(int(key[0]), topic, topic, 1.0),),
+        answers=tuple(
+            RankedAnswer(one, names.label(row), 1.0, True) for row, one in enumerate(ends)
+        ),
+        paths=tuple(paths),
+        constraints=(),
+        kg_llm=KgLlmUse("m", None, 1, 1, 1),
+        general_llm=None,
+        timings=Timings(decode=2.0),
+        forwards=4,
+    )
+
+
+def recorded(store: SqliteStore, given: Answer | KgqaError, *gold: str, **more) -> Record:
+    more = {"topic_entities": ["Anna"], **more}
+    return record_of(store, Question("q", "where?", answers=list(gold), **more), given, RULES, 0.5)
+
+
+VISITED = "Anna -> visited -> Norway"
+BORN = "Anna -> born_in -> Oslo"
+
+
+def test_a_right_answer_by_name_and_its_line(small: SqliteStore) -> None:
+    one = recorded(
+        small,
+        answer_of(small, "e.anna", BORN, VISITED),
+        "Oslo",
+        relation_paths=[("born_in",), ("job", "title")],
+    )
+    assert (one.outcome, one.hits_at_1, one.mrr, one.precision, one.f1) == (
+        "right",
+        1.0,
+        1.0,
+        0.5,
+        pytest.approx(2 / 3),
+    )
+    assert (one.gold, one.predictions, one.answers) == (
+        ["e.oslo"],
+        ["e.oslo", "e.norway"],
+        ["Oslo", "Norway"],
+    )
+    assert one.legacy["gcr"]["hit"] == 1.0
+    assert (one.path_recall, one.grounded, one.grounded_paths) == (0.5, True, 1.0)
+    assert (one.hops, one.reachable, one.seconds, one.forwards) == (1, True, 2.0, 4)
+    assert one.paths[0] == {"text": BORN, "score": -1.0, "relation_path": "born_in"}
+    assert record_from_json(json.loads(json.dumps(one.to_json()))) == one
+
+
+def test_a_shared_name_is_one_answer(small: SqliteStore) -> None:
+    one = recorded(small, answer_of(small, "e.anna", "Anna -> friend -> Bert"), "Bert")
+    assert (one.outcome, one.f1) == ("right", 1.0)
+
+
+def test_where_a_question_failed(small: SqliteStore) -> None:
+    visited = answer_of(small, "e.anna", VISITED)
+    assert recorded(small, visited, "Sweden").outcome == "wrong tail"
+    assert recorded(small, visited, "Oslo").outcome == "wrong relation"
+    assert recorded(small, visited, "Atlantis").outcome == "not reachable"
+    other = answer_of(small, "e.oslo", "Oslo -> in -> Norway")
+    assert recorded(small, other, "Sweden").outcome == "linking"
+    assert recorded(small, other, "Norway").outcome == "right"  # right however it came
+    talked_over = answer_of(small, "e.anna", VISITED, answers=("e.sweden",))
+    assert recorded(small, talked_over, "Norway").outcome == "wrong answer"
+    assert recorded(small, visited).outcome == "no gold answer"
+    # a collapsed mediator in the first path
+    job = answer_of(small, "e.anna", "Anna -> job..title -> Clerk")
+    assert recorded(small, job, "Alone").outcome == "wrong relation"
+
+
+@pytest.mark.parametrize(
+    ("error", "gold", "outcome"),
+    [
+        (LinkingError("nothing"), "Oslo", "linking"),
+        (TimeLimitError("slow"), "Oslo", "failed"),
+        (GeneralModelError("down"), "Oslo", "failed"),
+        (EmptyLanguageError("none"), "Atlantis", "not reachable"),
+    ],
+)
+def test_a_failed_question_stays_with_its_error(
+    small: SqliteStore, error: KgqaError, gold: str, outcome: str
+) -> None:
+    one = recorded(small, error, gold)
+    assert (one.outcome, one.answered, one.error) == (outcome, False, str(error))
+    assert (one.hit_at_k, one.legacy["gcr"]["hit"], one.seconds) == (0.0, 0.0, 0.5)
+
+
+def test_a_topic_that_the_file_does_not_give_is_no_linking_fault(small: SqliteStore) -> None:
+    one = recorded(small, answer_of(small, "e.anna", VISITED), "Sweden", topic_entities=[])
+    assert one.outcome == "wrong tail"
+
+
+def test_accuracy_is_of_the_first_answer_that_is_a_choice(small: SqliteStore) -> None:
+    answer = answer_of(small, "e.anna", BORN, VISITED, "Anna -> visited -> Sweden")
+    for gold, accuracy in (("Norway", 1.0), ("Sweden", 0.0)):
+        one = recorded(small, answer, gold, choices=["Norway", "Sweden", "Atlantis"])
+        assert one.accuracy == accuracy
+    assert recorded(small, answer, "Norway").accuracy is None
+    failed = recorded(small, LinkingError("x"), "Norway", choices=["Norway"])
+    assert failed.accuracy == 0.0
