@@ -20,13 +20,14 @@ from kgqa.progress import Silent
 from kgqa.trie.lexicon import PathLexicon
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from kgqa.graph.model import GraphTables
     from kgqa.graph.store import GraphStore
     from kgqa.models.tokenizer import HFEncoder
     from kgqa.trie.constraint import Constraint
+    from kgqa.trie.tokens import TokenEncoder
 
 Triple = tuple[str, str, str]
 
@@ -43,7 +44,7 @@ def tables_of(kg: str, triples: Iterable[Triple], names: dict[str, str] | None) 
         {"id": id_, "name": name, "kind": Kind.ENTITY}
         for id_, name in zip(ids, called, strict=True)
     ]
-    batches = [
+    batches: list[EntityBatch | EdgeBatch] = [
         EntityBatch(pa.RecordBatch.from_pylist(nodes, schema=ENTITY_SCHEMA)),
         *map(EdgeBatch, edges.cast(EDGE_SCHEMA).to_batches()),
     ]
@@ -89,9 +90,16 @@ def new_lexicon(cache: Path) -> PathLexicon:
     return PathLexicon(encoder_at(cache), PathFormat())
 
 
-def resources(graph: Path, cache: Path) -> tuple[GraphStore, PathLexicon]:
+def resources(graph: Path, encoder: TokenEncoder) -> tuple[GraphStore, PathLexicon]:
     """Open what a worker process needs."""
-    return SqliteStore(graph), new_lexicon(cache)
+    return SqliteStore(graph), PathLexicon(encoder, PathFormat())
+
+
+def start(make: Callable[[], tuple[GraphStore, PathLexicon]]) -> None:
+    """Do what a worker process does before its first path."""
+    store, lexicon = make()
+    with store:
+        lexicon.encoder.encode(["a name"])
 
 
 def beam_walk(constraint: Constraint, beams: int, seed: int) -> dict[str, int]:

@@ -13,6 +13,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +28,7 @@ from benchmarks.index_graphs import (
     fb15k237,
     new_lexicon,
     resources,
+    start,
     states_along,
     subgraph,
     tables_of,
@@ -34,6 +37,7 @@ from benchmarks.index_graphs import (
 from benchmarks.index_published import PublishedTrie, path_texts
 from kgqa.graph.open import open_store, open_writer
 from kgqa.graph.sqlite import SqliteStore
+from kgqa.models.bare import bare_encoder
 from kgqa.paths.walk import WalkRules, walk
 from kgqa.progress import Silent
 from kgqa.trie.build import path_tokens
@@ -262,7 +266,7 @@ class Bench:
         tries = self.scratch / "tries"
         tries.mkdir(exist_ok=True)
         width = token_width(lexicon.encoder.vocab_size)
-        make = functools.partial(resources, graph, self.cache)
+        make = self.resources(graph)
         with IndexWriter(tries, key, cap=CAP, token_width=width, tokenizer_name="bench") as writer:
             made = precompute(
                 make,
@@ -275,6 +279,11 @@ class Bench:
                 progress=Silent(),
             )
         return dataclasses.asdict(made), key
+
+    def resources(self, graph: Path) -> functools.partial[tuple[GraphStore, PathLexicon]]:
+        """Return what opens a store and a lexicon, here or in a worker."""
+        encoder = encoder_at(self.cache)
+        return functools.partial(resources, graph, bare_encoder(encoder) or encoder)
 
     def precompute(self) -> dict[str, Any]:
         """A sample of all entities by two workers, as a process of its own for its memory."""
@@ -375,18 +384,16 @@ class Bench:
 
 def sample(graph: Path, options: argparse.Namespace) -> dict[str, Any]:
     """Precompute a seeded sample by two workers (quick: here); report their peak memory."""
-    encoder_at(options.cache)
     with SqliteStore(graph) as store:
         topics = store.topic_keys(limit=1 << 30)
     chosen = np.sort(np.random.default_rng(SEED).permutation(topics)[: options.sample])
     workers, whose = (1, resource.RUSAGE_SELF) if options.quick else (2, resource.RUSAGE_CHILDREN)
     started = 0.0
-    only_start: list[str | Path] = [sys.executable, str(SCRIPT), "--sample", "0", "--graph", graph]
-    only_start += ["--shared", options.shared, "--cache", options.cache]
-    if not options.quick:
-        started, _ = timed(lambda: subprocess.run(only_start, check=True))
     with tempfile.TemporaryDirectory(prefix="kgqa-bench-") as scratch:
         bench = Bench(options, Path(scratch))
+        if not options.quick:
+            with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+                started, _ = timed(pool.submit(start, bench.resources(graph)).result)
         made, _ = bench.index(graph, WalkRules(2, "both"), chosen, workers=workers, unit=16)
     peak = resource.getrusage(whose).ru_maxrss
     megabytes = peak / (1 << 10 if sys.platform != "darwin" else 1 << 20)
