@@ -42,7 +42,10 @@ def ask(
         str | None,
         typer.Option(help="Model of an OpenAI-compatible server that writes the answer."),
     ] = None,
-    search: Annotated[Literal["beam"], typer.Option(help="How to search.")] = "beam",
+    search: llm.SearchFlag = "beam",
+    groups: llm.GroupsFlag = None,
+    diversity_penalty: llm.PenaltyFlag = None,
+    max_forwards: llm.MaxForwardsFlag = None,
     direction: DirectionFlag = None,
     mediators: MediatorsFlag = None,
     sample: llm.SampleFlag = None,
@@ -53,12 +56,16 @@ def ask(
     quantize: llm.QuantizeFlag = None,
 ) -> None:
     """Answer a question with facts, and show the path of facts behind each answer."""
-    from kgqa.cli.show import show_answer
+    from kgqa.cli.show import say, show_answer
     from kgqa.models.profile import engine_for
     from kgqa.reasoning.gcr import GcrOptions
 
-    wanted = llm.Wanted(model, adapter, preset, hops, direction, mediators, sample, walk, seed)
+    drawn = search == "sample"
+    walk_seed = None if drawn and sample is None else seed  # one seed for all that is drawn
+    wanted = llm.Wanted(model, adapter, preset, hops, direction, mediators, sample, walk, walk_seed)
     wanted.check()
+    path_seed = seed if drawn else None
+    searched = llm.search_of(search, k, groups, diversity_penalty, path_seed, max_forwards)
     general = general_llm(run, general_model)
     with run.open_store() as store:
         began = time.perf_counter()
@@ -66,13 +73,22 @@ def ask(
         link_seconds = time.perf_counter() - began
         kg_llm = wanted.load(run, quantize)
         engine = engine_for(kg_llm, together=1, budget=budget, progress=run.progress)
-        options = GcrOptions(k=k, score_rule=kg_llm.card.score_rule, time_limit=time_limit)
+        options = GcrOptions(
+            k=k, score_rule=kg_llm.card.score_rule, time_limit=time_limit, search=searched
+        )
         asking = (question, topics, options, engine)
         answer = _answer(run, store, wanted, kg_llm, *asking, general, link_seconds)
         link = browser_link(run, store, answer.facts())
     for note in answer.notes:
         run.note(note)
-    run.print(lambda: show_answer(answer, link), answer.to_json(link))
+    proof = llm.proof(answer.search, len(answer.paths), answer.forwards)
+
+    def show() -> None:
+        show_answer(answer, link)
+        if proof:
+            say(proof, style="dim")
+
+    run.print(show, answer.to_json(link))
 
 
 def find_topics(

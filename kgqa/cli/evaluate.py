@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack
-from dataclasses import dataclass
+from contextlib import ExitStack, closing
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -62,6 +62,11 @@ def evaluate(
     model: Annotated[str | None, typer.Option(help="The KG-LLM.")] = None,
     adapter: Annotated[str | None, typer.Option(help="An adapter's folder, or 'none'.")] = None,
     general_model: Annotated[str | None, typer.Option(help="The general LLM.")] = None,
+    search: llm.SearchFlag = "beam",
+    groups: llm.GroupsFlag = None,
+    diversity_penalty: llm.PenaltyFlag = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of --search sample (0).", min=0)] = None,
+    max_forwards: llm.MaxForwardsFlag = None,
     direction: DirectionFlag = None,
     mediators: MediatorsFlag = None,
     out: Annotated[
@@ -106,6 +111,7 @@ def evaluate(
 
     wanted = llm.Wanted(model, adapter, preset, hops, direction, mediators)
     wanted.check()
+    searched = llm.search_of(search, k, groups, diversity_penalty, seed, max_forwards)
     questions = _chosen(read_questions(file, form, limit), split)
     if questions.complaint():
         run.note(questions.complaint())
@@ -128,7 +134,9 @@ def evaluate(
             kg_llm,
             PathLexicon(kg_llm.encoder, path_form),
             wanted,
-            GcrOptions(k=k, score_rule=kg_llm.card.score_rule, time_limit=time_limit),
+            GcrOptions(
+                k=k, score_rule=kg_llm.card.score_rule, time_limit=time_limit, search=searched
+            ),
             engine_for(kg_llm, together=together, budget=budget, progress=run.progress),
             general,
             index,
@@ -154,6 +162,8 @@ def evaluate(
             "general_model": None if general is None else general.model,
             "time_limit": time_limit,
             "quantize": quantize,
+            "search": search,
+            **{name: value for name, value in asdict(searched).items() if name != "kind"},
         }
         log = stack.enter_context(RunLog(out, settings)) if out is not None else None
         done: dict[str, Record] = dict(log.done) if log is not None else {}
@@ -171,6 +181,11 @@ def evaluate(
                 log.write(record)
 
         run_questions(store, asked, asker.answers, asker.rules, run.progress, keep)
+        if unproven := asker.proofs.count(False):
+            run.note(
+                f"Not proven within {max_forwards} forwards: the paths of {unproven:,} of "
+                f"{len(asker.proofs):,} questions that were answered now."
+            )
         for one in map(malformed_record, questions.malformed):
             if one.id not in done:
                 keep(one)
@@ -197,6 +212,7 @@ class _Asker:
     general: GeneralLLM | None
     index: TrieIndex | None
     linked: bool
+    proofs: list[bool] = field(default_factory=list)  # of each exact search: whether it is proven
 
     def rules(self, store: GraphStore) -> WalkRules:
         """Return which walks of a graph are paths."""
@@ -206,9 +222,10 @@ class _Asker:
         self, store: GraphStore, questions: Sequence[Question]
     ) -> Iterator[tuple[int, Answer | KgqaError]]:
         """Yield each question's number with its answer or error, as they come."""
+        from kgqa.reasoning.answer import Answer
         from kgqa.reasoning.gcr import answer_questions
 
-        return answer_questions(
+        found = answer_questions(
             store,
             self.kg_llm,
             self.lexicon,
@@ -218,6 +235,11 @@ class _Asker:
             engine=self.engine,
             general=self.general,
         )
+        with closing(found):
+            for number, answer in found:
+                if isinstance(answer, Answer) and answer.search.proven is not None:
+                    self.proofs.append(answer.search.proven)
+                yield number, answer
 
     def _asked(
         self, store: GraphStore, questions: Sequence[Question]

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from kgqa.paths.format import PathFormat
     from kgqa.paths.sample import Sample
     from kgqa.paths.walk import WalkRules
+    from kgqa.reasoning.answer import SearchUse
+    from kgqa.reasoning.searches import SearchKind, SearchOptions
     from kgqa.trie.index.manifest import IndexKey
     from kgqa.trie.tokens import TokenEncoder
 
@@ -28,7 +30,23 @@ WalkFlag = Annotated[
     typer.Option(help="Which paths a sample has: the first ones, or random walks."),
 ]
 SeedFlag = Annotated[
-    int | None, typer.Option(help="Seed of a sample by random walks (0 without it).", min=0)
+    int | None,
+    typer.Option(help="Seed of what is drawn: random walks, --search sample (0).", min=0),
+]
+SearchFlag = Annotated[
+    Literal["beam", "diverse", "exact", "sample"],
+    typer.Option(help="beam; diverse: groups kept apart; exact: proven the best; sample: drawn."),
+]
+GroupsFlag = Annotated[
+    int | None, typer.Option(help="Groups of --search diverse (as many as paths).", min=1)
+]
+PenaltyFlag = Annotated[
+    float | None,
+    typer.Option(help="What a group of --search diverse pays for another's token (1).", min=0.0),
+]
+MaxForwardsFlag = Annotated[
+    int | None,
+    typer.Option(help="End --search exact after so many forwards, proven or not.", min=1),
 ]
 TimeLimitFlag = Annotated[
     float | None,
@@ -167,6 +185,42 @@ def sample_of(sample: int | None, walk: str | None, seed: int | None) -> Sample 
             "Say how many paths of an entity: --sample 1000; without it a trie holds all.",
         )
     return Sample(sample, walk or "breadth", seed or 0)  # type: ignore[arg-type]
+
+
+def search_of(
+    kind: SearchKind,
+    k: int,
+    groups: int | None,
+    diversity_penalty: float | None,
+    seed: int | None,
+    max_forwards: int | None,
+) -> SearchOptions:
+    """Return how the flags want paths to be searched for.
+
+    Raises UsageError for what cannot be meant, before anything is loaded.
+    """
+    from kgqa.reasoning.searches import SearchOptions
+
+    options = SearchOptions(kind, groups, diversity_penalty, seed, max_forwards)
+    options.check(k)
+    return options
+
+
+def proof(search: SearchUse, paths: int, forwards: int) -> str:
+    """Return what an exact search proved of its ``paths``, empty for a search that proves nothing.
+
+    ``forwards``: those that it took.
+    """
+    if search.proven is None:
+        return ""
+    within = f"within {forwards:,} forward{'' if forwards == 1 else 's'}"
+    if search.proven:
+        return f"Exact search: proven {within} that no other path has a higher score."
+    bound = "" if search.bound is None else f" (a better one can reach {search.bound:.3f} at most)"
+    return (
+        f"Exact search: not proven {within}{bound}; certain are the first {search.certain} of "
+        f"{paths}. Allow more with --max-forwards."
+    )
 
 
 def index_key(

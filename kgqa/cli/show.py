@@ -53,7 +53,7 @@ class TerminalProgress:
         if total and unit == "bytes":
             columns += [BarColumn(), DownloadColumn(), TimeRemainingColumn()]
         elif total:
-            columns += [BarColumn(), MofNCompleteColumn(), TextColumn(unit)]
+            columns += [BarColumn(), MofNCompleteColumn(), TextColumn(unit), TimeRemainingColumn()]
         columns.append(TextColumn("{task.fields[told]}"))
         with Bars(*columns, console=self._console, transient=True) as bars:
             yield _Bar(bars, bars.add_task(what, total=total, told=""))

@@ -77,7 +77,7 @@ def _beam(
     finished: list[Hypothesis] = []
     steps = 0
     while running and steps != max_new_tokens:
-        scored = checked((yield demand_of(running)))
+        scored = checked((yield demand_of(running, all_later_below=True)))
         steps += 1
         onward: list[Hypothesis] = []
         for rank, (hypothesis, is_end) in enumerate(candidates(constraint, running, scored, 2 * k)):

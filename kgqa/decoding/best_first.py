@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from kgqa.decoding.search import (
     Certificate,
+    ForwardsSpentError,
     Hypothesis,
     Search,
     SearchResult,
@@ -43,7 +44,8 @@ def best_first(
     search after so many demands (each costs a forward at most; a scorer that looks ahead answers
     many without one): the list is then what was found, maybe fewer than ``k``, the certificate says
     that it is not proven, how far an unseen sequence could get (``bound``), and how many
-    hypotheses at the head of the list are certain all the same.
+    hypotheses at the head of the list are certain all the same. A ForwardsSpentError that is thrown
+    in ends it likewise, in place of an answer.
 
     Among equally probable sequences at the end of the list any may be the one that is returned; in
     the list the one that was found first is first, and the same search finds the same again.
@@ -75,7 +77,12 @@ def _best_first(constraint: Constraint, k: int, width: int, max_demands: int | N
         wave = frontier.take(width, worst)
         if not wave:
             break
-        scored = checked((yield demand_of(wave)))
+        try:
+            scored = checked((yield demand_of(wave)))
+        except ForwardsSpentError:
+            for prefix in wave:  # still open, so that the bound is true
+                frontier.add(prefix)
+            break
         demands += 1
         expanded += len(wave)
         ends = constraint.is_end(scored.moves.state.tolist()).tolist()

@@ -24,6 +24,7 @@ import torch
 
 from kgqa.decoding.forward import DEFAULT_BUDGET, Asked, Part, ScoreRule, TreeForward
 from kgqa.decoding.plain import DEFAULT_WIDEST, PlainForward
+from kgqa.decoding.search import ForwardsSpentError
 from kgqa.decoding.wave import PrefixTree
 from kgqa.errors import KgqaError, ModelError, TimeLimitError, UsageError
 from kgqa.progress import Silent
@@ -56,7 +57,8 @@ class Plan:
 class Job:
     """One search: its prompt's token ids, its constraint, the rule of its scores.
 
-    ``time_limit``: seconds from when it is taken up, None for none.
+    ``time_limit``: seconds from when it is taken up, None for none. ``max_forwards``: forwards that
+    it may take part in; then a search that can (``best_first``) ends with what it has.
     """
 
     prompt: Sequence[int]
@@ -64,6 +66,7 @@ class Job:
     search: Search
     rule: ScoreRule = "vocabulary"
     time_limit: float | None = None
+    max_forwards: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,25 +214,28 @@ class Engine:
         )
         return None
 
-    def _plainly(self, one: _Live) -> bool:
-        """Whether what ``one`` waits for cannot be scored in a tree."""
+    def _plainly(self, one: _Live) -> list[int]:
+        """Return the states, of those that ``one`` waits for, that cannot be scored in a tree.
+
+        No others are scored plainly: what is to be scored in a tree must have its parents there.
+        """
         asked, limit = one.asked, self.plan.limit
         if asked is None:
-            return False
-        if self.plan.way == "plain" or (limit is not None and len(asked.prompt) > limit):
-            return True
+            return []
         missing = asked.tree.missing(one.demanded)
-        if limit is None or not missing:
-            return False
-        return any(len(asked.prompt) + asked.tree.node(s).depth > limit for s in missing)
+        if self.plan.way == "plain" or (limit is not None and len(asked.prompt) > limit):
+            return missing
+        if limit is None:
+            return []
+        return [s for s in missing if len(asked.prompt) + asked.tree.node(s).depth > limit]
 
     def _plain_forward(self, one: _Live) -> None:
         asked = one.asked
         assert asked is not None
         began = time.perf_counter()
         try:
-            missing = asked.tree.missing(one.demanded)
-            runs = self._plain.next_batch(asked, missing, self._widest or DEFAULT_WIDEST)
+            states = self._plainly(one)
+            runs = self._plain.next_batch(asked, states, self._widest or DEFAULT_WIDEST)
             depths = [asked.tree.node(run[-1]).depth for run in runs]
             self._attempted = len(runs) * (len(asked.prompt) + max(depths))
             self._plain.score(asked, runs)
@@ -248,6 +254,8 @@ class Engine:
             asked = one.asked
             if asked is None or (room is not None and room < 1):
                 continue
+            if one.demand is not None:
+                self._tree.keep_only(asked, one.demand)
             rest = len(asked.prompt) - len(asked.columns)
             if room is not None and rest > room:
                 parts.append((one, Part(asked, room, [])))
@@ -294,7 +302,7 @@ class _Live:
         self.began = began
         self.asked: Asked | None = None
         self.ended = False
-        self._demand: Demand | None = None
+        self.demand: Demand | None = None
         self._result: SearchResult | None = None
         self._error: KgqaError | None = None
         self._forwards = self._tokens = 0
@@ -307,7 +315,7 @@ class _Live:
     @property
     def demanded(self) -> tuple[int, ...]:
         """The states that the search waits for."""
-        return self._demand.states if self._demand is not None else ()
+        return self.demand.states if self.demand is not None else ()
 
     def advance(self) -> None:
         """Go on until the search has ended or demands what is not known."""
@@ -315,10 +323,14 @@ class _Live:
             return
         tree = self.asked.tree
         try:
-            if self._demand is None:
-                self._demand = next(self.job.search)
-            while not tree.missing(self._demand.states):
-                self._demand = self.job.search.send(tree.scored(self._demand.states))
+            if self.demand is None:
+                self.demand = next(self.job.search)
+            while not tree.missing(self.demand.states):
+                self.demand = self.job.search.send(tree.scored(self.demand.states))
+            most = self.job.max_forwards
+            if most is not None and self._forwards >= most:
+                said = f"The search cannot end within {most} forwards with what it has."
+                self.job.search.throw(ForwardsSpentError(said, "Only exact search can."))
         except StopIteration as end:
             self._result, self.ended = end.value, True
         except KgqaError as error:

@@ -22,7 +22,7 @@ from kgqa.decoding.wave import NO_TOKEN, PrefixTree
 from kgqa.errors import ModelError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
     from transformers import PreTrainedModel
@@ -34,7 +34,10 @@ if TYPE_CHECKING:
 ScoreRule: TypeAlias = Literal["vocabulary", "allowed"]
 
 DEFAULT_BUDGET = 128
-_ROWS_AT_ONCE = 256  # rows of logits that become float32 at a time
+# Logits that become float32, and are exponentiated, at a time: copies of 4 MB on a CPU, which its
+# caches hold; 128 MB elsewhere, where each further call costs more than memory does.
+_LOGITS_AT_ONCE = {"cpu": 1 << 20}
+_LOGITS_AT_ONCE_ELSEWHERE = 1 << 25
 
 
 @dataclass(slots=True)
@@ -60,6 +63,26 @@ class Asked:
         """Return every column of the cache that this question owns."""
         own = [columns[-1:] for columns in self.above.values()]
         return np.concatenate([self.columns, *own])
+
+    def drop_beside(self, states: Iterable[int]) -> NDArray[np.int64]:
+        """Forget where all prefixes are cached but ``states``, those above and those below them.
+
+        Returns the columns that this frees. What was dropped, and what lies below it, cannot be
+        scored any more; scores that are known stay known.
+        """
+        tree, below = self.tree, set(states)
+        for state in self.above:  # parents stand before their children
+            if state != tree.start and tree.node(state).parent in below:
+                below.add(state)
+        kept = below | {tree.start}
+        for state in states:
+            above = tree.node(state).parent
+            while above not in kept:
+                kept.add(above)
+                above = tree.node(above).parent
+        gone = [state for state in self.above if state not in kept]
+        freed = [self.above.pop(state)[-1:] for state in gone]
+        return np.concatenate(freed) if freed else np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +152,11 @@ class TreeForward:
         )
         logits: torch.Tensor = out.logits[0]
         return logits
+
+    def keep_only(self, asked: Asked, demand: Demand) -> None:
+        """Free the columns of prefixes that a search will never go on from, where it says so."""
+        if demand.all_later_below:
+            self.cache.give_back(asked.drop_beside(demand.states))
 
     def forget(self, asked: Asked) -> None:
         """Free a question's columns; it starts from its prompt if it is scored again."""
@@ -231,7 +259,9 @@ def log_probabilities(
     picked = logits[rows, torch.from_numpy(moves.token).to(logits.device)].float()
     if rule == "allowed":
         return _renormalised(picked.cpu().numpy().astype(np.float64), moves.row, len(logits))
-    sums = [chunk.float().logsumexp(-1) for chunk in torch.split(logits, _ROWS_AT_ONCE)]
+    most = _LOGITS_AT_ONCE.get(logits.device.type, _LOGITS_AT_ONCE_ELSEWHERE)
+    chunks = torch.split(logits, max(1, most // logits.shape[-1]))
+    sums = [chunk.float().logsumexp(-1) for chunk in chunks]
     both = torch.cat([picked, *sums]).cpu().numpy().astype(np.float64)  # one transfer
     scores: NDArray[np.float64] = both[: len(picked)] - both[len(picked) :][moves.row]
     return scores
@@ -270,6 +300,11 @@ class TreeScorer:
         self.forwards = 0
         self.scored_tokens = 0  # after the prompt
 
+    @property
+    def columns(self) -> int:
+        """The tokens that are cached now, the prompt's included."""
+        return self._forward.cache.used
+
     def score(self, demand: Demand) -> Scored:
         """Return the moves out of the demanded states with their log-probabilities."""
         tree = self._asked.tree
@@ -278,6 +313,7 @@ class TreeScorer:
             states = demand.states
             if rest and tree.start not in states:
                 states = (tree.start, *states)
+            self._forward.keep_only(self._asked, demand)
             part = Part(self._asked, rest, tree.choose(states, self._budget))
             self._forward.score([part])
             self.forwards += 1

@@ -33,11 +33,14 @@ class Demand:
 
     ``states``: distinct states of the constraint whose moves must be scored now; each is the start
     or was led to by a move that has been scored. ``totals``: the log-probability of each state's
-    prefix so far, in the same order, which look-ahead may use.
+    prefix so far, in the same order, which look-ahead may use. ``all_later_below``: the search
+    promises that whatever it demands later is one of these states or lies below one of them, so
+    that what was kept for other prefixes may be forgotten.
     """
 
     states: tuple[int, ...]
     totals: tuple[float, ...]
+    all_later_below: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,13 @@ class SearchResult:
     certificate: Certificate | None = None
 
 
+class ForwardsSpentError(UsageError):
+    """Thrown into a search, at a demand that will not be answered any more.
+
+    A search that can end with what it has catches it and returns; any other ends with this error.
+    """
+
+
 Search: TypeAlias = Generator[Demand, Scored, SearchResult]
 
 
@@ -117,11 +127,12 @@ def run(search: Search, scorer: Scorer) -> SearchResult:
         search.close()
 
 
-def demand_of(prefixes: list[Hypothesis]) -> Demand:
+def demand_of(prefixes: list[Hypothesis], *, all_later_below: bool = False) -> Demand:
     """Return the demand for the moves out of distinct prefixes."""
     return Demand(
         tuple(prefix.state for prefix in prefixes),
         tuple(prefix.log_probability for prefix in prefixes),
+        all_later_below,
     )
 
 

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from kgqa.graph.model import Kind
-from kgqa.paths.walk import FIRST, SECOND, TAIL, hops_out_of
+from kgqa.paths.walk import TAIL
+from kgqa.reasoning.expand import hops_in_turn, walked_back
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
-    from kgqa.paths.ground import GroundedPath, PathEdge
-    from kgqa.paths.walk import Hops, WalkRules
+    from kgqa.paths.ground import GroundedPath
+    from kgqa.paths.walk import WalkRules
 
 RelationPath: TypeAlias = tuple[str, ...]
-_FRONTIER = 20_000  # entities whose hops are asked for in one call
 
 
 class Outcome(StrEnum):
@@ -50,7 +50,7 @@ def distance(store: GraphStore, topics: IntArray, wanted: IntArray, rules: WalkR
     seen = frontier = np.unique(topics)
     for depth in range(1, rules.hops + 1):
         reached = []
-        for hops in _hops(store, frontier, rules):
+        for hops in hops_in_turn(store, frontier, rules):
             ends = hops.hop[:, TAIL]
             if np.isin(ends, wanted).any():
                 return depth
@@ -63,23 +63,6 @@ def distance(store: GraphStore, topics: IntArray, wanted: IntArray, rules: WalkR
     return None
 
 
-def tails(store: GraphStore, path: GroundedPath, rules: WalkRules) -> IntArray:
-    """Return the keys of all entities to which the relation path of ``path`` leads from its head.
-
-    ``rules`` are those that the path was walked by.
-    """
-    relations = {one: number for number, one in enumerate(store.relations().ids)}
-    frontier = store.keys_of([path.head.id])
-    for edge in path.edges:
-        first, second = _steps(edge, relations)
-        reached = []
-        for hops in _hops(store, frontier[frontier >= 0], rules):
-            taken = (hops.hop[:, FIRST] == first) & (hops.hop[:, SECOND] == second)
-            reached.append(hops.hop[taken, TAIL])
-        frontier = np.unique(np.concatenate(reached)) if reached else frontier[:0]
-    return frontier
-
-
 def relation_path(path: GroundedPath, inverses: Mapping[str, str]) -> RelationPath:
     """Return the predicates of ``path``, mediators' halves apart; ``^`` marks one walked back.
 
@@ -88,7 +71,7 @@ def relation_path(path: GroundedPath, inverses: Mapping[str, str]) -> RelationPa
     """
     steps = []
     for edge in path.edges:
-        for fact, back in zip(edge.facts, _walked_back(edge), strict=True):
+        for fact, back in zip(edge.facts, walked_back(edge), strict=True):
             steps.append(f"^{fact.predicate}" if back else fact.predicate)
     return same_spelling(steps, inverses)
 
@@ -110,24 +93,3 @@ def path_recall(
         return None
     taken = {relation_path(path, inverses) for path in paths}
     return len(wanted & taken) / len(wanted)
-
-
-def _hops(store: GraphStore, frontier: IntArray, rules: WalkRules) -> Iterable[Hops]:
-    for start in range(0, len(frontier), _FRONTIER):
-        yield hops_out_of(store, frontier[start : start + _FRONTIER], rules)
-
-
-def _walked_back(edge: PathEdge) -> list[bool]:
-    """Return for each fact behind ``edge`` whether it is walked against its direction."""
-    back = [edge.facts[0].head != edge.head.id]
-    if len(edge.facts) == 2:
-        back.append(edge.facts[1].tail != edge.tail.id)
-    return back
-
-
-def _steps(edge: PathEdge, relations: Mapping[str, int]) -> tuple[int, int]:
-    steps = [
-        2 * relations[fact.predicate] + back
-        for fact, back in zip(edge.facts, _walked_back(edge), strict=True)
-    ]
-    return steps[0], steps[1] if len(steps) == 2 else -1

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from kgqa.errors import EntityNotFoundError, LinkingError, TimeLimitError
 from kgqa.evaluation.metrics import gcr_scores, rog_scores, strict_scores
 from kgqa.evaluation.metrics_gold import known_topics, meant
-from kgqa.evaluation.metrics_paths import Outcome, distance, path_recall, relation_path, tails
+from kgqa.evaluation.metrics_paths import Outcome, distance, path_recall, relation_path
 from kgqa.graph.names import normalise
+from kgqa.reasoning.expand import tails
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -99,6 +100,34 @@ class GeneralLlmUse:
 
 
 @dataclass(frozen=True, slots=True)
+class SearchUse:
+    """Which search found the paths, and what an exact one proved; None where nothing is proven.
+
+    ``proven``: no path outside the list has a higher score than one in it. ``certain``: how many
+    paths at the head of the list that holds for in any case. ``bound``: the highest score that a
+    path which is not shown can have, ``-inf`` where there is none. ``demands``: how often the
+    search asked for scores.
+    """
+
+    kind: str = "beam"
+    proven: bool | None = None
+    certain: int | None = None
+    bound: float | None = None
+    demands: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the search as the JSON contract has it; a bound of ``-inf`` is null."""
+        bound = self.bound if self.bound is not None and math.isfinite(self.bound) else None
+        return {
+            "kind": self.kind,
+            "proven": self.proven,
+            "certain": self.certain,
+            "bound": bound,
+            "demands": self.demands,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Timings:
     """Seconds of each stage."""
 
@@ -134,6 +163,7 @@ class Answer:
     timings: Timings
     forwards: int
     notes: tuple[str, ...] = ()
+    search: SearchUse = SearchUse()
 
     def facts(self) -> list[Fact]:
         """Return the stored triples behind all paths, each once, the best path's first."""
@@ -167,5 +197,6 @@ class Answer:
             },
             "timings": self.timings.to_json(),
             "forwards": self.forwards,
+            "search": self.search.to_json(),
             "browser_url": browser_url,
         }

@@ -10,14 +10,14 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kgqa.decoding.beam import beam
 from kgqa.decoding.engine import Job
-from kgqa.errors import EmptyLanguageError, KgqaError
+from kgqa.errors import EmptyLanguageError, KgqaError, TimeLimitError
 from kgqa.models.profile import engine_for
 from kgqa.paths.ground import ground
 from kgqa.reasoning.answer import Answer, GeneralLlmUse, KgLlmUse, ScoredPath, Timings
 from kgqa.reasoning.constraints import choose_constraint
 from kgqa.reasoning.prompts import general_prompt, read_answers
+from kgqa.reasoning.searches import BEAM
 from kgqa.reasoning.vote import vote
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from kgqa.paths.walk import WalkRules
     from kgqa.reasoning.answer import RankedAnswer, TopicEntity
     from kgqa.reasoning.constraints import Choice
+    from kgqa.reasoning.searches import SearchOptions
     from kgqa.trie.constraint import Constraint
     from kgqa.trie.index.reader import TrieIndex
     from kgqa.trie.lexicon import PathLexicon
@@ -44,12 +45,18 @@ class GcrOptions:
     ``score_rule``: log-probabilities over the whole vocabulary, as GCR has them, or renormalised
     over what the constraint allows, as DoG has them (a small model that has not seen a graph's
     every predicate ranks better so). ``time_limit``: seconds that decoding a question may take.
+    ``search``: by which search; the score of a path is the sum of its log-probabilities in all.
+    Raises UsageError where the options do not fit together.
     """
 
     k: int = 10
     length_penalty: float = 0.0
     score_rule: ScoreRule = "vocabulary"
     time_limit: float | None = None
+    search: SearchOptions = BEAM
+
+    def __post_init__(self) -> None:
+        self.search.check(self.k, self.length_penalty)
 
 
 def answer_question(
@@ -135,7 +142,7 @@ def answer_questions(
                 choice = choose_constraint(store, asking.topics, rules, lexicon, asking.index)
                 seconds = time.perf_counter() - began
                 prompt = kg_llm.prompt_ids(asking.question, [topic.name for topic in asking.topics])
-                search = beam(choice.constraint, options.k, length_penalty=options.length_penalty)
+                search = options.search.search(choice.constraint, options.k, options.length_penalty)
             except KgqaError as error:
                 failed.append((number, error))
                 continue
@@ -146,12 +153,15 @@ def answer_questions(
                 search=search,
                 rule=options.score_rule,
                 time_limit=options.time_limit,
+                max_forwards=options.search.max_forwards,
             )
 
     for place, outcome in engine.run(jobs()):
         one = taken[place]
         try:
-            answer: Answer | KgqaError = _finished(store, kg_llm, lexicon, one, outcome, general)
+            answer: Answer | KgqaError = _finished(
+                store, kg_llm, lexicon, one, outcome, options.search, general
+            )
         except KgqaError as error:
             answer = error
         yield one.number, answer
@@ -166,9 +176,17 @@ def _finished(
     lexicon: PathLexicon,
     one: _Taken,
     outcome: Outcome,
+    searched: SearchOptions,
     general: GeneralLLM | None,
 ) -> Answer:
-    hypotheses = outcome.found().hypotheses
+    result = outcome.found()
+    hypotheses = result.hypotheses
+    search = searched.use(result.certificate)
+    if not hypotheses and search.proven is False:
+        raise TimeLimitError(
+            f"The exact search found no whole path within {outcome.forwards} forwards.",
+            "Allow more with --max-forwards, or use --search beam.",
+        )
     decoded = time.perf_counter()
     paths, notes = ground_all(store, one.choice.constraint, lexicon, hypotheses)
     if not paths:
@@ -203,6 +221,7 @@ def _finished(
         ),
         forwards=outcome.forwards,
         notes=(*one.choice.notes, *notes),
+        search=search,
     )
 
 

@@ -42,6 +42,7 @@ ASK = {
     "general_llm": None,
     "timings": dict.fromkeys(("link", "constraint", "decode", "ground", "answer", "total"), float),
     "forwards": int,
+    "search": {"kind": str, "proven": None, "certain": None, "bound": None, "demands": None},
     "browser_url": None,
 }
 SCORES = dict.fromkeys(("hit", "f1", "precision", "recall"), float)

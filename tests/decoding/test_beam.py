@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgqa.decoding.beam import beam
+from kgqa.decoding.engine import Engine, Job
 from kgqa.decoding.generate import PrefixAllowedTokens
 from kgqa.decoding.search import Hypothesis, run
 from kgqa.errors import UsageError
@@ -216,6 +217,11 @@ def test_real_questions_are_ranked_as_by_generate(question: int, kg_llm: Any) ->
         length_penalty=0.0,
         max_new_tokens=200,
     )
-    found = run(beam(constraint, k), ModelScorer(kg_llm.model, constraint, prompt)).hypotheses
+    engine = Engine(kg_llm.model)
+    job = Job(prompt=prompt, constraint=constraint, search=beam(constraint, k))
+    found = engine.decode(job).found().hypotheses
     assert len(found) == k
     assert_same(found, expected, 0.0)
+    if not question:  # and by the plainest forward there is
+        plain = ModelScorer(kg_llm.model, constraint, prompt)
+        assert_same(run(beam(constraint, k), plain).hypotheses, expected, 0.0)

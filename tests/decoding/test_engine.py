@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgqa.decoding.beam import beam
+from kgqa.decoding.best_first import best_first
 from kgqa.decoding.engine import Engine, Job, Plan
 from kgqa.decoding.search import run
 from kgqa.errors import ModelError, StoreUnavailableError, TimeLimitError, UsageError
@@ -239,3 +240,13 @@ def test_one_question_s_fault_is_not_another_s() -> None:
 def test_no_question_at_a_time_is_refused() -> None:
     with pytest.raises(UsageError, match="At least 1"):
         Engine(tiny_model("llama"), together=0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_exact_search_goes_beyond_a_window_and_back(seed: int) -> None:
+    """It demands deep prefixes and shallow ones at once: some are run plainly, some in a tree."""
+    model, constraint, prompt = sliding(12), constraint_of(random_language(seed, 80)), [3, 4, 5]
+    one = Job(prompt=prompt, constraint=constraint, search=best_first(constraint, 30, width=10))
+    found = Engine(model, Plan(limit=12, budget=1)).decode(one).found()
+    plain = ModelScorer(model, constraint, prompt)
+    assert same(found, run(best_first(constraint, 30, width=10), plain))

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgqa.decoding.beam import beam
+from kgqa.decoding.best_first import best_first
 from kgqa.decoding.cache import ColumnCache
 from kgqa.decoding.forward import Asked, Part, TreeForward, TreeScorer, log_probabilities
 from kgqa.decoding.search import run
@@ -152,3 +153,49 @@ def test_many_rows_are_summed_like_few() -> None:
     moves = Expansion(np.arange(600), np.full(600, 3), np.arange(600))
     expected = logits.log_softmax(-1)[:, 3].numpy()
     assert log_probabilities(logits, moves, "vocabulary") == pytest.approx(expected, abs=1e-5)
+
+
+@given(seed=st.integers(0, 5_000), count=st.integers(5, 60), k=st.integers(1, 6))
+@settings(deadline=None, max_examples=25)
+def test_prefixes_that_left_the_beams_give_their_columns_back(
+    seed: int, count: int, k: int
+) -> None:
+    """What stays cached lies above or below what is demanded, and the list is the same."""
+    model, constraint = tiny_model("llama"), constraint_of(random_language(seed, count))
+    forward, tree = TreeForward(model), PrefixTree(constraint)
+    asked = Asked(PROMPT, tree)
+
+    class Keeping:
+        def score(self, demand):
+            if tree.missing(demand.states):
+                forward.keep_only(asked, demand)
+                ways = [tree.prefix(state) for state in demand.states]
+                for state in asked.above:
+                    own = tree.prefix(state)
+                    assert any(own[: len(way)] == way[: len(own)] for way in ways)
+                rest = len(PROMPT) - len(asked.columns)
+                forward.score([Part(asked, rest, tree.choose(demand.states, 12))])
+                assert forward.cache.used == len(asked.all_columns())
+            return tree.scored(demand.states)
+
+    found = run(beam(constraint, k), Keeping())
+    assert same(found, run(beam(constraint, k), ModelScorer(model, constraint)))
+
+
+def test_columns_stay_where_a_search_may_come_back() -> None:
+    """Exact search takes up prefixes that it had left: nothing of them may be forgotten."""
+    model, constraint = tiny_model("llama"), constraint_of(random_language(3, 40))
+    found = run(best_first(constraint, 5), TreeScorer(model, PROMPT, constraint, budget=6))
+    assert same(found, run(best_first(constraint, 5), ModelScorer(model, constraint)))
+
+
+def test_a_beam_needs_fewer_columns_than_it_scores_tokens() -> None:
+    rows = [
+        [first, *range(20, 32), second, *range(32, 44), EOS]
+        for first in range(2, 12)
+        for second in range(12, 18)
+    ]
+    scorer = TreeScorer(tiny_model("llama"), PROMPT, constraint_of(rows), budget=60)
+    assert len(run(beam(constraint_of(rows), 2), scorer).hypotheses) == 2
+    assert scorer.forwards > 2
+    assert scorer.columns < scorer.scored_tokens

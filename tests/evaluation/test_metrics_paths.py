@@ -12,7 +12,6 @@ from kgqa.evaluation.metrics_paths import (
     path_recall,
     relation_path,
     same_spelling,
-    tails,
 )
 from kgqa.graph.model import DIRECTIONS
 from kgqa.graph.sqlite import SqliteStore
@@ -21,6 +20,7 @@ from kgqa.paths.format import PathFormat
 from kgqa.paths.ground import ground
 from kgqa.paths.walk import WalkRules, walk
 from kgqa.progress import Silent
+from kgqa.reasoning.expand import tails
 from tests.graph.tables import random_tables
 
 

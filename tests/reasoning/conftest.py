@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
 
 import pytest
 import torch
@@ -14,7 +15,9 @@ if TYPE_CHECKING:
 
     from kgqa.graph.sqlite import SqliteStore
     from kgqa.models.kg_llm import KgLLM
+    from kgqa.trie.index import TrieIndex
 
+TOLKIEN, LINCOLN = "m.041h0", "m.0gzh"
 SAMPLE = Path(__file__).parents[2] / "kgqa" / "data" / "freebase"
 
 
@@ -48,14 +51,13 @@ def sample(sample_home: Path) -> Iterator[SqliteStore]:
         yield store
 
 
-@pytest.fixture(scope="session")
-def random_llm(kg_llm: KgLLM) -> KgLLM:
+def random_model(llm: KgLLM, seed: int) -> KgLLM:
     """SmolLM2's tokenizer before a tiny model with random weights: it prefers nothing sensible."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     config = LlamaConfig(
-        vocab_size=kg_llm.encoder.vocab_size,
+        vocab_size=llm.encoder.vocab_size,
         hidden_size=32,
         intermediate_size=32,
         num_hidden_layers=2,
@@ -63,7 +65,50 @@ def random_llm(kg_llm: KgLLM) -> KgLLM:
         num_key_value_heads=1,
         initializer_range=0.3,
         bos_token_id=None,
-        eos_token_id=kg_llm.encoder.eos_id,
+        eos_token_id=llm.encoder.eos_id,
     )
     model = LlamaForCausalLM(config).eval().requires_grad_(False)
-    return replace(kg_llm, model=model, name="random weights", adapter=None)
+    return replace(llm, model=model, name=f"random weights {seed}", adapter=None, plans=None)
+
+
+@pytest.fixture(scope="session")
+def random_llm(kg_llm: KgLLM) -> KgLLM:
+    """A model that knows nothing; see ``random_model``."""
+    return random_model(kg_llm, 0)
+
+
+@pytest.fixture
+def index(sample: SqliteStore, random_llm: KgLLM, tmp_path: Path) -> Iterator[TrieIndex]:
+    """An index of two topic entities, closed at the end."""
+    from kgqa.graph.sqlite import SqliteStore
+    from kgqa.paths.format import PathFormat
+    from kgqa.paths.walk import WalkRules
+    from kgqa.progress import Silent
+    from kgqa.trie.index import IndexKey, IndexWriter, open_index
+    from kgqa.trie.index.shard import token_width
+    from kgqa.trie.lexicon import PathLexicon
+    from kgqa.trie.precompute import precompute
+
+    form, rules = PathFormat(), WalkRules()
+    key = IndexKey(
+        kg="freebase",
+        kg_version=sample.info.version,
+        tokenizer=random_llm.encoder.fingerprint,
+        path_format=form.fingerprint,
+        hops=2,
+        direction="out",
+        mediators="collapse",
+    )
+    path = Path(unquote(urlsplit(sample.url).path))
+    width = token_width(random_llm.encoder.vocab_size)
+    with IndexWriter(tmp_path, key, cap=9999, token_width=width, tokenizer_name="x") as writer:
+        precompute(
+            lambda: (SqliteStore(path), PathLexicon(random_llm.encoder, form)),
+            writer,
+            rules,
+            cap=9999,
+            topics=sample.keys_of([TOLKIEN, LINCOLN]),
+            progress=Silent(),
+        )
+    with open_index(tmp_path, key) as opened:
+        yield opened

@@ -4,29 +4,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
 from kgqa.errors import EmptyLanguageError
 from kgqa.graph.model import keys_array
-from kgqa.graph.sqlite import SqliteStore
 from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules
-from kgqa.progress import Silent
 from kgqa.reasoning.answer import TopicEntity
 from kgqa.reasoning.gcr import GcrOptions, answer_question
 from kgqa.reasoning.prompts import general_prompt, read_answers
 from kgqa.reasoning.vote import vote
-from kgqa.trie.index import IndexKey, IndexWriter, open_index
-from kgqa.trie.index.shard import token_width
 from kgqa.trie.lexicon import PathLexicon
-from kgqa.trie.precompute import precompute
+from tests.reasoning.conftest import LINCOLN, TOLKIEN
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from kgqa.graph.sqlite import SqliteStore
     from kgqa.models.kg_llm import KgLLM
     from kgqa.reasoning.answer import Answer
     from kgqa.trie.index import TrieIndex
@@ -53,47 +47,6 @@ def ask(store: SqliteStore, llm: KgLLM, *ids: str, **options) -> Answer:
         GcrOptions(k=k),
         **options,
     )
-
-
-TOLKIEN, LINCOLN = "m.041h0", "m.0gzh"
-
-
-@pytest.fixture
-def index(sample, random_llm, tmp_path: Path):
-    """An index of two topic entities, closed at the end."""
-    key = IndexKey(
-        kg="freebase",
-        kg_version=sample.info.version,
-        tokenizer=random_llm.encoder.fingerprint,
-        path_format=FORM.fingerprint,
-        hops=2,
-        direction="out",
-        mediators="collapse",
-    )
-
-    def resources(path: Path):
-        return SqliteStore(path), PathLexicon(random_llm.encoder, FORM)
-
-    path = _file(sample)
-    width = token_width(random_llm.encoder.vocab_size)
-    with IndexWriter(tmp_path, key, cap=9999, token_width=width, tokenizer_name="x") as writer:
-        precompute(
-            partial(resources, path),
-            writer,
-            RULES,
-            cap=9999,
-            topics=sample.keys_of([TOLKIEN, LINCOLN]),
-            progress=Silent(),
-        )
-    with open_index(tmp_path, key) as opened:
-        yield opened
-
-
-def _file(store: SqliteStore) -> Path:
-    from pathlib import Path
-    from urllib.parse import unquote, urlsplit
-
-    return Path(unquote(urlsplit(store.url).path))
 
 
 def same(first: Answer, second: Answer) -> bool:

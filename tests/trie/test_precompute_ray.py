@@ -1,20 +1,32 @@
-"""On a real Ray of two workers on this machine the index is that of one process, byte by byte."""
+"""On a real Ray the index is that of one process, byte by byte.
+
+That is a Ray of two workers which kgqa starts, and a cluster of two nodes that is there already,
+all on the loopback of this machine.
+"""
 
 from __future__ import annotations
 
 import importlib.util
+import ipaddress
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
+import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
 
 from tests.trie.precomputed import CHECKOUT, build, files, write_graph
+from tests.trie.ray_nodes import ONE_MACHINE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.skipif(
@@ -42,30 +54,163 @@ def local(graph: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, by
     return files(tries)
 
 
-def start(graph: Path, folder: Path, make: str) -> subprocess.Popen[str]:
+class Started:
+    """The processes under one that a test started, and where they listen."""
+
+    def __init__(self, root: int) -> None:
+        self._root = psutil.Process(root)
+        self.seen: set[psutil.Process] = {self._root}
+        self.listen: set[str] = set()
+
+    def look(self) -> None:
+        """Take in what runs now."""
+        try:
+            self.seen |= set(self._root.children(recursive=True))
+        except psutil.NoSuchProcess:
+            return
+        for process in self.seen:
+            try:
+                held = process.net_connections("tcp")
+            except (psutil.NoSuchProcess, psutil.AccessDenied):  # it has just ended
+                continue
+            self.listen |= {one.laddr.ip for one in held if one.status == psutil.CONN_LISTEN}
+
+    def running(self) -> bool:
+        """Whether the first of them still runs."""
+        return runs(self._root)
+
+    def assert_only_on_the_loopback(self) -> None:
+        assert self.listen, "nothing was seen to listen"
+        # as an IPv6 socket says it: ::ffff:127.0.0.1
+        addresses = [ipaddress.ip_address(where.removeprefix("::ffff:")) for where in self.listen]
+        assert all(address.is_loopback for address in addresses), self.listen
+
+    def assert_ended(self) -> None:
+        for _ in range(300):
+            left = [process for process in self.seen if runs(process)]
+            if not left:
+                return
+            time.sleep(0.2)
+        names = [process.name() for process in left if runs(process)]
+        for process in left:
+            process.kill()
+        raise AssertionError(f"what was started was not stopped: {names}")
+
+
+def runs(process: psutil.Process) -> bool:
+    """Whether a process has not ended; one that nobody has asked about yet (a zombie) has."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A cluster of a head and another node that is there already; a joiner needs ``env``."""
+
+    address: str
+    head: str
+    other: str
+    env: dict[str, str]
+    started: Started
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    # short, for a socket's path has a hundred characters at most; and no other's Ray is touched
+    folder = tempfile.mkdtemp(prefix="ray")
+    env = ENV | ONE_MACHINE | {"RAY_TMPDIR": folder}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.trie.ray_nodes"],
+        cwd=CHECKOUT,
+        env=env,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    started = Started(process.pid)
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line, "the cluster did not start"
+        yield Cluster(**json.loads(line), env=env, started=started)
+        started.look()
+        started.assert_only_on_the_loopback()
+    finally:
+        started.look()
+        process.communicate(timeout=120)
+        shutil.rmtree(folder, ignore_errors=True)
+        started.assert_ended()
+
+
+def start(
+    graph: Path, folder: Path, make: str, env: dict[str, str] = ENV, **more: Any
+) -> subprocess.Popen[str]:
     spec: dict[str, Any] = {"graph": str(graph), "tries": str(folder / "tries"), "make": make}
-    spec |= {"address": None, "workers": 2}
+    spec |= {"address": None, "workers": 2} | more
     return subprocess.Popen(
         [sys.executable, "-m", "tests.trie.precomputed", json.dumps(spec)],
         cwd=CHECKOUT,
-        env=ENV,
+        env=env,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
 
 
-def run(graph: Path, folder: Path, make: str) -> tuple[int, str]:
+def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
     """Return the exit code and the last line of what was written on stderr."""
-    process = start(graph, folder, make)
     _, err = process.communicate(timeout=500)
     return process.returncode, err.strip().splitlines()[-1] if err.strip() else ""
+
+
+def run(graph: Path, folder: Path, make: str) -> tuple[int, str]:
+    return ended(start(graph, folder, make))
+
+
+def run_on(cluster: Cluster, graph: Path, folder: Path, **more: Any) -> dict[str, list[int]]:
+    """Precompute on the cluster; return the first keys of the units that each node began."""
+    process = start(graph, folder, "on both nodes", cluster.env, address=cluster.address, **more)
+    assert ended(process) == (0, "")
+    return {
+        note.name: [int(key) for key in note.read_text("ascii").split()]
+        for note in (folder / "nodes").iterdir()
+    }
 
 
 def test_the_index_is_that_of_one_process(
     graph: Path, local: dict[str, bytes], tmp_path: Path
 ) -> None:
-    assert run(graph, tmp_path, "works") == (0, "")
+    process = start(graph, tmp_path, "works")
+    started = Started(process.pid)
+    while process.poll() is None:
+        started.look()
+        time.sleep(0.2)
+    assert ended(process) == (0, "")
+    assert files(tmp_path / "tries") == local
+    started.assert_only_on_the_loopback()
+    started.assert_ended()
+
+
+def test_a_cluster_of_two_nodes_shares_the_work_and_the_index_is_the_same(
+    graph: Path, local: dict[str, bytes], cluster: Cluster, tmp_path: Path
+) -> None:
+    units = run_on(cluster, graph, tmp_path)
+    assert units.keys() == {cluster.head, cluster.other}
+    begun = [key for keys in units.values() for key in keys]
+    assert len(begun) == len(set(begun)) > 2, "a unit is made once"
+    assert files(tmp_path / "tries") == local
+    assert cluster.started.running(), "a cluster that was joined goes on"
+
+
+def test_the_units_of_a_node_that_dies_are_begun_again_on_the_other(
+    graph: Path, local: dict[str, bytes], cluster: Cluster, tmp_path: Path
+) -> None:
+    units = run_on(cluster, graph, tmp_path, doomed=cluster.other)
+    assert units.keys() == {cluster.head, cluster.other}
+    lost = units[cluster.other][-1]
+    assert lost in units[cluster.head], "the unit that the node was at"
     assert files(tmp_path / "tries") == local
 
 

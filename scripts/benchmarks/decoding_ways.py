@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from _bench_shapes import Loaded
-
+    from benchmarks.decoding_shapes import Loaded
     from kgqa.decoding.engine import Plan
     from kgqa.trie.stored import StoredConstraint
 

@@ -1,0 +1,213 @@
+"""From decoded paths to weighed entities: what paths say together.
+
+Paths are put together twice. Paths of one relation path (out of one topic entity) say what the
+question asks for: their probabilities add up. Paths that end in one entity say that it is an
+answer: what its relation paths weigh adds up, too, and one that several topic entities lead to is
+preferred, since a question that names several things is mostly about what they have in common.
+Whether a further topic entity leads to it is asked of the graph, not of the model, which seldom
+writes paths out of each.
+
+A relation path's weight goes to its tails in full, not divided among them: a question for a list
+has many right answers, each as right as the others. How much less a tail gets that the model found
+less probable than its sisters, is an option.
+
+What it does not do: walk the store (``expand``), or say which entities are the answers
+(``confidence``). Pure functions over paths.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from kgqa.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from kgqa.paths.ground import GroundedPath, Node
+    from kgqa.reasoning.answer import ScoredPath
+    from kgqa.reasoning.expand import ExpandedPath
+
+# the head's id; for each hop the relation as it is shown, and the predicates behind it
+Signature: TypeAlias = "tuple[str, tuple[tuple[str, tuple[str, ...]], ...]]"
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateOptions:
+    """How paths are weighed. The defaults and the figures that chose them: docs/evaluation.md.
+
+    ``sharpness`` (at least 0): the power of a tail's probability against its most probable sister
+    of the same relation path; at 0 all tails of a relation path weigh the same, at 1 as their
+    probabilities do. ``support`` (at least 0): the share that an entity's weight grows by for each
+    further topic entity with a path to it. ``expand``: whether relation paths are walked again for
+    the tails that were not decoded. ``share`` (0 to 1): the least part of the decoded probability
+    that a relation path must have for that. ``most_tails`` (at least 1): a relation path with more
+    tails is not expanded; its decoded tails stand, and that is told.
+    """
+
+    sharpness: float = 0.5
+    support: float = 1.0
+    expand: bool = True
+    share: float = 0.1
+    most_tails: int = 200
+
+    def __post_init__(self) -> None:
+        for name, least, most in (
+            ("sharpness", 0.0, math.inf),
+            ("support", 0.0, math.inf),
+            ("share", 0.0, 1.0),
+            ("most_tails", 1, math.inf),
+        ):
+            value = getattr(self, name)
+            if not least <= value <= most:
+                raise UsageError(
+                    f"The option {name} of putting paths together cannot be {value}.",
+                    f"It is at least {least}" + ("." if most == math.inf else f", at most {most}."),
+                )
+
+
+@dataclass(slots=True)
+class RelationPath:
+    """The decoded paths of one relation path out of one topic entity.
+
+    ``probability``: what they have together; ``source``, ``grounding``: the best of them;
+    ``tails``: the entities that decoded paths end in, and the probability of each; ``expanded``:
+    the paths that were walked to other tails.
+    """
+
+    signature: Signature
+    source: ScoredPath
+    grounding: GroundedPath
+    probability: float = 0.0
+    tails: dict[str, float] = field(default_factory=dict)
+    expanded: list[ExpandedPath] = field(default_factory=list)
+
+    @property
+    def head(self) -> str:
+        """The id of the topic entity."""
+        return self.signature[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An entity that paths lead to.
+
+    ``weight``: comparable within a question only; ``probability``: that of the decoded paths that
+    end in it; ``heads``: the ids of the topic entities with a path to it; ``path``: the path that
+    gives it most of its weight, ``expanded`` whether that one was walked, not decoded.
+    """
+
+    node: Node
+    weight: float
+    probability: float
+    heads: tuple[str, ...]
+    path: GroundedPath
+    expanded: ExpandedPath | None = None
+
+
+def signature(path: GroundedPath) -> Signature:
+    """Return what paths of one relation path out of one topic entity have in common."""
+    return path.head.id, tuple(
+        (edge.relation, tuple(fact.predicate for fact in edge.facts)) for edge in path.edges
+    )
+
+
+def probabilities(paths: Sequence[ScoredPath]) -> list[float]:
+    """Return the probability of each path; where all are too small for a float, in proportion.
+
+    They sum to at most 1 where the scores are those of different paths of one constraint.
+    """
+    top = max((path.score for path in paths), default=0.0)
+    if top > -600.0:  # exp of it is a float that can still be divided
+        return [math.exp(path.score) for path in paths]
+    return [math.exp(path.score - top) / len(paths) for path in paths]
+
+
+def relation_paths(paths: Sequence[ScoredPath]) -> list[RelationPath]:
+    """Return the relation paths of ``paths``, the most probable first.
+
+    A path whose text stands for several id paths (entities may share a name) gives each an equal
+    part of its probability.
+    """
+    found: dict[Signature, RelationPath] = {}
+    for path, probability in zip(paths, probabilities(paths), strict=True):
+        share = probability / len(path.groundings)
+        for one in path.groundings:
+            key = signature(one)
+            mine = found.setdefault(key, RelationPath(key, path, one))
+            mine.probability += share
+            mine.tails[one.tail.id] = mine.tails.get(one.tail.id, 0.0) + share
+    return sorted(found.values(), key=lambda one: -one.probability)  # stable: the best path's first
+
+
+def worth_expanding(found: Sequence[RelationPath], options: AggregateOptions) -> list[RelationPath]:
+    """Return which relation paths have enough of the decoded probability to be expanded."""
+    total = math.fsum(one.probability for one in found)
+    if not options.expand or not total:
+        return []
+    return [one for one in found if one.probability >= options.share * total]
+
+
+def aggregate(
+    found: Iterable[RelationPath],
+    paths: Sequence[ScoredPath],
+    options: AggregateOptions,
+    reached: Mapping[str, Iterable[str]] | None = None,
+) -> list[Candidate]:
+    """Return the entities that ``found`` leads to, best first; equal ones by name, then id.
+
+    ``paths`` are the decoded ones that ``found`` was made of. Every decoded path's end is among the
+    candidates, and every expanded one's. ``reached``: for an entity's id the ids of the topic
+    entities that have a path to it in the graph, beside those that a path of ``found`` shows.
+    """
+    weights: dict[str, dict[str, float]] = {}  # entity → topic entity → weight
+    best: dict[str, tuple[float, GroundedPath, ExpandedPath | None]] = {}
+    decoded: dict[str, float] = {}
+    shown = _shown(paths)
+    for relation in found:
+        ends = {one.grounding.tail.id: one for one in relation.expanded}
+        for entity, part in _parts(relation, ends, options.sharpness).items():
+            weight = relation.probability * part
+            heads = weights.setdefault(entity, {})
+            heads[relation.head] = heads.get(relation.head, 0.0) + weight
+            decoded[entity] = decoded.get(entity, 0.0) + relation.tails.get(entity, 0.0)
+            if entity not in best or weight > best[entity][0]:
+                walked = None if entity in relation.tails else ends[entity]
+                path = walked.grounding if walked else shown[relation.signature, entity]
+                best[entity] = (weight, path, walked)
+    candidates = []
+    for entity, parts in weights.items():
+        _, path, walked = best[entity]
+        leading = tuple(sorted({*parts, *(reached or {}).get(entity, ())}))
+        weight = math.fsum(parts.values()) * (1.0 + options.support * (len(leading) - 1))
+        candidates.append(Candidate(path.tail, weight, decoded[entity], leading, path, walked))
+    return sorted(
+        candidates, key=lambda one: (-one.weight, -one.probability, one.node.name, one.node.id)
+    )
+
+
+def _shown(paths: Sequence[ScoredPath]) -> Mapping[tuple[Signature, str], GroundedPath]:
+    """Return the best decoded path of each relation path to each of its tails."""
+    shown: dict[tuple[Signature, str], GroundedPath] = {}
+    for path in paths:
+        for one in path.groundings:
+            shown.setdefault((signature(one), one.tail.id), one)
+    return shown
+
+
+def _parts(
+    relation: RelationPath, ends: Mapping[str, ExpandedPath], sharpness: float
+) -> dict[str, float]:
+    """Return for each tail which part of the relation path's weight it gets: 1 for the best.
+
+    A tail that was not decoded is no more probable than the least probable decoded one, and is
+    given that one's part.
+    """
+    top = max(relation.tails.values())
+    if not top:
+        return dict.fromkeys([*relation.tails, *ends], 1.0)
+    parts = {entity: (one / top) ** sharpness for entity, one in relation.tails.items()}
+    least = min(parts.values())
+    return {**dict.fromkeys(ends, least), **parts}

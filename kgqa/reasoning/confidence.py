@@ -1,0 +1,106 @@
+"""Which of the weighed entities are the answers, what their scores are, and whether there is one.
+
+Three decisions. A *score* is an entity's share of the probability of the decoded paths: scores of a
+list sum to that probability, so to at most 1, and what is missing belongs to paths that were not
+decoded. The *cut* takes from the ranked list those that weigh nearly as much as the first. The
+*confidence* is the probability of the relation paths that lead to the first answer: how sure the
+model is of what is asked for, not of one of its many tails. Where it is thin, the graph is said to
+have no answer.
+
+What it does not do: weigh (``aggregate``). Pure functions. A confidence means something only where
+the scores of paths were renormalised over what the constraint allows (``score_rule`` "allowed");
+over the whole vocabulary it falls with every token, and no threshold fits.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kgqa.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kgqa.reasoning.aggregate import Candidate, RelationPath
+
+ROUNDING = 1e-9  # of sums of probabilities: two that are equal may differ by as much
+
+
+@dataclass(frozen=True, slots=True)
+class ConfidenceOptions:
+    """When to answer what. The defaults and the figures that chose them: docs/evaluation.md.
+
+    ``cut`` (0 to 1): an entity is an answer where it weighs at least that part of the first one; 0
+    takes all, 1 only the first and what weighs the same. ``doubt`` (0 to 1): with a lower
+    confidence there is no answer; 0 always answers.
+    """
+
+    cut: float = 0.5
+    doubt: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("cut", "doubt"):
+            value = getattr(self, name)
+            if not 0.0 <= value <= 1.0:
+                raise UsageError(
+                    f"The threshold {name} is a share from 0 to 1, not {value}.",
+                    "0 keeps every answer; higher values keep fewer.",
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What a ranked list is worth.
+
+    ``scores``: one for each candidate, in their order, falling, sum at most 1; ``chosen``: how many
+    at the head of the list are the answers; ``confidence``: in 0..1; ``thin``: whether that is too
+    little to answer, then ``chosen`` is 0.
+    """
+
+    scores: tuple[float, ...]
+    chosen: int
+    confidence: float
+    thin: bool
+
+
+def judge(
+    candidates: Sequence[Candidate], found: Sequence[RelationPath], options: ConfidenceOptions
+) -> Judged:
+    """Return scores, cut and confidence of ``candidates`` (best first), weighed from ``found``."""
+    if not candidates:
+        return Judged((), 0, 0.0, thin=True)
+    confidence = confidence_of(candidates[0], found)
+    thin = confidence < options.doubt
+    chosen = 0 if thin else cut(candidates, options.cut)
+    return Judged(tuple(shares(candidates, found)), chosen, confidence, thin)
+
+
+def shares(candidates: Sequence[Candidate], found: Sequence[RelationPath]) -> list[float]:
+    """Return each candidate's share of the probability of ``found``, in proportion to its weight.
+
+    They sum to that probability (0 where there is no weight), and to no more than 1.
+    """
+    decoded = min(1.0, math.fsum(one.probability for one in found))
+    total = math.fsum(one.weight for one in candidates)
+    return [decoded * one.weight / total if total else 0.0 for one in candidates]
+
+
+def cut(candidates: Sequence[Candidate], share: float) -> int:
+    """Return how many of ``candidates`` weigh at least ``share`` of what the first one weighs."""
+    if not candidates:
+        return 0
+    least = share * candidates[0].weight * (1.0 - ROUNDING)
+    return sum(one.weight >= least for one in candidates)
+
+
+def confidence_of(first: Candidate, found: Sequence[RelationPath]) -> float:
+    """Return the probability of the relation paths of ``found`` that lead to ``first``."""
+    leading = (
+        one.probability
+        for one in found
+        if first.node.id in one.tails
+        or any(path.grounding.tail.id == first.node.id for path in one.expanded)
+    )
+    return min(1.0, math.fsum(leading))

@@ -1,0 +1,270 @@
+"""From the relation path of a grounded path to everything it leads to.
+
+A question for "languages" wants the list, and the decoder wrote some of it: the relation path of a
+decoded path is walked in the store again, and each tail that it has gets a grounded path of its
+own, whose edges were checked by id like those of any other.
+
+What it does not do: decide which relation paths deserve it (``aggregate``), or which of the tails
+are answers (``confidence``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kgqa.graph.model import Kind
+from kgqa.paths.ground import ground
+from kgqa.paths.walk import (
+    FIRST,
+    SECOND,
+    TAIL,
+    PathTable,
+    WalkRules,
+    admissible,
+    empty_paths,
+    hops_out_of,
+    ordered,
+    ranges,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from kgqa.graph.model import Direction, IntArray
+    from kgqa.graph.store import GraphStore
+    from kgqa.paths.format import PathFormat
+    from kgqa.paths.ground import GroundedPath, PathEdge
+    from kgqa.paths.walk import Hops
+
+FRONTIER = 20_000  # entities whose hops are asked for in one call
+# Paths that are in memory while one relation path is walked. A relation path that has more is not
+# walked to its end: see Tails.whole.
+MOST_PATHS = 100_000
+MOST_EDGES = 10_000  # of an entity that is asked which topic entities lead to it
+AGAINST: Mapping[Direction, Direction] = {"out": "in", "in": "out", "both": "both"}
+
+
+@dataclass(frozen=True, slots=True)
+class ExpandedPath:
+    """A path that was walked, not decoded: its relation path was, with another tail.
+
+    ``grounding``: the path, every edge of it checked in the store. ``source``: the text of the
+    decoded path that has the same relation path. There is no score: no model saw the tail.
+    """
+
+    grounding: GroundedPath
+    source: str
+
+    @property
+    def text(self) -> str:
+        """The path as text."""
+        return self.grounding.text
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the path as a JSON object: that of a decoded path, marked as expanded."""
+        edges = [edge.to_json() for edge in self.grounding.edges]
+        return {
+            "text": self.text,
+            "score": None,
+            "hypothesis": self.grounding.tail.name,
+            "edges": edges,
+            "groundings": [edges],
+            "grounded": True,
+            "expanded": True,
+            "source": self.source,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Tails:
+    """What a relation path leads to: one path for each tail, the tails ascending by key.
+
+    ``count``: how many tails there are, at least that many where not ``whole``: then the relation
+    path has more of them (or more paths on the way) than were allowed, and ``paths`` is empty: the
+    first ones by key would be no better than any others.
+    """
+
+    paths: PathTable
+    count: int
+    whole: bool
+
+
+def paths_along(
+    store: GraphStore, path: GroundedPath, rules: WalkRules, most: int, most_paths: int = MOST_PATHS
+) -> Tails:
+    """Return a path to every tail of the relation path of ``path`` from its head.
+
+    ``rules`` are those that the path was walked by, and what holds for walks holds here: no entity
+    is visited twice, mediators are collapsed or kept as the rules say. ``most``: tails at most,
+    ``most_paths``: paths in memory at most. Of several paths to a tail the first by ids stands.
+    """
+    head = store.keys_of([path.head.id])
+    if head[0] < 0 or len(path.edges) > rules.hops:
+        return Tails(empty_paths(rules.hops), 0, whole=True)
+    steps = _steps(store, path)
+    topic = head
+    taken = np.full((1, rules.hops, 4), -1, np.int64)
+    ends = head
+    for depth, (first, second) in enumerate(steps):
+        unique, at = np.unique(ends, return_inverse=True)
+        hop, kind, starts = _taken_hops(store, unique, rules, first, second)
+        counts = np.diff(starts)[at]
+        last = depth == len(steps) - 1
+        if int(counts.sum()) > most_paths:
+            return Tails(empty_paths(rules.hops), most + 1 if last else 0, whole=False)
+        pick = ranges(starts[:-1][at], counts)
+        topic, taken = np.repeat(topic, counts), np.repeat(taken, counts, axis=0)
+        added = hop[pick]
+        good = admissible(topic, taken, depth, added)
+        if not last:
+            good &= kind[pick] != Kind.VALUE  # walks end at values
+        topic, taken = topic[good], taken[good]
+        taken[:, depth] = added[good]
+        ends = taken[:, depth, TAIL]
+    table = ordered(PathTable(topic, np.full(len(topic), len(steps), np.int64), taken))
+    _, firsts = np.unique(table.ends(), return_index=True)
+    if len(firsts) > most:
+        return Tails(empty_paths(rules.hops), len(firsts), whole=False)
+    return Tails(table.take(firsts), len(firsts), whole=True)
+
+
+def expanded(
+    store: GraphStore, path: GroundedPath, source: str, tails: Tails, form: PathFormat
+) -> list[ExpandedPath]:
+    """Return the paths of ``tails`` as they are shown; one that the store does not hold is none.
+
+    ``path`` is the decoded path they come from, ``source`` its text.
+    """
+    found = ground(store, tails.paths, form)
+    return [ExpandedPath(one, source) for one in found if one is not None and one != path]
+
+
+def tails(store: GraphStore, path: GroundedPath, rules: WalkRules) -> IntArray:
+    """Return the keys of all entities to which the relation path of ``path`` leads from its head.
+
+    ``rules`` are those that the path was walked by. The walk goes over sets of entities, so a hub
+    costs its edges and no more; a walk that visits an entity twice counts.
+    """
+    frontier = store.keys_of([path.head.id])
+    frontier = frontier[frontier >= 0]
+    for first, second in _steps(store, path):
+        reached = []
+        for hops in hops_in_turn(store, frontier, rules):
+            taken = (hops.hop[:, FIRST] == first) & (hops.hop[:, SECOND] == second)
+            reached.append(hops.hop[taken, TAIL])
+        frontier = np.unique(np.concatenate(reached)) if reached else frontier[:0]
+    return frontier
+
+
+def hops_in_turn(store: GraphStore, frontier: IntArray, rules: WalkRules) -> Iterator[Hops]:
+    """Yield the hops out of the distinct keys of ``frontier``, some thousand entities at a time.
+
+    Rows count within each of what is yielded.
+    """
+    for start in range(0, len(frontier), FRONTIER):
+        yield hops_out_of(store, frontier[start : start + FRONTIER], rules)
+
+
+def walked_back(edge: PathEdge) -> list[bool]:
+    """Return for each fact behind ``edge`` whether it is walked against its direction."""
+    back = [edge.facts[0].head != edge.head.id]
+    if len(edge.facts) == 2:
+        back.append(edge.facts[1].tail != edge.tail.id)
+    return back
+
+
+def _steps(store: GraphStore, path: GroundedPath) -> list[tuple[int, int]]:
+    relations = {one: number for number, one in enumerate(store.relations().ids)}
+    return [_step(edge, relations) for edge in path.edges]
+
+
+def _step(edge: PathEdge, relations: Mapping[str, int]) -> tuple[int, int]:
+    steps = [
+        2 * relations[fact.predicate] + back
+        for fact, back in zip(edge.facts, walked_back(edge), strict=True)
+    ]
+    return steps[0], steps[1] if len(steps) == 2 else -1
+
+
+def _taken_hops(
+    store: GraphStore, unique: IntArray, rules: WalkRules, first: int, second: int
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Return the hops out of ``unique`` by these steps, their tails' kinds, and their offsets."""
+    hop, kind, row = [np.empty((0, 4), np.int64)], [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for number, hops in enumerate(hops_in_turn(store, unique, rules)):
+        mine = (hops.hop[:, FIRST] == first) & (hops.hop[:, SECOND] == second)
+        hop.append(hops.hop[mine])
+        kind.append(hops.kind[mine].astype(np.int64))
+        row.append(hops.row[mine] + number * FRONTIER)
+    starts = np.searchsorted(np.concatenate(row), np.arange(len(unique) + 1)).astype(np.int64)
+    return np.concatenate(hop), np.concatenate(kind), starts
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """Which entities topic entities have a path to, whatever was decoded.
+
+    ``by``: topic entity's key → keys of those that it reaches. ``left_out``: keys of topic entities
+    and others that were not looked at, since they have too many edges.
+    """
+
+    by: Mapping[int, frozenset[int]]
+    left_out: frozenset[int]
+
+
+def reached_by(
+    store: GraphStore,
+    topics: IntArray,
+    entities: IntArray,
+    rules: WalkRules,
+    most_edges: int = MOST_EDGES,
+) -> Reached:
+    """Return which of ``entities`` a path of at most ``rules.hops`` hops leads to, by topic entity.
+
+    Found from both ends: all hops but the last out of each topic entity, the last one back from the
+    entities; so no path is made, and a hub between them costs its edges. Topic entities and others
+    with more than ``most_edges`` edges are left out, and forward frontiers that grow beyond it are
+    not followed further: what is reached is never wrong, but there may be more. (A mediator that a
+    walk passes twice is not noticed.)
+    """
+    topics, entities = np.unique(topics), np.unique(entities)
+    few_topics = topics[store.degrees(topics) <= most_edges]
+    few = entities[store.degrees(entities) <= most_edges]
+    back = WalkRules(1, AGAINST[rules.direction], rules.mediators)
+    row, before = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    if rules.hops > 1:
+        for number, hops in enumerate(hops_in_turn(store, few, back)):
+            row.append(few[hops.row + number * FRONTIER])
+            before.append(hops.hop[:, TAIL])
+    ends, sources = np.concatenate(row), np.concatenate(before)
+    by = {}
+    for topic in few_topics.tolist():
+        inside, onward = _within(store, topic, rules, max(1, rules.hops - 1), most_edges)
+        found = ends[np.isin(sources, onward)]
+        by[topic] = frozenset(np.intersect1d(entities, np.union1d(found, inside)).tolist())
+    left = np.union1d(np.setdiff1d(topics, few_topics), np.setdiff1d(entities, few))
+    return Reached(by, frozenset(left.tolist()))
+
+
+def _within(
+    store: GraphStore, topic: int, rules: WalkRules, hops: int, most: int
+) -> tuple[IntArray, IntArray]:
+    """Return the keys at most ``hops`` hops from ``topic``, and where walks may go on from."""
+    frontier = np.array([topic], np.int64)
+    inside, onward = frontier[:0], frontier
+    for _ in range(hops):
+        ends, kinds = [frontier[:0]], [frontier[:0]]
+        for found in hops_in_turn(store, frontier, rules):
+            ends.append(found.hop[:, TAIL])
+            kinds.append(found.kind.astype(np.int64))
+        every, first = np.unique(np.concatenate(ends), return_index=True)
+        walkable = every[np.concatenate(kinds)[first] != Kind.VALUE]
+        inside = np.union1d(inside, every)
+        frontier = np.setdiff1d(walkable, onward)
+        onward = np.union1d(onward, frontier)
+        if not len(frontier) or len(frontier) > most:
+            break
+    return np.setdiff1d(inside, [topic]), onward

@@ -1,0 +1,144 @@
+"""Searches by name, and what bounds decoding: time, budget, questions together, quantization."""
+
+from __future__ import annotations
+
+import json
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.cli.conftest import QUESTION
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.conftest import Kgqa
+
+ENTITIES = ("m.02mjmr", "m.011yd2", "m.0345h", "m.041h0")
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--groups", "2"), "--groups belongs to --search diverse"),
+        (("--search", "exact", "--diversity-penalty", "1"), "belongs to --search diverse"),
+        (("--max-forwards", "5"), "--max-forwards belongs to --search exact"),
+        (("--search", "diverse", "--groups", "3", "--k", "2"), "1 to 2 groups, not in 3"),
+        (("--search", "widest"), "widest"),
+    ],
+)
+@pytest.mark.parametrize("command", [("ask", QUESTION), ("eval", "jsonl", "none.jsonl")])
+def test_wrong_combinations_are_one_line_before_anything_is_opened(
+    kgqa: Kgqa, tmp_path: Path, command: tuple[str, ...], flags: tuple[str, ...], said: str
+) -> None:
+    assert said in kgqa(*command, *flags, "--home", tmp_path / "none").error
+
+
+def test_a_seed_without_anything_drawn_is_told(kgqa: Kgqa, tmp_path: Path) -> None:
+    assert "--seed" in kgqa("ask", QUESTION, "--seed", "3", "--home", tmp_path / "none").error
+    file = questions(tmp_path)
+    error = kgqa("eval", "jsonl", file, "--seed", "3", "--home", tmp_path / "none").error
+    assert "--seed belongs to --search sample" in error
+
+
+@pytest.mark.skipif(find_spec("bitsandbytes") is not None, reason="bitsandbytes is installed")
+@pytest.mark.model
+def test_quantized_weights_without_the_package_are_one_line(kgqa: Kgqa, home: Path) -> None:
+    error = kgqa("ask", QUESTION, "--quantize", "4bit", "--home", home).error
+    assert "pip install bitsandbytes" in error
+
+
+@pytest.mark.model
+def test_exact_search_says_what_is_proven(kgqa: Kgqa, home: Path, healthy: dict[str, Any]) -> None:
+    base = ("ask", QUESTION, "--k", "2", "--search", "exact", "--home", home)
+    done = kgqa(*base, "--json").json
+    assert done["search"]["kind"] == "exact"
+    assert done["search"]["proven"] is True
+    assert done["search"]["demands"] > 0
+    assert done["search"]["bound"] <= done["paths"][-1]["score"]
+    for ours, beam in zip(done["paths"], healthy["paths"], strict=True):
+        assert ours["score"] >= beam["score"] - 1e-3
+    assert healthy["search"]["kind"] == "beam"
+    shown = kgqa(*base)
+    assert "Exact search: proven within" in shown.out
+
+
+@pytest.mark.model
+def test_an_exact_search_that_may_not_end_says_so(kgqa: Kgqa, home: Path) -> None:
+    base = ("ask", QUESTION, "--k", "50", "--search", "exact", "--budget", "1", "--home", home)
+    found = kgqa(*base, "--max-forwards", "1").error
+    assert "found no whole path within 1 forward" in found
+    assert "--max-forwards" in found
+
+
+@pytest.mark.model
+def test_diverse_and_sampled_paths_are_of_the_graph(kgqa: Kgqa, home: Path) -> None:
+    base = ("ask", QUESTION, "--k", "3", "--json", "--home", home)
+    diverse = kgqa(*base, "--search", "diverse", "--groups", "3").json
+    drawn = [kgqa(*base, "--search", "sample", "--seed", seed).json for seed in ("5", "5")]
+    for done in (diverse, *drawn):
+        assert len({path["text"] for path in done["paths"]}) == 3
+        assert all(path["grounded"] and path["score"] < 0 for path in done["paths"])
+    assert [one["text"] for one in drawn[0]["paths"]] == [one["text"] for one in drawn[1]["paths"]]
+    assert (diverse["search"]["kind"], drawn[0]["search"]["kind"]) == ("diverse", "sample")
+
+
+@pytest.mark.model
+def test_a_budget_changes_the_forwards_and_not_the_answer(kgqa: Kgqa, home: Path) -> None:
+    base = ("ask", QUESTION, "--k", "2", "--json", "--home", home)
+    narrow, wide = (kgqa(*base, "--budget", budget).json for budget in ("1", "128"))
+    assert narrow["forwards"] > wide["forwards"]
+    assert [one["text"] for one in narrow["paths"]] == [one["text"] for one in wide["paths"]]
+    for one, other in zip(narrow["paths"], wide["paths"], strict=True):
+        assert one["score"] == pytest.approx(other["score"], abs=1e-3)
+
+
+@pytest.mark.model
+def test_a_time_limit_that_passes_is_an_error_with_what_to_do(kgqa: Kgqa, home: Path) -> None:
+    error = kgqa("ask", QUESTION, "--time-limit", "0.001", "--home", home).error
+    assert "The time limit of 0.001 s passed" in error
+    assert "--time-limit" in error
+
+
+@pytest.mark.model
+def test_a_time_limit_fails_questions_and_not_the_run(
+    kgqa: Kgqa, home: Path, tmp_path: Path
+) -> None:
+    file = questions(tmp_path)
+    done = kgqa("eval", "jsonl", file, "--time-limit", "0.001", "--home", home, "--json").json
+    assert (done["questions"], done["answered"]) == (4, 0)
+
+
+@pytest.mark.model
+def test_questions_together_have_the_figures_and_answers_of_each_alone(
+    kgqa: Kgqa, home: Path, tmp_path: Path
+) -> None:
+    file = questions(tmp_path)
+    told = []
+    for together in ("1", "4"):
+        out = tmp_path / together
+        flags = ("--k", "2", "--together", together, "--out", out, "--home", home, "--json")
+        figures = kgqa("eval", "jsonl", file, *flags).json
+        lines = (out / "results.jsonl").read_text("utf-8").splitlines()
+        rows = {row["id"]: row for row in map(json.loads, lines)}
+        answers = {name: _names(row) for name, row in sorted(rows.items())}
+        told.append(({key: figures[key] for key in ("hit", "hits_at_1", "f1", "mrr")}, answers))
+    assert told[0] == told[1]
+    assert len(told[0][1]) == 4
+
+
+def _names(row: dict[str, Any]) -> list[Any]:
+    """What was answered, and by which paths: everything but numbers that rounding moves."""
+    texts = [path["text"] for path in row["paths"]]
+    return [row["outcome"], row["predictions"], row["error"], texts]
+
+
+def questions(folder: Path) -> Path:
+    file = folder / "questions.jsonl"
+    rows = [
+        {"id": one, "question": QUESTION, "topic_entities": [one], "answers": ["m.02hrh0_"]}
+        for one in ENTITIES
+    ]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    return file
