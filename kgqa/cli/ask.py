@@ -46,6 +46,14 @@ def ask(
     groups: llm.GroupsFlag = None,
     diversity_penalty: llm.PenaltyFlag = None,
     max_forwards: llm.MaxForwardsFlag = None,
+    choices: Annotated[
+        str | None,
+        typer.Option(help="Answer with one of these: a,b,c (a comma inside one: \\,)."),
+    ] = None,
+    expand: llm.ExpandFlag = True,
+    cut: llm.CutFlag = None,
+    doubt: llm.DoubtFlag = None,
+    most_tails: llm.MostTailsFlag = None,
     direction: DirectionFlag = None,
     mediators: MediatorsFlag = None,
     sample: llm.SampleFlag = None,
@@ -58,6 +66,7 @@ def ask(
     """Answer a question with facts, and show the path of facts behind each answer."""
     from kgqa.cli.show import say, show_answer
     from kgqa.models.profile import engine_for
+    from kgqa.reasoning.choices import parse_choices
     from kgqa.reasoning.gcr import GcrOptions
 
     drawn = search == "sample"
@@ -66,6 +75,8 @@ def ask(
     wanted.check()
     path_seed = seed if drawn else None
     searched = llm.search_of(search, k, groups, diversity_penalty, path_seed, max_forwards)
+    weigh = llm.weighing(expand, cut, doubt, most_tails)
+    chosen = parse_choices(choices) if choices is not None else []
     general = general_llm(run, general_model)
     with run.open_store() as store:
         began = time.perf_counter()
@@ -74,9 +85,13 @@ def ask(
         kg_llm = wanted.load(run, quantize)
         engine = engine_for(kg_llm, together=1, budget=budget, progress=run.progress)
         options = GcrOptions(
-            k=k, score_rule=kg_llm.card.score_rule, time_limit=time_limit, search=searched
+            k=k,
+            score_rule=kg_llm.card.score_rule,
+            time_limit=time_limit,
+            search=searched,
+            weigh=weigh,
         )
-        asking = (question, topics, options, engine)
+        asking = (question, topics, chosen, options, engine)
         answer = _answer(run, store, wanted, kg_llm, *asking, general, link_seconds)
         link = browser_link(run, store, answer.facts())
     for note in answer.notes:
@@ -153,6 +168,7 @@ def _answer(
     kg_llm: KgLLM,
     question: str,
     topics: list[TopicEntity],
+    choices: list[str],
     options: GcrOptions,
     engine: Engine,
     general: GeneralLLM | None,
@@ -182,6 +198,7 @@ def _answer(
                 general=general,
                 link_seconds=link_seconds,
                 engine=engine,
+                choices=choices,
             )
     except EmptyLanguageError as error:
         names = ", ".join(f"{topic.name} ({topic.id})" for topic in topics)

@@ -67,6 +67,10 @@ def evaluate(
     diversity_penalty: llm.PenaltyFlag = None,
     seed: Annotated[int | None, typer.Option(help="Seed of --search sample (0).", min=0)] = None,
     max_forwards: llm.MaxForwardsFlag = None,
+    expand: llm.ExpandFlag = True,
+    cut: llm.CutFlag = None,
+    doubt: llm.DoubtFlag = None,
+    most_tails: llm.MostTailsFlag = None,
     direction: DirectionFlag = None,
     mediators: MediatorsFlag = None,
     out: Annotated[
@@ -112,6 +116,7 @@ def evaluate(
     wanted = llm.Wanted(model, adapter, preset, hops, direction, mediators)
     wanted.check()
     searched = llm.search_of(search, k, groups, diversity_penalty, seed, max_forwards)
+    weigh = llm.weighing(expand, cut, doubt, most_tails)
     questions = _chosen(read_questions(file, form, limit), split)
     if questions.complaint():
         run.note(questions.complaint())
@@ -135,7 +140,11 @@ def evaluate(
             PathLexicon(kg_llm.encoder, path_form),
             wanted,
             GcrOptions(
-                k=k, score_rule=kg_llm.card.score_rule, time_limit=time_limit, search=searched
+                k=k,
+                score_rule=kg_llm.card.score_rule,
+                time_limit=time_limit,
+                search=searched,
+                weigh=weigh,
             ),
             engine_for(kg_llm, together=together, budget=budget, progress=run.progress),
             general,
@@ -164,6 +173,7 @@ def evaluate(
             "quantize": quantize,
             "search": search,
             **{name: value for name, value in asdict(searched).items() if name != "kind"},
+            "weigh": None if weigh is None else asdict(weigh),
         }
         log = stack.enter_context(RunLog(out, settings)) if out is not None else None
         done: dict[str, Record] = dict(log.done) if log is not None else {}
@@ -258,7 +268,8 @@ class _Asker:
                 continue
             seconds = time.perf_counter() - began
             index = self.index if question.graph is None else None
-            yield Asking(question.question, tuple(topics), index, seconds)
+            choices = tuple(question.choices)
+            yield Asking(question.question, tuple(topics), index, seconds, choices)
 
 
 def _chosen(questions: QuestionFile, split: str) -> QuestionFile:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kgqa.paths.walk import WalkRules
     from kgqa.reasoning.answer import SearchUse
     from kgqa.reasoning.searches import SearchKind, SearchOptions
+    from kgqa.reasoning.vote import WeighOptions
     from kgqa.trie.index.manifest import IndexKey
     from kgqa.trie.tokens import TokenEncoder
 
@@ -55,6 +56,25 @@ TimeLimitFlag = Annotated[
 BudgetFlag = Annotated[
     int | None,
     typer.Option(help="Tokens that look-ahead fills a forward up to (measured without it).", min=1),
+]
+ExpandFlag = Annotated[
+    bool,
+    typer.Option(
+        "--expand/--no-expand",
+        help="Also what else a decoded relation path leads to; without it, decoded ends alone.",
+    ),
+]
+CutFlag = Annotated[
+    float | None,
+    typer.Option(help="Answers weigh at least this part of the first one.", min=0.0, max=1.0),
+]
+DoubtFlag = Annotated[
+    float | None,
+    typer.Option(help="With a lower confidence there is no answer.", min=0.0, max=1.0),
+]
+MostTailsFlag = Annotated[
+    int | None,
+    typer.Option(help="A relation path with more ends is not expanded.", min=1),
 ]
 QuantizeFlag = Annotated[
     Literal["4bit", "8bit"] | None,
@@ -204,6 +224,38 @@ def search_of(
     options = SearchOptions(kind, groups, diversity_penalty, seed, max_forwards)
     options.check(k)
     return options
+
+
+def weighing(
+    expand: bool, cut: float | None, doubt: float | None, most_tails: int | None
+) -> WeighOptions | None:
+    """Return how the flags want paths to become answers; None is a vote over decoded paths.
+
+    Raises UsageError for a flag that a vote has no use for.
+    """
+    from kgqa.errors import UsageError
+    from kgqa.reasoning.aggregate import AggregateOptions
+    from kgqa.reasoning.confidence import ConfidenceOptions
+    from kgqa.reasoning.vote import WeighOptions
+
+    given = {"--cut": cut, "--doubt": doubt, "--most-tails": most_tails}
+    if not expand:
+        idle = [flag for flag, value in given.items() if value is not None]
+        if idle:
+            raise UsageError(
+                f"{idle[0]} has no meaning with --no-expand, which counts decoded paths alone.",
+                f"Leave out {idle[0]} or --no-expand.",
+            )
+        return None
+    base, sure = AggregateOptions(), ConfidenceOptions()
+    return WeighOptions(
+        dataclasses.replace(base, most_tails=most_tails or base.most_tails),
+        ConfidenceOptions(
+            cut=sure.cut if cut is None else cut,
+            cut_several=sure.cut_several if cut is None else cut,
+            doubt=sure.doubt if doubt is None else doubt,
+        ),
+    )
 
 
 def proof(search: SearchUse, paths: int, forwards: int) -> str:

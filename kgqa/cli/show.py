@@ -128,6 +128,8 @@ def show_answer(answer: Answer, browser_url: str | None) -> None:
         say("The facts found do not answer the question.")
     say()
     say(_joined(("paths", "bold"), (" (each edge is in the graph)", "dim")))
+    for walked in answer.expanded_answers()[:_ANSWERS]:
+        say(_joined(("expanded  ", "dim")) + path_line(walked.grounding))
     for path in answer.paths:
         line = _joined((f"{path.score:8.3f}  ", "dim")) + path_line(path.groundings[0])
         if len(path.groundings) > 1:

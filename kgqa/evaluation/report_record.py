@@ -32,10 +32,12 @@ _KEPT = 20  # predictions and paths that stay in a line
 class Record:
     """One question's line. Scores are shares in 0..1; what a question does not have is None.
 
-    ``gold`` and ``predictions`` are ids (the text where the KG has none), ``gold_names`` and
-    ``answers`` the names beside them; ``paths`` are ``{text, score, relation_path}``, the best
-    first. ``hops`` is the file's, else how far the nearest answer is. ``grounded``: whether the
-    first answer has a path; ``grounded_paths``: the share of paths that have been checked.
+    ``gold`` and ``predictions`` are ids (the text where the KG has none), the answers before what
+    else was ranked; ``gold_names`` and ``answers`` the names of the golds and of the answers;
+    ``paths`` are ``{text, score, relation_path}``, the best first. ``hops`` is the file's, else how
+    far the nearest answer is. ``grounded``: whether the first answer has a path;
+    ``grounded_paths``: the share of paths that have been checked. Precision, recall and F1 are of
+    the answers; Hits@1, Hit@K and MRR of the ranked list.
     """
 
     id: str
@@ -133,10 +135,15 @@ def record_of(
     keys = store.keys_of(asked)
     wanted = store.keys_of([one for one in gold.same if one not in gold.unknown])
     away = distance(store, keys[keys >= 0], wanted[wanted >= 0], rules)
-    ranked = answer.answers if answer else ()
+    given_answers = answer.answers if answer else ()
+    # where nothing is answered, what stands behind the answers is no answer either
+    ranked = (*given_answers, *answer.others) if answer and given_answers else ()
     predictions = gold.canonical([one.id or one.name for one in ranked])
-    names = [one.name for one in ranked]
-    scores = strict_scores(predictions, gold.ids)
+    names = [one.name for one in given_answers]
+    # a list that was expanded is longer than the paths; what is right far down does not count
+    most = len(answer.paths) if answer and answer.expanded else None
+    scores = strict_scores(predictions, gold.ids, k=most)
+    answers = strict_scores(gold.canonical([one.id or one.name for one in given_answers]), gold.ids)
     ids = store.relations()
     inverses = {
         one: other for one, other in zip(ids.ids, ids.inverses, strict=True) if other is not None
@@ -168,9 +175,9 @@ def record_of(
         hits_at_1=scores.hits_at_1,
         hit_at_k=scores.hit_at_k,
         mrr=scores.mrr,
-        precision=scores.precision,
-        recall=scores.recall,
-        f1=scores.f1,
+        precision=answers.precision,
+        recall=answers.recall,
+        f1=answers.f1,
         accuracy=_accuracy(store, question, answer, gold) if question.choices else None,
         path_recall=path_recall(question.relation_paths, every, inverses),
         legacy=_legacy(names, gold.names),

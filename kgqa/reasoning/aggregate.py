@@ -47,8 +47,8 @@ class AggregateOptions:
     tails is not expanded; its decoded tails stand, and that is told.
     """
 
-    sharpness: float = 0.5
-    support: float = 1.0
+    sharpness: float = 0.3
+    support: float = 3.0
     expand: bool = True
     share: float = 0.1
     most_tails: int = 200

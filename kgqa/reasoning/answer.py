@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 if TYPE_CHECKING:
     from kgqa.paths.ground import Fact, GroundedPath
+    from kgqa.reasoning.expand import ExpandedPath
 
 Source: TypeAlias = Literal["shard", "composed"]
 
@@ -150,7 +151,13 @@ class Timings:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Everything a method found out about one question."""
+    """Everything a method found out about one question.
+
+    ``others``: entities that paths lead to and that have less behind them than the ``answers``; all
+    of them where the evidence is too thin for an answer. ``expanded``: the paths of answers and
+    others that no decoded path ends in. ``confidence``: the probability of the relation paths
+    behind the first of them, None where nothing was weighed.
+    """
 
     question: str
     method: str
@@ -164,11 +171,24 @@ class Answer:
     forwards: int
     notes: tuple[str, ...] = ()
     search: SearchUse = SearchUse()
+    others: tuple[RankedAnswer, ...] = ()
+    expanded: tuple[ExpandedPath, ...] = ()
+    confidence: float | None = None
 
     def facts(self) -> list[Fact]:
-        """Return the stored triples behind all paths, each once, the best path's first."""
-        edges = (e for path in self.paths for one in path.groundings for e in one.edges)
+        """Return the stored triples behind all paths, each once, the best path's first.
+
+        Of the expanded paths those of answers.
+        """
+        shown = [one for path in self.paths for one in path.groundings]
+        shown += [one.grounding for one in self.expanded_answers()]
+        edges = (edge for path in shown for edge in path.edges)
         return list(dict.fromkeys(fact for edge in edges for fact in edge.facts))
+
+    def expanded_answers(self) -> list[ExpandedPath]:
+        """Return the expanded paths that end in an answer."""
+        ids = {answer.id for answer in self.answers}
+        return [one for one in self.expanded if one.grounding.tail.id in ids]
 
     def to_json(self, browser_url: str | None) -> dict[str, Any]:
         """Return the answer as the JSON contract of ``ask --json`` has it."""
@@ -178,7 +198,10 @@ class Answer:
             "method": self.method,
             "topic_entities": [topic.to_json() for topic in self.topic_entities],
             "answers": [answer.to_json() for answer in self.answers],
+            "others": [other.to_json() for other in self.others],
+            "confidence": self.confidence,
             "paths": [path.to_json() for path in self.paths],
+            "expanded": [path.to_json() for path in self.expanded],
             "constraints": [constraint.to_json() for constraint in self.constraints],
             "kg_llm": {
                 "model": self.kg_llm.model,

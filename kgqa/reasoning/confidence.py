@@ -33,15 +33,17 @@ class ConfidenceOptions:
     """When to answer what. The defaults and the figures that chose them: docs/evaluation.md.
 
     ``cut`` (0 to 1): an entity is an answer where it weighs at least that part of the first one; 0
-    takes all, 1 only the first and what weighs the same. ``doubt`` (0 to 1): with a lower
-    confidence there is no answer; 0 always answers.
+    takes all, 1 only the first and what weighs the same. ``cut_several``: the same for questions
+    with several topic entities, which mostly ask for the one thing that they have in common.
+    ``doubt`` (0 to 1): with a lower confidence there is no answer; 0 always answers.
     """
 
-    cut: float = 0.5
-    doubt: float = 0.0
+    cut: float = 0.3
+    cut_several: float = 0.9
+    doubt: float = 0.3
 
     def __post_init__(self) -> None:
-        for name in ("cut", "doubt"):
+        for name in ("cut", "cut_several", "doubt"):
             value = getattr(self, name)
             if not 0.0 <= value <= 1.0:
                 raise UsageError(
@@ -66,14 +68,20 @@ class Judged:
 
 
 def judge(
-    candidates: Sequence[Candidate], found: Sequence[RelationPath], options: ConfidenceOptions
+    candidates: Sequence[Candidate],
+    found: Sequence[RelationPath],
+    options: ConfidenceOptions,
+    topics: int = 1,
 ) -> Judged:
-    """Return scores, cut and confidence of ``candidates`` (best first), weighed from ``found``."""
+    """Return scores, cut and confidence of ``candidates`` (best first), weighed from ``found``.
+
+    ``topics``: how many topic entities the question has.
+    """
     if not candidates:
         return Judged((), 0, 0.0, thin=True)
     confidence = confidence_of(candidates[0], found)
     thin = confidence < options.doubt
-    chosen = 0 if thin else cut(candidates, options.cut)
+    chosen = 0 if thin else cut(candidates, options.cut_several if topics > 1 else options.cut)
     return Judged(tuple(shares(candidates, found)), chosen, confidence, thin)
 
 

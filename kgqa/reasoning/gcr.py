@@ -7,18 +7,33 @@ edge, and only then does a vote, or a general LLM, turn paths into answers.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kgqa.decoding.engine import Job
 from kgqa.errors import EmptyLanguageError, KgqaError, TimeLimitError
+from kgqa.graph.model import keys_array
 from kgqa.models.profile import engine_for
 from kgqa.paths.ground import ground
-from kgqa.reasoning.answer import Answer, GeneralLlmUse, KgLlmUse, ScoredPath, Timings
-from kgqa.reasoning.constraints import choose_constraint
+from kgqa.reasoning.answer import (
+    Answer,
+    ConstraintUse,
+    GeneralLlmUse,
+    KgLlmUse,
+    ScoredPath,
+    Timings,
+)
+from kgqa.reasoning.choices import (
+    choice_constraint,
+    choice_prompt,
+    find_choices,
+    rank_choices,
+    read_choice,
+)
+from kgqa.reasoning.constraints import Choice, choose_constraint
 from kgqa.reasoning.prompts import general_prompt, read_answers
 from kgqa.reasoning.searches import BEAM
-from kgqa.reasoning.vote import vote
+from kgqa.reasoning.vote import vote, weigh
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -31,8 +46,9 @@ if TYPE_CHECKING:
     from kgqa.models.kg_llm import KgLLM
     from kgqa.paths.walk import WalkRules
     from kgqa.reasoning.answer import RankedAnswer, TopicEntity
-    from kgqa.reasoning.constraints import Choice
+    from kgqa.reasoning.choices import AnswerChoice
     from kgqa.reasoning.searches import SearchOptions
+    from kgqa.reasoning.vote import WeighOptions
     from kgqa.trie.constraint import Constraint
     from kgqa.trie.index.reader import TrieIndex
     from kgqa.trie.lexicon import PathLexicon
@@ -46,6 +62,8 @@ class GcrOptions:
     over what the constraint allows, as DoG has them (a small model that has not seen a graph's
     every predicate ranks better so). ``time_limit``: seconds that decoding a question may take.
     ``search``: by which search; the score of a path is the sum of its log-probabilities in all.
+    ``weigh``: how paths are put together, expanded and cut to answers; None is a vote over the
+    decoded paths alone. Its ``doubt`` is for the score rule "allowed" and holds for no other.
     Raises UsageError where the options do not fit together.
     """
 
@@ -54,9 +72,16 @@ class GcrOptions:
     score_rule: ScoreRule = "vocabulary"
     time_limit: float | None = None
     search: SearchOptions = BEAM
+    weigh: WeighOptions | None = None
 
     def __post_init__(self) -> None:
         self.search.check(self.k, self.length_penalty)
+
+    def weighing(self) -> WeighOptions | None:
+        """Return ``weigh`` as the score rule allows it."""
+        if self.weigh is None or self.score_rule == "allowed":
+            return self.weigh
+        return replace(self.weigh, confidence=replace(self.weigh.confidence, doubt=0.0))
 
 
 def answer_question(
@@ -72,14 +97,16 @@ def answer_question(
     general: GeneralLLM | None = None,
     link_seconds: float = 0.0,
     engine: Engine | None = None,
+    choices: Sequence[str] = (),
 ) -> Answer:
     """Return the answers to ``question`` with the grounded paths behind them.
 
-    ``index`` fits ``rules`` and ``lexicon`` or is None; without an ``engine`` one is made. Raises
+    ``index`` fits ``rules`` and ``lexicon`` or is None; without an ``engine`` one is made; with
+    ``choices`` only paths to them are written, and they alone are answers. Raises
     EmptyLanguageError where the topic entities have no path, TimeLimitError where decoding took
     longer than allowed, GeneralModelError where the general LLM fails.
     """
-    asked = Asking(question, tuple(topics), index, link_seconds)
+    asked = Asking(question, tuple(topics), index, link_seconds, tuple(choices))
     engine = engine or engine_for(kg_llm, together=1)
     found = answer_questions(
         store, kg_llm, lexicon, [asked], rules, options, engine=engine, general=general
@@ -93,12 +120,16 @@ def answer_question(
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """A question with its topic entities; ``index`` fits rules and lexicon, or is None."""
+    """A question with its topic entities; ``index`` fits rules and lexicon, or is None.
+
+    ``choices``: where it is multiple choice, what may be answered, by id or name.
+    """
 
     question: str
     topics: tuple[TopicEntity, ...]
     index: TrieIndex | None = None
     link_seconds: float = 0.0
+    choices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +139,7 @@ class _Taken:
     number: int
     asking: Asking
     choice: Choice
+    choices: tuple[AnswerChoice, ...]
     prompt_tokens: int
     seconds: float  # for the constraint
 
@@ -139,14 +171,15 @@ def answer_questions(
                 continue
             try:
                 began = time.perf_counter()
-                choice = choose_constraint(store, asking.topics, rules, lexicon, asking.index)
+                choices = tuple(find_choices(store, asking.choices)) if asking.choices else ()
+                choice = _constraint(store, asking, choices, rules, lexicon)
                 seconds = time.perf_counter() - began
                 prompt = kg_llm.prompt_ids(asking.question, [topic.name for topic in asking.topics])
                 search = options.search.search(choice.constraint, options.k, options.length_penalty)
             except KgqaError as error:
                 failed.append((number, error))
                 continue
-            taken.append(_Taken(number, asking, choice, len(prompt), seconds))
+            taken.append(_Taken(number, asking, choice, choices, len(prompt), seconds))
             yield Job(
                 prompt=prompt,
                 constraint=choice.constraint,
@@ -160,7 +193,7 @@ def answer_questions(
         one = taken[place]
         try:
             answer: Answer | KgqaError = _finished(
-                store, kg_llm, lexicon, one, outcome, options.search, general
+                store, kg_llm, lexicon, rules, one, outcome, options, general
             )
         except KgqaError as error:
             answer = error
@@ -174,14 +207,15 @@ def _finished(
     store: GraphStore,
     kg_llm: KgLLM,
     lexicon: PathLexicon,
+    rules: WalkRules,
     one: _Taken,
     outcome: Outcome,
-    searched: SearchOptions,
+    options: GcrOptions,
     general: GeneralLLM | None,
 ) -> Answer:
     result = outcome.found()
     hypotheses = result.hypotheses
-    search = searched.use(result.certificate)
+    search = options.search.use(result.certificate)
     if not hypotheses and search.proven is False:
         raise TimeLimitError(
             f"The exact search found no whole path within {outcome.forwards} forwards.",
@@ -195,7 +229,16 @@ def _finished(
             "Build the index again: kgqa precompute-tries --rebuild",
         )
     grounded = time.perf_counter()
-    answers, general_use = _answers(one.asking.question, paths, general)
+    general_use, verdict = None, None
+    if general is not None:
+        answers, general_use = _asked(one, paths, general)
+    elif one.choices:
+        answers = rank_choices(one.choices, paths)
+    elif (weighing := options.weighing()) is not None:
+        verdict = weigh(store, paths, one.asking.topics, rules, lexicon.form, weighing)
+        answers = list(verdict.answers)
+    else:
+        answers = vote(paths)
     answered = time.perf_counter()
     return Answer(
         question=one.asking.question,
@@ -220,8 +263,11 @@ def _finished(
             answer=answered - grounded,
         ),
         forwards=outcome.forwards,
-        notes=(*one.choice.notes, *notes),
+        notes=(*one.choice.notes, *notes, *(verdict.notes if verdict else ())),
         search=search,
+        others=verdict.others if verdict else (),
+        expanded=verdict.expanded if verdict else (),
+        confidence=verdict.confidence if verdict else None,
     )
 
 
@@ -257,17 +303,38 @@ def ground_all(
     return paths, notes
 
 
-def _answers(
-    question: str, paths: Sequence[ScoredPath], general: GeneralLLM | None
-) -> tuple[list[RankedAnswer], GeneralLlmUse | None]:
-    if general is None:
-        return vote(paths), None
+def _constraint(
+    store: GraphStore,
+    asking: Asking,
+    choices: Sequence[AnswerChoice],
+    rules: WalkRules,
+    lexicon: PathLexicon,
+) -> Choice:
+    if not choices:
+        return choose_constraint(store, asking.topics, rules, lexicon, asking.index)
+    keys = keys_array([topic.key for topic in asking.topics])
+    constraint, notes = choice_constraint(store, keys, choices, rules, lexicon)
+    uses = tuple(ConstraintUse(topic.id, "composed", None) for topic in asking.topics)
+    return Choice(constraint, uses, tuple(notes))
+
+
+def _asked(
+    one: _Taken, paths: Sequence[ScoredPath], general: GeneralLLM
+) -> tuple[list[RankedAnswer], GeneralLlmUse]:
     before = general.usage
-    completion = general.complete(general_prompt(question, paths))
+    question = one.asking.question
+    prompt = (
+        choice_prompt(question, [choice.text for choice in one.choices], paths)
+        if one.choices
+        else general_prompt(question, paths)
+    )
+    completion = general.complete(prompt)
     used = GeneralLlmUse(
         model=general.model,
         calls=general.usage.calls - before.calls,
         prompt_tokens=completion.prompt_tokens,
         completion_tokens=completion.completion_tokens,
     )
+    if one.choices:
+        return read_choice(completion.text, one.choices, paths), used
     return read_answers(completion.text, paths), used

@@ -86,7 +86,7 @@ def weigh(
             notes.append(_too_many(one, most))
     reached = _reached(store, topics, found, rules, notes) if options.aggregate.support else {}
     candidates = aggregate(found, paths, options.aggregate, reached)
-    judged = judge(candidates, found, options.confidence)
+    judged = judge(candidates, found, options.confidence, len(topics))
     ranked = [
         RankedAnswer(one.node.id, one.node.name, score, True)
         for one, score in zip(candidates, judged.scores, strict=True)

@@ -30,7 +30,10 @@ ASK = {
     "method": str,
     "topic_entities": [NODE | {"score": float}],
     "answers": [{"id": (str, None), "name": str, "score": float, "grounded": bool}],
+    "others": [{"id": str, "name": str, "score": float, "grounded": bool}],
+    "confidence": (float, None),
     "paths": [PATH | {"score": float}],
+    "expanded": [PATH | {"score": None, "expanded": bool, "source": str}],
     "constraints": [{"entity": str, "source": str, "paths": (int, None)}],
     "kg_llm": {
         "model": str,
@@ -138,7 +141,10 @@ def test_ask(healthy: dict[str, Any]) -> None:
     assert healthy["question"] == QUESTION
     assert [one["id"] for one in healthy["topic_entities"]] == ["m.02mjmr"]
     assert 1 <= len(healthy["paths"]) <= 2
-    assert sum(one["score"] for one in healthy["answers"]) == pytest.approx(1)
+    decoded = sum(math.exp(path["score"]) for path in healthy["paths"])
+    everything = [*healthy["answers"], *healthy["others"]]
+    assert sum(one["score"] for one in everything) == pytest.approx(decoded)
+    assert decoded <= 1.0
     assert healthy["timings"]["total"] == pytest.approx(
         sum(value for stage, value in healthy["timings"].items() if stage != "total"), abs=0.001
     )

@@ -9,6 +9,7 @@ both this process and the ones that join need what :data:`ONE_MACHINE` has in th
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -17,6 +18,8 @@ import time
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import psutil
 
 from kgqa.graph.sqlite import SqliteStore
 from tests.trie.precomputed import resources
@@ -110,10 +113,14 @@ def main() -> None:
         print(json.dumps(nodes), flush=True)
         sys.stdin.read()
     finally:
+        started = psutil.Process().children(recursive=True)
         for node in list(cluster.worker_nodes):  # one that was killed has no one to ask
             cluster.remove_node(node, allow_graceful=False)
         if cluster.head_node is not None:
             cluster.remove_node(cluster.head_node, allow_graceful=False)
+        for process in started:  # a node's agents look for it once a minute
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
 
 
 def _add(cluster: Any, **options: Any) -> Any:

@@ -38,6 +38,8 @@ _JOIN_S = 90.0  # until a cluster must have taken a driver in
 _LOOK_S = 20.0  # how often a unit that does not come is looked after
 _STORE_BYTES = 1 << 29  # of a Ray of our own, for the results that wait
 _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+# read when Ray is imported, on Linux too: 0 makes the loopback this machine's address
+_ALONE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 _FORMAT = f"kgqa {__version__}, index format {SCHEMA_VERSION}"
 _PROBE = (
     "import logging, sys, ray; ray.init(address=sys.argv[1], log_to_driver=False, "
@@ -56,8 +58,8 @@ class RayEngine:
     """
 
     def __init__(self, address: str | None = None, workers: int | None = None) -> None:
-        self._ray = _import_ray()
         self._address = address or os.environ.get(ADDRESS) or None
+        self._ray = _import_ray(alone=self._address is None)
         self._workers = workers
         if self._address and "://" in self._address:
             raise UsageError(
@@ -164,7 +166,7 @@ def _work(shared: list[Any], topics: IntArray, job: Job, of_format: str) -> Unit
         if _held is not None:
             _held[1].store.close()
             _held = None
-        resources: Resources = _import_ray().get(shared[0])
+        resources: Resources = importlib.import_module("ray").get(shared[0])
         try:
             _held = name, Worker(*resources())
         except KgqaError as error:
@@ -177,8 +179,9 @@ def _work(shared: list[Any], topics: IntArray, job: Job, of_format: str) -> Unit
     return _held[1].work(topics, job)
 
 
-def _import_ray() -> Any:
-    for name, value in _QUIET.items():
+def _import_ray(*, alone: bool) -> Any:
+    """Import Ray; ``alone``: for a Ray of our own, which listens on the loopback only."""
+    for name, value in (_QUIET | _ALONE if alone else _QUIET).items():
         os.environ.setdefault(name, value)
     try:
         return importlib.import_module("ray")
