@@ -34,11 +34,14 @@ def ctrl_c_in_forward(number: int) -> Iterator[None]:
             if seen == number:
                 signal.raise_signal(signal.SIGINT)
 
+    # what a shell starts in the background is deaf to Ctrl-C
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     handle = register_module_forward_pre_hook(count)
     try:
         yield
     finally:
         handle.remove()
+        signal.signal(signal.SIGINT, before)
 
 
 def test_ctrl_c_while_a_question_is_decoded(kgqa: Kgqa, home: Path) -> None:

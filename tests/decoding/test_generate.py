@@ -206,8 +206,9 @@ def test_sequences_that_fit_no_prompt_are_refused() -> None:
 
 
 @pytest.mark.model
+@pytest.mark.parametrize("document", ["README.md", "docs/decoding.md"])
 def test_the_lines_in_the_docs_run_and_write_paths_of_the_graph(
-    smollm_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    document: str, smollm_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from kgqa.graph.open import open_writer
     from kgqa.ingest.pipeline import ingest
@@ -219,7 +220,7 @@ def test_the_lines_in_the_docs_run_and_write_paths_of_the_graph(
     with open_writer(tmp_path, "freebase") as writer:
         folder = tmp_path / "freebase"
         ingest(make_loader("freebase"), [dump], "freebase", writer, folder, Silent())
-    text = (root / "docs" / "decoding.md").read_text(encoding="utf-8")
+    text = (root / document).read_text(encoding="utf-8")
     (lines,) = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)[:1]
     names: dict[str, Any] = {"home": tmp_path, "folder": smollm_folder}
     capsys.readouterr()
