@@ -214,6 +214,7 @@ def test_the_units_of_a_node_that_dies_are_begun_again_on_the_other(
     assert files(tmp_path / "tries") == local
 
 
+@pytest.mark.long
 def test_the_unit_of_a_lost_worker_is_begun_again(
     graph: Path, local: dict[str, bytes], tmp_path: Path
 ) -> None:
@@ -222,6 +223,7 @@ def test_the_unit_of_a_lost_worker_is_begun_again(
     assert files(tmp_path / "tries") == local
 
 
+@pytest.mark.long
 def test_a_unit_that_is_lost_each_time_is_a_named_error(graph: Path, tmp_path: Path) -> None:
     code, said = run(graph, tmp_path, "dies")
     assert code == 1
