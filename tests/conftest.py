@@ -32,6 +32,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:  # under pytest-xdist a module has one worker, and so has the Neo4j server
+        shared = "neo4j_server" in getattr(item, "fixturenames", ())
+        item.add_marker(pytest.mark.xdist_group("neo4j" if shared else item.path.as_posix()))
     if config.getoption("--full") or os.environ.get("KGQA_TEST_FULL") == "1":
         return
     skip = pytest.mark.skip(reason="long: only with --full")
