@@ -11,6 +11,7 @@ from kgqa.cli.common import DirectionFlag, MediatorsFlag, Run, browser_link, oth
 
 if TYPE_CHECKING:
     from kgqa.graph.model import KGInfo
+    from kgqa.linking.linker import TextEncoder
     from kgqa.paths.ground import GroundedPath
 
 
@@ -134,29 +135,53 @@ def link(
     run: Run,
     question: Annotated[str, typer.Argument(help="A question, or a name.")],
     limit: Annotated[int, typer.Option(help="Candidates that are shown.", min=1)] = 10,
+    encoder: Annotated[
+        str | None,
+        typer.Option(
+            help="Weigh meaning too, by a sentence-transformers name or folder (all-MiniLM-L6-v2 "
+            "is the offline one)."
+        ),
+    ] = None,
 ) -> None:
-    """Show which entities a question may be about, and how each scores."""
-    from kgqa.cli.show import show_rows
+    """Show which entities a question may be about, and what each one's score is made of."""
+    from kgqa.cli.show import say, show_rows
     from kgqa.linking.linker import link as find
     from kgqa.linking.linker import topic_entities
+    from kgqa.linking.score import WEIGHTS
 
     with run.open_store() as store:
-        candidates = find(store, question, limit)
+        candidates = find(store, question, limit, encoder=_text_encoder(run, encoder))
     chosen = {one.id for one in topic_entities(candidates)}
-    rows = [
-        (
-            "*" if one.id in chosen else "",
-            one.name,
-            one.id,
-            f"{one.score:.3f}",
-            one.mention,
-            one.match,
-            one.degree,
+    points = [one.features.points() for one in candidates]
+
+    def show() -> None:
+        rows = [
+            (
+                "*" if one.id in chosen else "",
+                one.name,
+                one.id,
+                f"{one.score:.3f}",
+                one.mention,
+                one.match,
+                one.degree,
+            )
+            for one in candidates
+        ]
+        show_rows("", ["", "name", "id", "score", "mention", "by", "edges"], rows)
+        say()
+        # a column for each feature that gives or takes anything here
+        shown = [name for name in WEIGHTS if any(one[name] for one in points)]
+        show_rows(
+            "what the scores are made of",
+            ["name", *shown],
+            [
+                (one.name, *(f"{made[name]:+.3f}" if made[name] else "" for name in shown))
+                for one, made in zip(candidates, points, strict=True)
+            ],
         )
-        for one in candidates
-    ]
+
     run.print(
-        lambda: show_rows("", ["", "name", "id", "score", "mention", "by", "edges"], rows),
+        show,
         {
             "question": question,
             "candidates": [
@@ -169,12 +194,27 @@ def link(
                     "end": one.end,
                     "match": one.match,
                     "edges": one.degree,
-                    "parts": dataclasses.asdict(one.parts),
+                    "parts": made,
+                    "features": one.features.values(),
                     "chosen": one.id in chosen,
                 }
-                for one in candidates
+                for one, made in zip(candidates, points, strict=True)
             ],
         },
+    )
+
+
+def _text_encoder(run: Run, name: str | None) -> TextEncoder | None:
+    if name is None:
+        return None
+    from kgqa.models.sentences import load_sentence_encoder
+
+    settings = run.settings
+    return load_sentence_encoder(
+        name,
+        device=settings.device,
+        cache=settings.cache_folder,
+        progress=run.progress,
     )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from kgqa.evaluation.intervals import interval
 from kgqa.evaluation.metrics import mean_percent
+from kgqa.evaluation.metrics_linking import linking_figures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,7 +31,8 @@ def summarise(
 
     ``by_hop`` and ``by_type`` map a hop or type to ``{questions, hits_at_1, hit_at_k, f1,
     interval}`` (of Hits@1); ``intervals`` maps a figure to ``[low, high]``; ``outcomes`` counts
-    where questions ended. A figure that no question has is None.
+    where questions ended; ``linking`` is that of :mod:`kgqa.evaluation.metrics_linking`. A figure
+    that no question has is None.
     """
     answered = [one for one in records if one.answered]
     correct = [one for one in answered if one.hit_at_k]
@@ -76,6 +78,7 @@ def summarise(
         "seconds": _percentiles([o.seconds for o in answered if o.seconds is not None], 50, 95),
         "forwards": _percentiles([o.forwards for o in answered if o.forwards is not None], 50),
         "general_llm": _general(records),
+        "linking": linking_figures(records, seed),
     }
 
 

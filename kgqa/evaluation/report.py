@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kgqa.errors import UsageError
 from kgqa.evaluation.html_report import html_report
+from kgqa.evaluation.metrics_linking import TITLES as LINKING_TITLES
 from kgqa.evaluation.metrics_paths import Outcome
 
 if TYPE_CHECKING:
@@ -49,6 +50,12 @@ def figure_rows(figures: Mapping[str, Any]) -> list[tuple[str, str, str]]:
         for name, value in scores.items()
         if (family, name) != ("gcr", "hit")
     ]
+    linking = figures.get("linking")
+    if linking:
+        rows += [
+            (title, f"{linking[name]:.1f}", _between(linking["intervals"][name]))
+            for name, title in LINKING_TITLES.items()
+        ]
     return rows
 
 

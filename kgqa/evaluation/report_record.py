@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kgqa.errors import EntityNotFoundError, LinkingError, TimeLimitError
 from kgqa.evaluation.metrics import gcr_scores, rog_scores, strict_scores
 from kgqa.evaluation.metrics_gold import known_topics, meant
+from kgqa.evaluation.metrics_linking import linking_of
 from kgqa.evaluation.metrics_paths import Outcome, distance, path_recall, relation_path
 from kgqa.graph.names import normalise
 from kgqa.reasoning.expand import tails
@@ -37,7 +38,8 @@ class Record:
     ``paths`` are ``{text, score, relation_path}``, the best first. ``hops`` is the file's, else how
     far the nearest answer is. ``grounded``: whether the first answer has a path;
     ``grounded_paths``: the share of paths that have been checked. Precision, recall and F1 are of
-    the answers; Hits@1, Hit@K and MRR of the ranked list.
+    the answers; Hits@1, Hit@K and MRR of the ranked list. ``linking``: where the linker was asked,
+    what :func:`kgqa.evaluation.metrics_linking.linking_of` says.
     """
 
     id: str
@@ -69,6 +71,7 @@ class Record:
     seconds: float | None = None
     forwards: int | None = None
     general_llm: dict[str, Any] | None = None
+    linking: dict[str, Any] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the line as a JSON object."""
@@ -122,11 +125,14 @@ def record_of(
     given: Answer | KgqaError,
     rules: WalkRules,
     seconds: float,
+    *,
+    linked: bool = False,
 ) -> Record:
     """Return the record of a question that was answered, or failed with an error.
 
     ``store`` is the graph that it was asked of, ``rules`` those its paths were walked by,
-    ``seconds`` what it took where there is no answer that says so. Raises GraphError.
+    ``seconds`` what it took where there is no answer that says so, ``linked`` whether its topic
+    entities were looked for. Raises GraphError.
     """
     answer, error = (None, given) if isinstance(given, Exception) else (given, None)
     gold = meant(store, question.answers, question.names)
@@ -199,6 +205,7 @@ def record_of(
         seconds=round(answer.timings.total if answer else seconds, 4),
         forwards=answer.forwards if answer else None,
         general_llm=None if general is None else asdict(general),
+        linking=linking_of(store, question) if linked else None,
     )
 
 

@@ -34,6 +34,8 @@ def run_questions(
     rules: Callable[[GraphStore], WalkRules],
     progress: Progress,
     each: Callable[[Record], None] = lambda record: None,
+    *,
+    linked: bool = False,
 ) -> list[Record]:
     """Ask every question and return the records in order; a failed one has an error.
 
@@ -41,6 +43,7 @@ def run_questions(
     where all do, ``store`` may be None. ``answers`` yields the number of each of its questions
     once, with its answer or its error, in any order: questions may be decoded together. ``rules``
     says by which walks a graph's paths are found. ``each`` is called with every record as it comes.
+    ``linked``: whether topic entities are looked for, and a record says how that went.
     A record's seconds are the stages of its own answer; where questions share forwards, its share.
     """
     found: dict[int, Record] = {}
@@ -55,7 +58,9 @@ def run_questions(
         if asked and store is None:
             raise ValueError("questions without a graph of their own need a store")
         if store is not None:
-            for place, record in _asked(store, [questions[one] for one in asked], answers, rules):
+            for place, record in _asked(
+                store, [questions[one] for one in asked], answers, rules, linked=linked
+            ):
                 take(asked[place], record)
         for number, question in enumerate(questions):
             if question.graph is None:
@@ -63,7 +68,8 @@ def run_questions(
             began = time.perf_counter()
             try:
                 with own_store(question) as own:
-                    records = [one for _, one in _asked(own, [question], answers, rules)]
+                    found_own = _asked(own, [question], answers, rules, linked=linked)
+                    records = [one for _, one in found_own]
             except (GraphError, DataError) as error:  # a fault of this one graph
                 records = [failed_record(question, error, time.perf_counter() - began)]
             take(number, records[0])
@@ -75,6 +81,8 @@ def _asked(
     questions: Sequence[Question],
     answers: Answers,
     rules: Callable[[GraphStore], WalkRules],
+    *,
+    linked: bool,
 ) -> Iterator[tuple[int, Record]]:
     if not questions:
         return
@@ -82,5 +90,5 @@ def _asked(
     began = time.perf_counter()
     for number, given in answers(store, questions):
         spent = time.perf_counter() - began
-        yield number, record_of(store, questions[number], given, walks, spent)
+        yield number, record_of(store, questions[number], given, walks, spent, linked=linked)
         began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Other forms in which a question writes a name: articles, plurals, abbreviations, demonyms.
+"""Other forms in which a question writes a name: articles, plurals, abbreviations, adjectives.
 
 Every form is looked up exactly, so they work alike in every store. What it does not do: fuzzy
 matching, or telling which form is meant; ``kgqa.linking.linker`` weighs them below the text as it
@@ -6,6 +6,8 @@ stands.
 """
 
 from __future__ import annotations
+
+from kgqa.linking.partial import folded
 
 _ABBREVIATIONS = {
     "us": ("united states", "united states of america"),
@@ -94,11 +96,31 @@ _PLACES |= {"north korean": "north korea", "south korean": "south korea"}
 _PLACES |= {"south african": "south africa", "sri lankan": "sri lanka"}
 for _half in ("north", "south", "african", "korean", "sri", "lankan"):
     _PLACES.pop(_half, None)
+# What belongs to a religion, and the religion.
+_RELIGIONS: dict[str, tuple[str, ...]] = {
+    "islamic": ("islam",),
+    "muslim": ("islam",),
+    "christian": ("christianity",),
+    "catholic": ("catholicism", "catholic church"),
+    "protestant": ("protestantism",),
+    "jewish": ("judaism",),
+    "buddhist": ("buddhism",),
+    "hindu": ("hinduism",),
+    "sikh": ("sikhism",),
+    "taoist": ("taoism",),
+    "shinto": ("shintoism",),
+}
+_RELIGIONS |= {
+    f"{word}s": religions
+    for word, religions in _RELIGIONS.items()
+    if not word.endswith(("ic", "h"))
+}
 # Adjectives that name a language too ("who speaks Danish").
 _NO_LANGUAGE = frozenset(
     ("american", "british", "swiss", "brazilian", "mexican", "canadian", "australian", "austrian")
 )
-_UNLIKELY = 0.75
+_UNLIKELY = 0.75  # that a people's word means its language, where the question is not about one
+_HARDLY = 0.2  # that it means the country, where the question is about its language
 
 
 def place_of(form: str) -> str | None:
@@ -125,16 +147,24 @@ def other_forms(form: str, *, language: bool = False) -> dict[str, float]:
     {'germany': 1.0, 'german language': 0.75, 'germans': 1.0, 'the german': 1.0}
     """
     found: dict[str, float] = dict.fromkeys(_ABBREVIATIONS.get(form, ()), 1.0)
+    found |= dict.fromkeys(_RELIGIONS.get(form, ()), 1.0)
     place = _PLACES.get(form)
+    if language and form not in _NO_LANGUAGE and " " not in form:
+        found[f"{form} language"] = 1.0
     if place is not None:
-        found[place] = _UNLIKELY if language else 1.0
+        found[place] = _HARDLY if language else 1.0
         if form not in _NO_LANGUAGE:
-            found[f"{form} language"] = 1.0 if language else _UNLIKELY
+            found.setdefault(f"{form} language", _UNLIKELY)
     words = form.split()
     for position, word in enumerate(words):
         full = _WORD_ABBREVIATIONS.get(word)
         if full is not None and len(words) > 1:
             found[" ".join([*words[:position], full, *words[position + 1 :]])] = 1.0
+    plain = folded(form)
+    if plain != form:
+        found.setdefault(plain, 1.0)
+    if " of " in form and " of the " not in form:
+        found.setdefault(form.replace(" of ", " of the ", 1), 1.0)
     last = words[-1] if words else ""
     if len(last) > 3 and last.isascii():
         singular = last[:-1] if last.endswith("s") and not last.endswith("ss") else None

@@ -1,47 +1,47 @@
 """A question's candidate entities, scored, and which of them become its topic entities.
 
-All mentions are looked up by exact name in one call; full text is asked only about words that no
-exact name explains, and what it gives is scored here like the rest. What it does not do: use a
-model, or follow edges.
+Mentions are looked up (``lookup``), the edges round the likeliest candidates are read (``around``),
+and each candidate gets a score made of named features (``score``). What it does not do: use a
+model (unless one is handed in), or follow edges.
 """
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-import numpy as np
+import math
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
 
 from kgqa.errors import LinkingError
-from kgqa.graph.model import Kind, keys_array
-from kgqa.graph.names import normalise
-from kgqa.linking.forms import other_forms
-from kgqa.linking.mentions import Mention, Run, content_runs, mentions, words_of
+from kgqa.graph.model import keys_array
+from kgqa.linking.around import look_around, stems_outside
+from kgqa.linking.lookup import find_hits, named_entities
+from kgqa.linking.mentions import mentions, words_of
 from kgqa.linking.resolve import one_line
-from kgqa.linking.score import MATCH_WEIGHT, Match, Parts, partial_coverage, parts_of
+from kgqa.linking.score import MATCH_WEIGHT, features_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
-    from kgqa.graph.model import Entities, IntArray
+    import numpy as np
+    from numpy.typing import NDArray
+
     from kgqa.graph.store import GraphStore
+    from kgqa.linking.around import Around
+    from kgqa.linking.lookup import Hit
+    from kgqa.linking.mentions import Mention
+    from kgqa.linking.score import Features, Match
 
-_SUGGESTED = 50  # entities full text is asked for, per run of words
-_SUGGESTIONS = 6  # times full text is asked, per question
-_EQUAL = 0.95  # share of the best score from which a second mention is as strong
 _TOPICS = 3
-_KNOWN = 10  # edges from which an entity is the likely meaning of its one-word name
+_ALSO = 0.9  # share of the best score from which another mention is a topic too
+_ALSO_NAMED = 0.7  # the same, where the question sets it off as a name
+_MATCHED = 0.449  # match of half a name
 _WHOLE_ENOUGH = 0.4  # share of a name from which a partial mention outdoes a shorter exact one
-_MOST_EDGES = 20_000  # edges up to which neighbours are read
-_MOST_BESIDE = 64  # entities whose neighbours are read, per question
-_GAP = re.compile(r",?\s+")
-# About a language, but not asking which: "who speaks German", and not "what language do Germans …".
-_OF_A_LANGUAGE = re.compile(
-    r"(?!.*\b(?:what|which)\s+languages?\b).*\b(?:languages?|speak(?:s|ing|ers?)?|spoken?)\b",
-    re.DOTALL,
-)
+_LIKELY_FORM = 0.7  # likelihood from which another form does
 _LONGEST = 500  # words of a question
+_WITHOUT_MARKS = 0.8  # spelling of a name that has no punctuation at its ends
+_READ = 32  # candidates that an embedding model reads
+_DESCRIBED = 200  # letters that say to it what is told of a candidate
 _SHOWN = 8  # mentions named in an error
 
 
@@ -49,9 +49,9 @@ _SHOWN = 8  # mentions named in an error
 class Candidate:
     """An entity that a mention of the question may mean.
 
-    ``question[start:end] == mention``. ``score`` is in 0..1 and made of ``parts``. ``match`` says
-    how the mention met the entity: its ``name``, an ``alias``, another ``form`` of the mention
-    (plural, abbreviation, demonym), or as a ``partial`` name.
+    ``question[start:end] == mention``. ``score`` is in 0..1, the sum of the points of its
+    ``features``. ``match`` says how the mention met the entity: its ``name``, an ``alias``, another
+    ``form`` of the mention (plural, abbreviation, demonym), or as a ``partial`` name.
     """
 
     key: int
@@ -63,7 +63,7 @@ class Candidate:
     score: float
     match: Match
     degree: int
-    parts: Parts
+    features: Features
 
     @property
     def exact(self) -> bool:
@@ -71,17 +71,20 @@ class Candidate:
         return self.match in ("name", "alias")
 
 
-@dataclass(frozen=True, slots=True)
-class _Hit:
-    mention: Mention
-    match: Match
-    coverage: float = 1.0
+class TextEncoder(Protocol):
+    """A model of texts, such as :class:`kgqa.models.sentences.SentenceEncoder`."""
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return a vector of length 1 for each text, shape ``[len(texts), width]``."""
 
 
-def link(store: GraphStore, question: str, limit: int = 10) -> list[Candidate]:
+def link(
+    store: GraphStore, question: str, limit: int = 10, *, encoder: TextEncoder | None = None
+) -> list[Candidate]:
     """Return up to ``limit`` candidates for the topic of ``question``, best first.
 
-    An entity comes once, with its best mention. Equal scores are ordered by id. Raises
+    An entity comes once, with its best mention. Equal scores are ordered by id. With an
+    ``encoder``, how like the question a candidate and its relations are counts too. Raises
     LinkingError where the question is empty, is a whole document, or has nothing in it that is
     like an entity of the KG.
     """
@@ -94,9 +97,7 @@ def link(store: GraphStore, question: str, limit: int = 10) -> list[Candidate]:
             'Shorten it, or name the topic entity yourself: --entity "NAME OR ID".',
         )
     found = mentions(question)
-    exact = _exact_hits(store, found, language=bool(_OF_A_LANGUAGE.match(question.casefold())))
-    hits = [*exact, *_partial_hits(store, question, found, exact)]
-    candidates = _scored(store, question, hits)
+    candidates = _scored(store, question, find_hits(store, question, found), encoder)
     if not candidates:
         raise _nothing_found(store, question, found)
     return candidates[:limit]
@@ -105,124 +106,35 @@ def link(store: GraphStore, question: str, limit: int = 10) -> list[Candidate]:
 def topic_entities(candidates: list[Candidate]) -> list[Candidate]:
     """Return which of ``candidates`` (as :func:`link` gives them) are the topic entities.
 
-    The best one; and the best of another mention only where it is an exact name too, does not
-    overlap, says as much, and scores nearly the same: a wrong topic costs more than a missing one.
+    The best one, and up to two more out of other words of the question: such as say something,
+    match well, and score nearly as much. Capitals or quotes show a name, so that there a lower
+    score does; elsewhere a wrong topic costs more than a missing one.
     """
     if not candidates:
         return []
     best = candidates[0]
     topics = [best]
     for other in candidates[1:]:
-        if len(topics) == _TOPICS or other.score < _EQUAL * best.score:
+        if len(topics) == _TOPICS:
             break
+        named = other.features.emphasis > 0.0
         apart = all(other.end <= topic.start or topic.end <= other.start for topic in topics)
-        if apart and best.exact and other.exact and other.parts.length >= best.parts.length:
+        if (
+            apart
+            and other.features.everyday == 0.0
+            and other.features.match >= _MATCHED
+            and other.score >= (_ALSO_NAMED if named else _ALSO) * best.score
+        ):
             topics.append(other)
     return topics
 
 
-def _exact_hits(
-    store: GraphStore, found: list[Mention], *, language: bool
-) -> list[tuple[int, _Hit]]:
-    """Return (entity key, hit) of every name or alias that is a mention or a form of one."""
-    wanted: dict[str, list[tuple[Mention, float | None]]] = {}
-    for mention in found:
-        wanted.setdefault(mention.form, []).append((mention, None))
-        for form, likelihood in other_forms(mention.form, language=language).items():
-            wanted.setdefault(form, []).append((mention, likelihood))
-    if not wanted:
-        return []
-    forms = list(wanted)
-    positions, keys = store.find_names(forms)
-    if len(keys) == 0:
-        return []
-    distinct, back = np.unique(keys, return_inverse=True)
-    names = store.entities(distinct).names
-    normal = [normalise(name or "") for name in names]
-    hits: list[tuple[int, _Hit]] = []
-    for position, key, row in zip(positions.tolist(), keys.tolist(), back.tolist(), strict=True):
-        form = forms[position]
-        for mention, likely in wanted[form]:
-            if likely is None:
-                hits.append((key, _Hit(mention, "name" if normal[row] == form else "alias")))
-            else:
-                hits.append((key, _Hit(mention, "form", likely)))
-    return hits
-
-
-def _partial_hits(
-    store: GraphStore, question: str, found: list[Mention], exact: list[tuple[int, _Hit]]
-) -> list[tuple[int, _Hit]]:
-    """Return hits of names that contain words of the question which no exact name explains."""
-    explained = _explained(store, exact)
-    asked = [
-        run
-        for run in content_runs(question)
-        if not any(start <= run.left and run.right <= end for start, end in explained)
-    ]
-    hits: list[tuple[int, _Hit]] = []
-    for run in asked[:_SUGGESTIONS]:
-        suggested = _entities(store, store.suggest(question[run.start : run.end], _SUGGESTED))
-        if suggested is None:
-            continue
-        # Half of an unknown name is somebody else's: "Xyzzy Smith" is not Will Smith.
-        inside = [
-            mention
-            for mention in found
-            if run.left <= mention.start
-            and mention.end <= run.right
-            and 2 * _shared_words(question, mention, run) > run.words
-        ]
-        for row, name in enumerate(suggested.names):
-            best = _best_part(normalise(name or ""), inside)
-            if best is not None:
-                hits.append((int(suggested.keys[row]), best))
-    return hits
-
-
-def _explained(store: GraphStore, exact: list[tuple[int, _Hit]]) -> list[tuple[int, int]]:
-    """Return the places of mentions that an exact hit explains well enough to look no further.
-
-    A single word that names only a little known entity may be part of a well known one's name.
-    """
-    sure = [(key, hit.mention) for key, hit in exact if not hit.mention.common]
-    degrees = store.degrees(keys_array([key for key, _ in sure])).tolist() if sure else []
-    return [
-        (mention.start, mention.end)
-        for (_, mention), degree in zip(sure, degrees, strict=True)
-        if mention.content > 1 or degree >= _KNOWN
-    ]
-
-
-def _shared_words(question: str, mention: Mention, run: Run) -> int:
-    """Return how many words of ``run`` are in ``mention``."""
-    start, end = max(mention.start, run.start), min(mention.end, run.end)
-    return len(words_of(question[start:end])) if start < end else 0
-
-
-def _best_part(form: str, inside: Iterable[Mention]) -> _Hit | None:
-    """Return the longest mention whose words are all in the name ``form``, None if none is."""
-    for mention in inside:
-        coverage = partial_coverage(mention.form, form)
-        if coverage > 0.0:
-            return _Hit(mention, "partial", coverage)
-    return None
-
-
-def _entities(store: GraphStore, keys: IntArray) -> Entities | None:
-    """Return those of ``keys`` that are named entities, None where none is."""
-    if len(keys) == 0:
-        return None
-    all_of_them = store.entities(keys)
-    named = [
-        row
-        for row, name in enumerate(all_of_them.names)
-        if name and all_of_them.kinds[row] == Kind.ENTITY
-    ]
-    return store.entities(all_of_them.keys[named]) if named else None
-
-
-def _scored(store: GraphStore, question: str, hits: list[tuple[int, _Hit]]) -> list[Candidate]:
+def _scored(
+    store: GraphStore,
+    question: str,
+    hits: Sequence[tuple[int, Hit]],
+    encoder: TextEncoder | None,
+) -> list[Candidate]:
     """Return one candidate for each entity, with its best hit, best first."""
     if not hits:
         return []
@@ -230,77 +142,163 @@ def _scored(store: GraphStore, question: str, hits: list[tuple[int, _Hit]]) -> l
     entities = store.entities(keys)
     degrees = dict(zip(keys.tolist(), store.degrees(keys).tolist(), strict=True))
     rows = {key: row for row, key in enumerate(keys.tolist())}
-    names = {
-        (hit.mention.start, hit.mention.end, hit.mention.words)
-        for _, hit in hits
-        if hit.match in ("name", "alias")
-        or (hit.match == "partial" and hit.mention.content > 1 and hit.coverage >= _WHOLE_ENOUGH)
-    }
-    with_neighbour = _beside_neighbours(store, question, hits, degrees)
-    best: dict[int, Candidate] = {}
+    spans = _spans(hits, degrees)
+    first: list[tuple[int, Candidate]] = []
     for key, hit in hits:
-        mention = hit.mention
-        degree = degrees[key]
-        inside = any(
-            words > mention.words and start <= mention.start and mention.end <= end
-            for start, end, words in names
-        )
-        parts = parts_of(
+        row = rows[key]
+        mention, degree = hit.mention, degrees[key]
+        features = features_of(
             mention,
             hit.match,
             degree,
             coverage=hit.coverage,
-            inside=inside,
-            context=(key, mention.start) in with_neighbour,
-            respelt=mention.emphasised
-            and hit.match == "name"
-            and entities.names[rows[key]] != mention.text,
+            best_known=_best_known(mention, degree, spans),
+            inside=_inside(hit, degree, spans),
+            spelling=_spelt(question, mention, entities.names[row]),
         )
         candidate = Candidate(
             key=key,
-            id=entities.ids[rows[key]],
-            name=entities.label(rows[key]),
+            id=entities.ids[row],
+            name=entities.label(row),
             mention=mention.text,
             start=mention.start,
             end=mention.end,
-            score=parts.score,
+            score=features.score,
             match=hit.match,
             degree=degree,
-            parts=parts,
+            features=features,
         )
-        if key not in best or _order(candidate) < _order(best[key]):
-            best[key] = candidate
+        first.append((key, candidate))
+    likely = [one.key for one in sorted((one for _, one in first), key=_order)]
+    around = look_around(store, question, hits, degrees, likely)
+    found = _best_of_each(_with_edges(question, (one for _, one in first), around))
+    return found if encoder is None else _with_meaning(question, found, around, encoder)
+
+
+def _with_edges(question: str, candidates: Iterable[Candidate], around: Around) -> list[Candidate]:
+    """Return ``candidates`` with what the edges round them say.
+
+    An entity with too many edges to be read is taken to fit as well as the best: a hub has edges of
+    nearly every relation.
+    """
+    candidates = list(candidates)
+    outside = stems_outside(question, {(one.start, one.end) for one in candidates})
+    fits = {
+        (one.key, one.start, one.end): len(
+            outside[one.start, one.end] & around.stems.get(one.key, frozenset())
+        )
+        for one in candidates
+    }
+    most = max(fits.values(), default=0)
+    found = []
+    for one in candidates:
+        read = one.key in around.stems
+        fit = fits[one.key, one.start, one.end] / most if read and most else float(most > 0)
+        features = replace(
+            one.features,
+            beside=around.beside.get((one.key, one.start), 0.0),
+            type=fit,
+        )
+        found.append(replace(one, features=features, score=features.score))
+    return found
+
+
+def _with_meaning(
+    question: str, candidates: list[Candidate], around: Around, encoder: TextEncoder
+) -> list[Candidate]:
+    """Return ``candidates`` scored with how like the question the best ones are, best first."""
+    read, rest = candidates[:_READ], candidates[_READ:]
+    texts = [
+        f"{one.name}: {' '.join(sorted(around.stems.get(one.key, ())))[:_DESCRIBED]}".rstrip(": ")
+        for one in read
+    ]
+    vectors = encoder.encode([question, *texts])
+    found = []
+    for one, cosine in zip(read, (vectors[1:] @ vectors[0]).tolist(), strict=True):
+        features = replace(one.features, meaning=min(1.0, max(0.0, cosine)))
+        found.append(replace(one, features=features, score=features.score))
+    return sorted([*found, *rest], key=_order)
+
+
+def _best_of_each(candidates: Iterable[Candidate]) -> list[Candidate]:
+    best: dict[int, Candidate] = {}
+    for one in candidates:
+        if one.key not in best or _order(one) < _order(best[one.key]):
+            best[one.key] = one
     return sorted(best.values(), key=_order)
 
 
-def _beside_neighbours(
-    store: GraphStore, question: str, hits: list[tuple[int, _Hit]], degrees: dict[int, int]
-) -> set[tuple[int, int]]:
-    """Return the (key, start) of entities whose neighbour is named right after them.
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """A place of the question, its words, and the most edges of what may be meant there.
 
-    "Peoria Illinois" means the Peoria that has an edge to Illinois, and rather it than Illinois.
+    ``named`` counts only entities whose name it is, or most of it.
     """
-    sure = [(key, hit.mention) for key, hit in hits if hit.match != "partial"]
-    sure = [(key, mention) for key, mention in sure if not mention.common]
-    after: dict[int, set[int]] = {}
-    for key, mention in sure:
-        after.setdefault(mention.start, set()).add(key)
-    beside: list[tuple[int, int, set[int]]] = []
-    for key, mention in sure:
-        gap = _GAP.match(question, mention.end)
-        following = after.get(gap.end(), set()) - {key} if gap else set()
-        if following and degrees[key] <= _MOST_EDGES:
-            beside.append((key, mention.start, following))
-    if not beside:
-        return set()
-    keys = keys_array(sorted({key for key, _, _ in beside})[:_MOST_BESIDE])
-    edges = store.neighbours(keys, "both")
-    touching = set(zip(keys[edges.row].tolist(), edges.target.tolist(), strict=True))
-    return {
-        (key, start)
-        for key, start, following in beside
-        if any((key, other) in touching for other in following)
-    }
+
+    start: int
+    end: int
+    words: int
+    most: int
+    named: int | None
+
+
+def _spans(hits: Sequence[tuple[int, Hit]], degrees: dict[int, int]) -> list[_Span]:
+    met: dict[tuple[int, int, int], list[tuple[int, bool]]] = defaultdict(list)
+    for key, hit in hits:
+        mention = hit.mention
+        whole = (
+            hit.match in ("name", "alias")
+            or (hit.match == "form" and hit.coverage >= _LIKELY_FORM)
+            or (hit.match == "partial" and mention.content > 1 and hit.coverage >= _WHOLE_ENOUGH)
+        )
+        met[mention.start, mention.end, mention.words].append((degrees[key], whole))
+    return [
+        _Span(
+            *place,
+            most=max(degree for degree, _ in there),
+            named=max((degree for degree, whole in there if whole), default=None),
+        )
+        for place, there in met.items()
+    ]
+
+
+def _best_known(mention: Mention, degree: int, spans: Iterable[_Span]) -> float:
+    """Return the logarithm of ``degree`` against the most edges of what overlaps the mention."""
+    most = max((one.most for one in spans if mention.overlaps(one.start, one.end)), default=degree)
+    return math.log1p(degree) / math.log1p(most) if most > degree else 1.0
+
+
+def _inside(hit: Hit, degree: int, spans: Iterable[_Span]) -> float:
+    """Return how much a longer name round the mention speaks against it.
+
+    Less where the mention is a name itself, and what has the longer one is far less known: "Ohio"
+    in "Governor of Ohio", but not "American" in "American Bulldog".
+    """
+    mention = hit.mention
+    against = 0.0
+    for one in spans:
+        if one.named is None or one.words <= mention.words:
+            continue
+        if one.start <= mention.start and mention.end <= one.end:
+            if hit.match in ("form", "partial"):
+                return 1.0
+            known = math.log1p(one.named) / math.log1p(degree) if degree > one.named else 1.0
+            against = max(against, known)
+    return against
+
+
+def _spelt(question: str, mention: Mention, name: str | None) -> float:
+    """Return whether the question writes ``name`` letter by letter: 1 with punctuation of its own.
+
+    "Moulin Rouge!" is rather the name with the mark than that without, which gets a little less.
+    """
+    if not name:
+        return 0.0
+    if mention.text == name:
+        return _WITHOUT_MARKS
+    lead = name.find(mention.text)
+    whole = 0 <= lead <= mention.start and question.startswith(name, mention.start - lead)
+    return 1.0 if whole else 0.0
 
 
 def _order(candidate: Candidate) -> tuple[float, str, float, int, int]:
@@ -315,7 +313,7 @@ def _nothing_found(store: GraphStore, question: str, found: list[Mention]) -> Li
     shown = ", ".join(f'"{one_line(text)}"' for text in looked[:_SHOWN])
     if len(looked) > _SHOWN:
         shown += f" and {len(looked) - _SHOWN} more"
-    near = _entities(store, store.suggest(content, 5)) if content else None
+    near = named_entities(store, store.suggest(content, 5)) if content else None
     nearest = ""
     if near is not None:
         nearest = (

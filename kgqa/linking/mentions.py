@@ -26,6 +26,7 @@ _QUOTED = re.compile(
 )
 _BREAK = re.compile(r"[?!;:。？！；]")
 _APOSTROPHES = "'’ʼ"
+_WORDS_OF_A_LETTER = ("a", "i")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,8 @@ def mentions(question: str) -> list[Mention]:
             start, end = run[0].start, run[-1].end
             quoted = any(left <= start and end <= right for left, right in quotes)
             whole = quoted and any(_same(question, start, end, *quote) for quote in quotes)
-            capital = capitals[first] and capitals[last]
+            # the question's own capital counts where a name in capitals goes on from it
+            capital = (capitals[first] or (first == 0 < last)) and capitals[last]
             capital = capital and any(question[word.start].isupper() for word in run)
             raised = whole or capital
             content = sum(not word.function for word in run)
@@ -170,8 +172,8 @@ def content_runs(question: str) -> list[Run]:
             first += 1
             continue
         last = first
-        while last + 1 < len(words) and _joined(question, words, last, content=True):
-            last += 1
+        while (step := _next_of_run(question, words, last)) > 0:
+            last += step
         left, right = first, last
         while left > 0 and _joined(question, words, left - 1, content=False, back=True):
             left -= 1
@@ -181,6 +183,25 @@ def content_runs(question: str) -> list[Run]:
         runs.append(Run(start, end, words[left].start, words[right].end, last - first + 1))
         first = last + 1
     return runs
+
+
+def _next_of_run(question: str, words: list[Word], last: int) -> int:
+    """Return how many words further the run goes on after ``last``: 2 over an initial, 0 if not.
+
+    "Stephen R Covey" is one run, though "R" alone names nothing.
+    """
+    if last + 1 == len(words):
+        return 0
+    if _joined(question, words, last, content=True):
+        return 1
+    initial = words[last + 1]
+    shown = question[initial.start]
+    is_initial = len(initial.form) == 1 and shown.isalpha() and not initial.possessive
+    is_initial = is_initial and (shown.isupper() or initial.form not in _WORDS_OF_A_LETTER)
+    if not is_initial or last + 2 == len(words) or words[last + 2].common:
+        return 0
+    gaps = question[words[last].end : words[last + 2].start]
+    return 0 if _BREAK.search(gaps) or any(one in gaps for one in _APOSTROPHES) else 2
 
 
 def _joined(

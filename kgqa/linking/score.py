@@ -1,17 +1,15 @@
-"""How well an entity fits a mention: parts in 0..1, weighed into one score in 0..1.
+"""How well an entity fits a mention: named features in 0..1, weighed and added into one score.
 
-Pure arithmetic, the same over every store. What it does not do: find candidates, or choose topics.
+A score is the sum of its features' points (not below 0, nor above 1), and so explains itself. Pure
+arithmetic, the same over every store. The weights are fitted on questions with known topic entities
+(``docs/linking.md`` says how). What it does not do: find candidates, read the KG, or choose topics.
 """
 
 from __future__ import annotations
 
 import math
-import unicodedata
-from dataclasses import dataclass
-from difflib import SequenceMatcher
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Literal, TypeAlias
-
-from kgqa.linking.words import COMMON, FUNCTION
 
 if TYPE_CHECKING:
     from kgqa.linking.mentions import Mention
@@ -21,137 +19,108 @@ Match: TypeAlias = Literal["name", "alias", "form", "partial"]
 # The name itself; an alias; another form of the mention (plural, abbreviation, demonym); a name
 # that only contains the mention ("Hitler" for Adolf Hitler).
 MATCH_WEIGHT: dict[Match, float] = {"name": 1.0, "alias": 0.85, "form": 0.75, "partial": 0.6}
-_WEIGHTS = {"length": 0.24, "match": 0.30, "popularity": 0.26, "emphasis": 0.05, "context": 0.15}
+WEIGHTS: dict[str, float] = {
+    "length": 0.33,
+    "match": 0.17,
+    "spelling": 0.025,
+    "popularity": 0.085,
+    "best_known": 0.115,
+    "emphasis": 0.115,
+    "beside": 0.14,
+    "type": 0.075,
+    "meaning": 0.05,
+    "everyday": -0.36,
+    "inside": -0.30,
+    "no_edges": -0.25,
+}
 _POPULAR = 10_000  # edges at which popularity is full
-_COMMON = 0.35  # what a lower-case mention of everyday words keeps
-_NO_EDGES = 0.5  # what an entity without an edge keeps: no path can start there
-_ALIKE = 0.7  # likeness from which two words are spellings of one
-_RESPELT = 0.9  # what is left of a match in other capitals, where the question uses them
-_SPELT = 4  # letters of the shortest word that may be spelt otherwise
-_INSIDE = 0.75  # what a mention inside a longer one of an exact name keeps
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """What a score is made of, each in 0..1; ``factor`` multiplies the weighed sum of the others.
+class Features:
+    """What a score is made of, each in 0..1.
 
-    ``length``: how much the mention says; ``match``: how the name was met; ``popularity``: the
-    logarithm of the entity's edges; ``emphasis``: quotes or capitals; ``context``: its neighbour
-    is named right after it ("Utica, New York").
+    ``length``: how much the mention says. ``match``: how the name was met, and how much of it.
+    ``spelling``: the question writes the name letter by letter as the KG does. ``popularity``: the
+    logarithm of the entity's edges; ``best_known``: the same against the best connected candidate
+    for the same words. ``emphasis``: quotes or capitals. ``beside``: something it belongs to is
+    named right after it ("Utica, New York"): 1 where the two are neighbours in the KG. ``type``:
+    how many words of the question its relations' names have ("film", "born"), against the other
+    candidates. ``meaning``: likeness by an embedding model, where one is used.
+
+    Against it speak: ``everyday``, a lower-case mention of everyday words; ``inside``, a longer
+    mention around this one is an entity too; ``no_edges``, no path can start there.
     """
 
     length: float
     match: float
+    spelling: float
     popularity: float
+    best_known: float
     emphasis: float
-    context: float
-    factor: float
+    beside: float
+    type: float
+    meaning: float
+    everyday: float
+    inside: float
+    no_edges: float
+
+    def values(self) -> dict[str, float]:
+        """Return each feature by name, in 0..1."""
+        return {one.name: round(getattr(self, one.name), 4) for one in fields(self)}
+
+    def points(self) -> dict[str, float]:
+        """Return what each feature adds to the score or, where negative, takes off."""
+        return {
+            one.name: round(WEIGHTS[one.name] * getattr(self, one.name), 4) + 0.0  # no -0.0
+            for one in fields(self)
+        }
 
     @property
     def score(self) -> float:
-        """The weighed sum, in 0..1."""
-        total = (
-            _WEIGHTS["length"] * self.length
-            + _WEIGHTS["match"] * self.match
-            + _WEIGHTS["popularity"] * self.popularity
-            + _WEIGHTS["emphasis"] * self.emphasis
-            + _WEIGHTS["context"] * self.context
-        )
-        return round(total * self.factor, 6)
+        """The sum of the points, no less than 0 and no more than 1."""
+        total = math.fsum(WEIGHTS[one.name] * getattr(self, one.name) for one in fields(self))
+        return round(min(1.0, max(0.0, total)), 6)
 
 
-def parts_of(
+def features_of(
     mention: Mention,
     match: Match,
     degree: int,
     *,
     coverage: float = 1.0,
-    inside: bool = False,
-    context: bool = False,
-    respelt: bool = False,
-) -> Parts:
-    """Return the parts of the score of an entity with ``degree`` edges for ``mention``.
+    best_known: float = 1.0,
+    inside: float = 0.0,
+    beside: float = 0.0,
+    type_fit: float = 0.0,
+    meaning: float = 0.0,
+    spelling: float = 0.0,
+) -> Features:
+    """Return the features of an entity with ``degree`` edges for ``mention``.
 
-    ``coverage`` is the share of the name that the mention holds (1 where all of it),
-    or how likely another form means it; ``inside`` says that a longer mention around this one is
-    an entity's name; ``context`` that an entity named right after it is a neighbour of this one;
-    ``respelt`` that the mention's capitals or punctuation are not those of the name.
+    ``coverage`` is the share of the name that the mention holds (1 where all of it), or how likely
+    another form means it; the others are as in :class:`Features`.
     """
-    factor = 1.0
-    if mention.common and not mention.emphasised:
-        factor *= _COMMON ** (1.0 / mention.words)
-    if degree == 0:
-        factor *= _NO_EDGES
-    if inside:
-        factor *= _INSIDE
+    everyday = mention.common and not mention.emphasised
     # Function words count a little: "Lord of the Rings" says more than "Lord Rings".
     said = mention.content + 0.5 * (mention.words - mention.content)
-    return Parts(
+    return Features(
         length=1.0 - 0.5**said,
-        match=MATCH_WEIGHT[match] * (0.5 + 0.5 * coverage) * (_RESPELT if respelt else 1.0),
+        match=MATCH_WEIGHT[match] * (coverage if match == "form" else 0.5 + 0.5 * coverage),
+        spelling=spelling,
         popularity=popularity(degree),
+        best_known=best_known,
         emphasis=1.0 if mention.quoted else 0.7 if mention.emphasised else 0.0,
-        context=1.0 if context else 0.0,
-        factor=factor,
+        beside=beside,
+        type=type_fit,
+        meaning=meaning,
+        everyday=(1.0 if everyday else 0.4 if mention.common and not mention.quoted else 0.0)
+        / mention.words,
+        inside=inside,
+        no_edges=0.0 if degree else 1.0,
     )
 
 
 def popularity(degree: int) -> float:
     """Return the logarithm of ``degree`` as a share of that of a very well connected entity."""
     return min(1.0, math.log1p(degree) / math.log1p(_POPULAR))
-
-
-def folded(form: str) -> str:
-    """Return a normalised name without accents on Latin, Greek and Cyrillic letters.
-
-    >>> folded("hugo chávez")
-    'hugo chavez'
-    """
-    kept: list[str] = []
-    base = ""
-    for character in unicodedata.normalize("NFD", form):
-        if unicodedata.combining(character):
-            if base < "\u0530":  # marks of other scripts are letters of their own
-                continue
-        else:
-            base = character
-        kept.append(character)
-    return unicodedata.normalize("NFC", "".join(kept))
-
-
-def partial_coverage(mention: str, name: str) -> float:
-    """Return which share of the words of ``name`` the words of ``mention`` are, 0 if not all are.
-
-    Both are normalised; accents do not count. Beside a word that is the same, others may be spelt
-    a little differently, which counts half. A share of 1 means the same words, in any order.
-
-    >>> partial_coverage("hitler", "adolf hitler")
-    0.5
-    >>> partial_coverage("leif ericson", "leif eriksson")
-    0.75
-    """
-    asked = set(folded(mention).split())
-    held = set(folded(name).split())
-    if not asked or not held:
-        return 0.0
-    same = asked & held
-    if not same:
-        return 0.0
-    near = 0
-    left = held - same
-    for word in sorted(asked - same):
-        alike = max(left, key=lambda other: (_likeness(word, other), other), default="")
-        if not alike or _likeness(word, alike) < _ALIKE:
-            return 0.0
-        left.discard(alike)
-        near += 1
-    return (len(same) + 0.5 * near) / len(held)
-
-
-def _likeness(word: str, other: str) -> float:
-    """Return how alike two words are spelt, in 0..1; an initial is like its word."""
-    if len(word) == 1:
-        return 1.0 if word[0] == other[0] else 0.0
-    if word in COMMON or word in FUNCTION or min(len(word), len(other)) < _SPELT:
-        return 0.0
-    return SequenceMatcher(None, word, other, autojunk=False).ratio()

@@ -102,7 +102,9 @@ received earn earned won gain gained attack attacked invade invaded beat beats d
 arrested convicted accused charge charged lie sleep walk walked wed wedding retire retired practise
 located found scored score network networks channel channels website sites newspaper newspapers
 magazine magazines edition editions version versions publisher publishers university prior recent
-recently latest newest ancestors ancestor descendants heir heirs successor predecessor
+recently latest newest vice head chief minimum maximum range wage wages
+captain sir dame lord lady pope prophet general colonel professor doctor chairman secretary saint
+ancestors ancestor descendants heir heirs successor predecessor
 """
 _UNSPACED_FUNCTION = "的 了 是 在 和 与 谁 什么 哪里 哪儿 哪个 哪些 多少 怎么 は が を に の と も"
 
@@ -110,3 +112,25 @@ FUNCTION = frozenset(_FUNCTION.split())
 COMMON = frozenset(_COMMON.split()) - FUNCTION
 # One letter of a script written without spaces carries nothing by itself; these carry no entity.
 UNSPACED_FUNCTION = frozenset(_UNSPACED_FUNCTION.split())
+
+_SAID_OTHERWISE = """
+film: movie movies films cinema; starring: star stars starred starring acted acts act actor actors
+actress actresses cast; directed: director directors; written: write writes wrote writer writers
+author authors; birth: born birthday birthplace; death: die died dies dead killed;
+spouse: married marry wife wives husband husbands; music: song songs album albums band bands sing
+sang sings sung singer singers musician; children: child kid kids son sons daughter daughters;
+parents: parent mother father mom dad; language: languages speak speaks spoken speaking;
+currency: money currencies; character: play played plays role roles; education: school schools
+college university study studied attend attended; religion: believe belief beliefs worship;
+sports: sport team teams league coach season championship; capital: capitals;
+government: president minister governor senator mayor leader; tv: television show shows episode
+episodes; book: books novel novels; location: located place places where; country: nation nations
+"""
+# The word of KGs for what people say otherwise: "movie" is "film".
+SYNONYMS: dict[str, str] = {
+    word: meant.strip()
+    for entry in _SAID_OTHERWISE.replace("\n", " ").split(";")
+    if entry.strip()
+    for meant, _, words in [entry.partition(":")]
+    for word in words.split()
+}

@@ -71,6 +71,7 @@ EVAL = {
     "seconds": {"p50": (float, None), "p95": (float, None)},
     "forwards": {"p50": (float, None)},
     "general_llm": None,
+    "linking": None,
 }
 
 
@@ -184,7 +185,9 @@ def test_link(kgqa: Kgqa, plain_home: Path) -> None:
     done = kgqa("link", QUESTION, "--json", "--home", plain_home).json
     assert done["question"] == QUESTION
     parts = done["candidates"][0].pop("parts")
-    assert all(isinstance(value, float | int) for value in parts.values())
+    features = done["candidates"][0].pop("features")
+    assert parts.keys() == features.keys()
+    assert all(isinstance(value, float | int) for value in [*parts.values(), *features.values()])
     check(
         done["candidates"][0],
         {"id": str, "name": str, "score": float, "mention": str, "start": int, "end": int}

@@ -53,6 +53,14 @@ ENTITIES: dict[str, tuple[str, list[str]]] = {
     "m.mercury": ("Mercury", []),
     "m.freddie": ("Freddie M", ["Mercury"]),
     "m.lonely": ("Lonely Island", []),
+    "m.adams": ("John Adams", []),
+    "m.adams_song": ("Adams", []),
+    "m.bulldog": ("American Bulldog", []),
+    "m.covey": ("Stephen Covey", []),
+    "m.galaxy": ("Galaxy", []),
+    "m.galaxy_film": ("Galaxy", []),
+    "m.moulin_a": ("Moulin Rouge", []),
+    "m.moulin_b": ("Moulin Rouge!", []),
 }
 # (head, relation, tail); fillers make the first of two equal names the better known
 EDGES = [
@@ -80,6 +88,15 @@ EDGES = [
     ("m.mercury", "astronomy.planet.seen_from", "m.usa"),
     *((f"m.album_{number}", "music.album.artist", "m.freddie") for number in range(20)),
     ("m.beijing", "location.location.twin", "m.paris"),
+    ("m.adams_song", "music.recording.artist", "m.usa"),
+    *((f"m.letter_{number}", "book.written_work.author", "m.adams") for number in range(40)),
+    ("m.bulldog", "biology.animal_breed.place_of_origin", "m.usa"),
+    *((f"m.covey_{number}", "book.written_work.author", "m.covey") for number in range(9)),
+    *((f"m.star_{number}", "astronomy.star.planets_of", "m.galaxy") for number in range(3)),
+    ("m.galaxy_film", "film.film.directed_by", "m.smith"),
+    ("m.galaxy_film", "film.film.country", "m.ohio"),
+    ("m.moulin_a", "film.film.starring", "m.ohio"),
+    ("m.moulin_b", "film.film.starring", "m.ohio"),
 ]
 EDGES += [
     (f"m.in_paris_{number}", "location.location.containedby", "m.paris") for number in range(30)

@@ -20,6 +20,9 @@ from kgqa.linking.words import COMMON, FUNCTION
         ("languages", "language"),
         ("carpathian mountain", "carpathian mountains"),
         ("jeffersons", "the jeffersons"),
+        ("islamic", "islam"),
+        ("battle of alamo", "battle of the alamo"),
+        ("hugo chávez", "hugo chavez"),
     ],
 )
 def test_form_stands_for_name(written: str, meant: str) -> None:

@@ -104,6 +104,18 @@ def test_runs_are_what_the_question_is_about() -> None:
     assert runs[0].words == 2
 
 
+def test_an_initial_does_not_end_a_run() -> None:
+    question = "who was stephen r covey and what did billy d williams play"
+    runs = [question[run.start : run.end] for run in content_runs(question)]
+    assert runs == ["stephen r covey", "billy d williams"]
+    assert [run.words for run in content_runs("I'd say Obama's name")] == [1]
+
+
+def test_a_title_may_begin_the_question() -> None:
+    marked = {m.form: m.emphasised for m in mentions("I'm Here is a film by whom")}
+    assert marked["i m here"]
+
+
 @given(QUESTIONS)
 def test_every_mention_is_where_it_says(question: str) -> None:
     places = set()

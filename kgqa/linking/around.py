@@ -1,0 +1,137 @@
+"""What the edges round the candidates say about them: what they belong to, what is told of them.
+
+Neighbours are read in one call, of the likeliest candidates, up to a number of edges in all. What
+it does not do: walk further than one edge, or score.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kgqa.graph.model import keys_array
+from kgqa.graph.names import normalise
+from kgqa.linking.mentions import words_of
+from kgqa.linking.words import FUNCTION, SYNONYMS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from kgqa.graph.model import IntArray
+    from kgqa.graph.store import GraphStore
+    from kgqa.linking.lookup import Hit
+
+_MOST_EDGES = 12_000  # edges that are read for a question
+_MOST_OF_ONE = 3_000  # edges of an entity that is read
+_MOST_READ = 48  # entities that are read
+_ONLY_BESIDE = 0.3  # what being named right before another entity is worth without an edge
+_GAP = re.compile(r",?\s+")
+_ENDINGS = ("ing", "ions", "ion", "ors", "ers", "or", "er", "ies", "ed", "es", "s", "e", "y")
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What was seen: ``beside`` by (key, start of its mention), ``fits`` by key; both in 0..1."""
+
+    beside: Mapping[tuple[int, int], float] = field(default_factory=dict)
+    stems: Mapping[int, frozenset[str]] = field(default_factory=dict)
+
+
+def look_around(
+    store: GraphStore,
+    question: str,
+    hits: Sequence[tuple[int, Hit]],
+    degrees: Mapping[int, int],
+    likely: Sequence[int],
+) -> Around:
+    """Return what the edges say of ``hits``; ``likely`` are their keys, the likeliest first."""
+    pairs = _pairs(question, hits)
+    firsts = dict.fromkeys(key for key, _, _ in pairs)
+    edges = 0
+    chosen: list[int] = []
+    for key in dict.fromkeys([*firsts, *likely]):
+        if len(chosen) == _MOST_READ or edges + degrees[key] > _MOST_EDGES:
+            break
+        if degrees[key] <= _MOST_OF_ONE:
+            chosen.append(key)
+            edges += degrees[key]
+    if not chosen:
+        return Around({(key, start): _ONLY_BESIDE for key, start, _ in pairs})
+    keys = keys_array(sorted(chosen))
+    found = store.neighbours(keys, "both")
+    touching = set(zip(keys[found.row].tolist(), found.target.tolist(), strict=True))
+    beside: dict[tuple[int, int], float] = {}
+    for key, start, following in pairs:
+        neighbour = any((key, other) in touching for other in following)
+        value = 1.0 if neighbour else _ONLY_BESIDE
+        beside[key, start] = max(value, beside.get((key, start), 0.0))
+    return Around(beside, _stems(store, keys, found.row, found.step))
+
+
+def stems_of(words: str) -> frozenset[str]:
+    """Return the stems of ``words`` (normalised) that say something, one word for synonyms.
+
+    >>> sorted(stems_of("what movies were directed by the director"))
+    ['direct', 'film']
+    """
+    return frozenset(_stem(word) for word in words.split() if word not in FUNCTION)
+
+
+def stems_outside(
+    question: str, spans: Iterable[tuple[int, int]]
+) -> dict[tuple[int, int], frozenset[str]]:
+    """Return for each (start, end) the stems of the question's words that lie outside it."""
+    words = [(one.start, one.end, stems_of(one.form)) for one in words_of(question)]
+    return {
+        (start, end): frozenset().union(
+            *(stems for first, last, stems in words if last <= start or end <= first)
+        )
+        for start, end in spans
+    }
+
+
+def _pairs(question: str, hits: Sequence[tuple[int, Hit]]) -> list[tuple[int, int, frozenset[int]]]:
+    """Return (key, start, keys named right after it) of entities that another one follows."""
+    sure = [
+        (key, hit.mention) for key, hit in hits if hit.match != "partial" and not hit.mention.common
+    ]
+    after: dict[int, set[int]] = {}
+    for key, mention in sure:
+        after.setdefault(mention.start, set()).add(key)
+    found = []
+    for key, mention in sure:
+        gap = _GAP.match(question, mention.end)
+        following = after.get(gap.end(), set()) - {key} if gap else set()
+        if following:
+            found.append((key, mention.start, frozenset(following)))
+    return found
+
+
+def _stems(
+    store: GraphStore, keys: IntArray, rows: IntArray, steps: IntArray
+) -> dict[int, frozenset[str]]:
+    """Return the stems of the names of the relations at each of ``keys``."""
+    names = store.relations().names
+    pairs = np.unique(np.stack([rows, steps // 2]), axis=1)
+    found: dict[int, set[str]] = {key: set() for key in keys.tolist()}
+    for row, relation in pairs.T.tolist():
+        found[int(keys[row])] |= _stems_of_relation(names[relation])
+    return {key: frozenset(stems) for key, stems in found.items()}
+
+
+@lru_cache(maxsize=100_000)
+def _stems_of_relation(name: str) -> frozenset[str]:
+    return stems_of(normalise(name))
+
+
+@lru_cache(maxsize=100_000)
+def _stem(word: str) -> str:
+    word = SYNONYMS.get(word, word)
+    for ending in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            return word[: -len(ending)]
+    return word

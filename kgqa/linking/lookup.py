@@ -1,0 +1,150 @@
+"""Entities that the mentions of a question may mean: by exact name, and by full text for the rest.
+
+All mentions and their other forms are looked up in one call; full text is asked only about words
+that no exact name explains, and only suggests. What it does not do: score or choose.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kgqa.graph.model import Kind, keys_array
+from kgqa.graph.names import normalise
+from kgqa.linking.forms import other_forms
+from kgqa.linking.mentions import content_runs, words_of
+from kgqa.linking.partial import partial_coverage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kgqa.graph.model import Entities, IntArray
+    from kgqa.graph.store import GraphStore
+    from kgqa.linking.mentions import Mention, Run
+    from kgqa.linking.score import Match
+
+_SUGGESTED = 50  # entities full text is asked for, per run of words
+_SUGGESTIONS = 6  # times full text is asked, per question
+_KNOWN = 10  # edges from which an entity is the likely meaning of its one-word name
+# About a language, but not asking which: "who speaks German", and not "what language do Germans …".
+_OF_A_LANGUAGE = re.compile(
+    r"(?!.*\b(?:what|which)\s+languages?\b).*\b(?:languages?|speak(?:s|ing|ers?)?|spoken?)\b",
+    re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A mention that met an entity: how, and with which share of its name or how likely."""
+
+    mention: Mention
+    match: Match
+    coverage: float = 1.0
+
+
+def find_hits(store: GraphStore, question: str, found: list[Mention]) -> list[tuple[int, Hit]]:
+    """Return (entity key, hit) of all that the mentions ``found`` in ``question`` may mean."""
+    exact = _exact(store, found, language=bool(_OF_A_LANGUAGE.match(question.casefold())))
+    return [*exact, *_partial(store, question, found, exact)]
+
+
+def named_entities(store: GraphStore, keys: IntArray) -> Entities | None:
+    """Return those of ``keys`` that are entities with a name, None where none is."""
+    if len(keys) == 0:
+        return None
+    all_of_them = store.entities(keys)
+    named = [
+        row
+        for row, name in enumerate(all_of_them.names)
+        if name and all_of_them.kinds[row] == Kind.ENTITY
+    ]
+    return store.entities(all_of_them.keys[named]) if named else None
+
+
+def _exact(store: GraphStore, found: list[Mention], *, language: bool) -> list[tuple[int, Hit]]:
+    """Return hits of every name or alias that is a mention or a form of one."""
+    wanted: dict[str, list[tuple[Mention, float | None]]] = {}
+    for mention in found:
+        wanted.setdefault(mention.form, []).append((mention, None))
+        for form, likelihood in other_forms(mention.form, language=language).items():
+            wanted.setdefault(form, []).append((mention, likelihood))
+    if not wanted:
+        return []
+    forms = list(wanted)
+    positions, keys = store.find_names(forms)
+    if len(keys) == 0:
+        return []
+    distinct, back = np.unique(keys, return_inverse=True)
+    names = store.entities(distinct).names
+    normal = [normalise(name or "") for name in names]
+    hits: list[tuple[int, Hit]] = []
+    for position, key, row in zip(positions.tolist(), keys.tolist(), back.tolist(), strict=True):
+        form = forms[position]
+        for mention, likely in wanted[form]:
+            if likely is None:
+                hits.append((key, Hit(mention, "name" if normal[row] == form else "alias")))
+            else:
+                hits.append((key, Hit(mention, "form", likely)))
+    return hits
+
+
+def _partial(
+    store: GraphStore, question: str, found: list[Mention], exact: list[tuple[int, Hit]]
+) -> list[tuple[int, Hit]]:
+    """Return hits of names that contain words of the question which no exact name explains."""
+    explained = _explained(store, exact)
+    asked = [
+        run
+        for run in content_runs(question)
+        if not any(start <= run.left and run.right <= end for start, end in explained)
+    ]
+    hits: list[tuple[int, Hit]] = []
+    for run in asked[:_SUGGESTIONS]:
+        suggested = named_entities(store, store.suggest(question[run.start : run.end], _SUGGESTED))
+        if suggested is None:
+            continue
+        # Half of an unknown name is somebody else's: "Xyzzy Smith" is not Will Smith.
+        inside = [
+            mention
+            for mention in found
+            if run.left <= mention.start
+            and mention.end <= run.right
+            and 2 * _shared_words(question, mention, run) > run.words
+        ]
+        for row, name in enumerate(suggested.names):
+            best = _best_part(normalise(name or ""), inside)
+            if best is not None:
+                hits.append((int(suggested.keys[row]), best))
+    return hits
+
+
+def _explained(store: GraphStore, exact: list[tuple[int, Hit]]) -> list[tuple[int, int]]:
+    """Return the places of mentions that an exact hit explains well enough to look no further.
+
+    A single word that names only a little known entity may be part of a well known one's name.
+    """
+    sure = [(key, hit.mention) for key, hit in exact if not hit.mention.common]
+    degrees = store.degrees(keys_array([key for key, _ in sure])).tolist() if sure else []
+    return [
+        (mention.start, mention.end)
+        for (_, mention), degree in zip(sure, degrees, strict=True)
+        if mention.content > 1 or degree >= _KNOWN
+    ]
+
+
+def _shared_words(question: str, mention: Mention, run: Run) -> int:
+    """Return how many words of ``run`` are in ``mention``."""
+    start, end = max(mention.start, run.start), min(mention.end, run.end)
+    return len(words_of(question[start:end])) if start < end else 0
+
+
+def _best_part(form: str, inside: Iterable[Mention]) -> Hit | None:
+    """Return the longest mention that holds a part of the name ``form``, None where none does."""
+    for mention in inside:
+        coverage = partial_coverage(mention.form, form)
+        if coverage > 0.0:
+            return Hit(mention, "partial", coverage)
+    return None
