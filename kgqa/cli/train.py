@@ -3,171 +3,304 @@
 from __future__ import annotations
 
 import dataclasses
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from kgqa.cli import llm
-from kgqa.cli.common import Run, command
+from kgqa.cli.common import DirectionFlag, MediatorsFlag, Run, command
+from kgqa.cli.train_data import Source, gather, needs_store
+from kgqa.cli.train_questions import TrainForm
 
 if TYPE_CHECKING:
-    from kgqa.graph.store import GraphStore
-    from kgqa.models.adapter import AdapterCard
-    from kgqa.training.data import Example
+    from kgqa.models.kg_llm import KgLLM
+    from kgqa.training.settings import TrainingResult, TrainingSettings
 
 app = typer.Typer(help="Fine-tune a local model to write paths.", no_args_is_help=True)
 
+# What the published recipe says (GCR, arXiv 2410.13080), where no flag says otherwise.
+_GCR = {
+    "epochs": 3.0,
+    "learning_rate": 2e-5,
+    "batch_size": 4,
+    "accumulation": 32,
+    "max_tokens": 2048,
+    "full": True,
+}
+
 _Questions = Annotated[
-    list[Path], typer.Option("--questions", help="JSON lines: question, topics, answers.")
+    list[Path] | None, typer.Option("--questions", help="A file of questions; may be repeated.")
 ]
+_Form = Annotated[TrainForm, typer.Option("--format", help="The form of the files.")]
+_Topics = Annotated[
+    Path | None, typer.Option(help="Topic entities by question id, for lines that name none.")
+]
+_Self = Annotated[
+    bool, typer.Option("--self", help="Make questions from the KG: from its relations' names.")
+]
+_Templates = Annotated[
+    Path | None,
+    typer.Option(help="A file of relations' phrases: also train on questions made from them."),
+]
+_General = Annotated[
+    str | None,
+    typer.Option(help="A general LLM that puts questions of --self into other words."),
+]
+_Phrased = Annotated[int, typer.Option(help="Questions that it puts into words.", min=1)]
+_Preset = Annotated[
+    str | None, typer.Option(help="gcr: prompt, markers, paths and settings as published.")
+]
+_Hops = Annotated[int | None, typer.Option(help="Hops at most.", min=1)]
+_Paths = Annotated[
+    Literal["best", "shortest"] | None,
+    typer.Option(help="Paths of the relation paths that fit the answers best; every shortest."),
+]
+_PerQuestion = Annotated[
+    int | None, typer.Option(help="Examples of a question at most (4; all of shortest).", min=1)
+]
+_PerRelation = Annotated[int, typer.Option(help="Made examples of a relation.", min=0)]
+_PerPair = Annotated[int, typer.Option(help="Made examples of several relations in turn.", min=0)]
+_Entities = Annotated[int, typer.Option(help="Entities that --self looks at.", min=1)]
+_HeldOut = Annotated[bool, typer.Option(help="Leave a fixed fifth out.")]
+_Seed = Annotated[int, typer.Option(help="Seed.", min=0)]
 
 
 def data(
     run: Run,
-    questions: _Questions,
     out: Annotated[Path, typer.Option(help="The file of examples to write.")],
-    hops: Annotated[int | None, typer.Option(help="Hops at most.", min=1)] = None,
-    per_question: Annotated[int, typer.Option(help="Examples of a question.", min=1)] = 4,
-    held_out: Annotated[bool, typer.Option(help="Leave a fixed fifth out.")] = True,
+    questions: _Questions = None,
+    form: _Form = "jsonl",
+    topics: _Topics = None,
+    by_itself: _Self = False,
+    templates: _Templates = None,
+    general_model: _General = None,
+    phrased: _Phrased = 400,
+    preset: _Preset = None,
+    hops: _Hops = None,
+    direction: DirectionFlag = None,
+    mediators: MediatorsFlag = None,
+    paths: _Paths = None,
+    per_question: _PerQuestion = None,
+    per_relation: _PerRelation = 12,
+    per_pair: _PerPair = 2,
+    entities: _Entities = 20_000,
+    held_out: _HeldOut = True,
+    seed: _Seed = 0,
 ) -> None:
     """Write the training examples that questions and a KG give, to look at them."""
     import json
 
+    from kgqa.errors import DataError
     from kgqa.models.adapter import AdapterCard
+    from kgqa.models.presets import preset as card_of
 
-    with run.open_store() as store:
-        train, _, _ = _examples(run, store, AdapterCard(), questions, hops, per_question, held_out)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with out.open("w", encoding="utf-8") as file:
-        for example in train:
-            file.write(json.dumps(dataclasses.asdict(example), ensure_ascii=False) + "\n")
-    result = {"examples": len(train), "file": str(out)}
-    run.print(lambda: print(f"{len(train):,} examples in {out}"), result)
+    source = Source(
+        questions=tuple(questions or ()),
+        form=form,
+        topics=topics,
+        by_itself=by_itself,
+        templates=templates,
+        general_model=general_model,
+        phrased=phrased,
+        preset=preset,
+        hops=hops,
+        direction=direction,
+        mediators=mediators,
+        paths=paths,
+        per_question=per_question,
+        per_relation=per_relation,
+        per_pair=per_pair,
+        topics_of_kg=entities,
+        held_out=held_out,
+        seed=seed,
+    )
+    source.check()
+    card = card_of(preset) if preset else AdapterCard()
+    with ExitStack() as stack:
+        store = stack.enter_context(run.open_store()) if needs_store(source) else None
+        gathered = gather(run, store, card, source)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with out.open("w", encoding="utf-8") as file:
+            for example in gathered.train:
+                file.write(json.dumps(dataclasses.asdict(example), ensure_ascii=False) + "\n")
+    except OSError as error:
+        raise DataError(f"The file {out} cannot be written: {error.strerror}.") from None
+    result = {
+        "examples": len(gathered.train),
+        "held_out": len(gathered.held),
+        "file": str(out),
+        "data": gathered.described,
+    }
+    run.print(lambda: print(f"{len(gathered.train):,} examples in {out}"), result)
 
 
 def train_run(
     run: Run,
-    questions: _Questions,
-    out: Annotated[Path, typer.Option(help="The adapter's folder.")],
-    hops: Annotated[int | None, typer.Option(help="Hops at most.", min=1)] = None,
-    model: Annotated[str | None, typer.Option(help="The model to adapt.")] = None,
-    per_question: Annotated[int, typer.Option(help="Examples of a question.", min=1)] = 4,
-    held_out: Annotated[bool, typer.Option(help="Leave a fixed fifth out.")] = True,
-    epochs: Annotated[float, typer.Option(help="Passes over the examples.", min=0.01)] = 3.0,
-    learning_rate: Annotated[float, typer.Option(help="Peak learning rate.", min=0.0)] = 5e-4,
-    rank: Annotated[int, typer.Option(help="LoRA rank.", min=1)] = 16,
-    batch_size: Annotated[int, typer.Option(help="Examples of a step.", min=1)] = 16,
-    seed: Annotated[int, typer.Option(help="Seed.")] = 0,
-    templates: Annotated[
-        Path | None,
-        typer.Option(help="A file of relations' phrases: also train on questions made from them."),
+    out: Annotated[Path, typer.Option(help="The folder for the adapter, or the model.")],
+    questions: _Questions = None,
+    form: _Form = "jsonl",
+    topics: _Topics = None,
+    by_itself: _Self = False,
+    templates: _Templates = None,
+    general_model: _General = None,
+    phrased: _Phrased = 400,
+    preset: _Preset = None,
+    hops: _Hops = None,
+    direction: DirectionFlag = None,
+    mediators: MediatorsFlag = None,
+    paths: _Paths = None,
+    per_question: _PerQuestion = None,
+    per_relation: _PerRelation = 12,
+    per_pair: _PerPair = 2,
+    entities: _Entities = 20_000,
+    held_out: _HeldOut = True,
+    seed: _Seed = 0,
+    model: Annotated[str | None, typer.Option(help="The model to train.")] = None,
+    full: Annotated[
+        bool | None, typer.Option("--full/--lora", help="All weights, or an adapter.")
     ] = None,
-    per_relation: Annotated[int, typer.Option(help="Templated examples of a relation.")] = 12,
-    per_pair: Annotated[int, typer.Option(help="Templated examples of two relations.")] = 2,
     start_from: Annotated[
         Path | None, typer.Option(help="An adapter's folder to go on from.")
     ] = None,
+    resume: Annotated[
+        bool, typer.Option(help="Go on from the last checkpoint of a run that was stopped.")
+    ] = True,
+    epochs: Annotated[
+        float | None, typer.Option(help="Passes over the examples (3).", min=0.01)
+    ] = None,
+    learning_rate: Annotated[
+        float | None, typer.Option(help="Peak learning rate (5e-4).", min=0.0)
+    ] = None,
+    rank: Annotated[int, typer.Option(help="LoRA rank.", min=1)] = 16,
+    batch_size: Annotated[
+        int | None, typer.Option(help="Examples that are run together (16).", min=1)
+    ] = None,
+    accumulation: Annotated[int | None, typer.Option(help="Batches of a step (1).", min=1)] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option(help="A longer example is left out (256).", min=8)
+    ] = None,
+    loss: Annotated[
+        Literal["path", "relations"] | None,
+        typer.Option(help="What is learnt: the path, or its relations and end alone (path)."),
+    ] = None,
+    checkpoint_every: Annotated[
+        int, typer.Option(help="Steps between checkpoints; 0: none.", min=0)
+    ] = 100,
+    check_every: Annotated[
+        int, typer.Option(help="Steps between checks on held-out questions; 0: at the end.", min=0)
+    ] = 200,
+    check_questions: Annotated[
+        int, typer.Option(help="Held-out questions whose paths are decoded; 0: none.", min=0)
+    ] = 50,
 ) -> None:
-    """Train a LoRA adapter; a stopped run goes on from its last checkpoint."""
-    from kgqa.models.kg_llm import NO_ADAPTER
-    from kgqa.training.lora import LoraSettings, train_adapter
-    from kgqa.training.templates import read_phrases, templated_examples
+    """Train a LoRA adapter or a whole model; a stopped run goes on from its last checkpoint."""
+    from kgqa.training.settings import TrainingSettings
 
-    kg_llm = llm.load(run, model, NO_ADAPTER, None)
-    with run.open_store() as store:
-        examples, validation, described = _examples(
-            run, store, kg_llm.card, questions, hops, per_question, held_out
-        )
-        rules = llm.walk_rules(store.info, kg_llm.card, hops, None, None, card_decides=False)
-        if templates is not None:
-            made = templated_examples(
-                store,
-                rules,
-                llm.path_format(kg_llm.card),
-                read_phrases(templates),
-                per_relation=per_relation,
-                per_pair=per_pair,
-                seed=seed,
-                progress=run.progress,
+    source = Source(
+        questions=tuple(questions or ()),
+        form=form,
+        topics=topics,
+        by_itself=by_itself,
+        templates=templates,
+        general_model=general_model,
+        phrased=phrased,
+        preset=preset,
+        hops=hops,
+        direction=direction,
+        mediators=mediators,
+        paths=paths,
+        per_question=per_question,
+        per_relation=per_relation,
+        per_pair=per_pair,
+        topics_of_kg=entities,
+        held_out=held_out,
+        seed=seed,
+    )
+    source.check()
+    given = {
+        "epochs": epochs,
+        "learning_rate": learning_rate,
+        "batch_size": batch_size,
+        "accumulation": accumulation,
+        "max_tokens": max_tokens,
+        "loss": loss,
+        "full": full,
+    }
+    chosen = {name: value for name, value in given.items() if value is not None}
+    settings = TrainingSettings(
+        rank=rank,
+        alpha=2 * rank,
+        checkpoint_every=checkpoint_every,
+        check_every=check_every,
+        check_questions=check_questions,
+        seed=seed,
+        **{**(_GCR if preset == "gcr" else {}), **chosen},  # type: ignore[arg-type]
+    )
+    settings.check_start(start_from)
+    from kgqa.training.fit import train  # after the checks: it loads torch
+
+    kg_llm = _model(run, model, preset, start_from)
+    with ExitStack() as stack:
+        store = stack.enter_context(run.open_store()) if needs_store(source) else None
+        gathered = gather(run, store, kg_llm.card, source)
+        card = kg_llm.card
+        if store is not None:
+            rules = source.rules(store, card)
+            card = dataclasses.replace(
+                card, hops=rules.hops, direction=rules.direction, mediators=rules.mediators
             )
-            run.note(f"{len(made):,} examples made from the phrases of {templates.name}.")
-            described += f" And on {len(made)} questions made from {templates.name}."
-            examples = [*examples, *made]
-    card = dataclasses.replace(kg_llm.card, hops=rules.hops, direction=rules.direction)
-    result = train_adapter(
-        kg_llm.with_card(card),
-        examples,
-        validation,
-        llm.path_format(card),
-        out,
-        LoraSettings(
-            rank=rank,
-            alpha=2 * rank,
-            epochs=epochs,
-            learning_rate=learning_rate,
-            batch_size=batch_size,
-            seed=seed,
-        ),
-        description=described,
-        start_from=start_from,
-        progress=run.progress,
-    )
-
-    def human() -> None:
-        held = "none" if result.held_out_loss is None else f"{result.held_out_loss:.3f}"
-        print(
-            f"{result.folder}: {result.examples:,} examples, {result.steps:,} steps, loss "
-            f"{result.loss:.3f}, held-out loss {held}, {result.seconds / 60:.1f} minutes.\n"
-            f'Use it: kgqa ask "…" --adapter {result.folder}'
+        elif hops is not None:
+            card = dataclasses.replace(card, hops=hops)
+        result = train(
+            kg_llm.with_card(card),
+            gathered.train,
+            gathered.held,
+            llm.path_format(card),
+            out,
+            settings,
+            data=gathered.described,
+            questions=gathered.checks,
+            rules=lambda graph: source.rules(graph, card),
+            start_from=start_from,
+            resume=resume,
+            progress=run.progress,
         )
+    shown = {**dataclasses.asdict(result), "folder": str(result.folder), "data": gathered.described}
+    run.print(lambda: _show(result, settings), shown)
 
-    run.print(human, {**dataclasses.asdict(result), "folder": str(result.folder)})
+
+def _model(run: Run, model: str | None, preset: str | None, start_from: Path | None) -> KgLLM:
+    """Load the model to train, asked as the adapter that it starts from is."""
+    from kgqa.errors import AdapterMismatchError
+    from kgqa.models.adapter import read_card
+    from kgqa.models.kg_llm import NO_ADAPTER
+    from kgqa.models.locate import same_base
+
+    if start_from is None or preset is not None:
+        return llm.load(run, model, NO_ADAPTER, preset)
+    card = read_card(start_from)
+    kg_llm = llm.load(run, model, NO_ADAPTER, None)
+    if not same_base(card.base_model, kg_llm.name):
+        raise AdapterMismatchError(
+            f"The adapter {start_from} was trained for {card.base_model}, and the model is "
+            f"{kg_llm.name}.",
+            f"Use --model {card.base_model}, or leave out --start-from.",
+        )
+    return kg_llm.with_card(dataclasses.replace(card, base_model=""))
 
 
-def _examples(
-    run: Run,
-    store: GraphStore,
-    card: AdapterCard,
-    files: list[Path],
-    hops: int | None,
-    per_question: int,
-    held_out: bool,
-) -> tuple[list[Example], list[Example], str]:
-    """Return training and held-out examples of the files, and a description of where from."""
-    from kgqa.training.data import TrainingQuestion, build_examples, is_held_out
-    from kgqa.training.questions import read_training_questions
-
-    rules = llm.walk_rules(store.info, card, hops, None, None, card_decides=False)
-    form = llm.path_format(card)
-    train: list[TrainingQuestion] = []
-    validation: list[TrainingQuestion] = []
-    for path in files:
-        questions, faults = read_training_questions(path)
-        for fault in faults:
-            run.note(fault)
-        for question in questions:
-            apart = held_out and is_held_out(question.id)
-            (validation if apart else train).append(question)
-    examples, report = build_examples(
-        store, train, rules, form, per_question=per_question, progress=run.progress
+def _show(result: TrainingResult, settings: TrainingSettings) -> None:
+    held = "none" if result.held_out_loss is None else f"{result.held_out_loss:.3f}"
+    right = "" if result.path_accuracy is None else f", path accuracy {result.path_accuracy:.1f} %"
+    flag = "--model" if settings.full else "--adapter"
+    print(
+        f"{result.folder}: {result.examples:,} examples, {result.steps:,} steps, loss "
+        f"{result.loss:.3f}, held-out loss {held}{right}, {result.seconds / 60:.1f} minutes.\n"
+        f'Use it: kgqa ask "…" {flag} {result.folder}'
     )
-    checks, _ = build_examples(
-        store, validation, rules, form, per_question=1, progress=run.progress
-    )
-    run.note(
-        f"{report.examples:,} examples of {report.used:,} of {report.questions:,} questions; "
-        f"{len(report.unreachable):,} have no path to an answer, {len(report.unknown):,} name "
-        "entities that are not in the KG."
-    )
-    names = ", ".join(path.name for path in files)
-    described = (
-        f"Trained on {report.used} questions of {names} over the KG {store.info.name} "
-        f"({store.info.source}): paths of at most {rules.hops} hops to their answers, mediators "
-        f"{rules.mediators}, direction {rules.direction}."
-        + (" A fixed fifth of the questions was held out." if held_out else "")
-    )
-    return examples, checks, described
 
 
 command(app, "data")(data)

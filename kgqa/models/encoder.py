@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kgqa.errors import ModelError
 from kgqa.models.adapter import AdapterCard, read_card
-from kgqa.models.kg_llm import adapter_folder, make_special
+from kgqa.models.kg_llm import adapter_folder, make_special, own_card
 from kgqa.models.locate import locate_model
 from kgqa.models.quiet import quiet
 from kgqa.models.tokenizer import HFEncoder
@@ -37,8 +37,10 @@ def load_encoder(
     from transformers import AutoConfig, AutoTokenizer
 
     folder = adapter_folder(model, adapter)
-    card = read_card(folder) if folder else AdapterCard()
+    card = read_card(folder) if folder else None
     located = locate_model(model, cache, progress)
+    if card is None:
+        card = own_card(located.folder)
     with quiet():
         try:
             tokenizer: Any = AutoTokenizer.from_pretrained(located.folder, local_files_only=True)

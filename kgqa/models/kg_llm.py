@@ -104,8 +104,10 @@ def load_kg_llm(
     where = pick_device(device)
     quantization = _quantization(quantize, where) if quantize else None
     folder = adapter_folder(model, adapter)
-    card = read_card(folder) if folder else AdapterCard()
+    card = read_card(folder) if folder else None
     located = locate_model(model, cache, progress)
+    if card is None:
+        card = own_card(located.folder)
     if not same_base(card.base_model, located.name):
         raise AdapterMismatchError(
             f"The adapter {folder} was trained for {card.base_model}, and the model is "
@@ -165,6 +167,14 @@ def adapter_folder(model: str | None, adapter: str | None) -> Path | None:
     if not folder.exists() and re.fullmatch(r"[\w-]+", adapter) and bundled.is_dir():
         return bundled
     return folder
+
+
+def own_card(model: Path) -> AdapterCard:
+    """Return the card in a model's folder, which one that was trained as a whole has.
+
+    Raises ModelError and AdapterMismatchError as ``read_card`` does.
+    """
+    return read_card(model) if (model / CARD_FILE).is_file() else AdapterCard()
 
 
 def _quantization(quantize: Quantize, device: torch.device) -> Any:

@@ -1,37 +1,49 @@
 """Training examples: a question, its topic entities, and a path that leads to an answer.
 
-Every shortest path to an answer is a possible example (GCR, arXiv 2410.13080, sec. 4.2). Here the
-relation paths of a question are ranked by how well *all* their tails match the answers and, where a
-data set has gold predicates, by how many of theirs are gold; a few paths of the best are taken, so
-that no question with a thousand answers drowns the others.
+Every shortest path to an answer is a possible example (GCR, arXiv 2410.13080, sec. 4.2), and
+``shortest`` takes them all. ``best`` ranks the relation paths of a question by how well *all* their
+tails match the answers and by the gold relation path or gold predicates, where a data set has them;
+a few paths of the best are taken, so that no question with a thousand answers drowns the others.
+A question may come with gold relation paths and no answers: then what those lead to are its
+answers. What this does not do: read files, or look names up.
 """
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
-from kgqa.paths.shortest import relation_paths_to
+from kgqa.graph.names import normalise
+from kgqa.paths.shortest import RelationPath, relation_paths_to
+from kgqa.paths.walk import FIRST, SECOND, TAIL, PathTable
+from kgqa.training.gold import agreed, gold_paths
 from kgqa.trie.lexicon import names_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
     from kgqa.paths.format import PathFormat
-    from kgqa.paths.shortest import RelationPath
     from kgqa.paths.walk import WalkRules
     from kgqa.progress import Progress
+
+Selection: TypeAlias = Literal["best", "shortest"]
+
+_NEAR = 0.85  # of the best relation path's mark: others that are taken beside it
+_GOLD = 2.0  # what being the gold relation path adds to the mark, more than all else together
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingQuestion:
     """A question with ids of its topic entities and answers.
 
-    ``predicates`` are those of its gold relation paths or its gold query, where a set has them.
+    ``predicates`` are those of its gold relation paths or its gold query, ``relation_paths`` the
+    gold ones, where a set has them. ``loose``: they do not say in which direction a predicate is
+    walked. Without ``answers`` the tails of the gold relation paths are the answers.
     """
 
     id: str
@@ -39,17 +51,28 @@ class TrainingQuestion:
     topics: tuple[str, ...]
     answers: tuple[str, ...]
     predicates: frozenset[str] = frozenset()
+    relation_paths: tuple[tuple[str, ...], ...] = ()
+    loose: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """What the model is trained on: the prompt's parts, and a path as names and relations."""
+    """What the model is trained on: the prompt's parts, and a path as names and relations.
+
+    ``topic_ids``: the ids of ``topics``, for whoever wants to decode the question in its KG.
+    """
 
     question_id: str
     question: str
     topics: tuple[str, ...]  # names
     head: str
     hops: tuple[tuple[str, str], ...]  # (relation, tail) texts
+    topic_ids: tuple[str, ...] = ()
+
+    @property
+    def relations(self) -> tuple[str, ...]:
+        """The relation path, as text."""
+        return tuple(relation for relation, _ in self.hops)
 
 
 @dataclass(slots=True)
@@ -61,6 +84,22 @@ class DataReport:
     examples: int = 0
     unreachable: list[str] = field(default_factory=list)  # question ids without a path
     unknown: list[str] = field(default_factory=list)  # question ids whose topics are not in the KG
+
+    def add(self, other: DataReport) -> None:
+        """Count what another report counts too."""
+        self.questions += other.questions
+        self.used += other.used
+        self.examples += other.examples
+        self.unreachable += other.unreachable
+        self.unknown += other.unknown
+
+    def __str__(self) -> str:
+        """Return the report as a sentence."""
+        return (
+            f"{self.examples:,} examples of {self.used:,} of {self.questions:,} questions; "
+            f"{len(self.unreachable):,} have no path to an answer, {len(self.unknown):,} name "
+            "entities that are not in the KG."
+        )
 
 
 def is_held_out(question_id: str, fifth: int = 0) -> bool:
@@ -75,20 +114,25 @@ def build_examples(
     rules: WalkRules,
     form: PathFormat,
     *,
-    per_question: int = 4,
+    per_question: int | None = 4,
+    selection: Selection = "best",
     cap: int = 200_000,
     seed: int = 0,
     progress: Progress,
 ) -> tuple[list[Example], DataReport]:
-    """Return the examples of ``questions``, at most ``per_question`` each, and a report."""
+    """Return the examples of ``questions``, at most ``per_question`` each, and a report.
+
+    ``per_question`` None is without a bound, and means all of them to ``shortest``.
+    """
     report = DataReport(questions=len(questions))
     examples: list[Example] = []
     random = np.random.default_rng(seed)
     with progress.task("paths to answers", len(questions), "questions") as task:
         for question in questions:
-            made = list(
-                _of_question(store, question, rules, form, per_question, cap, random, report)
+            tables = _of_question(
+                store, question, rules, per_question, selection, cap, random, report
             )
+            made = list(_examples(store, question, tables, form))
             report.used += bool(made)
             examples.extend(made)
             task.advance()
@@ -96,49 +140,139 @@ def build_examples(
     return examples, report
 
 
+def without_repeats(examples: Iterable[Example], held_out: Iterable[Example] = ()) -> list[Example]:
+    """Return ``examples`` each once, none of them asking what a held-out one asks.
+
+    Two examples are one where question, topic entities and path are; they ask the same where
+    question and topic entities are, whatever their ids: a data set may hold a question twice.
+    """
+    kept_apart = {_asked(example) for example in held_out}
+    found: dict[object, Example] = {}
+    for example in examples:
+        asked = _asked(example)
+        if asked not in kept_apart:
+            found.setdefault((asked, example.head, example.hops), example)
+    return list(found.values())
+
+
+def _asked(example: Example) -> tuple[str, tuple[str, ...]]:
+    return normalise(example.question), tuple(sorted(example.topics))
+
+
 def _of_question(
     store: GraphStore,
     question: TrainingQuestion,
     rules: WalkRules,
-    form: PathFormat,
-    per_question: int,
+    per_question: int | None,
+    selection: Selection,
     cap: int,
     random: np.random.Generator,
     report: DataReport,
-) -> Iterable[Example]:
+) -> list[PathTable]:
+    """Return the paths that examples of ``question`` are made of, the best ones first."""
     topics = store.keys_of(question.topics)
     answers = store.keys_of(question.answers)
     topics, answers = topics[topics >= 0], answers[answers >= 0]
-    if not len(topics) or not len(answers):
+    asked = len(answers) or (question.relation_paths and not question.answers)
+    if not len(topics) or not asked:
         report.unknown.append(question.id)
-        return
-    found = relation_paths_to(store, topics, answers, rules, cap)
+        return []
+    found = _candidates(store, question, topics, answers, rules, cap)
     if not found:
         report.unreachable.append(question.id)
-        return
+        return []
+    if selection == "shortest":
+        shortest = _shortest([path.paths for path, _ in found])
+        if per_question is not None and len(shortest) > per_question:
+            rows = random.permutation(len(shortest))[:per_question]
+            shortest = shortest.take(np.sort(rows))
+        return [shortest]
+    best = found[0][1]
+    most = per_question or len(found)
+    chosen = [path for path, mark in found[:most] if mark >= _NEAR * best]
+    tables = []
+    for number, path in enumerate(chosen):
+        # the best relation path gets what the others leave of the question's share
+        share = len(path.paths) if per_question is None else 1
+        if number == 0 and per_question is not None:
+            share = per_question - len(chosen) + 1
+        rows = random.permutation(len(path.paths))[:share]
+        tables.append(path.paths.take(np.sort(rows)))
+    return tables
+
+
+def _candidates(
+    store: GraphStore,
+    question: TrainingQuestion,
+    topics: IntArray,
+    answers: IntArray,
+    rules: WalkRules,
+    cap: int,
+) -> list[tuple[RelationPath, float]]:
+    """Return the relation paths to the answers, each with a mark for how likely it is meant."""
+    gold = gold_paths(store, topics, question.relation_paths, rules, loose=question.loose)
+    if not len(answers):
+        answers = agreed(gold)
+        found: list[RelationPath] = []
+    else:
+        found = relation_paths_to(store, topics, answers, rules, cap)
+    rank = {(one.topic, one.steps): one.rank for one in reversed(gold)}
+    there = {(path.topic, path.steps) for path in found}
+    for one in gold:  # those that a hub kept the search from
+        hit = np.isin(one.paths.ends(), answers)
+        if (one.topic, one.steps) not in there and hit.any():
+            there.add((one.topic, one.steps))
+            right = len(np.intersect1d(one.tails, answers))
+            f1 = 2 * right / (len(one.tails) + len(np.unique(answers)))
+            paths = one.paths.take(np.flatnonzero(hit))
+            found.append(RelationPath(one.topic, one.steps, f1, one.tails, paths))
     relations = store.relations()
 
-    def meant(path: RelationPath) -> float:
-        """How likely the question means this relation path: its tails, and the gold predicates."""
+    def mark(path: RelationPath) -> float:
+        """How likely the question means this relation path: tails, gold predicates, gold path."""
         steps = [step for hop in path.steps for step in hop if step >= 0]
         known = sum(relations.ids[step // 2] in question.predicates for step in steps)
-        return path.f1 + known / len(steps)
+        is_gold = (path.topic, path.steps) in rank and not question.loose
+        return path.f1 + known / len(steps) + _GOLD * is_gold
 
-    found.sort(key=meant, reverse=True)  # stable: shorter ones stay before longer ones
-    best = meant(found[0])
-    chosen = [path for path in found[:per_question] if meant(path) >= 0.85 * best]
-    names = tuple(names_of(store, topics))
-    # the best relation path gets what the others leave of the question's share
-    shares = [per_question - len(chosen) + 1] + [1] * (len(chosen) - 1)
-    for path, share in zip(chosen, shares, strict=True):
-        rows = random.permutation(len(path.paths))[:share]
-        table = path.paths.take(np.sort(rows))
-        head = names_of(store, table.topic[:1])[0]
-        for hops, length in zip(table.hops, table.length, strict=True):
-            tails = names_of(store, hops[:length, 3])
-            steps = hops[:length].tolist()
+    def order(pair: tuple[RelationPath, float]) -> tuple[float, int]:
+        path, marked = pair
+        return -marked, rank.get((path.topic, path.steps), len(rank))
+
+    # stable: shorter ones stay before longer ones
+    return sorted(((path, mark(path)) for path in found), key=order)
+
+
+def _shortest(tables: Sequence[PathTable]) -> PathTable:
+    """Return the paths that no other path from their topic to their end is shorter than."""
+    table = PathTable(
+        np.concatenate([one.topic for one in tables]),
+        np.concatenate([one.length for one in tables]),
+        np.concatenate([one.hops for one in tables]),
+    )
+    ends = np.stack([table.topic, table.ends()], axis=1)
+    _, pair = np.unique(ends, axis=0, return_inverse=True)
+    pair = pair.reshape(-1)
+    least = np.full(int(pair.max()) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(least, pair, table.length)
+    return table.take(np.flatnonzero(table.length == least[pair]))
+
+
+def _examples(
+    store: GraphStore, question: TrainingQuestion, tables: Sequence[PathTable], form: PathFormat
+) -> Iterator[Example]:
+    if not tables:
+        return
+    keys = store.keys_of(question.topics)
+    known = [one for one, key in zip(question.topics, keys.tolist(), strict=True) if key >= 0]
+    names = tuple(names_of(store, keys[keys >= 0]))
+    relations = store.relations().names
+    for table in tables:
+        heads = names_of(store, table.topic)
+        for head, hops, length in zip(heads, table.hops, table.length, strict=True):
+            tails = names_of(store, hops[:length, TAIL])
             texts = tuple(
-                (form.relation(first, second, relations.names), tail)
-                for (first, _, second, _), tail in zip(steps, tails, strict=True)
+                (form.relation(int(hop[FIRST]), int(hop[SECOND]), relations), tail)
+                for hop, tail in zip(hops[:length], tails, strict=True)
             )
-            yield Example(question.id, question.question, names, head, texts)
+            yield Example(question.id, question.question, names, head, texts, tuple(known))

@@ -8,6 +8,7 @@ by the words of its name. What this does not do: write like a particular benchma
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ from kgqa.trie.lexicon import names_of
 from kgqa.trie.precompute import all_topics
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from kgqa.graph.model import IntArray
@@ -34,7 +36,8 @@ _AT_ONCE = 256  # topics walked in one go
 _CAP = 3_000  # paths of a topic that is still used: hubs would drown the others
 _SEEN = 5  # paths that take the same relations: fewer are mostly slips of the KG
 _FEW = 4  # tails up to which "the … of" means something
-_LONGEST = 60  # characters of a name that is used
+LONGEST = 60  # characters of a name that is used
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,7 @@ def read_phrases(path: Path) -> dict[str, Phrases]:
     """
     phrases = {}
     for number, line in enumerate(read_lines(path, "file of phrases"), 1):
+        line = line.removesuffix("\r")
         if not line.strip() or line.startswith("#"):
             continue
         fields = line.split("\t")
@@ -68,15 +72,40 @@ def read_phrases(path: Path) -> dict[str, Phrases]:
 def words_of_relation(label: str) -> Phrases:
     """Return phrases made of the last words of a relation's name.
 
+    A relation walked against its direction (``^``) is asked for what has ``{x}`` there.
+
     >>> words_of_relation("tv.tv_program.program_creator").nouns[0]
     'the program creator of {x}'
+    >>> words_of_relation("^directed_by").nouns[0]
+    'what has {x} as directed by'
     """
-    last = label.split("..")[-1].rsplit(".", 1)[-1].rsplit("/", 1)[-1]
-    words = last.replace("_", " ").strip() or label
+    halves = label.split("..")
+    half = halves[-1]
+    if half.startswith("^") and len(halves) > 1 and not halves[0].startswith("^"):
+        half = halves[
+            0
+        ]  # into the fact forwards and out of it backwards: the first half tells more
+    words = _words(half.removeprefix("^")) or label
+    if half.startswith("^"):
+        return Phrases(
+            (f"what has {{x}} as {words}",),
+            (f"What has {{x}} as {words}?", f"{{x}} is the {words} of what?"),
+        )
     return Phrases(
         (f"the {words} of {{x}}",),
         (f"What is the {words} of {{x}}?", f"Which {words} does {{x}} have?", f"{{x}} {words}"),
     )
+
+
+def _words(relation: str) -> str:
+    """Return the last part of a relation's name as words.
+
+    >>> _words("/r/AtLocation")
+    'at location'
+    """
+    last = relation.rsplit(".", 1)[-1].rsplit("/", 1)[-1].rsplit("#", 1)[-1]
+    last = _CAMEL.sub(" ", last)
+    return " ".join(re.split(r"[_\s-]+", last)).strip().lower()
 
 
 def templated_examples(
@@ -160,18 +189,29 @@ def _example(
 ) -> Example | None:
     """Return the example of one path, None where a name is no name that people would write."""
     names = names_of(store, keys_array(stations))
-    if any(len(name) > _LONGEST for name in names):
+    if any(len(name) > LONGEST for name in names):
         return None
+
+    question = question_about(names[0], labels, phrases, random)
+    hops = tuple(zip(labels, names[1:], strict=True))
+    topic = store.entities(keys_array(stations[:1])).ids[0]
+    return Example(f"template:{topic}", question, (names[0],), names[0], hops, (topic,))
+
+
+def question_about(
+    name: str,
+    labels: tuple[str, ...],
+    phrases: Mapping[str, Phrases],
+    random: np.random.Generator,
+) -> str:
+    """Return a question about the entity ``name`` that asks for the end of a relation path."""
 
     def pick(choices: tuple[str, ...]) -> str:
         return choices[int(random.integers(len(choices)))]
 
-    asked = names[0]
+    asked = name
     for label in labels[:-1]:
         asked = pick((phrases.get(label) or words_of_relation(label)).nouns).replace("{x}", asked)
     last = phrases.get(labels[-1]) or words_of_relation(labels[-1])
     question = pick(last.questions).replace("{x}", asked)
-    if random.random() < 0.3:
-        question = question.lower()
-    hops = tuple(zip(labels, names[1:], strict=True))
-    return Example(f"template:{stations[0]}", question, (names[0],), names[0], hops)
+    return question.lower() if random.random() < 0.3 else question

@@ -96,13 +96,21 @@ class PathLexicon:
 
         ``head`` is the first entity's name; of each hop the relation's text and the tail's name.
         """
+        return [token for part in self.parts(head, hops) for token in part]
+
+    def parts(self, head: str, hops: Sequence[tuple[str, str]]) -> list[list[int]]:
+        """Return :meth:`sequence` in its parts.
+
+        They are the opening, the head, then of each hop the relation between its links and the
+        tail, and last the closing token: names of entities stand at the odd places.
+        """
         gap = self.form.gap
         texts = [self.form.lead + head, *(gap + part for hop in hops for part in hop)]
-        parts = self._encode(texts)
-        ids = [*self.opening, *parts[0]]
-        for relation, tail in zip(parts[1::2], parts[2::2], strict=True):
-            ids += [*self.link, *relation, *self.link, *tail]
-        return [*ids, self.closing]
+        head_ids, *rest = self._encode(texts)
+        found = [[*self.opening], head_ids]
+        for relation, tail in zip(rest[::2], rest[1::2], strict=True):
+            found += [[*self.link, *relation, *self.link], tail]
+        return [*found, [self.closing]]
 
     def clear(self) -> None:
         """Forget all names, so that a long run over a whole KG keeps its memory bounded."""

@@ -15,8 +15,14 @@ from kgqa.paths.format import PathFormat
 from kgqa.paths.shortest import relation_paths_to
 from kgqa.paths.walk import WalkRules
 from kgqa.progress import Silent
-from kgqa.training.data import TrainingQuestion, build_examples, is_held_out
-from kgqa.training.questions import read_training_questions
+from kgqa.training.data import (
+    Example,
+    TrainingQuestion,
+    build_examples,
+    is_held_out,
+    without_repeats,
+)
+from kgqa.training.questions import read_topics, read_training_questions
 from kgqa.training.templates import (
     Phrases,
     read_phrases,
@@ -97,6 +103,46 @@ def test_questions_without_a_path_are_named_not_dropped_in_silence(family) -> No
     assert (examples, report.unreachable, report.unknown) == ([], ["far"], ["strange"])
 
 
+def test_every_shortest_path_is_an_example_where_that_is_wanted(family) -> None:
+    question = ask(("bob", "rome", "dan"))
+    examples, _ = build_examples(
+        family, [question], RULES, FORM, per_question=None, selection="shortest", progress=Silent()
+    )
+    assert {(example.relations, example.hops[-1][1]) for example in examples} == {
+        (("person.children",), "Bob"),
+        (("will.heirs",), "Bob"),
+        (("will.heirs",), "Dan"),
+        (("person.marriage..marriage.spouse",), "Dan"),
+        (("will.heirs", "person.born_in"), "Rome"),
+        (("person.marriage..marriage.spouse", "person.born_in"), "Rome"),
+    }
+
+
+def test_the_gold_relation_path_comes_before_one_whose_tails_fit_better(family) -> None:
+    """`heirs` has a third tail, and is what the question asks for all the same."""
+    question = ask(("bob", "cid"), relation_paths=(("will.heirs",),))
+    examples, _ = build_examples(family, [question], RULES, FORM, progress=Silent())
+    assert {example.relations for example in examples} == {("will.heirs",)}
+    spouse = ask(("dan",), relation_paths=(("person.marriage", "marriage.spouse"),))
+    examples, _ = build_examples(family, [spouse], RULES, FORM, progress=Silent())
+    assert {one.relations for one in examples} == {("person.marriage..marriage.spouse",)}
+
+
+def test_repeats_and_what_held_out_questions_ask_are_left_out() -> None:
+    def example(name: str, question: str, tail: str = "Bob") -> Example:
+        return Example(name, question, ("Ann",), "Ann", (("person.children", tail),))
+
+    examples = [
+        example("1", "Who is Ann's child?"),
+        example("2", "who is ann's child"),
+        example("3", "Who is Ann's child?", "Cid"),
+        example("4", "Who is Ann's heir?"),
+    ]
+    assert [one.question_id for one in without_repeats(examples)] == ["1", "3", "4"]
+    held = [example("5", "who is Ann's child")]
+    assert [one.question_id for one in without_repeats(examples, held)] == ["4"]
+
+
 def test_the_held_out_fifth_is_fixed() -> None:
     held = [number for number in range(1_000) if is_held_out(f"WebQTest-{number}")]
     assert 150 < len(held) < 250
@@ -124,7 +170,38 @@ def test_both_spellings_of_a_question_are_read_and_faults_are_named(tmp_path: Pa
         ("2", ("x",), ("y",)),
     ]
     assert questions[1].predicates == {"p.q.r", "a.b.c"}
-    assert [fault.split(":")[0] for fault in faults] == ["q.jsonl, line 3", "q.jsonl, line 4"]
+    assert faults == [
+        "q.jsonl, line 3: no topic entity - not a question.",
+        "q.jsonl, line 4: no JSON - not a question.",
+    ]
+    assert questions[1].relation_paths == (("p.q.r",),)
+    assert not any(one.loose for one in questions)
+
+
+def test_gold_relation_paths_stand_for_answers_and_topics_may_lie_elsewhere(tmp_path: Path) -> None:
+    path, beside = tmp_path / "q.jsonl", tmp_path / "topics.json"
+    lines = [
+        {"id": "a", "question": "a?", "relation_paths": [["p.q.r", "p.q.r"]]},
+        {"id": "b", "question": "b?", "relation_paths": [["p.q.r"]]},
+        {"id": "a", "question": "again?", "relation_paths": [["p.q.r"]]},
+    ]
+    path.write_text("\n".join(map(json.dumps, lines)))
+    linked = {
+        "id": "a",
+        "freebase_ids": ["m.1", "m.2"],
+        "pred_tuples_string": [["A", "a"], ["B", "b"]],
+    }
+    beside.write_text(json.dumps([linked]))
+    assert read_topics(beside) == {"a": {"m.1": "A", "m.2": "B"}}
+    questions, faults = read_training_questions(path, read_topics(beside))
+    assert [(one.topics, one.answers, one.loose) for one in questions] == [
+        (("m.1", "m.2"), (), True)
+    ]
+    assert questions[0].relation_paths == (("p.q.r", "p.q.r"),)
+    assert ["no topic entity" in faults[0], "used in line 1" in faults[1]] == [True, True]
+    beside.write_text('{"id": "a"}')
+    with pytest.raises(DataError, match="Record 1"):
+        read_topics(beside)
 
 
 def test_a_file_without_a_question_is_an_error(tmp_path: Path) -> None:

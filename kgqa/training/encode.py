@@ -1,0 +1,149 @@
+"""Examples as token ids with labels, in batches of like lengths.
+
+The loss is on the completion only: the path's tokens, joined exactly as the constraint joins them,
+what the card says stands round them, and the closing token. What this does not do: train.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeAlias
+
+import torch
+from torch.utils.data import Dataset, Sampler
+
+from kgqa.models.prompt import lead_to_answer
+from kgqa.trie.lexicon import PathLexicon
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from kgqa.models.kg_llm import KgLLM
+    from kgqa.paths.format import PathFormat
+    from kgqa.training.data import Example
+    from kgqa.training.settings import Loss
+
+IGNORED = -100  # the label that cross entropy leaves out
+_TOGETHER = 50  # batches that are drawn together and sorted by length
+
+Row: TypeAlias = "dict[str, list[int]]"
+
+
+class Encoded(Dataset[Row]):
+    """Rows of ``input_ids`` and ``labels``."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int) -> Row:
+        return self.rows[index]
+
+
+def encode(
+    kg_llm: KgLLM,
+    examples: Sequence[Example],
+    form: PathFormat,
+    max_tokens: int,
+    loss: Loss = "path",
+) -> tuple[list[Row], int]:
+    """Return ``input_ids`` and ``labels`` of each example, and how many were too long.
+
+    ``loss`` "relations" leaves the tokens of entity names without labels: which of a relation
+    path's tails an example holds is mostly chance, and where questions never say it, learning it is
+    learning noise. What says where a path ends stays. An example of more than ``max_tokens`` tokens
+    is left out: cut, it would teach half a path.
+    Raises MarkerMissingError where the tokenizer lacks a marker of ``form``.
+    """
+    lexicon = PathLexicon(kg_llm.encoder, form)
+    card = kg_llm.card
+    bare = kg_llm.with_card(replace(card, reply="")) if card.reply else kg_llm
+    lead = lead_to_answer(card, kg_llm.tokenizer)
+    rows, too_long = [], 0
+    for example in examples:
+        prompt = kg_llm.prompt_ids(example.question, example.topics)
+        given = len(prompt)
+        if card.reply:  # the model's own turn begins with it: it is to be learnt too
+            given = _common(prompt, bare.prompt_ids(example.question, example.topics))
+        parts = lexicon.parts(example.head, example.hops)
+        completion = [token for part in parts for token in part]
+        learnt = list(completion)
+        if loss == "relations":
+            learnt = [
+                token if place % 2 == 0 else IGNORED
+                for place, part in enumerate(parts)
+                for token in part
+            ]
+        if card.answer:
+            answer = kg_llm.encoder.encode([example.hops[-1][1]])[0]
+            hypothesis = [*lead, *answer, kg_llm.encoder.eos_id]
+            completion, learnt = completion + hypothesis, learnt + hypothesis
+        if len(prompt) + len(completion) > max_tokens:
+            too_long += 1
+            continue
+        labels = [IGNORED] * given + prompt[given:] + learnt
+        rows.append({"input_ids": prompt + completion, "labels": labels})
+    return rows, too_long
+
+
+def _common(one: Sequence[int], other: Sequence[int]) -> int:
+    """Return how many ids both begin with."""
+    pairs = zip(one, other, strict=False)
+    return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+
+
+class Collator:
+    """Rows → a batch, padded on the right; ``pad`` is the token to pad with."""
+
+    def __init__(self, pad: int) -> None:
+        self._pad = pad
+
+    def __call__(self, rows: list[Row]) -> dict[str, torch.Tensor]:
+        """Return ``input_ids``, ``labels`` and ``attention_mask``, each ``[rows, longest]``."""
+        width = max(len(row["input_ids"]) for row in rows)
+        ids = torch.full((len(rows), width), self._pad)
+        labels = torch.full((len(rows), width), IGNORED)
+        mask = torch.zeros((len(rows), width), dtype=torch.long)
+        for number, row in enumerate(rows):
+            length = len(row["input_ids"])
+            ids[number, :length] = torch.tensor(row["input_ids"])
+            labels[number, :length] = torch.tensor(row["labels"])
+            mask[number, :length] = 1
+        return {"input_ids": ids, "labels": labels, "attention_mask": mask}
+
+
+class ByLength(Sampler[int]):
+    """The order of an epoch: random, but those of a batch are of like lengths.
+
+    It depends on the seed and the epoch alone, so that a run which goes on in the middle of an
+    epoch sees the rest of that epoch and nothing twice.
+    """
+
+    def __init__(self, lengths: Sequence[int], batch: int, seed: int) -> None:
+        self._lengths = lengths
+        self._batch = batch
+        self._seed = seed
+        self._epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch whose order is given next."""
+        self._epoch = epoch
+
+    def __len__(self) -> int:
+        return len(self._lengths)
+
+    def __iter__(self) -> Iterator[int]:
+        random = torch.Generator().manual_seed(self._seed * 1_000_003 + self._epoch)
+        drawn = torch.randperm(len(self._lengths), generator=random).tolist()
+        size = self._batch * _TOGETHER
+        batches = []
+        for start in range(0, len(drawn), size):
+            part = sorted(drawn[start : start + size], key=self._lengths.__getitem__)
+            batches += [part[at : at + self._batch] for at in range(0, len(part), self._batch)]
+        # only the last batch may be short, or all that follow it would be cut elsewhere
+        last = batches.pop() if batches and len(batches[-1]) < self._batch else []
+        for number in torch.randperm(len(batches), generator=random).tolist():
+            yield from batches[number]
+        yield from last

@@ -1,0 +1,287 @@
+"""Fine-tuning a local model, so that it writes paths for questions.
+
+A LoRA adapter by default, all weights where asked for. The loop is transformers' Trainer: cosine
+schedule, bfloat16 by autocast, batches of like lengths, checkpoints that a stopped run goes on
+from. On the way and at the end it tells the held-out loss and the path accuracy. What this module
+does not do: make the examples (``data``), or choose the settings.
+"""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import torch
+from filelock import FileLock, Timeout
+from safetensors.torch import load_file, save_file
+
+from kgqa.errors import DataError, UsageError
+from kgqa.models.kg_llm import make_special
+from kgqa.models.quiet import quiet
+from kgqa.models.tokenizer import HFEncoder
+from kgqa.training.check import PathCheck
+from kgqa.training.encode import ByLength, Collator, Encoded, encode
+from kgqa.training.model_card import write_readme
+from kgqa.training.settings import (
+    TrainingResult,
+    TrainingSettings,
+    checkpoint_to_resume,
+    run_record,
+)
+from kgqa.training.trainer import PathTrainer, RunLog, Watch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from kgqa.graph.store import GraphStore
+    from kgqa.models.adapter import AdapterCard
+    from kgqa.models.kg_llm import KgLLM
+    from kgqa.paths.format import PathFormat
+    from kgqa.paths.walk import WalkRules
+    from kgqa.progress import Progress
+    from kgqa.training.check import HeldOut
+    from kgqa.training.data import Example
+
+LOG_FILE = "training.jsonl"
+_NEW_SPREAD = 0.02  # of the noise on a new marker's embedding
+_T = TypeVar("_T")
+_MOST_HELD_OUT = 1_000  # examples that the held-out loss is over
+
+
+def train(
+    kg_llm: KgLLM,
+    examples: Sequence[Example],
+    held_out: Sequence[Example],
+    form: PathFormat,
+    out: Path,
+    settings: TrainingSettings,
+    *,
+    data: Mapping[str, Any],
+    questions: Sequence[HeldOut] = (),
+    rules: Callable[[GraphStore], WalkRules] | None = None,
+    start_from: Path | None = None,
+    resume: bool = True,
+    progress: Progress,
+) -> TrainingResult:
+    """Train ``kg_llm`` (which has no adapter yet; it is changed) and write the folder ``out``.
+
+    ``held_out``: one example of each held-out question, for the loss. ``questions``: those whose
+    paths are decoded, by the walks that ``rules`` gives for a graph. ``data``: what the examples
+    are, for the model card. ``start_from``: the folder of an adapter of the same model, to go on
+    from its weights.
+
+    ``out`` gets an adapter (``adapter_model.safetensors`` in bfloat16, ``adapter_config.json``), or
+    with ``full`` a whole model with its tokenizer; beside it the project's ``kgqa.json``, a model
+    card and ``training.jsonl``. A run that was stopped goes on from its last checkpoint in
+    ``out/checkpoints``, unless ``resume`` is False; they are removed when a run has ended.
+
+    Raises DataError where no example is left to train on, or where the checkpoints are of another
+    run; UsageError where two runs want the same folder, or where a full run is to start from an
+    adapter.
+    """
+    from transformers import set_seed
+
+    settings.check_start(start_from)
+    with _alone(out):
+        kg_llm = with_markers(kg_llm, kg_llm.card, settings.seed)
+        rows, too_long = encode(kg_llm, examples, form, settings.max_tokens, settings.loss)
+        if not rows:
+            raise DataError(
+                f"None of the {len(examples)} examples is short enough to train on.",
+                f"Give longer ones room (--max-tokens, now {settings.max_tokens}), or check that "
+                "the questions belong to this KG.",
+            )
+        checked = _some(held_out, _MOST_HELD_OUT)
+        held_rows, _ = encode(kg_llm, checked, form, settings.max_tokens, settings.loss)
+        record = run_record(kg_llm.name, kg_llm.card.fingerprint, rows, start_from, settings)
+        checkpoints = out / "checkpoints"
+        last, step = checkpoint_to_resume(checkpoints, record, resume=resume)
+        if last is not None:
+            progress.note(f"Going on from step {step}, the last checkpoint in {checkpoints}.")
+        # made before the seed is set: finding out how to run a model may draw random numbers
+        asked = _some(questions, settings.check_questions) if rules is not None else []
+        check = PathCheck(kg_llm, asked, rules, form, progress) if asked and rules else None
+        set_seed(settings.seed)
+        model = _trainable(kg_llm, settings, start_from)
+        log = RunLog(out / LOG_FILE, after=step)
+        trainer = _trainer(kg_llm, model, rows, held_rows, checkpoints, settings, progress)
+        watch = Watch(log, check, kg_llm, settings, progress)
+        trainer.add_callback(watch)
+        with quiet():  # warnings of autograd and accelerate are about things of their own
+            done = trainer.train(resume_from_checkpoint=None if last is None else str(last))
+            final = trainer.evaluate() if held_rows else {}
+            _save(kg_llm, model, out, settings)
+        result = TrainingResult(
+            folder=out,
+            examples=len(rows),
+            too_long=too_long,
+            steps=int(done.global_step),
+            loss=watch.mean_loss(float(done.training_loss)),
+            held_out_loss=float(final["eval_loss"]) if held_rows else None,
+            seconds=float(done.metrics["train_runtime"]),
+            path_accuracy=watch.accuracy,
+            checked=len(check) if check is not None and watch.accuracy is not None else 0,
+            resumed_from=step,
+        )
+        write_readme(out, kg_llm, data, settings, result)
+        shutil.rmtree(checkpoints)
+        return result
+
+
+def with_markers(kg_llm: KgLLM, card: AdapterCard, seed: int = 0) -> KgLLM:
+    """Return ``kg_llm`` asked by ``card``, its tokenizer and embeddings grown by missing markers.
+
+    A marker that the tokenizer lacks is named in the card that comes back (``added_tokens``); its
+    embedding is the mean of all with a little noise, which ``seed`` decides.
+    """
+    markers = [one for one in (card.start, card.end) if one]
+    missing = [one for one in markers if kg_llm.encoder.marker_id(one) is None]
+    if not missing:
+        return kg_llm.with_card(card)
+    card = replace(card, added_tokens=(*card.added_tokens, *missing))
+    make_special(kg_llm.tokenizer, card)
+    model: Any = kg_llm.model
+    weight = model.get_input_embeddings().weight
+    before = len(kg_llm.tokenizer) - len(missing)
+    mean = weight[:before].float().mean(dim=0)
+    if len(kg_llm.tokenizer) > weight.shape[0]:
+        with quiet():
+            model.resize_token_embeddings(len(kg_llm.tokenizer), mean_resizing=False)
+    added = kg_llm.tokenizer.get_added_vocab()
+    ids = [added[one] for one in missing]
+    random = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for embeddings in _tables(model):
+            own = embeddings.weight
+            start = mean if embeddings is model.get_input_embeddings() else _mean(own, before)
+            noise = torch.randn(len(ids), own.shape[1], generator=random) * start.std().cpu()
+            own[ids] = (start.cpu() + _NEW_SPREAD * noise).to(own)
+    width = model.get_output_embeddings().weight.shape[0]
+    encoder = HFEncoder(kg_llm.tokenizer, vocab_size=width)
+    return replace(kg_llm, card=card, encoder=encoder)
+
+
+def _some(items: Sequence[_T], most: int) -> list[_T]:
+    """Return at most ``most`` of ``items``, from all parts of them alike."""
+    if len(items) <= most:
+        return list(items)
+    return [items[number * len(items) // most] for number in range(most)]
+
+
+def _tables(model: Any) -> list[Any]:
+    """Return the embeddings going in and out, one where they are the same weights."""
+    first, last = model.get_input_embeddings(), model.get_output_embeddings()
+    return [first] if last is None or last.weight is first.weight else [first, last]
+
+
+def _mean(weight: torch.Tensor, before: int) -> torch.Tensor:
+    return weight[:before].float().mean(dim=0)
+
+
+def _trainable(kg_llm: KgLLM, settings: TrainingSettings, start_from: Path | None) -> Any:
+    from peft import LoraConfig, PeftModel, get_peft_model
+
+    model: Any = kg_llm.model
+    if settings.full:
+        # autocast computes in bfloat16; small updates would be lost in weights kept in it
+        return model.float().requires_grad_(True).train()
+    with quiet():
+        if start_from is not None:
+            return PeftModel.from_pretrained(kg_llm.model, str(start_from), is_trainable=True)
+        vocabulary = kg_llm.tokenizer.get_added_vocab()
+        tokens = [vocabulary[one] for one in kg_llm.card.added_tokens]
+        config = LoraConfig(
+            r=settings.rank,
+            lora_alpha=settings.alpha,
+            lora_dropout=settings.dropout,
+            target_modules="all-linear",
+            trainable_token_indices=tokens or None,
+            task_type="CAUSAL_LM",
+        )
+        return get_peft_model(kg_llm.model, config)
+
+
+def _trainer(
+    kg_llm: KgLLM,
+    model: Any,
+    rows: Sequence[dict[str, list[int]]],
+    held_rows: Sequence[dict[str, list[int]]],
+    checkpoints: Path,
+    settings: TrainingSettings,
+    progress: Progress,
+) -> Any:
+    from transformers import TrainingArguments
+    from transformers.trainer_callback import PrinterCallback
+
+    arguments = TrainingArguments(
+        output_dir=str(checkpoints),
+        num_train_epochs=settings.epochs,
+        per_device_train_batch_size=settings.batch_size,
+        per_device_eval_batch_size=settings.batch_size,
+        gradient_accumulation_steps=settings.accumulation,
+        learning_rate=settings.learning_rate,
+        lr_scheduler_type=settings.schedule,
+        warmup_steps=settings.warmup,
+        bf16=kg_llm.device.type in ("cpu", "cuda"),
+        use_cpu=kg_llm.device.type == "cpu",
+        seed=settings.seed,
+        logging_steps=20,
+        save_strategy="steps" if settings.checkpoint_every else "no",
+        save_steps=settings.checkpoint_every or 1,
+        save_total_limit=1,
+        eval_strategy="no",
+        report_to=[],
+        dataloader_pin_memory=False,
+        remove_unused_columns=False,
+        prediction_loss_only=True,
+        disable_tqdm=True,
+    )
+    order = ByLength([len(row["input_ids"]) for row in rows], settings.batch_size, settings.seed)
+    pad = kg_llm.tokenizer.pad_token_id
+    trainer = PathTrainer(
+        order,
+        model=model,
+        args=arguments,
+        train_dataset=Encoded(rows),
+        eval_dataset=Encoded(held_rows) if held_rows else None,
+        data_collator=Collator(pad if isinstance(pad, int) else kg_llm.encoder.eos_id),
+    )
+    trainer.remove_callback(PrinterCallback)  # prints on stdout
+    return trainer
+
+
+def _save(kg_llm: KgLLM, model: Any, out: Path, settings: TrainingSettings) -> None:
+    """Write the weights in bfloat16, half of what the optimiser worked with, and the card."""
+    if settings.full:
+        model.to(torch.bfloat16).save_pretrained(str(out))
+        kg_llm.tokenizer.save_pretrained(str(out))
+        replace(kg_llm.card, base_model="").write(out)  # a model of its own, whatever it is called
+        return
+    # peft puts the folder that the base was loaded from there, which is of no use to anyone else
+    model.peft_config["default"].base_model_name_or_path = kg_llm.name
+    model.save_pretrained(str(out), save_embedding_layers=False)
+    path = out / "adapter_model.safetensors"
+    weights = {name: value.to(torch.bfloat16) for name, value in load_file(path).items()}
+    save_file(weights, path, metadata={"format": "pt"})
+    replace(kg_llm.card, base_model=kg_llm.name).write(out)
+
+
+@contextmanager
+def _alone(out: Path) -> Iterator[None]:
+    """Hold the folder ``out`` for one run. Raises UsageError where another one has it."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with FileLock(out / ".lock", timeout=0):
+            yield
+    except Timeout:
+        raise UsageError(
+            f"Another run is training into {out}.",
+            "Wait until it has ended, or name another --out.",
+        ) from None
+    except FileExistsError:
+        raise UsageError(
+            f"{out} is no folder.", "Name a folder that is to hold the result: --out"
+        ) from None

@@ -1,0 +1,268 @@
+"""Gold relation paths of a data set, walked in the KG.
+
+A gold relation path is a sequence of predicates. Two of them may be one hop here: the halves of a
+collapsed mediator, or a relation that was merged of both (``/a/b/c./d/e/f``). Some data sets write
+predicates without saying in which direction they were walked; those are matched loosely: a step
+from x to y counts where the KG has the predicate from x to y *or* from y to x, by whatever edge the
+rules let the step take. So ``sibling, sibling`` is the hop through a sibling relationship.
+
+What it does not do: choose which of the paths an example is made of (``data``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kgqa.graph.model import Kind
+from kgqa.paths.walk import (
+    FIRST,
+    MEDIATOR,
+    SECOND,
+    TAIL,
+    PathTable,
+    WalkRules,
+    admissible,
+    empty_paths,
+    hops_out_of,
+    ranges,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from kgqa.graph.model import BoolArray, IntArray, Relations
+    from kgqa.graph.store import GraphStore
+    from kgqa.paths.walk import Hops
+
+MOST_PATHS = 100_000  # walks of one gold relation path that are held in memory
+MOST_TAILS = 50  # of a gold relation path that no other one confirms
+_HALVES = re.compile(r"\./|\.\.")
+
+
+@dataclass(frozen=True, slots=True)
+class GoldPath:
+    """Walks of one topic entity that take the same steps, those of a gold relation path.
+
+    ``steps`` is ``((first, second or -1), …)``, ``rank`` the gold relation path's place in its
+    list, ``tails`` the distinct keys where the walks end.
+    """
+
+    topic: int
+    steps: tuple[tuple[int, int], ...]
+    rank: int
+    tails: IntArray
+    paths: PathTable
+
+
+def predicates_of(relation: str) -> tuple[str, ...]:
+    """Return the predicates that a relation's id stands for, as gold relation paths spell them.
+
+    >>> predicates_of("/people/person/spouse_s./people/marriage/spouse")
+    ('people.person.spouse_s', 'people.marriage.spouse')
+    """
+    if not relation.startswith("/"):
+        return (relation,)
+    return tuple(part.strip("/").replace("/", ".") for part in _HALVES.split(relation))
+
+
+def gold_paths(
+    store: GraphStore,
+    topics: IntArray,
+    gold: Sequence[Sequence[str]],
+    rules: WalkRules,
+    *,
+    loose: bool,
+) -> list[GoldPath]:
+    """Return the walks of gold relation paths out of ``topics`` (keys), in the order of ``gold``.
+
+    ``loose``: predicates do not say in which direction they are walked. A relation path of more
+    than ``MOST_PATHS`` walks gives none.
+    """
+    reading = _Reading(store, rules, loose)
+    found = []
+    for rank, path in enumerate(gold):
+        table = reading.walks(np.unique(topics), tuple(path))
+        for topic, steps, rows in by_steps(table):
+            of = table.take(rows)
+            found.append(GoldPath(topic, steps, rank, np.unique(of.ends()), of))
+    return found
+
+
+def by_steps(table: PathTable) -> Iterator[tuple[int, tuple[tuple[int, int], ...], IntArray]]:
+    """Yield (topic, steps, rows) of the paths that take the same steps from the same topic."""
+    if not len(table):
+        return
+    flat = table.hops[:, :, (FIRST, SECOND)].reshape(len(table), -1)
+    signature = np.concatenate([table.topic[:, None], flat], axis=1)
+    _, group = np.unique(signature, axis=0, return_inverse=True)
+    group = group.reshape(-1)
+    for number in range(int(group.max()) + 1):
+        rows = np.flatnonzero(group == number)
+        first = rows[0]
+        hops = table.hops[first, : table.length[first]][:, (FIRST, SECOND)]
+        yield int(table.topic[first]), tuple((int(a), int(b)) for a, b in hops), rows
+
+
+def agreed(paths: Sequence[GoldPath]) -> IntArray:
+    """Return the tails that most of the gold relation paths lead to: what the answers must be.
+
+    Each gold relation path leads to the answers and perhaps beyond them, so what several have in
+    common are the answers. Where one stands alone its tails are taken, unless they are more than
+    ``MOST_TAILS``; then there is nothing to go by.
+    """
+    by_rank: dict[int, set[int]] = {}
+    for path in paths:
+        by_rank.setdefault(path.rank, set()).update(path.tails.tolist())
+    support = Counter(tail for tails in by_rank.values() for tail in tails)
+    if not support:
+        return np.empty(0, np.int64)
+    most = max(support.values())
+    if most == 1:
+        first = by_rank[min(by_rank)]
+        common = sorted(first) if len(first) <= MOST_TAILS else []
+    else:
+        common = sorted(tail for tail, count in support.items() if count == most)
+    return np.array(common, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class _Walks:
+    """Walks that have used the same number of a gold relation path's predicates."""
+
+    topic: IntArray
+    taken: IntArray  # [n, L, 4]
+
+
+class _Reading:
+    """Reads gold relation paths as walks under some rules."""
+
+    def __init__(self, store: GraphStore, rules: WalkRules, loose: bool) -> None:
+        self._store = store
+        self._rules = rules
+        self._loose = loose
+        relations = store.relations()
+        self._relation = {
+            predicates_of(one): number for number, one in enumerate(relations.ids)
+        } | {(one,): number for number, one in enumerate(relations.ids)}
+        self._inverse = _inverse_keys(relations)
+
+    def walks(self, topics: IntArray, gold: tuple[str, ...]) -> PathTable:
+        """Return all walks out of ``topics`` that read as ``gold``."""
+        hops = self._rules.hops
+        taken = np.full((len(topics), hops, 4), -1, np.int64)
+        level = {0: _Walks(topics, taken)}
+        done: list[tuple[int, _Walks]] = []
+        for depth in range(hops):
+            longer: dict[int, list[_Walks]] = {}
+            for used, walks in level.items():
+                made = self._gone_on(walks, depth, gold, used)
+                if made is None:
+                    return empty_paths(hops)
+                for then, part in made:
+                    if then == len(gold):
+                        done.append((depth + 1, part))
+                    elif depth + 1 < hops:
+                        longer.setdefault(then, []).append(part)
+            level = {then: _joined(parts) for then, parts in longer.items()}
+        if not done:
+            return empty_paths(hops)
+        whole = _joined([walks for _, walks in done])
+        length = np.concatenate([np.full(len(one.topic), depth) for depth, one in done])
+        return PathTable(whole.topic, length.astype(np.int64), whole.taken)
+
+    def _gone_on(
+        self, walks: _Walks, depth: int, gold: tuple[str, ...], used: int
+    ) -> list[tuple[int, _Walks]] | None:
+        """Return the walks one hop longer by how many predicates they have used; None: too many."""
+        ends = walks.taken[:, depth - 1, TAIL] if depth else walks.topic
+        unique, at = np.unique(ends, return_inverse=True)
+        hops = hops_out_of(self._store, unique, self._rules)
+        reads = self._read(unique, hops, gold, used)
+        found = []
+        for count in np.unique(reads[reads > 0]).tolist():
+            # a walk ends at a value, so only the last hop may lead to one
+            mine = reads == count
+            if used + count < len(gold):
+                mine &= hops.kind != Kind.VALUE
+            row, hop = hops.row[mine], hops.hop[mine]
+            starts = np.searchsorted(row, np.arange(len(unique) + 1))
+            counts = np.diff(starts)[at]
+            if int(counts.sum()) > MOST_PATHS:
+                return None
+            pick = ranges(starts[:-1][at], counts)
+            topic, taken = np.repeat(walks.topic, counts), np.repeat(walks.taken, counts, axis=0)
+            good = admissible(topic, taken, depth, hop[pick])
+            topic, taken = topic[good], taken[good]
+            taken[:, depth] = hop[pick][good]
+            found.append((used + count, _Walks(topic, taken)))
+        return found
+
+    def _read(self, unique: IntArray, hops: Hops, gold: tuple[str, ...], used: int) -> IntArray:
+        """Return how many predicates of ``gold`` from ``used`` on each hop stands for, 0: none."""
+        reads = np.zeros(len(hops.row), np.int64)
+        hop = hops.hop
+        direct = hop[:, MEDIATOR] < 0
+        source, middle, tail = unique[hops.row], hop[:, MEDIATOR], hop[:, TAIL]
+        for step, count in self._steps(gold, used):
+            reads[direct & (hop[:, FIRST] == step)] = count
+            for beyond, more in self._steps(gold, used + count):
+                reads[~direct & (hop[:, FIRST] == step) & (hop[:, SECOND] == beyond)] = count + more
+        if not self._loose:
+            return reads
+        open_ = direct & (reads == 0)
+        reads[open_] = self._says(gold, used, source[open_], hop[open_, FIRST], tail[open_])
+        open_ = ~direct & (reads == 0)
+        if used + 1 < len(gold):
+            first = self._says(gold, used, source[open_], hop[open_, FIRST], middle[open_])
+            second = self._says(gold, used + 1, middle[open_], hop[open_, SECOND], tail[open_])
+            reads[open_] = 2 * (first & second)
+        return reads
+
+    def _steps(self, gold: tuple[str, ...], used: int) -> list[tuple[int, int]]:
+        """Return the steps that ``gold`` may take next, with how many predicates each uses."""
+        steps = []
+        for count in range(1, len(gold) - used + 1):
+            part = gold[used : used + count]
+            back = all(one.startswith("^") for one in part)
+            key = tuple(one[1:] for one in reversed(part)) if back else part
+            relation = self._relation.get(key)
+            if relation is None:
+                continue
+            steps.append((2 * relation + back, count))
+            if back and relation in self._inverse:
+                steps.append((2 * self._inverse[relation], count))
+        return steps
+
+    def _says(
+        self, gold: tuple[str, ...], used: int, start: IntArray, step: IntArray, end: IntArray
+    ) -> BoolArray:
+        """Return of each edge from ``start`` to ``end`` whether the predicate joins the two."""
+        relation = self._relation.get((gold[used].removeprefix("^"),))
+        if relation is None:
+            return np.zeros(len(start), np.bool_)
+        says: BoolArray = step // 2 == relation
+        left = np.flatnonzero(~says)
+        asked = np.full(len(left), relation, np.int64)
+        says[left] = self._store.has_edges(end[left], asked, start[left])
+        return says
+
+
+def _inverse_keys(relations: Relations) -> dict[int, int]:
+    key = {one: number for number, one in enumerate(relations.ids)}
+    return {
+        number: key[other]
+        for number, other in enumerate(relations.inverses)
+        if other is not None and other in key
+    }
+
+
+def _joined(parts: Sequence[_Walks]) -> _Walks:
+    return _Walks(
+        np.concatenate([part.topic for part in parts]),
+        np.concatenate([part.taken for part in parts]),
+    )

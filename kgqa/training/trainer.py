@@ -1,0 +1,181 @@
+"""The parts of transformers' Trainer that are this project's own: loss, order, log and checks.
+
+What this module does not do: set anything up (``fit``).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+import torch
+from transformers import Trainer, TrainerCallback
+
+from kgqa.training.encode import IGNORED
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kgqa.models.kg_llm import KgLLM
+    from kgqa.progress import Progress
+    from kgqa.training.check import PathCheck
+    from kgqa.training.encode import ByLength
+    from kgqa.training.settings import TrainingSettings
+
+
+class RunLog:
+    """``training.jsonl``: a line for each log and each check, by step.
+
+    ``after``: the step of the checkpoint that the run goes on from; lines of later steps, which
+    will come again, are dropped. None begins the file anew.
+    """
+
+    def __init__(self, path: Path, after: int | None) -> None:
+        self._path = path
+        kept = [] if after is None else [one for one in self.lines() if one["step"] <= after]
+        path.write_text("".join(json.dumps(one) + "\n" for one in kept), "utf-8")
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Return what has been written; a line that was cut short is none."""
+        found = []
+        text = self._path.read_text("utf-8") if self._path.is_file() else ""
+        for line in text.splitlines():
+            try:
+                one = json.loads(line)
+                found.append({**one, "step": int(one["step"])})
+            except (ValueError, TypeError, KeyError):
+                continue
+        return found
+
+    def write(self, **fields: Any) -> None:
+        """Append a line."""
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(fields) + "\n")
+
+
+class PathTrainer(Trainer):
+    """Logits only where there is a label (a third less time a step on a CPU), in a given order."""
+
+    def __init__(self, order: ByLength, **settings: Any) -> None:
+        self._order = order
+        self._short: bool | None = None
+        super().__init__(**settings)
+        # the loss is over all completion tokens of a step, however they fall into its batches
+        self.model_accepts_loss_kwargs = True
+
+    def _get_train_sampler(self, train_dataset: Any = None) -> ByLength:
+        return self._order
+
+    def compute_loss(
+        self,
+        model: Any,
+        inputs: dict[str, torch.Tensor | Any],
+        return_outputs: bool = False,
+        num_items_in_batch: torch.Tensor | int | None = None,
+    ) -> Any:
+        """Return the loss: the mean over the completion tokens of the whole step."""
+        causal = self.accelerator.unwrap_model(model)
+        if hasattr(causal, "get_base_model"):  # an adapter's
+            causal = causal.get_base_model()
+        labels = inputs["labels"][:, 1:]
+        there = labels != IGNORED
+        if self._short is None:
+            self._short = _head_is_plain(causal, inputs)
+        asked = {name: inputs[name] for name in ("input_ids", "attention_mask")}
+        if self._short:
+            hidden = causal.base_model(**asked).last_hidden_state
+            logits = causal.get_output_embeddings()(hidden[:, :-1][there])
+        else:
+            logits = causal(**asked).logits[:, :-1][there]
+        loss = torch.nn.functional.cross_entropy(logits.float(), labels[there], reduction="sum")
+        count = there.sum() if num_items_in_batch is None else num_items_in_batch
+        loss = loss / count
+        return (loss, {"loss": loss}) if return_outputs else loss
+
+
+def _head_is_plain(causal: Any, inputs: dict[str, Any]) -> bool:
+    """Return whether the logits are the output embeddings of the last hidden state, and no more.
+
+    Some architectures scale or cap them; those are asked for their logits.
+    """
+    row = {name: inputs[name][:1] for name in ("input_ids", "attention_mask")}
+    training = causal.training
+    causal.eval()
+    try:
+        with torch.no_grad():
+            whole = causal(**row).logits
+            hidden = causal.base_model(**row).last_hidden_state
+            return torch.allclose(
+                causal.get_output_embeddings()(hidden).float(), whole.float(), atol=1e-3, rtol=1e-3
+            )
+    except (AttributeError, TypeError):
+        return False
+    finally:
+        causal.train(training)
+
+
+class Watch(TrainerCallback):
+    """Tells and logs losses; counts right paths after every evaluation."""
+
+    def __init__(
+        self,
+        log: RunLog,
+        check: PathCheck | None,
+        kg_llm: KgLLM,
+        settings: TrainingSettings,
+        progress: Progress,
+    ) -> None:
+        self._log = log
+        self._check = check
+        self._kg_llm = kg_llm
+        self._settings = settings
+        self._progress = progress
+        self._began = time.monotonic()
+        self.accuracy: float | None = None
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Ask for an evaluation every so many steps; the one at the end comes by itself."""
+        every = self._settings.check_every
+        if every and state.global_step % every == 0 and state.global_step < state.max_steps:
+            control.should_evaluate = True
+
+    def on_log(
+        self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any
+    ) -> None:
+        """Tell the loss."""
+        if not logs or "loss" not in logs:
+            return
+        loss = float(logs["loss"])
+        self._log.write(
+            step=state.global_step,
+            epoch=round(float(state.epoch or 0), 4),
+            loss=loss,
+            learning_rate=float(logs.get("learning_rate", 0.0)),
+            seconds=round(time.monotonic() - self._began, 1),
+        )
+        self._progress.note(f"step {state.global_step}/{state.max_steps} loss {loss:.3f}")
+
+    def on_evaluate(
+        self, args: Any, state: Any, control: Any, metrics: dict[str, Any] | None = None, **_: Any
+    ) -> None:
+        """Count right paths and tell them with the held-out loss."""
+        loss = float((metrics or {}).get("eval_loss", float("nan")))
+        fields: dict[str, Any] = {"step": state.global_step, "held_out_loss": loss}
+        said = f"step {state.global_step}/{state.max_steps} held-out loss {loss:.3f}"
+        if self._check is not None:
+            model: Any = self._kg_llm.model
+            training = model.training
+            model.eval()
+            right, asked = self._check.right(), len(self._check)
+            model.train(training)
+            self.accuracy = 100 * right / asked
+            fields |= {"path_accuracy": round(self.accuracy, 2), "checked": asked}
+            said += f", path accuracy {self.accuracy:.1f} % ({right} of {asked})"
+        self._log.write(**fields)
+        self._progress.note(said)
+
+    def mean_loss(self, otherwise: float) -> float:
+        """Return the mean of the logged losses: of all parts of a run that was stopped."""
+        losses = [one["loss"] for one in self._log.lines() if "loss" in one]
+        return sum(losses) / len(losses) if losses else otherwise

@@ -1,0 +1,73 @@
+"""A short training run on a tiny model, in this process or in one of its own that is killed.
+
+As a program: ``python -m tests.training.runs MODEL OUT STEP`` trains and kills itself, as hard as
+can be, when it tells of STEP.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kgqa.models.kg_llm import NO_ADAPTER, load_kg_llm
+from kgqa.paths.format import PathFormat
+from kgqa.progress import Silent
+from kgqa.training.data import Example
+from kgqa.training.fit import train
+from kgqa.training.settings import TrainingSettings
+
+if TYPE_CHECKING:
+    from kgqa.training.settings import TrainingResult
+
+EXAMPLES = [
+    Example(
+        str(at),
+        f"Who likes {name}?",
+        (name,),
+        name,
+        (("zoo.likes.animal", "The okapi" if at % 2 else "A gnu"),),
+    )
+    for at, name in enumerate(("Ann", "Bob", "Cid", "Dan", "Eve", "Fay the second of her name"))
+]
+SETTINGS = TrainingSettings(
+    rank=4, alpha=8, epochs=16, learning_rate=2e-2, batch_size=2, checkpoint_every=10, seed=3
+)  # 48 steps, told at 20 and 40
+
+
+def run(model: Path, out: Path, progress: Silent, **more: Any) -> TrainingResult:
+    """Train on ``EXAMPLES`` with the last as held out; ``more`` replaces settings."""
+    with tempfile.TemporaryDirectory() as cache:
+        llm = load_kg_llm(
+            str(model), NO_ADAPTER, device="cpu", cache=Path(cache), progress=Silent()
+        )
+        return train(
+            llm,
+            EXAMPLES,
+            EXAMPLES[-1:],
+            PathFormat(),
+            out,
+            replace(SETTINGS, **more),
+            data={"examples of": "a zoo"},
+            progress=progress,
+        )
+
+
+class Deadly(Silent):
+    """Ends this process at a step, without a word."""
+
+    def __init__(self, step: int) -> None:
+        super().__init__()
+        self._step = step
+
+    def note(self, text: str) -> None:
+        if text.startswith(f"step {self._step}/"):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    run(Path(sys.argv[1]), Path(sys.argv[2]), Deadly(int(sys.argv[3])))
