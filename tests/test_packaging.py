@@ -16,7 +16,7 @@ from packaging.requirements import Requirement
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 HEAVY = {"torch", "transformers", "peft", "neo4j", "pyarrow", "numpy", "openai", "gguf"}
-LOCKS = ["requirements.lock", "requirements-test.lock", "requirements-model.lock"]
+LOCKS = [f"requirements{kind}.lock" for kind in ("", "-test", "-model", "-encoder")]
 
 
 @pytest.fixture(scope="module")

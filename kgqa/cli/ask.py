@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated, Literal
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgqa.cli import llm
+from kgqa.cli import asking, llm
 from kgqa.cli.common import DirectionFlag, MediatorsFlag, Run, browser_link, others_of
 
 if TYPE_CHECKING:
-    from kgqa.decoding.engine import Engine
     from kgqa.graph.store import GraphStore
-    from kgqa.models.general import GeneralLLM
-    from kgqa.models.kg_llm import KgLLM
     from kgqa.reasoning.answer import Answer, TopicEntity
-    from kgqa.reasoning.gcr import GcrOptions
-    from kgqa.trie.index.manifest import IndexKey
-    from kgqa.trie.index.reader import TrieIndex
+    from kgqa.reasoning.gcr import Asking
 
 
 def ask(
@@ -30,7 +26,7 @@ def ask(
     ] = None,
     hops: Annotated[int | None, typer.Option(help="Hops of a path at most.", min=1)] = None,
     k: Annotated[int, typer.Option(help="Paths to decode.", min=1)] = 10,
-    method: Annotated[Literal["gcr"], typer.Option(help="How to reason.")] = "gcr",
+    method: asking.MethodFlag = "gcr",
     preset: Annotated[
         str | None, typer.Option(help="Prompt, markers and walk rules by name: default, gcr.")
     ] = None,
@@ -42,6 +38,10 @@ def ask(
         str | None,
         typer.Option(help="Model of an OpenAI-compatible server that writes the answer."),
     ] = None,
+    answer_tokens: asking.AnswerTokensFlag = None,
+    cache_calls: asking.CacheCallsFlag = True,
+    encoder: asking.EncoderFlag = None,
+    cap: asking.CapFlag = None,
     search: llm.SearchFlag = "beam",
     groups: llm.GroupsFlag = None,
     diversity_penalty: llm.PenaltyFlag = None,
@@ -65,34 +65,47 @@ def ask(
 ) -> None:
     """Answer a question with facts, and show the path of facts behind each answer."""
     from kgqa.cli.show import say, show_answer
-    from kgqa.models.profile import engine_for
+    from kgqa.errors import UsageError
     from kgqa.reasoning.choices import parse_choices
-    from kgqa.reasoning.gcr import GcrOptions
+    from kgqa.reasoning.gcr import Asking
 
+    if method in asking.BASELINES:
+        raise UsageError(
+            f"The method {method} is a baseline that answers without the graph, to be measured "
+            "and not to be relied on.",
+            f"Measure it: kgqa eval FORMAT FILE --method {method}.",
+        )
     drawn = search == "sample"
     walk_seed = None if drawn and sample is None else seed  # one seed for all that is drawn
-    wanted = llm.Wanted(model, adapter, preset, hops, direction, mediators, sample, walk, walk_seed)
-    wanted.check()
     path_seed = seed if drawn else None
-    searched = llm.search_of(search, k, groups, diversity_penalty, path_seed, max_forwards)
-    weigh = llm.weighing(expand, cut, doubt, most_tails)
-    chosen = parse_choices(choices) if choices is not None else []
-    general = general_llm(run, general_model)
-    with run.open_store() as store:
+    flags = asking.Flags(
+        method=method,
+        k=k,
+        wanted=llm.Wanted(
+            model, adapter, preset, hops, direction, mediators, sample, walk, walk_seed
+        ),
+        general=general_model,
+        searched=llm.search_of(search, k, groups, diversity_penalty, path_seed, max_forwards),
+        weigh=llm.weighing(expand, cut, doubt, most_tails),
+        encoder=encoder,
+        cap=cap,
+        answer_tokens=answer_tokens,
+        cache_calls=cache_calls,
+        together=1 if method == "gcr" else None,
+        time_limit=time_limit,
+        budget=budget,
+        quantize=quantize,
+    )
+    flags.check(run)
+    chosen = tuple(parse_choices(choices)) if choices is not None else ()
+    with ExitStack() as stack:
+        store = stack.enter_context(run.open_store())
         began = time.perf_counter()
         topics = find_topics(run, store, question, entity or [])
         link_seconds = time.perf_counter() - began
-        kg_llm = wanted.load(run, quantize)
-        engine = engine_for(kg_llm, together=1, budget=budget, progress=run.progress)
-        options = GcrOptions(
-            k=k,
-            score_rule=kg_llm.card.score_rule,
-            time_limit=time_limit,
-            search=searched,
-            weigh=weigh,
-        )
-        asking = (question, topics, chosen, options, engine)
-        answer = _answer(run, store, wanted, kg_llm, *asking, general, link_seconds)
+        ready = asking.make_ready(run, flags, store, stack)
+        asked = Asking(question, tuple(topics), ready.index, link_seconds, chosen)
+        answer = _answer(ready, store, asked)
         link = browser_link(run, store, answer.facts())
     for note in answer.notes:
         run.note(note)
@@ -146,71 +159,16 @@ def find_topics(
     return [TopicEntity(one.key, one.id, one.name, round(one.score, 4)) for one in chosen]
 
 
-def open_fitting_index(run: Run, kg: str, key: IndexKey, wanted: llm.Wanted) -> TrieIndex | None:
-    """Return the index that fits, or None after saying why there is none and what makes one."""
-    from kgqa.errors import IndexFault, ShardDamagedError
-    from kgqa.trie.index.reader import open_index
+def _answer(ready: asking.Ready, store: GraphStore, asked: Asking) -> Answer:
+    from contextlib import closing
 
-    try:
-        return open_index(run.tries_folder(kg), key)
-    except IndexFault as error:
-        build = wanted.build_command(run)
-        if isinstance(error, ShardDamagedError):
-            build += " --rebuild"
-        run.note(f"{error.message} Answering on the fly. Build one that fits: {build}")
-        return None
+    from kgqa.errors import EmptyLanguageError, KgqaError
 
-
-def _answer(
-    run: Run,
-    store: GraphStore,
-    wanted: llm.Wanted,
-    kg_llm: KgLLM,
-    question: str,
-    topics: list[TopicEntity],
-    choices: list[str],
-    options: GcrOptions,
-    engine: Engine,
-    general: GeneralLLM | None,
-    link_seconds: float,
-) -> Answer:
-    from contextlib import nullcontext
-
-    from kgqa.errors import EmptyLanguageError
-    from kgqa.reasoning.gcr import answer_question
-    from kgqa.trie.lexicon import PathLexicon
-
-    rules = wanted.rules(store.info, kg_llm.card)
-    form = llm.path_format(kg_llm.card)
-    key = llm.index_key(store.info, kg_llm.encoder, form, rules, wanted.sampled())
-    index = open_fitting_index(run, store.info.name, key, wanted)
-    try:
-        with index or nullcontext():
-            return answer_question(
-                store,
-                kg_llm,
-                PathLexicon(kg_llm.encoder, form),
-                question,
-                topics,
-                rules,
-                options,
-                index=index,
-                general=general,
-                link_seconds=link_seconds,
-                engine=engine,
-                choices=choices,
-            )
-    except EmptyLanguageError as error:
-        names = ", ".join(f"{topic.name} ({topic.id})" for topic in topics)
-        raise EmptyLanguageError(f"{error.message} Asked about: {names}.", error.hint) from None
-
-
-def general_llm(run: Run, model: str | None) -> GeneralLLM | None:
-    """Return the general LLM where one was asked for; an exported key alone asks for none."""
-    settings = run.settings
-    model = model or settings.general_model
-    if not model:
-        return None
-    from kgqa.models.general import GeneralLLM
-
-    return GeneralLLM(model, base_url=settings.openai_base_url, key=settings.openai_api_key)
+    with closing(ready.method.answers(store, [asked])) as found:
+        _, answer = next(found)
+    if isinstance(answer, EmptyLanguageError):
+        names = ", ".join(f"{topic.name} ({topic.id})" for topic in asked.topics)
+        raise EmptyLanguageError(f"{answer.message} Asked about: {names}.", answer.hint)
+    if isinstance(answer, KgqaError):
+        raise answer
+    return answer

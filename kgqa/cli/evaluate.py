@@ -4,31 +4,25 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from kgqa.cli import llm
-from kgqa.cli.ask import find_topics, general_llm, open_fitting_index
+from kgqa.cli import asking, llm
+from kgqa.cli.ask import find_topics
 from kgqa.cli.common import DirectionFlag, MediatorsFlag, Run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kgqa.decoding.engine import Engine
     from kgqa.errors import KgqaError
     from kgqa.evaluation.readers import Question, QuestionFile
     from kgqa.evaluation.report_record import Record
     from kgqa.graph.store import GraphStore
-    from kgqa.models.general import GeneralLLM
-    from kgqa.models.kg_llm import KgLLM
-    from kgqa.paths.walk import WalkRules
     from kgqa.reasoning.answer import Answer
-    from kgqa.reasoning.gcr import Asking, GcrOptions
-    from kgqa.trie.index.reader import TrieIndex
-    from kgqa.trie.lexicon import PathLexicon
+    from kgqa.reasoning.gcr import Asking
 
 Form = Literal[
     "jsonl",
@@ -53,6 +47,21 @@ def evaluate(
     ] = False,
     hops: Annotated[int | None, typer.Option(help="Hops of a path at most.", min=1)] = None,
     k: Annotated[int, typer.Option(help="Paths to decode.", min=1)] = 10,
+    method: asking.MethodFlag = "gcr",
+    unconstrained: Annotated[
+        bool, typer.Option("--unconstrained", help="Let the KG-LLM write without the constraint.")
+    ] = False,
+    all_paths: Annotated[
+        bool, typer.Option("--all-paths", help="All paths to the general LLM; no KG-LLM.")
+    ] = False,
+    encoder: asking.EncoderFlag = None,
+    cap: asking.CapFlag = None,
+    prompt_tokens: Annotated[
+        int | None, typer.Option(help="What --all-paths may fill of a prompt (2000).", min=1)
+    ] = None,
+    samples: Annotated[
+        int | None, typer.Option(help="Replies of --method self-consistency (5).", min=1)
+    ] = None,
     limit: Annotated[int | None, typer.Option(help="Only the first questions.", min=1)] = None,
     split: Annotated[
         Literal["all", "validation", "rest"],
@@ -62,6 +71,9 @@ def evaluate(
     model: Annotated[str | None, typer.Option(help="The KG-LLM.")] = None,
     adapter: Annotated[str | None, typer.Option(help="An adapter's folder, or 'none'.")] = None,
     general_model: Annotated[str | None, typer.Option(help="The general LLM.")] = None,
+    concurrency: asking.ConcurrencyFlag = 8,
+    answer_tokens: asking.AnswerTokensFlag = None,
+    cache_calls: asking.CacheCallsFlag = True,
     search: llm.SearchFlag = "beam",
     groups: llm.GroupsFlag = None,
     diversity_penalty: llm.PenaltyFlag = None,
@@ -109,14 +121,29 @@ def evaluate(
     from kgqa.evaluation.report_log import RunLog
     from kgqa.evaluation.report_record import malformed_record
     from kgqa.evaluation.run import run_questions
-    from kgqa.models.profile import engine_for
-    from kgqa.reasoning.gcr import GcrOptions
-    from kgqa.trie.lexicon import PathLexicon
 
-    wanted = llm.Wanted(model, adapter, preset, hops, direction, mediators)
-    wanted.check()
-    searched = llm.search_of(search, k, groups, diversity_penalty, seed, max_forwards)
-    weigh = llm.weighing(expand, cut, doubt, most_tails)
+    flags = asking.Flags(
+        method=method,
+        k=k,
+        wanted=llm.Wanted(model, adapter, preset, hops, direction, mediators),
+        general=general_model,
+        searched=llm.search_of(search, k, groups, diversity_penalty, seed, max_forwards),
+        weigh=llm.weighing(expand, cut, doubt, most_tails),
+        unconstrained=unconstrained,
+        all_paths=all_paths,
+        encoder=encoder,
+        cap=cap,
+        prompt_tokens=prompt_tokens,
+        samples=samples,
+        concurrency=concurrency,
+        answer_tokens=answer_tokens,
+        cache_calls=cache_calls,
+        together=together,
+        time_limit=time_limit,
+        budget=budget,
+        quantize=quantize,
+    )
+    flags.check(run)
     questions = _chosen(read_questions(file, form, limit), split)
     if questions.complaint():
         run.note(questions.complaint())
@@ -124,33 +151,8 @@ def evaluate(
         own = all(one.graph is not None for one in questions.questions)
         store = None if own else stack.enter_context(run.open_store())
         kg = _OWN if store is None else store.info.name
-        general = general_llm(run, general_model)
-        kg_llm = wanted.load(run, quantize)
-        path_form = llm.path_format(kg_llm.card)
-        index = None
-        if store is not None:
-            rules = wanted.rules(store.info, kg_llm.card)
-            key = llm.index_key(store.info, kg_llm.encoder, path_form, rules)
-            index = open_fitting_index(run, kg, key, wanted)
-            if index is not None:
-                stack.enter_context(index)
-        asker = _Asker(
-            run,
-            kg_llm,
-            PathLexicon(kg_llm.encoder, path_form),
-            wanted,
-            GcrOptions(
-                k=k,
-                score_rule=kg_llm.card.score_rule,
-                time_limit=time_limit,
-                search=searched,
-                weigh=weigh,
-            ),
-            engine_for(kg_llm, together=together, budget=budget, progress=run.progress),
-            general,
-            index,
-            linked,
-        )
+        ready = asking.make_ready(run, flags, store, stack)
+        asker = _Asker(run, ready, linked, given=method in asking.BASELINES)
         settings = {
             "form": form,
             "file": file.name,
@@ -158,22 +160,8 @@ def evaluate(
             "split": split,
             "kg": kg,
             "kg_version": store.info.version if store is not None else None,
-            "method": "gcr",
-            "model": kg_llm.name,
-            "adapter": kg_llm.adapter,
-            "preset": preset,
-            "k": k,
-            "hops": hops or kg_llm.card.hops,
-            "direction": asker.rules(store).direction if store is not None else direction,
-            "mediators": mediators or kg_llm.card.mediators,
-            "score_rule": kg_llm.card.score_rule,
             "linked": linked,
-            "general_model": None if general is None else general.model,
-            "time_limit": time_limit,
-            "quantize": quantize,
-            "search": search,
-            **{name: value for name, value in asdict(searched).items() if name != "kind"},
-            "weigh": None if weigh is None else asdict(weigh),
+            **ready.settings,
         }
         log = stack.enter_context(RunLog(out, settings)) if out is not None else None
         done: dict[str, Record] = dict(log.done) if log is not None else {}
@@ -190,7 +178,10 @@ def evaluate(
             if log is not None:
                 log.write(record)
 
-        run_questions(store, asked, asker.answers, asker.rules, run.progress, keep)
+        rules = ready.method.rules
+        run_questions(store, asked, asker.answers, rules, run.progress, keep, linked=linked)
+        if told := ready.calls_note():
+            run.note(told)
         if unproven := asker.proofs.count(False):
             run.note(
                 f"Not proven within {max_forwards} forwards: the paths of {unproven:,} of "
@@ -202,7 +193,7 @@ def evaluate(
         names = [one.id for one in questions.questions]
         names += [malformed_record(one).id for one in questions.malformed]
         records = [done[name] for name in names]
-        figures = summarise(records, kg=kg, method="gcr", form=form)
+        figures = summarise(records, kg=kg, method=method, form=form)
         if out is not None:
             text, page = write_reports(out, figures, records, settings)
             run.note(f"Reports: {text} and {page}.")
@@ -211,41 +202,21 @@ def evaluate(
 
 @dataclass(frozen=True, slots=True)
 class _Asker:
-    """Answers questions of any graph as the flags say."""
+    """Asks questions of any graph by one method; ``given``: it answers without topic entities."""
 
     run: Run
-    kg_llm: KgLLM
-    lexicon: PathLexicon
-    wanted: llm.Wanted
-    options: GcrOptions
-    engine: Engine
-    general: GeneralLLM | None
-    index: TrieIndex | None
+    ready: asking.Ready
     linked: bool
+    given: bool
     proofs: list[bool] = field(default_factory=list)  # of each exact search: whether it is proven
-
-    def rules(self, store: GraphStore) -> WalkRules:
-        """Return which walks of a graph are paths."""
-        return self.wanted.rules(store.info, self.kg_llm.card)
 
     def answers(
         self, store: GraphStore, questions: Sequence[Question]
     ) -> Iterator[tuple[int, Answer | KgqaError]]:
         """Yield each question's number with its answer or error, as they come."""
         from kgqa.reasoning.answer import Answer
-        from kgqa.reasoning.gcr import answer_questions
 
-        found = answer_questions(
-            store,
-            self.kg_llm,
-            self.lexicon,
-            self._asked(store, questions),
-            self.rules(store),
-            self.options,
-            engine=self.engine,
-            general=self.general,
-        )
-        with closing(found):
+        with closing(self.ready.method.answers(store, self._asked(store, questions))) as found:
             for number, answer in found:
                 if isinstance(answer, Answer) and answer.search.proven is not None:
                     self.proofs.append(answer.search.proven)
@@ -254,20 +225,22 @@ class _Asker:
     def _asked(
         self, store: GraphStore, questions: Sequence[Question]
     ) -> Iterator[Asking | KgqaError]:
-        from kgqa.errors import KgqaError
+        from kgqa.errors import EntityNotFoundError, KgqaError, LinkingError
         from kgqa.evaluation.metrics_gold import known_topics
         from kgqa.reasoning.gcr import Asking
 
         for question in questions:
             began = time.perf_counter()
+            topics = []
             try:
                 given = [] if self.linked else known_topics(store, question)
                 topics = find_topics(self.run, store, question.question, given, told=False)
             except KgqaError as error:
-                yield error
-                continue
+                if not (self.given and isinstance(error, LinkingError | EntityNotFoundError)):
+                    yield error
+                    continue
             seconds = time.perf_counter() - began
-            index = self.index if question.graph is None else None
+            index = self.ready.index if question.graph is None else None
             choices = tuple(question.choices)
             yield Asking(question.question, tuple(topics), index, seconds, choices)
 

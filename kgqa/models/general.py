@@ -1,8 +1,9 @@
 """The general LLM: any server that speaks OpenAI's chat completions.
 
-Temperature 0, a time limit, few retries, and errors that say which server and what to check. Calls
-and tokens are counted. No message holds the key or credentials of the URL. What it does not do:
-prompts, and deciding whether a general LLM is used at all.
+Temperature 0 unless a sample is asked for, a time limit, few retries, and errors that say which
+server and what to check. Calls and tokens are counted, and a call that a cache knows is not made
+again. No message holds the key or credentials of the URL. What it does not do: prompts, several
+calls at once (callers' threads do that), and deciding whether a general LLM is used at all.
 """
 
 from __future__ import annotations
@@ -15,30 +16,28 @@ import openai
 from openai.types.chat import ChatCompletion
 
 from kgqa.errors import GeneralModelError, without_secrets
+from kgqa.models.general_cache import CallCache, Completion, call_key
 
 if TYPE_CHECKING:
     from pydantic import SecretStr
+
+__all__ = ["OPENAI_URL", "Completion", "GeneralLLM", "Usage"]
 
 OPENAI_URL = "https://api.openai.com/v1"
 _SHOWN = 200  # characters of a server's own words in a message
 
 
 @dataclass(frozen=True, slots=True)
-class Completion:
-    """What the model wrote, and how many tokens that took as the server counts them."""
-
-    text: str
-    prompt_tokens: int
-    completion_tokens: int
-
-
-@dataclass(frozen=True, slots=True)
 class Usage:
-    """What a :class:`GeneralLLM` has used so far. A server that reports no tokens counts none."""
+    """What a :class:`GeneralLLM` has used so far. A server that reports no tokens counts none.
+
+    ``cached``: calls that were answered from the cache; they are no calls and cost no tokens.
+    """
 
     calls: int
     prompt_tokens: int
     completion_tokens: int
+    cached: int = 0
 
 
 class GeneralLLM:
@@ -46,7 +45,8 @@ class GeneralLLM:
 
     ``base_url`` None is OpenAI's own. ``key`` may be missing for a server of one's own; it is read
     from nowhere else. ``timeout_s`` is for one attempt, ``retries`` for what may pass: no
-    connection, time-outs, 408, 409, 429 and 5xx.
+    connection, time-outs, 408, 409, 429 and 5xx. ``cache``: the calls that were made before; it is
+    closed with the client.
 
     Raises GeneralModelError where OpenAI's own server is meant and there is no key, or where the
     URL is none.
@@ -60,8 +60,10 @@ class GeneralLLM:
         key: SecretStr | None = None,
         timeout_s: float = 120.0,
         retries: int = 2,
+        cache: CallCache | None = None,
     ) -> None:
         self.model = model
+        self._cache = cache
         self._url = base_url or OPENAI_URL
         self._key = key.get_secret_value() if key else ""
         self._timeout_s = timeout_s
@@ -96,17 +98,34 @@ class GeneralLLM:
         return self._usage
 
     def complete(
-        self, prompt: str, *, system: str | None = None, max_tokens: int | None = None
+        self,
+        prompt: str,
+        *,
+        system: str | None = None,
+        max_tokens: int | None = None,
+        temperature: float = 0.0,
+        seed: int | None = None,
     ) -> Completion:
         """Return what the model answers to ``prompt`` as a user's turn.
 
-        Raises GeneralModelError where the server cannot be reached, refuses, is too slow, or
-        answers something that is no chat completion.
+        With a ``temperature`` above 0 it is a sample; ``seed`` tells samples of one prompt apart,
+        to a cache and to servers that know seeds. Raises GeneralModelError where the server cannot
+        be reached, refuses, is too slow, or answers something that is no chat completion, and where
+        the cache cannot be used.
         """
         messages = [{"role": "system", "content": system}] if system else []
         messages.append({"role": "user", "content": prompt})
+        wanted: dict[str, Any] = {"temperature": temperature}
+        if max_tokens is not None:
+            wanted["max_tokens"] = max_tokens
+        if seed is not None:
+            wanted["seed"] = seed
+        key = call_key(self.url, self.model, messages, wanted)
+        if self._cache is not None and (known := self._cache.get(key)) is not None:
+            self._count(cached=1)
+            return known
         self._count(calls=1)
-        response = self._ask(messages, max_tokens)
+        response = self._ask(messages, wanted)
         # The client does not check what it reads: any field may be missing or of another type.
         message = getattr(response.choices[0], "message", None) if response.choices else None
         text = getattr(message, "content", None)
@@ -115,11 +134,16 @@ class GeneralLLM:
         used = response.usage
         tokens = (used.prompt_tokens or 0, used.completion_tokens or 0) if used else (0, 0)
         self._count(prompt_tokens=tokens[0], completion_tokens=tokens[1])
-        return Completion(text, *tokens)
+        answer = Completion(text, *tokens)
+        if self._cache is not None:
+            self._cache.put(key, self.model, answer)
+        return answer
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections and the cache."""
         self._client.close()
+        if self._cache is not None:
+            self._cache.close()
 
     def __enter__(self) -> GeneralLLM:
         """Return the client itself."""
@@ -129,14 +153,11 @@ class GeneralLLM:
         """Close the connections."""
         self.close()
 
-    def _ask(self, messages: list[dict[str, str]], max_tokens: int | None) -> ChatCompletion:
-        wanted: dict[str, Any] = {"temperature": 0}
-        if max_tokens is not None:
-            wanted["max_tokens"] = max_tokens
+    def _ask(self, messages: list[dict[str, str]], wanted: dict[str, Any]) -> ChatCompletion:
         while True:
             options = {k: v for k, v in wanted.items() if k not in self._refused}
-            if "max_tokens" in self._refused and max_tokens is not None:
-                options["max_completion_tokens"] = max_tokens
+            if "max_tokens" in self._refused and "max_tokens" in wanted:
+                options["max_completion_tokens"] = wanted["max_tokens"]
             try:
                 response: object = self._client.chat.completions.create(
                     model=self.model,
@@ -194,13 +215,16 @@ class GeneralLLM:
     def _fail(self, what: str, hint: str) -> NoReturn:
         raise GeneralModelError(f"The general model's server {self.url} {what}.", hint) from None
 
-    def _count(self, calls: int = 0, prompt_tokens: int = 0, completion_tokens: int = 0) -> None:
+    def _count(
+        self, calls: int = 0, prompt_tokens: int = 0, completion_tokens: int = 0, cached: int = 0
+    ) -> None:
         with self._lock:
             used = self._usage
             self._usage = Usage(
                 used.calls + calls,
                 used.prompt_tokens + prompt_tokens,
                 used.completion_tokens + completion_tokens,
+                used.cached + cached,
             )
 
 

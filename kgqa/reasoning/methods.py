@@ -1,0 +1,306 @@
+"""The seam of methods: one store and some questions in, numbered answers out, as they come.
+
+A method is any object of :class:`Method`; ``kgqa ask`` and ``kgqa eval`` know no more of one. Which
+name means which method, and what it is made with, is said once, in ``kgqa.cli.asking``. Here are
+also the parts that several methods share: the paths that there are to choose from, several calls
+of a general LLM at once, and the answers that it writes from a method's paths.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
+
+import numpy as np
+
+from kgqa.errors import EmptyLanguageError, KgqaError
+from kgqa.graph.model import keys_array
+from kgqa.paths.ground import ground
+from kgqa.paths.sample import Sample, sample_walk
+from kgqa.paths.walk import PathTable, walk
+from kgqa.reasoning.answer import GeneralLlmUse, KgLlmUse
+from kgqa.reasoning.choices import choice_prompt, find_choices, read_choice
+from kgqa.reasoning.gcr import answer_questions
+from kgqa.reasoning.prompts import general_prompt, read_answers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from kgqa.decoding.engine import Engine
+    from kgqa.graph.store import GraphStore
+    from kgqa.models.general import GeneralLLM
+    from kgqa.models.general_cache import Completion
+    from kgqa.models.kg_llm import KgLLM
+    from kgqa.paths.format import PathFormat
+    from kgqa.paths.ground import GroundedPath
+    from kgqa.paths.walk import WalkRules
+    from kgqa.reasoning.answer import Answer, TopicEntity
+    from kgqa.reasoning.gcr import Asking, GcrOptions
+    from kgqa.trie.lexicon import PathLexicon
+
+T = TypeVar("T")
+R = TypeVar("R")
+Numbered: TypeAlias = Generator[tuple[int, "Answer | KgqaError"], None, None]
+
+NO_KG_LLM = KgLlmUse("none", None, 0, 0, 0)  # of a method that has none
+CONCURRENCY = 8  # calls of a general LLM at a time
+CAP = 2_000  # paths of a topic entity that are looked at where no model decodes
+
+
+class Method(Protocol):
+    """A way from questions to answers. ``name`` is what users call it."""
+
+    @property
+    def name(self) -> str:
+        """The method's name, as ``Answer.method`` has it."""
+
+    def rules(self, store: GraphStore) -> WalkRules:
+        """Return which walks of ``store`` are paths."""
+
+    def answers(self, store: GraphStore, questions: Iterable[Asking | KgqaError]) -> Numbered:
+        """Yield the number of each question once, with its answer or its error, in any order.
+
+        An error among the questions is handed on under its number; one question's failure ends no
+        other. Questions are taken from the iterable as there is room for them.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Gcr:
+    """Graph-constrained reasoning (``kgqa.reasoning.gcr``) without a general LLM, as a method.
+
+    ``lexicon`` is of the KG-LLM's tokenizer and path format; ``walks`` says which walks of a store
+    are paths.
+    """
+
+    kg_llm: KgLLM
+    lexicon: PathLexicon
+    walks: Callable[[GraphStore], WalkRules]
+    options: GcrOptions
+    engine: Engine
+
+    @property
+    def name(self) -> str:
+        """The method's name."""
+        return "gcr"
+
+    def rules(self, store: GraphStore) -> WalkRules:
+        """Return which walks of ``store`` are paths."""
+        return self.walks(store)
+
+    def answers(self, store: GraphStore, questions: Iterable[Asking | KgqaError]) -> Numbered:
+        """Yield each question's number with its answer or its error, as they come."""
+        return answer_questions(
+            store,
+            self.kg_llm,
+            self.lexicon,
+            questions,
+            self.walks(store),
+            self.options,
+            engine=self.engine,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WithGeneralLLM:
+    """A method whose paths a general LLM turns into answers, several questions at a time.
+
+    ``method`` finds the paths; what it would answer from them plays no part. A call that fails is
+    the error of its question. ``max_tokens``: what an answer may be long, None as the server has
+    it.
+    """
+
+    method: Method
+    general: GeneralLLM
+    concurrency: int = CONCURRENCY
+    max_tokens: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the method that finds the paths."""
+        return self.method.name
+
+    def rules(self, store: GraphStore) -> WalkRules:
+        """Return which walks of ``store`` are paths."""
+        return self.method.rules(store)
+
+    def answers(self, store: GraphStore, questions: Iterable[Asking | KgqaError]) -> Numbered:
+        """Yield each question's number with its answer or its error, as they come."""
+        choices: dict[int, tuple[str, ...]] = {}
+
+        def noted() -> Iterator[Asking | KgqaError]:
+            for number, one in enumerate(questions):
+                if not isinstance(one, KgqaError) and one.choices:
+                    choices[number] = one.choices
+                yield one
+
+        def call(item: tuple[int, Answer | KgqaError]) -> tuple[Completion, float] | KgqaError:
+            number, answer = item
+            if isinstance(answer, KgqaError):
+                return answer
+            began = time.perf_counter()
+            prompt = (
+                choice_prompt(answer.question, choices[number], answer.paths)
+                if number in choices
+                else general_prompt(answer.question, answer.paths)
+            )
+            done = self.general.complete(prompt, max_tokens=self.max_tokens)
+            return done, time.perf_counter() - began
+
+        with closing(self.method.answers(store, noted())) as found:
+            for (number, answer), written in several_at_once(found, call, self.concurrency):
+                if isinstance(written, KgqaError) or isinstance(answer, KgqaError):
+                    yield number, written if isinstance(written, KgqaError) else answer
+                    continue
+                try:
+                    yield number, self._answered(store, answer, choices.get(number, ()), *written)
+                except KgqaError as error:
+                    yield number, error
+
+    def _answered(
+        self,
+        store: GraphStore,
+        answer: Answer,
+        choices: Sequence[str],
+        written: Completion,
+        seconds: float,
+    ) -> Answer:
+        if choices:
+            ranked = read_choice(written.text, find_choices(store, choices), answer.paths)
+        else:
+            ranked = read_answers(written.text, answer.paths, store)
+        return replace(
+            answer,
+            answers=tuple(ranked),
+            others=(),
+            expanded=(),
+            confidence=None,
+            general_llm=general_use(self.general, [written]),
+            timings=replace(answer.timings, answer=answer.timings.answer + seconds),
+        )
+
+
+def general_use(general: GeneralLLM, written: Sequence[Completion]) -> GeneralLlmUse:
+    """Return what a question's calls cost; those that a cache answered as when they were made."""
+    return GeneralLlmUse(
+        model=general.model,
+        calls=len(written),
+        prompt_tokens=sum(one.prompt_tokens for one in written),
+        completion_tokens=sum(one.completion_tokens for one in written),
+    )
+
+
+def several_at_once(
+    items: Iterable[T], work: Callable[[T], R], most: int
+) -> Iterator[tuple[T, R | KgqaError]]:
+    """Yield each item with what ``work`` gives for it, as they come, ``most`` at a time.
+
+    ``work`` runs in threads of its own; a KgqaError that it raises is its item's result, any other
+    error ends all. Items are taken from the iterable in the caller's thread, between results, so
+    that what makes them goes on while calls wait for a server. A caller that stops early leaves no
+    thread that keeps the program from ending.
+    """
+    done: SimpleQueue[tuple[T, R | KgqaError, BaseException | None]] = SimpleQueue()
+
+    def run(item: T) -> None:
+        try:
+            done.put((item, work(item), None))
+        except KgqaError as error:
+            done.put((item, error, None))
+        except BaseException as error:  # shown where it can be seen: in the caller's thread
+            done.put((item, KgqaError(str(error)), error))
+
+    def taken(
+        one: tuple[T, R | KgqaError, BaseException | None],
+    ) -> tuple[T, R | KgqaError]:
+        if one[2] is not None:
+            raise one[2]
+        return one[0], one[1]
+
+    waiting = 0
+    for item in items:
+        Thread(target=run, args=(item,), daemon=True).start()
+        waiting += 1
+        while waiting:
+            try:
+                one = done.get(block=waiting >= most)
+            except Empty:
+                break
+            waiting -= 1
+            yield taken(one)
+    for _ in range(waiting):
+        yield taken(done.get())
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """The paths out of some topic entities, by text: ``groups[i]`` share the text ``texts[i]``.
+
+    Shorter paths stand before longer ones. ``notes`` say where a sample stands for all.
+    """
+
+    texts: tuple[str, ...]
+    groups: tuple[tuple[GroundedPath, ...], ...]
+    notes: tuple[str, ...]
+
+    def ending_in(self, ids: set[str]) -> Candidates:
+        """Return those paths that end in one of ``ids``. Raises EmptyLanguageError for none."""
+        groups = [tuple(one for one in group if one.tail.id in ids) for group in self.groups]
+        kept = [place for place, group in enumerate(groups) if group]
+        if not kept:
+            raise EmptyLanguageError(
+                "No path leads from the topic entities to one of the choices.",
+                "Allow longer paths (--hops), or name another entity (--entity).",
+            )
+        return Candidates(
+            tuple(self.texts[place] for place in kept),
+            tuple(groups[place] for place in kept),
+            self.notes,
+        )
+
+
+def candidate_paths(
+    store: GraphStore,
+    topics: Sequence[TopicEntity],
+    rules: WalkRules,
+    form: PathFormat,
+    cap: int,
+    seed: int = 0,
+) -> Candidates:
+    """Return every path out of ``topics``, each checked in the store.
+
+    Of a topic entity with more than ``cap`` paths a random sample of so many is taken, by ``seed``,
+    and a note says so. Raises EmptyLanguageError where there is no path at all.
+    """
+    keys = keys_array(list(dict.fromkeys(topic.key for topic in topics)))
+    table, over = walk(store, keys, rules, cap)
+    tables, notes = [table], []
+    if len(over):
+        sample = Sample(cap, "random", seed)
+        tables.append(sample_walk(store, over, rules, sample))
+        many = set(over.tolist())
+        notes = [
+            f"{topic.name} ({topic.id}) has too many paths; a sample stands for them: {sample}."
+            for topic in {one.key: one for one in topics}.values()
+            if topic.key in many
+        ]
+    table = PathTable(
+        np.concatenate([one.topic for one in tables]),
+        np.concatenate([one.length for one in tables]),
+        np.concatenate([one.hops for one in tables]),
+    )
+    by_text: dict[str, list[GroundedPath]] = {}
+    for path in ground(store, table.take(np.argsort(table.length, kind="stable")), form):
+        if path is not None:
+            by_text.setdefault(path.text, []).append(path)
+    if not by_text:
+        raise EmptyLanguageError(
+            f"No path of at most {rules.hops} hops leads out of the topic entities.",
+            "Name another entity (--entity), or walk the other way (--direction both).",
+        )
+    return Candidates(tuple(by_text), tuple(map(tuple, by_text.values())), tuple(notes))

@@ -1,0 +1,395 @@
+"""The rows of the ablations and baselines, how each is run, and the tables that they make.
+
+A run is one `kgqa eval` of one question file with some flags; several tables may show the same one.
+Each has a folder of its own and goes on from it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import re
+import statistics
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kgqa.errors import EntityNotFoundError
+from kgqa.evaluation.metrics_gold import known_topics
+from kgqa.graph.model import keys_array
+from kgqa.linking.resolve import resolve_entities
+from kgqa.paths.walk import WalkRules, walk
+from kgqa.training.data import is_held_out
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from kgqa.evaluation.readers import Question
+    from kgqa.graph.store import GraphStore
+
+KG = "fbsub"
+SETS = {"webqsp": "WebQSP", "cwq": "CWQ"}
+BEGIN, END = "<!-- ablations: begin -->", "<!-- ablations: end -->"
+MOST_PATHS = 200_000  # paths of an entity that are counted
+_OURS = ("KGQA_", "NEO4J_", "OPENAI_")
+_KEPT = ("KGQA_CACHE", "KGQA_DEVICE")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A run: its name, the flags of `kgqa eval`, the KG, and whether a general LLM takes part."""
+
+    name: str
+    label: str
+    flags: tuple[str, ...] = ()
+    general: bool = False
+    kg: str = KG
+    published: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table: its title, its rows, and what is said under it."""
+
+    title: str
+    rows: tuple[Row, ...]
+    said: str = ""
+    sizes: bool = False  # whether the rows are hops, and show the sizes of tries
+
+
+DEFAULT = Row(
+    "default",
+    "the default: K 10, L 2, beam, expansion, no general LLM",
+    published="58.0 / 70.1 / 57.0 and 32.8 / 64.3 / 39.4 (P / R / F1 without the general LLM)",
+)
+VOTE = Row("vote", "no expansion: a vote over decoded paths", ("--no-expand",))
+GENERAL = Row(
+    "general",
+    "with the general LLM",
+    general=True,
+    published="92.2 / 74.1 and 75.8 / 61.7 (Hit / F1, Llama-3.1-8B and GPT-4o-mini)",
+)
+
+
+def noise_rows() -> tuple[Row, ...]:
+    """Return the rows of changed graphs."""
+    return tuple(
+        Row(f"{change}-{share}", f"{share} % of the edges {change}", kg=f"{KG}-{change}-{share}")
+        for change in ("removed", "falsified")
+        for share in (5, 20, 50)
+    )
+
+
+TABLES = (
+    Table(
+        "The constraint",
+        (
+            Row("vote", "constraint on, a vote over the paths", VOTE.flags, published="100 (CWQ)"),
+            Row(
+                "unconstrained",
+                "constraint off, the same model and prompt",
+                ("--unconstrained",),
+                published="48.1 (CWQ)",
+            ),
+        ),
+        "*Paths in the graph* is the share of written paths that are there; published is the share "
+        "among correctly answered questions, which stands here under *grounded of correct*.",
+    ),
+    Table(
+        "The two models",
+        (
+            DEFAULT,
+            GENERAL,
+            Row(
+                "all-paths",
+                "KG-LLM left out: all paths of at most 2 hops to the general LLM",
+                ("--all-paths",),
+                general=True,
+            ),
+        ),
+    ),
+    Table(
+        "Training the KG-LLM",
+        (
+            Row("zero-shot", "zero-shot: no adapter", ("--adapter", "none")),
+            Row("few-shot", "few-shot: three examples, no adapter", ("--preset", "few-shot")),
+            Row("default", "tuned: the bundled adapter"),
+        ),
+    ),
+    Table(
+        "Paths that are decoded (K)",
+        tuple(
+            Row(f"k{k}" if k != 10 else "default", f"K = {k}", ("--k", str(k)) if k != 10 else ())
+            for k in (1, 3, 5, 10, 20)
+        ),
+    ),
+    Table(
+        "Hops of a path (L)",
+        tuple(
+            Row(
+                f"l{hops}" if hops != 2 else "default",
+                f"L = {hops}",
+                ("--hops", str(hops)) if hops != 2 else (),
+            )
+            for hops in (1, 2, 3, 4)
+        ),
+        sizes=True,
+    ),
+    Table(
+        "The search",
+        (
+            Row("default", "beam"),
+            Row("diverse", "diverse beam, penalty 1", ("--search", "diverse")),
+            Row(
+                "exact", "exact, at most 60 forwards", ("--search", "exact", "--max-forwards", "60")
+            ),
+        ),
+    ),
+    Table("Expansion", (Row("default", "relation paths expanded"), VOTE)),
+    Table(
+        "Mediators",
+        (
+            Row("default", "collapsed, L = 2"),
+            Row("keep-l2", "kept, L = 2 edges", ("--mediators", "keep")),
+            Row("keep-l4", "kept, L = 4 edges", ("--mediators", "keep", "--hops", "4")),
+        ),
+    ),
+    Table(
+        "Baselines",
+        (
+            DEFAULT,
+            Row(
+                "retrieval",
+                "dense retrieval of the ten nearest paths, a vote",
+                ("--method", "retrieval"),
+            ),
+            Row(
+                "retrieval-general",
+                "dense retrieval, with the general LLM",
+                ("--method", "retrieval"),
+                general=True,
+            ),
+            Row("direct", "no KG: direct", ("--method", "direct"), general=True),
+            Row("cot", "no KG: chain of thought", ("--method", "cot"), general=True),
+            Row(
+                "self-consistency",
+                "no KG: self-consistency, 5 samples",
+                ("--method", "self-consistency"),
+                general=True,
+            ),
+        ),
+    ),
+    Table(
+        "A graph with faults",
+        (Row("default", "the graph as it is"), *noise_rows()),
+        "Gold answers are those of the unchanged graph. Paths are checked in the changed one.",
+    ),
+)
+
+
+def runs(only: Sequence[str] = ()) -> list[Row]:
+    """Return every run once, in the order of the tables; ``only`` some, by name."""
+    every = {row.name: row for table in reversed(TABLES) for row in reversed(table.rows)}
+    ordered = list(dict.fromkeys(row.name for table in TABLES for row in table.rows))
+    unknown = sorted(set(only) - set(every))
+    if unknown:
+        raise SystemExit(f"There is no row {unknown[0]}. There are: {', '.join(ordered)}.")
+    return [every[name] for name in ordered if not only or name in only]
+
+
+def draw(file: Path, number: int, seed: int, to: Path) -> int:
+    """Write ``number`` questions of the validation fifth of ``file``, drawn by ``seed``, to ``to``.
+
+    They stay in the file's order. Returns how many there are.
+    """
+    with file.open(encoding="utf-8") as lines:
+        held = [line for line in lines if is_held_out(str(json.loads(line)["id"]))]
+    chosen = sorted(random.Random(seed).sample(range(len(held)), min(number, len(held))))
+    to.parent.mkdir(parents=True, exist_ok=True)
+    text = "".join(held[place] for place in chosen)
+    if to.exists() and to.read_text("utf-8") != text:
+        raise SystemExit(
+            f"{to} holds other questions: name another folder with --out, or keep --questions and "
+            "--seed as they were."
+        )
+    to.write_text(text, "utf-8")
+    return len(chosen)
+
+
+@dataclass
+class Runner:
+    """Runs rows as `kgqa eval` in processes of their own, and keeps their figures.
+
+    ``server``: the environment of the general LLM, and its model's name.
+    """
+
+    out: Path
+    home: Path
+    server: Mapping[str, str] = field(default_factory=dict)
+    model: str = ""
+    answer_tokens: int | None = None
+
+    def command(self, row: Row, name: str) -> list[str]:
+        """Return the command of a row over the question set ``name``."""
+        file = self.out / "questions" / f"{name}.jsonl"
+        made = [f"{name}-graph", str(file), "--split", "validation", "--kg", row.kg, *row.flags]
+        if row.general:
+            made += ["--general-model", self.model]
+            if self.answer_tokens is not None:
+                made += ["--answer-tokens", str(self.answer_tokens)]
+        return [*made, "--out", str(self.out / name / row.name), "--json"]
+
+    def kept(self, row: Row, name: str) -> dict[str, Any] | None:
+        """Return the figures of a row that was run with the same command before."""
+        file = self._figures(row, name)
+        if not file.exists():
+            return None
+        found = json.loads(file.read_text("utf-8"))
+        return dict(found["figures"]) if found["command"] == self.command(row, name) else None
+
+    def _figures(self, row: Row, name: str) -> Path:
+        return self.out / name / row.name / "figures.json"
+
+    def run(self, row: Row, name: str) -> dict[str, Any]:
+        """Run a row and return its figures, ``{"failed": why}`` where it fails."""
+        command = self.command(row, name)
+        environment = {
+            key: value
+            for key, value in os.environ.items()
+            if not key.startswith(_OURS) or key in _KEPT
+        }
+        environment |= {"KGQA_HOME": str(self.home)}
+        if row.general:
+            environment |= self.server
+        done = subprocess.run(
+            [sys.executable, "-m", "kgqa", "eval", *command],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+            return {"failed": last}
+        figures: dict[str, Any] = json.loads(done.stdout)
+        file = self._figures(row, name)
+        part = file.with_suffix(".partial")
+        part.write_text(json.dumps({"command": command, "figures": figures}), "utf-8")
+        part.replace(file)
+        return figures
+
+
+def trie_sizes(
+    store: GraphStore, questions: Iterable[Question], hops: Sequence[int]
+) -> dict[int, float]:
+    """Return for each L the median number of paths out of the topic entities of ``questions``.
+
+    An entity with more than ``MOST_PATHS`` paths counts as having so many.
+    """
+    found: set[int] = set()
+    for question in questions:
+        with contextlib.suppress(EntityNotFoundError):
+            found |= {one.key for one in resolve_entities(store, known_topics(store, question))}
+    sizes = {}
+    for length in hops:
+        counts = []
+        for key in sorted(found):
+            table, over = walk(
+                store, keys_array([key]), WalkRules(hops=length, direction="out"), MOST_PATHS
+            )
+            counts.append(MOST_PATHS if len(over) else len(table))
+        sizes[length] = statistics.median(counts) if counts else 0.0
+    return sizes
+
+
+def markdown(
+    figures: Mapping[str, Mapping[str, Mapping[str, Any]]],
+    sizes: Mapping[str, Mapping[int, float]],
+    asked: Mapping[str, int],
+    about: str,
+) -> str:
+    """Return all tables; ``figures``: of each question set each row's, by name."""
+    parts = [
+        f"{' and '.join(f'{asked[one]} {SETS[one]}' for one in asked)} questions of the validation "
+        f"fifths, drawn at random; {about} 95 % bootstrap intervals in brackets. **The subgraph "
+        "over-represents answers, so these figures compare with no published one**; the published "
+        "figures of GCR (Freebase, whole test sets, an 8B model) stand in a column of their own.",
+    ]
+    for table in TABLES:
+        if not any(row.name in figures[one] for one in figures for row in table.rows):
+            continue
+        parts += ["", f"### {table.title}", "", *_table(table, figures, sizes)]
+        if table.said:
+            parts += ["", table.said]
+    return "\n".join(parts)
+
+
+def _table(
+    table: Table,
+    figures: Mapping[str, Mapping[str, Mapping[str, Any]]],
+    sizes: Mapping[str, Mapping[int, float]],
+) -> list[str]:
+    published = any(row.published for row in table.rows)
+    heads = [""]
+    for one in figures:
+        title = SETS[one]
+        heads += [f"{title} Hits@1", "Hit@K", "F1", "Hit as published", "s"]
+        heads += ["median paths"] if table.sizes else []
+    heads += ["paths in the graph", "grounded of correct"]
+    heads += ["published"] if published else []
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    for row in table.rows:
+        cells = [row.label]
+        for one in figures:
+            found = figures[one].get(row.name)
+            cells += _cells(found)
+            if table.sizes:
+                length = int(row.label.rpartition(" ")[2])
+                size = sizes.get(one, {}).get(length)
+                cells.append("" if size is None else f"{size:,.0f}")
+        cells += [_share(figures, row.name, "grounded_paths")]
+        cells += [_share(figures, row.name, "faithful_of_correct")]
+        cells += [row.published] if published else []
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def _cells(found: Mapping[str, Any] | None) -> list[str]:
+    if found is None:
+        return ["not run", "", "", "", ""]
+    if "failed" in found:
+        return [f"failed: {found['failed']}".replace("|", "/"), "", "", "", ""]
+    cells = []
+    for name in ("hits_at_1", "hit_at_k", "f1", "hit"):
+        between = found["intervals"].get(name)
+        shown = "" if between is None else f" [{between[0]:.1f}, {between[1]:.1f}]"
+        cells.append(f"{found[name]:.1f}{shown}")
+    seconds = found["seconds"]["p50"]
+    return [*cells, "" if seconds is None else f"{seconds:.2f}"]
+
+
+def _share(figures: Mapping[str, Mapping[str, Mapping[str, Any]]], row: str, name: str) -> str:
+    """Return a share for each question set; a method without paths has none."""
+    shown = []
+    for one in figures:
+        found = figures[one].get(row)
+        if found is None or "failed" in found:
+            shown.append("")
+        elif found["method"] in ("direct", "cot", "self-consistency"):
+            shown.append("–")
+        else:
+            shown.append(f"{found[name]:.1f}")
+    return " / ".join(shown) if any(shown) else ""
+
+
+def write_between(document: Path, text: str) -> None:
+    """Write ``text`` between the two comments of a Markdown file."""
+    whole = document.read_text("utf-8")
+    if whole.count(BEGIN) != 1 or whole.count(END) != 1 or whole.index(BEGIN) > whole.index(END):
+        raise SystemExit(f"{document} has no place for the tables: {BEGIN} and {END}, once each.")
+    pattern = re.compile(re.escape(BEGIN) + ".*" + re.escape(END), re.DOTALL)
+    document.write_text(pattern.sub(lambda _: f"{BEGIN}\n{text}\n{END}", whole), "utf-8")

@@ -1,0 +1,142 @@
+"""`--method` and what belongs to it: each method as it is typed, and what cannot be meant."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kgqa.cli.asking import _MAKERS, METHODS
+from kgqa.errors import ModelNotFoundError
+from kgqa.models.sentences import _minilm_folder
+from tests.cli.conftest import QUESTION
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.conftest import Kgqa
+    from tests.conftest import OpenAIServer
+
+pytestmark = pytest.mark.model
+
+OBAMA = "m.02mjmr"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    rows = [
+        {"id": "1", "question": QUESTION, "topic_entities": [OBAMA], "answers": ["Honolulu"]},
+        {"id": "2", "question": "What?", "topic_entities": ["no such thing"], "answers": ["X"]},
+    ]
+    path = tmp_path / "q.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    return path
+
+
+@pytest.fixture
+def minilm() -> None:
+    try:
+        _minilm_folder()
+    except ModelNotFoundError as error:
+        pytest.skip(error.message)
+
+
+def general(server: OpenAIServer) -> tuple[str, str, str, str]:
+    return ("--general-model", server.model, "--answer-tokens", "8")
+
+
+def test_every_method_that_may_be_named_can_be_made() -> None:
+    assert set(METHODS) == set(_MAKERS)
+
+
+@pytest.mark.usefixtures("minilm")
+def test_retrieval_answers_and_is_measured(kgqa: Kgqa, plain_home: Path, file: Path) -> None:
+    flags = ("--method", "retrieval", "--k", "3", "--home", plain_home)
+    asked = kgqa("ask", QUESTION, *flags, "--json").json
+    assert (asked["method"], asked["kg_llm"]["calls"], len(asked["paths"])) == ("retrieval", 0, 3)
+    assert all(path["grounded"] for path in asked["paths"])
+    assert all(answer["grounded"] for answer in asked["answers"])
+    assert kgqa("ask", QUESTION, *flags).code == 0
+    found = kgqa("eval", "jsonl", file, *flags, "--json").json
+    assert (found["method"], found["questions"], found["answered"]) == ("retrieval", 2, 1)
+    assert found["grounded_paths"] == 100.0
+
+
+def test_unconstrained_paths_are_counted(kgqa: Kgqa, plain_home: Path, file: Path) -> None:
+    out = file.parent / "out"
+    flags = ("--unconstrained", "--k", "1", "--out", out, "--home", plain_home, "--json")
+    found = kgqa("eval", "jsonl", file, *flags).json
+    assert (found["questions"], found["answered"]) == (2, 1)
+    line = json.loads((out / "results.jsonl").read_text("utf-8").splitlines()[0])
+    grounded = [path["relation_path"] is not None for path in line["paths"]]
+    assert found["grounded_paths"] == 100.0 * sum(grounded) / len(grounded)
+    assert json.loads((out / "run.json").read_text("utf-8"))["unconstrained"] is True
+    again = kgqa("eval", "jsonl", file, "--k", "1", "--out", out, "--home", plain_home)
+    assert "another unconstrained" in again.error  # not mixed with a run under the constraint
+
+
+def test_what_the_general_llm_is_asked_once_is_not_asked_again(
+    kgqa: Kgqa, plain_home: Path, file: Path, openai_server: OpenAIServer, tmp_path: Path
+) -> None:
+    env = {"OPENAI_BASE_URL": openai_server.base_url, "KGQA_CACHE": tmp_path / "cache"}
+    named = (*general(openai_server), "--home", plain_home, "--json")
+    every = ("--all-paths", "--prompt-tokens", "80")
+    first = kgqa("eval", "jsonl", file, *every, *named, **env)
+    assert first.json["answered"] == 1
+    assert first.json["general_llm"]["calls"] == 1
+    assert first.json["general_llm"]["completion_tokens"] <= 8
+    assert "answered before" not in first.err
+    again = kgqa("eval", "jsonl", file, *every, *named, **env)
+    assert "1 of 1 calls of the general LLM had been answered before" in again.err
+    fresh = kgqa("eval", "jsonl", file, *every, *named, "--no-cache-calls", **env)
+    assert "answered before" not in fresh.err
+    for one in (again.json, fresh.json):
+        assert one["general_llm"] == first.json["general_llm"]
+
+    # without the KG: a question whose entity is unknown is asked all the same
+    drawn = ("--method", "self-consistency", "--samples", "2", "--concurrency", "2")
+    alone = kgqa("eval", "jsonl", file, *drawn, *named, **env).json
+    assert (alone["method"], alone["answered"], alone["general_llm"]["calls"]) == (
+        "self-consistency",
+        2,
+        4,
+    )
+    assert alone["grounded_paths"] == 0.0
+
+
+def test_a_server_that_is_down_fails_the_question_and_stays_in_the_figures(
+    kgqa: Kgqa, plain_home: Path, file: Path
+) -> None:
+    down = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
+    flags = ("--method", "direct", "--general-model", "m", "--home", plain_home, "--json")
+    found = kgqa("eval", "jsonl", file, *flags, **down).json
+    assert (found["questions"], found["answered"], found["hits_at_1"]) == (2, 0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--method", "direct"), "none is named"),
+        (("--all-paths",), "none is named"),
+        (("--unconstrained", "--all-paths"), "Give one of them"),
+        (("--method", "retrieval", "--unconstrained"), "--unconstrained belongs to --method gcr"),
+        (("--method", "retrieval", "--adapter", "none"), "--adapter belongs to a method with"),
+        (("--method", "retrieval", "--search", "exact"), "--search belongs to constrained"),
+        (("--unconstrained", "--search", "diverse"), "--search belongs to constrained"),
+        (("--encoder", "x"), "--encoder belongs to --method retrieval"),
+        (("--cap", "3"), "--cap belongs to"),
+        (("--samples", "3"), "--samples belongs to --method self-consistency"),
+        (("--prompt-tokens", "3"), "--prompt-tokens belongs to --all-paths"),
+    ],
+)
+def test_what_cannot_be_meant_is_said(
+    kgqa: Kgqa, plain_home: Path, file: Path, flags: tuple[str, ...], said: str
+) -> None:
+    assert said in kgqa("eval", "jsonl", file, *flags, "--home", plain_home).error
+
+
+def test_ask_answers_from_the_graph_only(kgqa: Kgqa, plain_home: Path) -> None:
+    error = kgqa("ask", QUESTION, "--method", "cot", "--home", plain_home).error
+    assert "is a baseline" in error
+    assert "kgqa eval" in error

