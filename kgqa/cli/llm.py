@@ -142,14 +142,15 @@ def load(
     quantize: Quantize | None = None,
 ) -> KgLLM:
     """Load the KG-LLM that the flags and the settings name."""
-    from kgqa.models.kg_llm import load_kg_llm
+    from kgqa.models.kg_llm import NO_ADAPTER, load_kg_llm
+    from kgqa.models.presets import UNTUNED
     from kgqa.models.presets import preset as card_of
 
     settings = run.settings
     card = card_of(preset) if preset else None
     kg_llm = load_kg_llm(
         model or settings.model,
-        adapter or settings.adapter,
+        adapter or settings.adapter or (NO_ADAPTER if preset in UNTUNED else None),
         device=settings.device,
         cache=settings.cache_folder,
         progress=run.progress,

@@ -67,6 +67,7 @@ class Job:
     rule: ScoreRule = "vocabulary"
     time_limit: float | None = None
     max_forwards: int | None = None
+    coverage: bool = False  # whether the outcome is to say it
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,9 @@ class Outcome:
     """What came of a job: its result, or the error that ended it.
 
     ``forwards``: those it took part in. ``tokens``: what it ran in them, prompt and padding
-    included. ``seconds``: its share of their time, by tokens.
+    included. ``seconds``: its share of their time, by tokens. ``coverage``: where it was asked for,
+    for each hypothesis and each of its tokens the logarithm of the share of the model's whole
+    probability that the constraint allowed there.
     """
 
     result: SearchResult | None
@@ -82,6 +85,7 @@ class Outcome:
     forwards: int
     tokens: int
     seconds: float
+    coverage: tuple[tuple[float, ...], ...] = ()
 
     def found(self) -> SearchResult:
         """Return the result. Raises the error where there is one."""
@@ -308,7 +312,8 @@ class _Live:
         self._forwards = self._tokens = 0
         self._seconds = 0.0
         try:
-            self.asked = Asked(job.prompt, PrefixTree(job.constraint), job.rule)
+            tree = PrefixTree(job.constraint)
+            self.asked = Asked(job.prompt, tree, job.rule, coverage=job.coverage)
         except KgqaError as error:
             self.fail(error)
 
@@ -348,7 +353,12 @@ class _Live:
 
     def outcome(self) -> Outcome:
         """Return what came of it."""
-        return Outcome(self._result, self._error, self._forwards, self._tokens, self._seconds)
+        covered: tuple[tuple[float, ...], ...] = ()
+        if self.job.coverage and self._result is not None and self.asked is not None:
+            tree = self.asked.tree
+            covered = tuple(tree.coverage(one.state) for one in self._result.hypotheses)
+        cost = (self._forwards, self._tokens, self._seconds)
+        return Outcome(self._result, self._error, *cost, covered)
 
 
 def _out_of_memory(error: Exception) -> bool:

@@ -45,7 +45,9 @@ class Asked:
     """A prompt with what is known of the prefixes after it, and where its tokens are cached.
 
     ``rule``: log-probabilities over the whole vocabulary (GCR), or renormalised over what the
-    constraint allows (DoG: the mask before the softmax). Raises ModelError for an empty prompt.
+    constraint allows (DoG: the mask before the softmax). ``coverage``: whether the tree also learns
+    which share of the whole vocabulary's probability is allowed. Raises ModelError for an empty
+    prompt.
     """
 
     prompt: Sequence[int]
@@ -53,6 +55,7 @@ class Asked:
     rule: ScoreRule = "vocabulary"
     columns: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))  # the prompt
     above: dict[int, NDArray[np.int64]] = field(default_factory=dict)  # of a state, its own last
+    coverage: bool = False
 
     def __post_init__(self) -> None:
         if not len(self.prompt):
@@ -125,14 +128,14 @@ class TreeForward:
             first, learned = 0, []
             for part, moves in zip(parts, expansions, strict=True):
                 rows = slice(first, first + len(part.nodes))
-                learned.append(log_probabilities(logits[rows], moves, part.asked.rule))
+                learned.append(scores_of(logits[rows], moves, part.asked))
                 first += len(part.nodes)
         except BaseException:
             self.cache.give_back(columns)
             raise
         packed.settle()
         for part, scores in zip(parts, learned, strict=True):
-            part.asked.tree.learn([node.state for node in part.nodes], scores)
+            part.asked.tree.learn([node.state for node in part.nodes], *scores)
 
     @torch.inference_mode()
     def run(self, packed: Packed) -> torch.Tensor:
@@ -267,15 +270,46 @@ def log_probabilities(
     return scores
 
 
+def scores_of(
+    logits: torch.Tensor, moves: Expansion, asked: Asked
+) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+    """Return the moves' scores by the question's rule, and the log-coverage if it wants that.
+
+    A state's coverage is the share of the whole vocabulary's probability that its moves have.
+    Shape of ``logits``: ``[states, vocabulary]``; of the coverage ``[states]``, ``-inf`` without a
+    move.
+    """
+    if not asked.coverage:
+        return log_probabilities(logits, moves, asked.rule), None
+    over = log_probabilities(logits, moves, "vocabulary")
+    top, total = _sums(over, moves.row, len(logits))
+    with np.errstate(divide="ignore"):
+        covered = top + np.log(total)
+    scores = over if asked.rule == "vocabulary" else over - covered[moves.row]
+    return scores, np.minimum(covered, 0.0)
+
+
 def _renormalised(
     logits: NDArray[np.float64], rows: NDArray[np.int64], count: int
 ) -> NDArray[np.float64]:
+    top, total = _sums(logits, rows, count)
+    scores: NDArray[np.float64] = logits - top[rows] - np.log(total[rows])
+    return scores
+
+
+def _sums(
+    logits: NDArray[np.float64], rows: NDArray[np.int64], count: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return each row's highest value, and the sum of the exponentials of what others lack to it.
+
+    A row without a value has 0 and a sum of 0.
+    """
     top = np.full(count, -np.inf)
     np.maximum.at(top, rows, logits)
+    top[np.isneginf(top)] = 0.0
     total = np.zeros(count)
     np.add.at(total, rows, np.exp(logits - top[rows]))
-    scores: NDArray[np.float64] = logits - top[rows] - np.log(total)[rows]
-    return scores
+    return top, total
 
 
 class TreeScorer:

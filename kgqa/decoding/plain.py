@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from kgqa.decoding.forward import Asked, check_tokens, log_probabilities
+from kgqa.decoding.forward import Asked, check_tokens, scores_of
 from kgqa.decoding.wave import PrefixTree
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class PlainForward:
         device = logits.device
         places = torch.from_numpy(np.concatenate(wanted) - first).to(device)
         picked = logits[torch.from_numpy(number).to(device), places]
-        asked.tree.learn(states, log_probabilities(picked, moves, asked.rule))
+        asked.tree.learn(states, *scores_of(picked, moves, asked))
 
     @torch.inference_mode()
     def run(self, rows: Sequence[Sequence[int]], first: int) -> torch.Tensor:

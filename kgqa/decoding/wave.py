@@ -63,6 +63,7 @@ class PrefixTree:
         self.start = start
         self._moves: dict[int, tuple[_Ints, _Ints]] = {}  # tokens, states
         self._scores: dict[int, _Floats] = {}
+        self._covered: dict[int, float] = {}  # the log-coverage of states, where it was learned
         self._parent: dict[int, int] = {}  # of every state that a known move leads to
         self._nodes = {start: Node(start, NO_TOKEN, start, 0)}
         self._totals = {start: 0.0}  # exact, of states that have been scored
@@ -106,11 +107,24 @@ class PrefixTree:
         tokens = np.concatenate([tokens for tokens, _ in found])
         return Expansion(row, tokens, np.concatenate([below for _, below in found]))
 
-    def learn(self, states: Sequence[int], scores: _Floats) -> None:
+    def coverage(self, state: int) -> tuple[float, ...]:
+        """Return the log-coverage at each token from the start to ``state``, if it was learned."""
+        found: list[float] = []
+        while state != self.start:
+            state = self.node(state).parent
+            if state not in self._covered:
+                return ()
+            found.append(self._covered[state])
+        return tuple(found[::-1])
+
+    def learn(self, states: Sequence[int], scores: _Floats, covered: _Floats | None = None) -> None:
         """Keep the scores of the moves out of ``states``, in the order of their expansion.
 
+        ``covered``: the logarithm of the share of all probability that each state's moves have.
         A state stands after its parent, or its parent was learned before.
         """
+        if covered is not None:
+            self._covered.update(zip(states, covered.tolist(), strict=True))
         done = 0
         for state in states:
             tokens, _ = self._moves[state]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -49,6 +50,9 @@ class AdapterCard:
     hops: int = 2
     score_rule: ScoreRule = "allowed"  # probabilities over what is allowed, or the vocabulary
     chat: bool = False  # the prompt is a user turn of the tokenizer's chat template
+    doubt: float = 0.0  # with a lower confidence there is no answer; 0: always one
+    slope: float = 1.0  # of the log-odds of evidence, when a confidence is made of it
+    shift: float = 0.0  # added to them
     format_version: int = FORMAT_VERSION
 
     def __post_init__(self) -> None:
@@ -71,6 +75,17 @@ class AdapterCard:
         if self.score_rule not in ("vocabulary", "allowed"):
             raise ModelError(
                 f'score_rule is {self.score_rule!r}; it may be "vocabulary" or "allowed".'
+            )
+        if self.answer and not self.end:
+            raise ModelError(
+                "The adapter card has an answer after the path, and no marker that ends the path "
+                "before it: the path would end the text."
+            )
+        if not 0.0 <= self.doubt <= 1.0:
+            raise ModelError(f"doubt is {self.doubt}; it is a confidence from 0 to 1.")
+        if not (0.0 < self.slope < math.inf and math.isfinite(self.shift)):
+            raise ModelError(
+                f"slope is {self.slope} and shift {self.shift}; both are finite, slope above 0."
             )
         if self.hops < 1:
             raise ModelError(f"hops is {self.hops}; a path has at least one.")

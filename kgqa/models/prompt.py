@@ -88,6 +88,19 @@ def encode_prompt(
     return ids
 
 
+def lead_to_answer(card: AdapterCard, tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """Return the token ids between a path's closing marker and the answer that follows it.
+
+    They are those that the tokenizer writes after the marker, so those of the training text. Empty
+    where the card has no answer after a path.
+    """
+    if not card.answer:
+        return []
+    marker = _trusted_ids(tokenizer, card.end)
+    both = _trusted_ids(tokenizer, card.end + card.answer)
+    return both[len(marker) :]
+
+
 def leading_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:
     """Return the special tokens that the tokenizer puts before every text by itself."""
     bare = _trusted_ids(tokenizer, "a")

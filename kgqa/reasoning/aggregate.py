@@ -22,12 +22,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from kgqa.errors import UsageError
+from kgqa.paths.ground import Node
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from kgqa.paths.ground import GroundedPath, Node
+    from kgqa.paths.ground import GroundedPath
     from kgqa.reasoning.answer import ScoredPath
+    from kgqa.reasoning.ballots import Written
     from kgqa.reasoning.expand import ExpandedPath
 
 # the head's id; for each hop the relation as it is shown, and the predicates behind it
@@ -92,19 +94,23 @@ class RelationPath:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An entity that paths lead to.
+    """An entity that paths lead to, or that was written after them.
 
     ``weight``: comparable within a question only; ``probability``: that of the decoded paths that
     end in it; ``heads``: the ids of the topic entities with a path to it; ``path``: the path that
-    gives it most of its weight, ``expanded`` whether that one was walked, not decoded.
+    gives it most of its weight, ``expanded`` whether that one was walked, not decoded; ``written``:
+    the probability of what was written for it after paths that do not hold it. One that was only
+    written has no path, and an empty id where nothing is called so.
     """
 
     node: Node
     weight: float
     probability: float
     heads: tuple[str, ...]
-    path: GroundedPath
+    path: GroundedPath | None
     expanded: ExpandedPath | None = None
+    written: float = 0.0
+    grounded: bool = True
 
 
 def signature(path: GroundedPath) -> Signature:
@@ -119,10 +125,16 @@ def probabilities(paths: Sequence[ScoredPath]) -> list[float]:
 
     They sum to at most 1 where the scores are those of different paths of one constraint.
     """
+    scale = _scale(paths)
+    return [scale(path.score) for path in paths]
+
+
+def _scale(paths: Sequence[ScoredPath]) -> Callable[[float], float]:
+    """Return what makes a probability of a score among ``paths``."""
     top = max((path.score for path in paths), default=0.0)
     if top > -600.0:  # exp of it is a float that can still be divided
-        return [math.exp(path.score) for path in paths]
-    return [math.exp(path.score - top) / len(paths) for path in paths]
+        return math.exp
+    return lambda score: math.exp(score - top) / len(paths)
 
 
 def relation_paths(paths: Sequence[ScoredPath]) -> list[RelationPath]:
@@ -155,12 +167,15 @@ def aggregate(
     paths: Sequence[ScoredPath],
     options: AggregateOptions,
     reached: Mapping[str, Iterable[str]] | None = None,
+    written: Sequence[Written] = (),
 ) -> list[Candidate]:
     """Return the entities that ``found`` leads to, best first; equal ones by name, then id.
 
     ``paths`` are the decoded ones that ``found`` was made of. Every decoded path's end is among the
     candidates, and every expanded one's. ``reached``: for an entity's id the ids of the topic
     entities that have a path to it in the graph, beside those that a path of ``found`` shows.
+    ``written``: what was written beyond the paths (:mod:`kgqa.reasoning.ballots`); it weighs as
+    much as its probability.
     """
     weights: dict[str, dict[str, float]] = {}  # entity → topic entity → weight
     best: dict[str, tuple[float, GroundedPath, ExpandedPath | None]] = {}
@@ -177,15 +192,39 @@ def aggregate(
                 walked = None if entity in relation.tails else ends[entity]
                 path = walked.grounding if walked else shown[relation.signature, entity]
                 best[entity] = (weight, path, walked)
-    candidates = []
+    said, nodes = _said(written, paths)
+    candidates = [
+        Candidate(node, said[entity], 0.0, (), None, None, said[entity], grounded)
+        for entity, (node, grounded) in nodes.items()
+        if entity not in weights
+    ]
     for entity, parts in weights.items():
         _, path, walked = best[entity]
         leading = tuple(sorted({*parts, *(reached or {}).get(entity, ())}))
         weight = math.fsum(parts.values()) * (1.0 + options.support * (len(leading) - 1))
-        candidates.append(Candidate(path.tail, weight, decoded[entity], leading, path, walked))
+        more = said.get(entity, 0.0)
+        candidates.append(
+            Candidate(path.tail, weight + more, decoded[entity], leading, path, walked, more)
+        )
     return sorted(
         candidates, key=lambda one: (-one.weight, -one.probability, one.node.name, one.node.id)
     )
+
+
+def _said(
+    written: Sequence[Written], paths: Sequence[ScoredPath]
+) -> tuple[dict[str, float], dict[str, tuple[Node, bool]]]:
+    """Return the probability of what was written, and what it means; unknown names by text."""
+    said: dict[str, float] = {}
+    nodes: dict[str, tuple[Node, bool]] = {}
+    scale = _scale(paths)
+    for one in written:
+        meant = one.nodes or (Node("", one.name),)
+        for node in meant:
+            key = node.id or f"\0{one.name}"
+            said[key] = said.get(key, 0.0) + scale(one.score) / len(meant)
+            nodes.setdefault(key, (node, one.grounded))
+    return said, nodes
 
 
 def _shown(paths: Sequence[ScoredPath]) -> Mapping[tuple[Signature, str], GroundedPath]:

@@ -31,13 +31,17 @@ class TopicEntity:
 class ScoredPath:
     """A decoded path: every id path that its text stands for, each checked in the store.
 
-    ``score`` is the sum of the log-probabilities of its tokens.
+    ``score`` is the sum of the log-probabilities of its tokens. ``hypothesis``: what the model
+    answered after it, else the name of its last entity. ``coverage``: how much of its own
+    probability the model had on relations that the graph has (:mod:`kgqa.reasoning.evidence`), None
+    where that was not measured.
     """
 
     text: str
     score: float
     hypothesis: str
     groundings: tuple[GroundedPath, ...]
+    coverage: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the path as the JSON contract has it."""
@@ -46,9 +50,9 @@ class ScoredPath:
             "text": self.text,
             "score": self.score,
             "hypothesis": self.hypothesis,
-            "edges": edges[0],
+            "edges": edges[0] if edges else [],
             "groundings": edges,
-            "grounded": True,
+            "grounded": bool(edges),
         }
 
 
@@ -155,8 +159,8 @@ class Answer:
 
     ``others``: entities that paths lead to and that have less behind them than the ``answers``; all
     of them where the evidence is too thin for an answer. ``expanded``: the paths of answers and
-    others that no decoded path ends in. ``confidence``: the probability of the relation paths
-    behind the first of them, None where nothing was weighed.
+    others that no decoded path ends in. ``confidence``: how sure the first of them is
+    (:mod:`kgqa.reasoning.confidence`), None where nothing was weighed.
     """
 
     question: str

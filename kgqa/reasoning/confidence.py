@@ -3,9 +3,10 @@
 Three decisions. A *score* is an entity's share of the probability of the decoded paths: scores of a
 list sum to that probability, so to at most 1, and what is missing belongs to paths that were not
 decoded. The *cut* takes from the ranked list those that weigh nearly as much as the first. The
-*confidence* is the probability of the relation paths that lead to the first answer: how sure the
-model is of what is asked for, not of one of its many tails. Where it is thin, the graph is said to
-have no answer.
+*confidence* is made of the *evidence*: the probability of the relation paths that lead to the first
+answer (how sure the model is of what is asked for, not of one of its many tails), each times its
+coverage where that was measured (:mod:`kgqa.reasoning.evidence`: how much of its own words the
+model found in the graph). Where it is thin, the graph is said to have no answer.
 
 What it does not do: weigh (``aggregate``). Pure functions. A confidence means something only where
 the scores of paths were renormalised over what the constraint allows (``score_rule`` "allowed");
@@ -35,16 +36,29 @@ class ConfidenceOptions:
     ``cut`` (0 to 1): an entity is an answer where it weighs at least that part of the first one; 0
     takes all, 1 only the first and what weighs the same. ``cut_several``: the same for questions
     with several topic entities, which mostly ask for the one thing that they have in common.
-    ``doubt`` (0 to 1): with a lower confidence there is no answer; 0 always answers.
+    ``doubt`` (0 to 1): with a lower confidence there is no answer; 0 always answers, None is what
+    the model's card says, and 0 where nobody says. ``slope`` (above 0) and ``shift`` make a
+    confidence of the evidence: its log-odds times the one plus the other; 1 and 0 leave it as it
+    is.
     """
 
     cut: float = 0.3
     cut_several: float = 0.9
-    doubt: float = 0.3
+    doubt: float | None = None
+    slope: float = 1.0
+    shift: float = 0.0
 
     def __post_init__(self) -> None:
+        if not (0.0 < self.slope < math.inf and math.isfinite(self.shift)):
+            raise UsageError(
+                f"Evidence cannot become confidence by a slope of {self.slope} and a shift of "
+                f"{self.shift}.",
+                "The slope is above 0, and both are finite.",
+            )
         for name in ("cut", "cut_several", "doubt"):
             value = getattr(self, name)
+            if value is None and name == "doubt":
+                continue
             if not 0.0 <= value <= 1.0:
                 raise UsageError(
                     f"The threshold {name} is a share from 0 to 1, not {value}.",
@@ -79,8 +93,9 @@ def judge(
     """
     if not candidates:
         return Judged((), 0, 0.0, thin=True)
-    confidence = confidence_of(candidates[0], found)
-    thin = confidence < options.doubt
+    evidence = evidence_of(candidates[0], found)
+    confidence = calibrated(evidence, options.slope, options.shift)
+    thin = confidence < (options.doubt or 0.0)
     chosen = 0 if thin else cut(candidates, options.cut_several if topics > 1 else options.cut)
     return Judged(tuple(shares(candidates, found)), chosen, confidence, thin)
 
@@ -88,9 +103,11 @@ def judge(
 def shares(candidates: Sequence[Candidate], found: Sequence[RelationPath]) -> list[float]:
     """Return each candidate's share of the probability of ``found``, in proportion to its weight.
 
-    They sum to that probability (0 where there is no weight), and to no more than 1.
+    What was written beyond the paths counts to that probability. They sum to it (0 where there is
+    no weight), and to no more than 1.
     """
-    decoded = min(1.0, math.fsum(one.probability for one in found))
+    written = (one.written for one in candidates)
+    decoded = min(1.0, math.fsum([*(one.probability for one in found), *written]))
     total = math.fsum(one.weight for one in candidates)
     return [decoded * one.weight / total if total else 0.0 for one in candidates]
 
@@ -103,12 +120,28 @@ def cut(candidates: Sequence[Candidate], share: float) -> int:
     return sum(one.weight >= least for one in candidates)
 
 
-def confidence_of(first: Candidate, found: Sequence[RelationPath]) -> float:
-    """Return the probability of the relation paths of ``found`` that lead to ``first``."""
+def calibrated(evidence: float, slope: float, shift: float) -> float:
+    """Return the confidence that evidence of 0..1 gives; it never falls when the evidence grows.
+
+    >>> calibrated(0.25, 1.0, 0.0)
+    0.25
+    """
+    if (slope, shift) == (1.0, 0.0) or not 0.0 < evidence < 1.0:
+        return evidence
+    odds = slope * (math.log(evidence) - math.log1p(-evidence)) + shift
+    return 1.0 / (1.0 + math.exp(-odds)) if odds > -700.0 else 0.0
+
+
+def evidence_of(first: Candidate, found: Sequence[RelationPath]) -> float:
+    """Return the probability of the relation paths of ``found`` that lead to ``first``.
+
+    Each times its coverage, where that was measured. Where ``first`` was written beyond paths, the
+    probability of that counts, too.
+    """
     leading = (
-        one.probability
+        one.probability * (1.0 if one.source.coverage is None else one.source.coverage)
         for one in found
         if first.node.id in one.tails
         or any(path.grounding.tail.id == first.node.id for path in one.expanded)
     )
-    return min(1.0, math.fsum(leading))
+    return min(1.0, math.fsum([*leading, first.written]))

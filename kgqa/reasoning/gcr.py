@@ -31,6 +31,8 @@ from kgqa.reasoning.choices import (
     read_choice,
 )
 from kgqa.reasoning.constraints import Choice, choose_constraint
+from kgqa.reasoning.evidence import relation_coverage
+from kgqa.reasoning.hypotheses import write_hypotheses
 from kgqa.reasoning.prompts import general_prompt, read_answers
 from kgqa.reasoning.searches import BEAM
 from kgqa.reasoning.vote import vote, weigh
@@ -38,10 +40,11 @@ from kgqa.reasoning.vote import vote, weigh
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
 
-    from kgqa.decoding.engine import Engine, Outcome
+    from kgqa.decoding.engine import Engine, Outcome, Plan
     from kgqa.decoding.forward import ScoreRule
     from kgqa.decoding.search import Hypothesis
     from kgqa.graph.store import GraphStore
+    from kgqa.models.adapter import AdapterCard
     from kgqa.models.general import GeneralLLM
     from kgqa.models.kg_llm import KgLLM
     from kgqa.paths.walk import WalkRules
@@ -63,7 +66,8 @@ class GcrOptions:
     every predicate ranks better so). ``time_limit``: seconds that decoding a question may take.
     ``search``: by which search; the score of a path is the sum of its log-probabilities in all.
     ``weigh``: how paths are put together, expanded and cut to answers; None is a vote over the
-    decoded paths alone. Its ``doubt`` is for the score rule "allowed" and holds for no other.
+    decoded paths alone. Its ``doubt`` is for the score rule "allowed" and holds for no other; None
+    is what the model's card says.
     Raises UsageError where the options do not fit together.
     """
 
@@ -77,11 +81,20 @@ class GcrOptions:
     def __post_init__(self) -> None:
         self.search.check(self.k, self.length_penalty)
 
-    def weighing(self) -> WeighOptions | None:
-        """Return ``weigh`` as the score rule allows it."""
-        if self.weigh is None or self.score_rule == "allowed":
-            return self.weigh
-        return replace(self.weigh, confidence=replace(self.weigh.confidence, doubt=0.0))
+    def weighing(self, card: AdapterCard) -> WeighOptions | None:
+        """Return ``weigh`` as the score rule allows it and as the model's ``card`` completes it."""
+        if self.weigh is None:
+            return None
+        sure = self.weigh.confidence
+        if self.score_rule != "allowed":
+            return replace(self.weigh, confidence=replace(sure, doubt=0.0))
+        doubt = card.doubt if sure.doubt is None else sure.doubt
+        sure = replace(sure, doubt=doubt, slope=card.slope, shift=card.shift)
+        return replace(self.weigh, confidence=sure)
+
+    def measures_coverage(self) -> bool:
+        """Return whether it is to be measured how much of its own words the model finds."""
+        return self.weigh is not None and self.score_rule == "allowed"
 
 
 def answer_question(
@@ -140,7 +153,7 @@ class _Taken:
     asking: Asking
     choice: Choice
     choices: tuple[AnswerChoice, ...]
-    prompt_tokens: int
+    prompt: Sequence[int]
     seconds: float  # for the constraint
 
 
@@ -179,7 +192,7 @@ def answer_questions(
             except KgqaError as error:
                 failed.append((number, error))
                 continue
-            taken.append(_Taken(number, asking, choice, choices, len(prompt), seconds))
+            taken.append(_Taken(number, asking, choice, choices, prompt, seconds))
             yield Job(
                 prompt=prompt,
                 constraint=choice.constraint,
@@ -187,13 +200,14 @@ def answer_questions(
                 rule=options.score_rule,
                 time_limit=options.time_limit,
                 max_forwards=options.search.max_forwards,
+                coverage=options.measures_coverage() and not choices,
             )
 
     for place, outcome in engine.run(jobs()):
         one = taken[place]
         try:
             answer: Answer | KgqaError = _finished(
-                store, kg_llm, lexicon, rules, one, outcome, options, general
+                store, kg_llm, lexicon, rules, one, outcome, options, general, engine.plan
             )
         except KgqaError as error:
             answer = error
@@ -212,6 +226,7 @@ def _finished(
     outcome: Outcome,
     options: GcrOptions,
     general: GeneralLLM | None,
+    plan: Plan,
 ) -> Answer:
     result = outcome.found()
     hypotheses = result.hypotheses
@@ -221,8 +236,15 @@ def _finished(
             f"The exact search found no whole path within {outcome.forwards} forwards.",
             "Allow more with --max-forwards, or use --search beam.",
         )
+    written = None
+    if kg_llm.card.answer and not one.choices and hypotheses:  # a choice is a path's end already
+        decoded_paths = [each.tokens for each in hypotheses]
+        written = write_hypotheses(kg_llm, plan, one.prompt, decoded_paths)
     decoded = time.perf_counter()
-    paths, notes = ground_all(store, one.choice.constraint, lexicon, hypotheses)
+    texts = written.texts if written else ()
+    paths, notes = ground_all(
+        store, one.choice.constraint, lexicon, hypotheses, texts, outcome.coverage
+    )
     if not paths:
         raise EmptyLanguageError(
             "No decoded path could be found in the graph again, so none is shown.",
@@ -231,14 +253,14 @@ def _finished(
     grounded = time.perf_counter()
     general_use, verdict = None, None
     if general is not None:
-        answers, general_use = _asked(one, paths, general)
+        answers, general_use = _asked(store, one, paths, general)
     elif one.choices:
         answers = rank_choices(one.choices, paths)
-    elif (weighing := options.weighing()) is not None:
+    elif (weighing := options.weighing(kg_llm.card)) is not None:
         verdict = weigh(store, paths, one.asking.topics, rules, lexicon.form, weighing)
         answers = list(verdict.answers)
     else:
-        answers = vote(paths)
+        answers = vote(paths, store)
     answered = time.perf_counter()
     return Answer(
         question=one.asking.question,
@@ -251,18 +273,19 @@ def _finished(
             model=kg_llm.name,
             adapter=kg_llm.adapter,
             calls=1,
-            prompt_tokens=one.prompt_tokens,
-            generated_tokens=sum(len(one.tokens) for one in hypotheses),
+            prompt_tokens=len(one.prompt),
+            generated_tokens=sum(len(one.tokens) for one in hypotheses)
+            + (written.tokens if written else 0),
         ),
         general_llm=general_use,
         timings=Timings(
             link=one.asking.link_seconds,
             constraint=one.seconds,
-            decode=outcome.seconds,
+            decode=outcome.seconds + (written.seconds if written else 0.0),
             ground=grounded - decoded,
             answer=answered - grounded,
         ),
-        forwards=outcome.forwards,
+        forwards=outcome.forwards + (written.forwards if written else 0),
         notes=(*one.choice.notes, *notes, *(verdict.notes if verdict else ())),
         search=search,
         others=verdict.others if verdict else (),
@@ -276,15 +299,20 @@ def ground_all(
     constraint: Constraint,
     lexicon: PathLexicon,
     hypotheses: Sequence[Hypothesis],
+    written: Sequence[str] = (),
+    covered: Sequence[Sequence[float]] = (),
 ) -> tuple[list[ScoredPath], list[str]]:
     """Return the hypotheses as paths whose every edge is in the store, and what was refused.
 
+    ``written``: the answer that the model wrote after each, none where it writes none; the path's
+    last entity stands for one that is missing or blank. ``covered``: the log-coverage at each token
+    of each, where it was measured.
     A path is shown only if its ids are in the store *and* its tokens are those of its ids: an index
     that says something else than the graph is caught here, whatever its checksums say.
     """
     paths: list[ScoredPath] = []
     notes: list[str] = []
-    for hypothesis in hypotheses:
+    for number, hypothesis in enumerate(hypotheses):
         found = ground(store, constraint.ground(hypothesis.state), lexicon.form)
         good = []
         for path in found:
@@ -299,7 +327,11 @@ def ground_all(
         if good:
             best = good[0]
             score = hypothesis.log_probability
-            paths.append(ScoredPath(best.text, score, best.tail.name, tuple(good)))
+            answer = written[number] if written else ""
+            coverage = relation_coverage(best, lexicon, covered[number]) if covered else None
+            paths.append(
+                ScoredPath(best.text, score, answer or best.tail.name, tuple(good), coverage)
+            )
     return paths, notes
 
 
@@ -319,7 +351,7 @@ def _constraint(
 
 
 def _asked(
-    one: _Taken, paths: Sequence[ScoredPath], general: GeneralLLM
+    store: GraphStore, one: _Taken, paths: Sequence[ScoredPath], general: GeneralLLM
 ) -> tuple[list[RankedAnswer], GeneralLlmUse]:
     before = general.usage
     question = one.asking.question
@@ -337,4 +369,4 @@ def _asked(
     )
     if one.choices:
         return read_choice(completion.text, one.choices, paths), used
-    return read_answers(completion.text, paths), used
+    return read_answers(completion.text, paths, store), used

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kgqa.graph.model import keys_array
+from kgqa.paths.format import PathFormat
 from kgqa.reasoning.aggregate import (
     AggregateOptions,
     aggregate,
@@ -19,6 +20,7 @@ from kgqa.reasoning.aggregate import (
     worth_expanding,
 )
 from kgqa.reasoning.answer import RankedAnswer
+from kgqa.reasoning.ballots import cast
 from kgqa.reasoning.confidence import ConfidenceOptions, judge
 from kgqa.reasoning.expand import expanded, paths_along, reached_by
 
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kgqa.graph.store import GraphStore
-    from kgqa.paths.format import PathFormat
     from kgqa.paths.walk import WalkRules
     from kgqa.reasoning.aggregate import Candidate, RelationPath
     from kgqa.reasoning.answer import ScoredPath, TopicEntity
@@ -75,6 +76,8 @@ def weigh(
     GraphError.
     """
     options = options or WeighOptions()
+    ballots = cast(paths, form, store)
+    paths = ballots.paths
     found = relation_paths(paths)
     notes: list[str] = []
     for one in worth_expanding(found, options.aggregate):
@@ -85,10 +88,10 @@ def weigh(
         else:
             notes.append(_too_many(one, most))
     reached = _reached(store, topics, found, rules, notes) if options.aggregate.support else {}
-    candidates = aggregate(found, paths, options.aggregate, reached)
+    candidates = aggregate(found, paths, options.aggregate, reached, ballots.written)
     judged = judge(candidates, found, options.confidence, len(topics))
     ranked = [
-        RankedAnswer(one.node.id, one.node.name, score, True)
+        RankedAnswer(one.node.id or None, one.node.name, score, one.grounded)
         for one, score in zip(candidates, judged.scores, strict=True)
     ]
     if judged.thin and candidates:
@@ -103,24 +106,40 @@ def weigh(
     )
 
 
-def vote(paths: Sequence[ScoredPath]) -> list[RankedAnswer]:
+def vote(paths: Sequence[ScoredPath], store: GraphStore | None = None) -> list[RankedAnswer]:
     """Return the ends of ``paths``, ranked by the probability that leads to them.
 
     A path gives its probability to every entity that its text can end in (entities may share a
-    name). Scores sum to 1 over all votes; equal ones are ordered by name, then id.
+    name), or to what was written after it (:mod:`kgqa.reasoning.ballots`; ``store`` is where names
+    that no path holds are looked up). Scores sum to 1 over all votes; equal ones are ordered by
+    name, then id. Raises GraphError.
     """
+    ballots = cast(paths, PathFormat(), store)
     weight: dict[str, float] = {}
     name: dict[str, str] = {}
-    for path in paths:
+    beyond: set[str] = set()
+    for path in ballots.paths:
         for tail in {one.tail.id: one.tail for one in path.groundings}.values():
             weight[tail.id] = weight.get(tail.id, 0.0) + math.exp(path.score)
             name[tail.id] = tail.name
+    for one in ballots.written:
+        for id_, shown in [(node.id, node.name) for node in one.nodes] or [("", one.name)]:
+            key = id_ or f"\0{shown}"
+            if key not in weight and not one.grounded:
+                beyond.add(key)
+            weight[key] = weight.get(key, 0.0) + math.exp(one.score)
+            name[key] = shown
     total = sum(weight.values())
     if total == 0.0:  # every path is too unlikely for a float: their order still stands
         weight = {one: 1.0 / (1 + rank) for rank, one in enumerate(weight)}
         total = sum(weight.values())
     ranked = sorted(weight, key=lambda one: (-weight[one], name[one], one))
-    return [RankedAnswer(one, name[one], weight[one] / total, True) for one in ranked]
+    return [
+        RankedAnswer(
+            None if one.startswith("\0") else one, name[one], weight[one] / total, one not in beyond
+        )
+        for one in ranked
+    ]
 
 
 def _reached(
@@ -164,6 +183,6 @@ def _too_many(one: RelationPath, most: int) -> str:
 def _no_answer(first: Candidate, confidence: float) -> str:
     return (
         "This graph seems to hold no answer: the paths found have little to do with the question "
-        f"(confidence {confidence:.2f}). The best of them ends in {first.node.name} "
-        f"({first.node.id})."
+        f"(confidence {confidence:.2f}). The best of them ends in {first.node.name}"
+        + (f" ({first.node.id})." if first.node.id else ".")
     )

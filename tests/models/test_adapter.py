@@ -54,6 +54,7 @@ def test_fingerprints_are_equal_only_for_equal_cards(one: AdapterCard, other: Ad
         ({"hops": 0}, "hops is 0"),
         ({"chat": 1}, "chat must be of type bool"),
         ({"direction": "up"}, "direction is 'up'"),
+        ({"answer": "\n# Answer:\n"}, "no marker that ends the path"),
         ({"mediators": "drop"}, "mediators is 'drop'"),
         ({"prompt": "Question: {question}"}, "{topics} exactly once"),
         ({"prompt": "{question}{question}{topics}"}, "{question} exactly once"),

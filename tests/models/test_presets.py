@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from kgqa.errors import UsageError
 from kgqa.models.adapter import AdapterCard
-from kgqa.models.presets import PRESETS, preset
+from kgqa.models.presets import PRESETS, UNTUNED, preset
 
 
 def test_default_is_what_a_model_without_an_adapter_gets() -> None:
@@ -27,7 +29,27 @@ def test_gcr_has_the_markers_and_rules_of_the_published_checkpoints() -> None:
     assert (card.direction, card.mediators, card.hops, card.chat) == ("out", "keep", 2, True)
 
 
+def test_few_shot_is_for_any_chat_model_with_the_defaults_of_the_others() -> None:
+    card, default = preset("few-shot"), preset("default")
+    assert card.chat
+    assert card.base_model == ""
+    assert (card.start, card.end, card.answer, card.added_tokens) == ("", "", "", ())
+    assert (card.direction, card.mediators, card.hops, card.score_rule) == (
+        default.direction,
+        default.mediators,
+        default.hops,
+        default.score_rule,
+    )
+    examples = re.findall(r"Question: .+\?\nTopic: (.+)\nPath: (.+)\n\n", card.prompt)
+    assert len(examples) == 3
+    for topic, path in examples:
+        head, *rest = path.split(" -> ")
+        assert head == topic
+        assert len(rest) in (2, 4), "one hop or two, as a path is written"
+    assert set(UNTUNED) <= set(PRESETS)
+
+
 def test_an_unknown_preset_names_those_there_are() -> None:
-    with pytest.raises(UsageError, match="There are: default, gcr"):
+    with pytest.raises(UsageError, match="There are: default, gcr, few-shot"):
         preset("gpt")
-    assert PRESETS == ("default", "gcr")
+    assert PRESETS == ("default", "gcr", "few-shot")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,8 +10,9 @@ from transformers import AutoTokenizer
 
 from kgqa.errors import ModelError
 from kgqa.models.adapter import AdapterCard
+from kgqa.models.kg_llm import make_special
 from kgqa.models.presets import preset
-from kgqa.models.prompt import encode_prompt, leading_ids, prompt_pieces
+from kgqa.models.prompt import encode_prompt, lead_to_answer, leading_ids, prompt_pieces
 from kgqa.models.tokenizer import HFEncoder
 
 if TYPE_CHECKING:
@@ -63,6 +65,36 @@ def test_gcr_user_turn_is_the_published_one_byte_for_byte(tokenizer: Any) -> Non
         assert text == template + "# Reasoning Path:\n"
 
 
+def test_gcr_goes_on_to_its_answer_as_it_was_trained_to(smollm_folder: Path) -> None:
+    """The published target, in the tokens that the tokenizer makes of it."""
+    card = replace(preset("gcr"), added_tokens=("<PATH>", "</PATH>"))
+    tokenizer = AutoTokenizer.from_pretrained(smollm_folder)
+    make_special(tokenizer, card)
+    encoder = HFEncoder(tokenizer)
+    user = prompt_pieces(card, tokenizer, "who?", ["A"])
+    asked = encode_prompt(user, tokenizer, encoder, chat=True)
+    path = [
+        encoder.marker_id("<PATH>"),
+        *encoder.encode(["A -> r -> B"])[0],
+        encoder.marker_id("</PATH>"),
+    ]
+    ids = [*asked, *path, *lead_to_answer(card, tokenizer), *encoder.encode(["B"])[0]]
+    text = "".join(piece.text for piece in user)
+    assert text.endswith("# Reasoning Path:\n")
+    target = text + "<PATH>A -> r -> B</PATH>\n# Answer:\nB"
+    assert encoder.decode(ids) == target
+    assert ids == tokenizer(target, add_special_tokens=False).input_ids
+    assert lead_to_answer(preset("default"), tokenizer) == []
+
+
+def test_few_shot_is_a_user_turn_and_the_beginning_of_the_models_own(tokenizer: Any) -> None:
+    text = text_of(preset("few-shot"), tokenizer, "who founded Rome", ["Rome", "Italy"])
+    user, own = text.split("<|im_start|>assistant\n")
+    assert user.count("<|im_start|>user\n") == 1
+    assert user.endswith("Question: who founded Rome?\nTopic: Rome, Italy<|im_end|>\n")
+    assert own == "Path:", "a path follows with its space, as in the examples"
+
+
 @settings(max_examples=100, deadline=None)
 @given(
     question=st.text(st.characters(exclude_categories=["Cs", "Cn", "Cc"]), max_size=30),
@@ -79,7 +111,7 @@ def test_ordinary_text_is_encoded_as_one_whole(
     assert question.strip() in text
 
 
-@pytest.mark.parametrize("card", [preset("default"), CHATTY, preset("gcr")])
+@pytest.mark.parametrize("card", [preset("default"), CHATTY, preset("gcr"), preset("few-shot")])
 def test_nothing_a_user_writes_becomes_a_special_token(
     tokenizer: Any, encoder: HFEncoder, card: AdapterCard
 ) -> None:

@@ -1,0 +1,55 @@
+"""How much of what the model would have written the graph has: evidence that there is an answer.
+
+Probabilities that are renormalised over what the constraint allows cannot say that the model would
+rather have written something else: asked of the wrong entity, it is as sure of the least wrong
+path. The share of its whole probability that the allowed tokens had can. It is taken at the tokens
+of relations alone: which names a graph has is nothing that a model could know, which relation a
+question asks for is what it was trained on.
+
+What it does not do: decide what is too little (:mod:`kgqa.reasoning.confidence`).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kgqa.paths.ground import GroundedPath
+    from kgqa.trie.lexicon import PathLexicon
+
+
+def relation_places(path: GroundedPath, lexicon: PathLexicon) -> list[int]:
+    """Return the places of the tokens of relations in the token sequence of ``path``.
+
+    The links around a relation do not belong to it.
+    """
+    form = lexicon.form
+    names = [form.lead + path.head.name]
+    for edge in path.edges:
+        names += [form.gap + edge.relation, form.gap + edge.tail.name]
+    head, *parts = map(len, lexicon.encoder.encode(names))
+    at, link = len(lexicon.opening) + head, len(lexicon.link)
+    places: list[int] = []
+    for relation, tail in zip(parts[::2], parts[1::2], strict=True):
+        at += link
+        places += range(at, at + relation)
+        at += relation + link + tail
+    return places
+
+
+def relation_coverage(
+    path: GroundedPath, lexicon: PathLexicon, covered: Sequence[float]
+) -> float | None:
+    """Return which share of the model's probability went to relations that the graph has, in 0..1.
+
+    The geometric mean over the tokens of the path's relations, so that long relations are not taken
+    for unlikely ones. ``covered``: the logarithm of the share at each token of the path
+    (:class:`kgqa.decoding.engine.Outcome`); None comes of none.
+    """
+    if not covered:
+        return None
+    places = relation_places(path, lexicon)
+    return math.exp(min(0.0, math.fsum(covered[at] for at in places) / max(1, len(places))))

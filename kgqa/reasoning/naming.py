@@ -1,0 +1,143 @@
+"""From what a model wrote to the entity that it means: through the paths first, then by name.
+
+Names are compared in the form that stores keep them in, accents folded besides: a model that writes
+"Hugo Chavez" means Hugo Chávez. What a published metric calls a match is another matter
+(:mod:`kgqa.evaluation`).
+
+What it does not do: decide how much what was written counts for (``ballots``), or split a text
+into answers (``prompts``).
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kgqa.graph.names import normalise
+from kgqa.paths.ground import Node
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from kgqa.graph.store import GraphStore
+    from kgqa.paths.ground import GroundedPath
+
+_SHORTEST = 3  # letters of a name that is looked for inside a longer text
+# letters that have no accent to take away, and are often written without what marks them
+_PLAIN = str.maketrans(
+    {"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i"}
+)
+_ARTICLE = re.compile(r"^(?:the|an?) (?=.)")
+
+
+def form_of(text: str) -> str:
+    """Return the form in which what models write is compared with names.
+
+    >>> form_of("  Hugo CHÁVEZ. ")
+    'hugo chavez'
+    """
+    parts = unicodedata.normalize("NFD", normalise(text))
+    kept: list[str] = []
+    for character in parts:
+        # marks after letters of other scripts than Latin, Greek and Cyrillic are letters themselves
+        if not unicodedata.combining(character) or (kept and kept[-1] >= "\u0530"):
+            kept.append(character)
+    return normalise(unicodedata.normalize("NFC", "".join(kept)).translate(_PLAIN))
+
+
+def is_name_of(text: str, name: str) -> bool:
+    """Return whether ``text`` is ``name``; a leading article and accents do not count."""
+    if text == name:
+        return True
+    written, known = form_of(text), form_of(name)
+    return bool(known) and _bare(written) == _bare(known)
+
+
+class PathNames:
+    """The entities of some grounded paths by name.
+
+    An entity is *grounded* where a path, or the beginning of one, ends in it; a topic entity where
+    paths start is known here, too, and grounded only if another path ends in it.
+    """
+
+    def __init__(self, paths: Iterable[GroundedPath]) -> None:
+        found = list(paths)
+        self._ends = _by_form(one.tail for one in found)
+        inner = [edge.tail for one in found for edge in one.edges]
+        self._inner = _by_form(inner)
+        self._heads = _by_form(one.head for one in found)
+        self._grounded = {node.id for node in inner}
+
+    def is_grounded(self, node: Node) -> bool:
+        """Return whether a path, or the beginning of one, ends in ``node``."""
+        return node.id in self._grounded
+
+    def exact(self, text: str) -> list[Node]:
+        """Return the entities called ``text``; ends of paths before those inside, then topics."""
+        form = form_of(text)
+        for one in (form, _bare(form)):
+            for known in (self._ends, self._inner, self._heads):
+                if found := known.get(one):
+                    return list(found.values())
+        return []
+
+    def contained(self, text: str) -> list[Node]:
+        """Return the ends of paths whose names stand in ``text`` as whole words, in its order.
+
+        Of names that overlap, the longest stands. Where ``text`` holds none, it may itself stand in
+        the name of one end, and of no other; then that one is meant.
+        """
+        form = form_of(text)
+        if not form:
+            return []
+        padded = f" {form} "
+        names = (name for name in self._ends if len(name) >= _SHORTEST or name.isdigit())
+        places: list[tuple[int, int, str]] = []
+        for name in sorted(names, key=lambda one: (-len(one), one)):
+            at = padded.find(f" {name} ")
+            if at >= 0 and not any(start < at + len(name) and at < end for start, end, _ in places):
+                places.append((at, at + len(name), name))
+        if places:
+            return [node for _, _, name in sorted(places) for node in self._ends[name].values()]
+        around = [name for name in self._ends if len(form) >= _SHORTEST and padded in f" {name} "]
+        return list(self._ends[around[0]].values()) if len(around) == 1 else []
+
+
+def in_graph(store: GraphStore, texts: Sequence[str]) -> list[Node | None]:
+    """Return for each text the best connected entity of that name or alias, None where none is.
+
+    Of equally connected ones the first by key stands. Raises GraphError.
+    """
+    found: list[Node | None] = [None] * len(texts)
+    forms = [normalise(text) for text in texts]
+    asked = [number for number, form in enumerate(forms) if form]
+    rows, keys = store.find_names([forms[number] for number in asked])
+    if not len(keys):
+        return found
+    unique = np.unique(keys)
+    degree = dict(zip(unique.tolist(), store.degrees(unique).tolist(), strict=True))
+    best: dict[int, int] = {}
+    for row, key in zip(rows.tolist(), keys.tolist(), strict=True):
+        if row not in best or degree[key] > degree[best[row]]:
+            best[row] = key
+    entities = store.entities(np.array(list(best.values()), np.int64))
+    for at, row in enumerate(best):
+        found[asked[row]] = Node(entities.ids[at], entities.label(at))
+    return found
+
+
+def _bare(form: str) -> str:
+    return _ARTICLE.sub("", form)
+
+
+def _by_form(nodes: Iterable[Node]) -> Mapping[str, dict[str, Node]]:
+    found: dict[str, dict[str, Node]] = {}
+    for node in nodes:
+        form = form_of(node.name)
+        for one in dict.fromkeys((form, _bare(form))):
+            if one:
+                found.setdefault(one, {})[node.id] = node
+    return found

@@ -1,0 +1,153 @@
+"""What confidence is worth: which questions without an answer it finds, which right ones it costs.
+
+Every question is asked twice: of its own topic entities, and of another question's one from which
+no answer can be reached, so that this graph has none. What it does not do: choose questions.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kgqa.errors import KgqaError
+from kgqa.evaluation.metrics_gold import known_topics, meant
+from kgqa.evaluation.metrics_paths import distance
+from kgqa.linking.resolve import resolve_entities
+from kgqa.reasoning.answer import TopicEntity
+from kgqa.reasoning.confidence import ConfidenceOptions, calibrated
+from kgqa.reasoning.gcr import Asking, GcrOptions, answer_questions
+from kgqa.reasoning.vote import WeighOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from kgqa.decoding.engine import Engine
+    from kgqa.evaluation.metrics_gold import Meant
+    from kgqa.evaluation.readers import Question
+    from kgqa.graph.store import GraphStore
+    from kgqa.models.kg_llm import KgLLM
+    from kgqa.paths.walk import WalkRules
+    from kgqa.trie.lexicon import PathLexicon
+
+_TRIES = 50  # other questions that are looked at for a topic entity without an answer
+_BINS = 10
+_STEPS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One asking: the evidence, whether the first answer is right, whether there is an answer."""
+
+    evidence: float
+    right: bool
+    answerable: bool
+
+
+def askings(
+    store: GraphStore, questions: Sequence[Question], rules: WalkRules, seed: int
+) -> Iterator[tuple[Asking, Meant, bool]]:
+    """Yield each question as it is, then as one that has no answer; unknown topics are left out."""
+    drawn = random.Random(seed)
+    for question in questions:
+        topics = _topics(store, question)
+        if not topics:
+            continue
+        gold = meant(store, question.answers, question.names)
+        keys = store.keys_of([one for one in gold.same if one not in gold.unknown])
+        wanted = keys[keys >= 0]
+        yield Asking(question.question, topics), gold, True
+        for _ in range(_TRIES):
+            other = _topics(store, drawn.choice(questions))[:1]
+            if not other or other[0].id in {one.id for one in topics}:
+                continue
+            if distance(store, np.array([other[0].key]), wanted, rules) is None:
+                yield Asking(question.question, other), gold, False
+                break
+
+
+def ask(
+    store: GraphStore,
+    kg_llm: KgLLM,
+    lexicon: PathLexicon,
+    engine: Engine,
+    rules: WalkRules,
+    asked: Sequence[tuple[Asking, Meant, bool]],
+) -> list[Seen]:
+    """Return what the evidence for the first answer of each asking was; a failed one has none."""
+    plain = kg_llm.with_card(replace(kg_llm.card, slope=1.0, shift=0.0, doubt=0.0))
+    weigh = WeighOptions(confidence=ConfidenceOptions(doubt=0.0))
+    options = GcrOptions(score_rule="allowed", weigh=weigh)
+    found = []
+    every = [one for one, _, _ in asked]
+    for number, answer in answer_questions(
+        store, plain, lexicon, every, rules, options, engine=engine
+    ):
+        _, gold, answerable = asked[number]
+        if isinstance(answer, KgqaError):
+            found.append(Seen(0.0, False, answerable))
+            continue
+        first = gold.canonical([one.id or one.name for one in answer.answers])[:1]
+        right = answerable and bool(first) and first[0] in gold.ids
+        found.append(Seen(answer.confidence or 0.0, right, answerable))
+    return found
+
+
+def at(seen: Sequence[Seen], doubt: float) -> tuple[int, int, int]:
+    """Return how many a threshold withholds: without an answer, right ones, wrong ones."""
+    thin = [one for one in seen if one.evidence < doubt]
+    return (
+        sum(not one.answerable for one in thin),
+        sum(one.right for one in thin),
+        sum(one.answerable and not one.right for one in thin),
+    )
+
+
+def fit(seen: Sequence[Seen]) -> tuple[float, float]:
+    """Return slope and shift that make confidences of evidence (Platt), by Newton's method.
+
+    A weak pull to 1 and 0 keeps both finite where evidence tells right and wrong apart. A slope
+    that would not rise is 1, with 0.
+    """
+    odds = np.array([_odds(one.evidence) for one in seen])
+    right = np.array([one.right for one in seen], float)
+    wanted = np.array([1.0, 0.0])
+    found = wanted.copy()
+    inputs = np.stack([odds, np.ones(len(odds))], axis=1)
+    for _ in range(_STEPS):
+        said = 1.0 / (1.0 + np.exp(-np.clip(inputs @ found, -500, 500)))
+        slope = inputs.T @ (said - right) + 0.1 * (found - wanted)
+        bend = (inputs * (said * (1 - said))[:, None]).T @ inputs + 0.1 * np.eye(2)
+        step = np.linalg.solve(bend, slope)
+        found = found - step
+        if np.abs(step).max() < 1e-9:
+            break
+    return (float(found[0]), float(found[1])) if found[0] > 0 else (1.0, 0.0)
+
+
+def calibration_error(seen: Sequence[Seen], slope: float = 1.0, shift: float = 0.0) -> float:
+    """Return the expected calibration error over ten bins of equal width, in 0..1."""
+    said = np.array([calibrated(one.evidence, slope, shift) for one in seen])
+    right = np.array([one.right for one in seen], float)
+    bins = np.minimum((said * _BINS).astype(int), _BINS - 1)
+    parts = (
+        float((bins == one).mean() * abs(said[bins == one].mean() - right[bins == one].mean()))
+        for one in np.unique(bins)
+    )
+    return math.fsum(parts)
+
+
+def _odds(evidence: float) -> float:
+    kept = min(max(evidence, 1e-6), 1.0 - 1e-6)
+    return math.log(kept) - math.log1p(-kept)
+
+
+def _topics(store: GraphStore, question: Question) -> tuple[TopicEntity, ...]:
+    try:
+        found = resolve_entities(store, known_topics(store, question))
+    except KgqaError:
+        return ()
+    return tuple(TopicEntity(one.key, one.id, one.name, 1.0) for one in found)
