@@ -13,7 +13,7 @@ import time
 import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -31,10 +31,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="also run tests marked long")
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Under pytest-xdist a module has one worker, and so have all that share the Neo4j server."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    scopes: dict[str, str] = {}
+
+    class ByModule(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.split("::", 1)[0]
+            if file not in scopes:
+                text = (config.rootpath / file).read_text("utf-8")
+                scopes[file] = "neo4j" if "neo4j_server" in text else file
+            return scopes[file]
+
+    return ByModule(config, log)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    for item in items:  # under pytest-xdist a module has one worker, and so has the Neo4j server
-        shared = "neo4j_server" in getattr(item, "fixturenames", ())
-        item.add_marker(pytest.mark.xdist_group("neo4j" if shared else item.path.as_posix()))
     if config.getoption("--full") or os.environ.get("KGQA_TEST_FULL") == "1":
         return
     skip = pytest.mark.skip(reason="long: only with --full")
