@@ -50,6 +50,7 @@ class AdapterCard:
     hops: int = 2
     score_rule: ScoreRule = "allowed"  # probabilities over what is allowed, or the vocabulary
     chat: bool = False  # the prompt is a user turn of the tokenizer's chat template
+    sharpness: float = 0.3  # how much a tail's own probability counts beside its relation path's
     doubt: float = 0.0  # with a lower confidence there is no answer; 0: always one
     slope: float = 1.0  # of the log-odds of evidence, when a confidence is made of it
     shift: float = 0.0  # added to them
@@ -81,6 +82,8 @@ class AdapterCard:
                 "The adapter card has an answer after the path, and no marker that ends the path "
                 "before it: the path would end the text."
             )
+        if not 0.0 <= self.sharpness < math.inf:
+            raise ModelError(f"sharpness is {self.sharpness}; it is finite and at least 0.")
         if not 0.0 <= self.doubt <= 1.0:
             raise ModelError(f"doubt is {self.doubt}; it is a confidence from 0 to 1.")
         if not (0.0 < self.slope < math.inf and math.isfinite(self.shift)):

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 # the head's id; for each hop the relation as it is shown, and the predicates behind it
 Signature: TypeAlias = "tuple[str, tuple[tuple[str, tuple[str, ...]], ...]]"
 
+SHARPNESS = 0.3  # where neither the options nor the model's card say one
+
 
 @dataclass(frozen=True, slots=True)
 class AggregateOptions:
@@ -42,14 +44,18 @@ class AggregateOptions:
 
     ``sharpness`` (at least 0): the power of a tail's probability against its most probable sister
     of the same relation path; at 0 all tails of a relation path weigh the same, at 1 as their
-    probabilities do. ``support`` (at least 0): the share that an entity's weight grows by for each
-    further topic entity with a path to it. ``expand``: whether relation paths are walked again for
-    the tails that were not decoded. ``share`` (0 to 1): the least part of the decoded probability
-    that a relation path must have for that. ``most_tails`` (at least 1): a relation path with more
-    tails is not expanded; its decoded tails stand, and that is told.
+    probabilities do; None is what the model's card says, and 0.3 where nobody says. ``unbias`` (at
+    least 0): how much of what a path's relations owe to there being no others is taken from it
+    (:func:`kgqa.reasoning.evidence.relations_lost`); 0 leaves probabilities as they were decoded.
+    ``support`` (at least 0): the share that an entity's weight grows by for each further topic
+    entity with a path to it. ``expand``: whether relation paths are walked again for the tails that
+    were not decoded. ``share`` (0 to 1): the least part of the decoded probability that a relation
+    path must have for that. ``most_tails`` (at least 1): a relation path with more tails is not
+    expanded; its decoded tails stand, and that is told.
     """
 
-    sharpness: float = 0.3
+    sharpness: float | None = None
+    unbias: float = 1.0
     support: float = 3.0
     expand: bool = True
     share: float = 0.1
@@ -57,12 +63,15 @@ class AggregateOptions:
 
     def __post_init__(self) -> None:
         for name, least, most in (
+            ("unbias", 0.0, math.inf),
             ("sharpness", 0.0, math.inf),
             ("support", 0.0, math.inf),
             ("share", 0.0, 1.0),
             ("most_tails", 1, math.inf),
         ):
             value = getattr(self, name)
+            if value is None:
+                continue
             if not least <= value <= most:
                 raise UsageError(
                     f"The option {name} of putting paths together cannot be {value}.",
@@ -74,15 +83,17 @@ class AggregateOptions:
 class RelationPath:
     """The decoded paths of one relation path out of one topic entity.
 
-    ``probability``: what they have together; ``source``, ``grounding``: the best of them;
-    ``tails``: the entities that decoded paths end in, and the probability of each; ``expanded``:
-    the paths that were walked to other tails.
+    ``probability``: what they have together; ``weight``: the same without what their relations owe
+    to there being no others (:func:`kgqa.reasoning.evidence.relations_lost`); ``source``,
+    ``grounding``: the best of them; ``tails``: the entities that decoded paths end in, and the
+    probability of each; ``expanded``: the paths that were walked to other tails.
     """
 
     signature: Signature
     source: ScoredPath
     grounding: GroundedPath
     probability: float = 0.0
+    weight: float = 0.0
     tails: dict[str, float] = field(default_factory=dict)
     expanded: list[ExpandedPath] = field(default_factory=list)
 
@@ -137,29 +148,31 @@ def _scale(paths: Sequence[ScoredPath]) -> Callable[[float], float]:
     return lambda score: math.exp(score - top) / len(paths)
 
 
-def relation_paths(paths: Sequence[ScoredPath]) -> list[RelationPath]:
-    """Return the relation paths of ``paths``, the most probable first.
+def relation_paths(paths: Sequence[ScoredPath], unbias: float = 1.0) -> list[RelationPath]:
+    """Return the relation paths of ``paths``, those that weigh most first.
 
-    A path whose text stands for several id paths (entities may share a name) gives each an equal
-    part of its probability.
+    ``unbias``: see :class:`AggregateOptions`. A path whose text stands for several id paths
+    (entities may share a name) gives each an equal part of its probability.
     """
     found: dict[Signature, RelationPath] = {}
+    least = max((path.lost for path in paths), default=0.0)
     for path, probability in zip(paths, probabilities(paths), strict=True):
         share = probability / len(path.groundings)
         for one in path.groundings:
             key = signature(one)
             mine = found.setdefault(key, RelationPath(key, path, one))
             mine.probability += share
+            mine.weight += share * math.exp(unbias * (path.lost - least))
             mine.tails[one.tail.id] = mine.tails.get(one.tail.id, 0.0) + share
-    return sorted(found.values(), key=lambda one: -one.probability)  # stable: the best path's first
+    return sorted(found.values(), key=lambda one: -one.weight)  # stable: the best path's first
 
 
 def worth_expanding(found: Sequence[RelationPath], options: AggregateOptions) -> list[RelationPath]:
     """Return which relation paths have enough of the decoded probability to be expanded."""
-    total = math.fsum(one.probability for one in found)
+    total = math.fsum(one.weight for one in found)
     if not options.expand or not total:
         return []
-    return [one for one in found if one.probability >= options.share * total]
+    return [one for one in found if one.weight >= options.share * total]
 
 
 def aggregate(
@@ -181,10 +194,11 @@ def aggregate(
     best: dict[str, tuple[float, GroundedPath, ExpandedPath | None]] = {}
     decoded: dict[str, float] = {}
     shown = _shown(paths)
+    sharpness = SHARPNESS if options.sharpness is None else options.sharpness
     for relation in found:
         ends = {one.grounding.tail.id: one for one in relation.expanded}
-        for entity, part in _parts(relation, ends, options.sharpness).items():
-            weight = relation.probability * part
+        for entity, part in _parts(relation, ends, sharpness).items():
+            weight = relation.weight * part
             heads = weights.setdefault(entity, {})
             heads[relation.head] = heads.get(relation.head, 0.0) + weight
             decoded[entity] = decoded.get(entity, 0.0) + relation.tails.get(entity, 0.0)

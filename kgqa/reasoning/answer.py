@@ -34,7 +34,8 @@ class ScoredPath:
     ``score`` is the sum of the log-probabilities of its tokens. ``hypothesis``: what the model
     answered after it, else the name of its last entity. ``coverage``: how much of its own
     probability the model had on relations that the graph has (:mod:`kgqa.reasoning.evidence`), None
-    where that was not measured.
+    where that was not measured; ``lost``: the logarithm of the same, over all of a path's relation
+    tokens together, 0 where it was not measured.
     """
 
     text: str
@@ -42,6 +43,7 @@ class ScoredPath:
     hypothesis: str
     groundings: tuple[GroundedPath, ...]
     coverage: float | None = None
+    lost: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
         """Return the path as the JSON contract has it."""

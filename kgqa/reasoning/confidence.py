@@ -135,11 +135,15 @@ def calibrated(evidence: float, slope: float, shift: float) -> float:
 def evidence_of(first: Candidate, found: Sequence[RelationPath]) -> float:
     """Return the probability of the relation paths of ``found`` that lead to ``first``.
 
-    Each times its coverage, where that was measured. Where ``first`` was written beyond paths, the
-    probability of that counts, too.
+    That is their part, by weight, of all that was decoded. Each times its coverage, where that was
+    measured. Where ``first`` was written beyond paths, the probability of that counts, too.
     """
+    decoded = math.fsum(one.probability for one in found)
+    total = math.fsum(one.weight for one in found)
     leading = (
-        one.probability * (1.0 if one.source.coverage is None else one.source.coverage)
+        decoded
+        * (one.weight / total if total else 0.0)
+        * (1.0 if one.source.coverage is None else one.source.coverage)
         for one in found
         if first.node.id in one.tails
         or any(path.grounding.tail.id == first.node.id for path in one.expanded)

@@ -40,6 +40,20 @@ def relation_places(path: GroundedPath, lexicon: PathLexicon) -> list[int]:
     return places
 
 
+def relations_lost(path: GroundedPath, lexicon: PathLexicon, covered: Sequence[float]) -> float:
+    """Return the logarithm of the probability that the path's relations have lost, at most 0.
+
+    The sum of the log-coverage at their tokens: what renormalising over the graph's relations took
+    away from the words that the model would rather have written. Where an entity has one relation,
+    that relation's renormalised probability is 1 however little the question asks for it (label
+    bias: Lafferty et al. 2001, sec. 2); added to the score, this undoes it. 0 where ``covered`` is
+    empty.
+    """
+    if not covered:
+        return 0.0
+    return min(0.0, math.fsum(covered[at] for at in relation_places(path, lexicon)))
+
+
 def relation_coverage(
     path: GroundedPath, lexicon: PathLexicon, covered: Sequence[float]
 ) -> float | None:

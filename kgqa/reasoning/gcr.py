@@ -31,7 +31,7 @@ from kgqa.reasoning.choices import (
     read_choice,
 )
 from kgqa.reasoning.constraints import Choice, choose_constraint
-from kgqa.reasoning.evidence import relation_coverage
+from kgqa.reasoning.evidence import relation_coverage, relations_lost
 from kgqa.reasoning.hypotheses import write_hypotheses
 from kgqa.reasoning.prompts import general_prompt, read_answers
 from kgqa.reasoning.searches import BEAM
@@ -85,12 +85,14 @@ class GcrOptions:
         """Return ``weigh`` as the score rule allows it and as the model's ``card`` completes it."""
         if self.weigh is None:
             return None
-        sure = self.weigh.confidence
+        together, sure = self.weigh.aggregate, self.weigh.confidence
+        if together.sharpness is None:
+            together = replace(together, sharpness=card.sharpness)
         if self.score_rule != "allowed":
-            return replace(self.weigh, confidence=replace(sure, doubt=0.0))
+            return replace(self.weigh, aggregate=together, confidence=replace(sure, doubt=0.0))
         doubt = card.doubt if sure.doubt is None else sure.doubt
         sure = replace(sure, doubt=doubt, slope=card.slope, shift=card.shift)
-        return replace(self.weigh, confidence=sure)
+        return replace(self.weigh, aggregate=together, confidence=sure)
 
     def measures_coverage(self) -> bool:
         """Return whether it is to be measured how much of its own words the model finds."""
@@ -328,9 +330,16 @@ def ground_all(
             best = good[0]
             score = hypothesis.log_probability
             answer = written[number] if written else ""
-            coverage = relation_coverage(best, lexicon, covered[number]) if covered else None
+            shares = covered[number] if covered else ()
             paths.append(
-                ScoredPath(best.text, score, answer or best.tail.name, tuple(good), coverage)
+                ScoredPath(
+                    best.text,
+                    score,
+                    answer or best.tail.name,
+                    tuple(good),
+                    relation_coverage(best, lexicon, shares),
+                    relations_lost(best, lexicon, shares),
+                )
             )
     return paths, notes
 

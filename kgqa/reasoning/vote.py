@@ -78,7 +78,7 @@ def weigh(
     options = options or WeighOptions()
     ballots = cast(paths, form, store)
     paths = ballots.paths
-    found = relation_paths(paths)
+    found = relation_paths(paths, options.aggregate.unbias)
     notes: list[str] = []
     for one in worth_expanding(found, options.aggregate):
         most = options.aggregate.most_tails

@@ -87,6 +87,8 @@ def train(
     settings.check_start(start_from)
     with _alone(out):
         kg_llm = with_markers(kg_llm, kg_llm.card, settings.seed)
+        if settings.loss == "relations":  # it has learnt nothing of which tail is meant
+            kg_llm = kg_llm.with_card(replace(kg_llm.card, sharpness=0.0))
         rows, too_long = encode(kg_llm, examples, form, settings.max_tokens, settings.loss)
         if not rows:
             raise DataError(

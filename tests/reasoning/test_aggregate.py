@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -49,6 +50,29 @@ def test_paths_of_one_relation_path_add_up() -> None:
     assert [one.probability for one in found] == pytest.approx([0.45, 0.3])
     assert ranked(paths, EVEN) == ["b", "c", "a"], "what is asked for comes before which of them"
     assert ranked(paths, AggregateOptions(sharpness=5.0, support=0.0)) == ["b", "a", "c"]
+
+
+def test_a_relation_that_was_only_chosen_for_want_of_another_weighs_less() -> None:
+    paths = [
+        replace(scored(0.6, path("t", "born", "a")), lost=math.log(0.01)),
+        replace(scored(0.3, path("t", "speaks", "b")), lost=math.log(0.5)),
+    ]
+    biased = relation_paths(paths, unbias=0.0)
+    assert [one.grounding.tail.id for one in biased] == ["a", "b"]
+    found = relation_paths(paths)
+    assert [one.grounding.tail.id for one in found] == ["b", "a"]
+    assert found[0].weight / found[1].weight == pytest.approx(0.3 * 0.5 / (0.6 * 0.01))
+    assert [one.probability for one in found] == pytest.approx([0.3, 0.6]), "as it was decoded"
+    assert ranked(paths, EVEN) == ["b", "a"]
+
+
+def test_relations_that_are_all_unlikely_keep_their_proportion() -> None:
+    paths = [
+        replace(scored(0.5, path("t", "r", "a")), lost=-900.0),
+        replace(scored(0.4, path("t", "s", "b")), lost=-901.0),
+    ]
+    weights = [one.weight for one in relation_paths(paths)]
+    assert weights == pytest.approx([0.5, 0.4 * math.exp(-1.0)])
 
 
 def test_an_entity_of_several_relation_paths_has_the_weight_of_all() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -98,10 +99,12 @@ def test_markers_before_the_path_are_counted(sample, random_llm) -> None:
 def test_a_model_that_would_write_something_else_gives_no_answer(sample, random_llm) -> None:
     """Random weights spread over the whole vocabulary: next to nothing of it is in the graph."""
     topics = {"topics": [TOLKIEN]}
-    for doubt, answered in ((0.3, False), (0.0, True), (None, True)):
+    said = [(0.3, 0.0, False), (0.0, 0.4, True), (None, 0.4, False), (None, 0.0, True)]
+    for doubt, of_the_card, answered in said:
+        llm = random_llm.with_card(replace(random_llm.card, doubt=of_the_card))
         weigh = WeighOptions(confidence=ConfidenceOptions(doubt=doubt))
         options = GcrOptions(k=5, score_rule="allowed", weigh=weigh)
-        answer = ask(sample, random_llm, "Which?", options=options, **topics)
+        answer = ask(sample, llm, "Which?", options=options, **topics)
         assert bool(answer.answers) == answered
         assert answer.confidence is not None
         assert answer.confidence < 0.1
