@@ -26,32 +26,40 @@ def relation_places(path: GroundedPath, lexicon: PathLexicon) -> list[int]:
 
     The links around a relation do not belong to it.
     """
+    return [at for start, end in _relations(path, lexicon)[0] for at in range(start, end)]
+
+
+def _relations(path: GroundedPath, lexicon: PathLexicon) -> tuple[list[tuple[int, int]], int]:
+    """Return where the tokens of each relation begin and end, and the place of the closing one."""
     form = lexicon.form
     names = [form.lead + path.head.name]
     for edge in path.edges:
         names += [form.gap + edge.relation, form.gap + edge.tail.name]
     head, *parts = map(len, lexicon.encoder.encode(names))
     at, link = len(lexicon.opening) + head, len(lexicon.link)
-    places: list[int] = []
+    found: list[tuple[int, int]] = []
     for relation, tail in zip(parts[::2], parts[1::2], strict=True):
         at += link
-        places += range(at, at + relation)
+        found.append((at, at + relation))
         at += relation + link + tail
-    return places
+    return found, at
 
 
 def relations_lost(path: GroundedPath, lexicon: PathLexicon, covered: Sequence[float]) -> float:
     """Return the logarithm of the probability that the path's relations have lost, at most 0.
 
-    The sum of the log-coverage at their tokens: what renormalising over the graph's relations took
-    away from the words that the model would rather have written. Where an entity has one relation,
-    that relation's renormalised probability is 1 however little the question asks for it (label
-    bias: Lafferty et al. 2001, sec. 2); added to the score, this undoes it. 0 where ``covered`` is
-    empty.
+    The sum of the log-coverage at their tokens, the links around them and the closing token, so at
+    all that is no name: what renormalising over the graph took from the words that the model would
+    rather have written. Where an entity has one relation, its renormalised probability is 1 however
+    little the question asks for it, and so is the end's where there is none (label bias: Lafferty
+    et al. 2001, sec. 2); added to the score, this undoes it. 0 where ``covered`` is empty.
     """
     if not covered:
         return 0.0
-    return min(0.0, math.fsum(covered[at] for at in relation_places(path, lexicon)))
+    relations, closing = _relations(path, lexicon)
+    link = len(lexicon.link)
+    places = [at for start, end in relations for at in range(start - link, end + link)]
+    return min(0.0, math.fsum(covered[at] for at in [*places, closing]))
 
 
 def relation_coverage(

@@ -14,7 +14,7 @@ from kgqa.decoding.engine import Engine, Job, Plan
 from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules
 from kgqa.reasoning.confidence import ConfidenceOptions, calibrated
-from kgqa.reasoning.evidence import relation_coverage, relation_places
+from kgqa.reasoning.evidence import relation_coverage, relation_places, relations_lost
 from kgqa.reasoning.gcr import GcrOptions, ground_all
 from kgqa.reasoning.vote import WeighOptions
 from kgqa.trie.composed import ComposedConstraint
@@ -80,6 +80,13 @@ def test_it_is_taken_at_the_tokens_of_relations(sample, random_llm) -> None:
         mean = math.fsum(covered[at] for at in places) / len(places)
         assert path.coverage == pytest.approx(math.exp(mean))
         assert relation_coverage(path.groundings[0], lexicon, ()) is None
+        edges = path.groundings[0].edges
+        hops = [(edge.relation, edge.tail.name) for edge in edges]
+        parts = lexicon.parts(path.groundings[0].head.name, hops)
+        kinds = [number % 2 for number, part in enumerate(parts) for _ in part]  # 1: of a name
+        lost = math.fsum(share for share, kind in zip(covered, kinds, strict=True) if not kind)
+        assert path.lost == pytest.approx(lost)
+        assert relations_lost(path.groundings[0], lexicon, ()) == 0.0
 
 
 def test_markers_before_the_path_are_counted(sample, random_llm) -> None:
