@@ -15,13 +15,13 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kgqa.errors import KgqaError
 from kgqa.reasoning.answer import Answer, ScoredPath, SearchUse, Timings
-from kgqa.reasoning.methods import CAP, NO_KG_LLM, candidate_paths
+from kgqa.reasoning.methods import CAP, NO_KG_LLM, candidate_paths, one_by_one
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from kgqa.errors import KgqaError
     from kgqa.graph.store import GraphStore
     from kgqa.paths.format import PathFormat
     from kgqa.paths.walk import WalkRules
@@ -60,14 +60,7 @@ class AllPaths:
     def answers(self, store: GraphStore, questions: Iterable[Asking | KgqaError]) -> Numbered:
         """Yield each question's number with its paths, or its error; nothing is answered yet."""
         rules = self.walks(store)
-        for number, asking in enumerate(questions):
-            if isinstance(asking, KgqaError):
-                yield number, asking
-                continue
-            try:
-                yield number, self._answer(store, asking, rules)
-            except KgqaError as error:
-                yield number, error
+        return one_by_one(questions, lambda asking: self._answer(store, asking, rules))
 
     def _answer(self, store: GraphStore, asking: Asking, rules: WalkRules) -> Answer:
         began = time.perf_counter()

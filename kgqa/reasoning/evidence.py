@@ -31,17 +31,13 @@ def relation_places(path: GroundedPath, lexicon: PathLexicon) -> list[int]:
 
 def _relations(path: GroundedPath, lexicon: PathLexicon) -> tuple[list[tuple[int, int]], int]:
     """Return where the tokens of each relation begin and end, and the place of the closing one."""
-    form = lexicon.form
-    names = [form.lead + path.head.name]
-    for edge in path.edges:
-        names += [form.gap + edge.relation, form.gap + edge.tail.name]
-    head, *parts = map(len, lexicon.encoder.encode(names))
-    at, link = len(lexicon.opening) + head, len(lexicon.link)
+    hops = [(edge.relation, edge.tail.name) for edge in path.edges]
+    opening, head, *parts, _ = map(len, lexicon.parts(path.head.name, hops))
+    at, link = opening + head, len(lexicon.link)
     found: list[tuple[int, int]] = []
-    for relation, tail in zip(parts[::2], parts[1::2], strict=True):
-        at += link
-        found.append((at, at + relation))
-        at += relation + link + tail
+    for relation, tail in zip(parts[::2], parts[1::2], strict=True):  # a relation with its links
+        found.append((at + link, at + relation - link))
+        at += relation + tail
     return found, at
 
 

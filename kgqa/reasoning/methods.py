@@ -70,6 +70,20 @@ class Method(Protocol):
         """
 
 
+def one_by_one(
+    questions: Iterable[Asking | KgqaError], answer: Callable[[Asking], Answer]
+) -> Numbered:
+    """Yield each question's number with what ``answer`` gives for it, or its error, in order."""
+    for number, asking in enumerate(questions):
+        if isinstance(asking, KgqaError):
+            yield number, asking
+            continue
+        try:
+            yield number, answer(asking)
+        except KgqaError as error:
+            yield number, error
+
+
 @dataclass(frozen=True, slots=True)
 class Gcr:
     """Graph-constrained reasoning (``kgqa.reasoning.gcr``) without a general LLM, as a method.

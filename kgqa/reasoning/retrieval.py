@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kgqa.errors import KgqaError
 from kgqa.reasoning.answer import Answer, ScoredPath, SearchUse, Timings
 from kgqa.reasoning.choices import find_choices, rank_choices
-from kgqa.reasoning.methods import CAP, NO_KG_LLM, candidate_paths
+from kgqa.reasoning.methods import CAP, NO_KG_LLM, candidate_paths, one_by_one
 from kgqa.reasoning.vote import vote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from kgqa.errors import KgqaError
     from kgqa.graph.store import GraphStore
     from kgqa.models.sentences import SentenceEncoder
     from kgqa.paths.format import PathFormat
@@ -64,14 +64,7 @@ class Retrieval:
     def answers(self, store: GraphStore, questions: Iterable[Asking | KgqaError]) -> Numbered:
         """Yield each question's number with its answer or its error, in their order."""
         rules = self.walks(store)
-        for number, asking in enumerate(questions):
-            if isinstance(asking, KgqaError):
-                yield number, asking
-                continue
-            try:
-                yield number, self._answer(store, asking, rules)
-            except KgqaError as error:
-                yield number, error
+        return one_by_one(questions, lambda asking: self._answer(store, asking, rules))
 
     def _answer(self, store: GraphStore, asking: Asking, rules: WalkRules) -> Answer:
         began = time.perf_counter()

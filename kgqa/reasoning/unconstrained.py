@@ -30,6 +30,7 @@ from kgqa.reasoning.answer import (
     Timings,
 )
 from kgqa.reasoning.gcr import ground_all
+from kgqa.reasoning.methods import one_by_one
 from kgqa.trie.composed import ComposedConstraint
 
 if TYPE_CHECKING:
@@ -72,14 +73,7 @@ class Unconstrained:
     def answers(self, store: GraphStore, questions: Iterable[Asking | KgqaError]) -> Numbered:
         """Yield each question's number with its answer or its error, in their order."""
         rules = self.walks(store)
-        for number, asking in enumerate(questions):
-            if isinstance(asking, KgqaError):
-                yield number, asking
-                continue
-            try:
-                yield number, self._answer(store, asking, rules)
-            except KgqaError as error:
-                yield number, error
+        return one_by_one(questions, lambda asking: self._answer(store, asking, rules))
 
     def _answer(self, store: GraphStore, asking: Asking, rules: WalkRules) -> Answer:
         prompt = self.kg_llm.prompt_ids(asking.question, [topic.name for topic in asking.topics])
