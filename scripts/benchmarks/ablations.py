@@ -386,10 +386,10 @@ def _share(figures: Mapping[str, Mapping[str, Mapping[str, Any]]], row: str, nam
     return " / ".join(shown) if any(shown) else ""
 
 
-def write_between(document: Path, text: str) -> None:
+def write_between(document: Path, text: str, begin: str = BEGIN, end: str = END) -> None:
     """Write ``text`` between the two comments of a Markdown file."""
     whole = document.read_text("utf-8")
-    if whole.count(BEGIN) != 1 or whole.count(END) != 1 or whole.index(BEGIN) > whole.index(END):
-        raise SystemExit(f"{document} has no place for the tables: {BEGIN} and {END}, once each.")
-    pattern = re.compile(re.escape(BEGIN) + ".*" + re.escape(END), re.DOTALL)
-    document.write_text(pattern.sub(lambda _: f"{BEGIN}\n{text}\n{END}", whole), "utf-8")
+    if whole.count(begin) != 1 or whole.count(end) != 1 or whole.index(begin) > whole.index(end):
+        raise SystemExit(f"{document} has no place for the tables: {begin} and {end}, once each.")
+    pattern = re.compile(re.escape(begin) + ".*" + re.escape(end), re.DOTALL)
+    document.write_text(pattern.sub(lambda _: f"{begin}\n{text}\n{end}", whole), "utf-8")

@@ -1,0 +1,75 @@
+"""Runs of `kgqa` by the scripts that measure answers: a home of their own, figures as JSON.
+
+What the caller's environment says of KGs, stores and general LLMs does not reach them; devices and
+caches do.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+from kgqa.graph.sqlite_layout import FILE_NAME
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+_HIDDEN = ("KGQA_KG", "KGQA_GRAPH", "KGQA_HOME", "NEO4J_URI", "KGQA_GENERAL_MODEL")
+
+
+def kgqa(arguments: Sequence[str], home: Path) -> str:
+    """Run a command and return what it printed; end with what it complained of."""
+    environment = {key: value for key, value in os.environ.items() if key not in _HIDDEN}
+    done = subprocess.run(
+        [sys.executable, "-m", "kgqa", *arguments],
+        env={**environment, "KGQA_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        said = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        raise SystemExit(f"kgqa {' '.join(arguments)}: {said}")
+    return done.stdout
+
+
+def load(kgs: Iterable[str], data: Path, home: Path) -> None:
+    """Load ``kgs`` from the folder ``data`` into ``home`` unless they are there."""
+    triples = {
+        "fbsub": ["freebase_subgraph/triples.tsv", "--mediators", "[mg]\\.[0-9a-z_]+"],
+        "metaqa": [
+            *("metaqa/kb.txt", "--delimiter", "|", "--columns", "head,relation,tail"),
+            *("--no-header", "--direction", "both"),
+        ],
+        "cn100k": [
+            *("conceptnet/cn100k_train.txt", "--columns", "relation,head,tail"),
+            *("--direction", "both"),
+        ],
+    }
+    for kg in kgs:
+        if (home / kg / FILE_NAME).exists():
+            continue
+        if kg in triples:
+            file, *flags = triples[kg]
+            kgqa(["ingest", "triples", str(data / file), "--kg", kg, *flags], home)
+        else:
+            kgqa(["ingest", kg, str(data / kg), "--kg", kg], home)
+
+
+def figures(arguments: Sequence[str], home: Path, out: Path) -> dict[str, Any]:
+    """Return the figures of `kgqa eval`; a run that was stopped goes on from ``out``."""
+    found: dict[str, Any] = json.loads(
+        kgqa(["eval", *arguments, "--out", str(out), "--json"], home)
+    )
+    return found
+
+
+def share(found: dict[str, Any], name: str) -> str:
+    """Return a figure with its interval, as a cell of a table."""
+    between = found["intervals"].get(name)
+    shown = "" if between is None else f" [{between[0]:.1f}, {between[1]:.1f}]"
+    return f"{found[name]:.1f}{shown}"
