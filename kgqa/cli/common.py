@@ -176,10 +176,22 @@ def browser_link(run: Run, store: GraphStore, facts: Iterable[Fact]) -> str | No
 
 
 def file_text_lines(path: Path, what: str) -> list[str]:
-    """Return the lines of a text file. Raises DataError where it cannot be read."""
+    """Return the lines of a UTF-8 text file. Raises DataError where it cannot be read.
+
+    A line ends where an editor ends it: other separators (U+2028, form feeds, …) are text, since
+    names and JSON may hold them. A byte order mark is left out.
+    """
     from kgqa.errors import DataError
 
     try:
-        return path.read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"The {what} {path} cannot be read: {error}.") from None
+        text = path.read_text("utf-8-sig")
+    except OSError as error:
+        raise DataError(
+            f"The {what} {path} cannot be read: {error.strerror or error}.", "Check the path."
+        ) from None
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"The {what} {path} is not UTF-8 text: {error.reason} at byte {error.start:,}.",
+            "Give a text file in UTF-8.",
+        ) from None
+    return text.removesuffix("\n").split("\n") if text else []

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 NAMELESS = "nameless"
 UNKNOWN_NAME = "name of an unknown entity"
+UNKNOWN_TYPE = "type of an unknown entity"
 _SPAN = 1 << 16  # nodes that are sorted at once
 _NO_MORE = np.empty(0, dtype=np.int64)
 
@@ -93,6 +94,8 @@ class NodeTable:
                 types = batch.column("type").to_numpy()
                 if form == "mid":
                     nameless.append(np.unique(batch.column("id").to_numpy()[keys < 0]))
+                elif unknown := int(np.count_nonzero(keys < 0)):
+                    dropped[UNKNOWN_TYPE] += unknown
                 kept = (keys >= 0) & (types >= 0) & ~self._hidden[types]
                 self._add(self._typed, keys[kept], type=types[kept])
         if nameless and (untyped := len(np.unique(np.concatenate(nameless)))):

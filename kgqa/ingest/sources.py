@@ -14,7 +14,7 @@ from kgqa.errors import DumpNotFoundError, UsageError
 from kgqa.loaders.blocks import STDIN, display_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from kgqa.loaders.base import Loader
 
@@ -56,16 +56,22 @@ class Sources:
 def find_sources(loader: Loader, given: Sequence[Path], dumps_folder: Path) -> Sources:
     """Return what to load with ``loader``.
 
-    ``given`` are the user's; a folder among them is searched for the dump, where the loader has
-    dumps of known names. With none, the dump is taken from ``dumps_folder``, and where there is
-    none, the sample that comes with kgqa. Raises DumpNotFoundError where a given one is not there,
-    UsageError where none is given and the loader has no sample.
+    ``given`` are the user's. A folder among them is searched for the dump, where the loader has
+    dumps of known names; one without such a name holds the dump's parts, and stands for all its
+    files. With none, the dump is taken from ``dumps_folder``, and where there is none, the sample
+    that comes with kgqa. Raises DumpNotFoundError where a given one is not there, UsageError where
+    a folder has several files that may be meant, or none is given and the loader has no sample.
     """
     if given:
-        return Sources(tuple(_given(loader, path) for path in given))
+        paths = tuple(_given(loader, path) for path in given)
+        taken = [str(new) for new, old in zip(paths, given, strict=True) if new != old.expanduser()]
+        return Sources(paths, note=f"Loading {', '.join(taken)}." if taken else "")
     found = _find(loader.name, dumps_folder)
-    if found is not None:
-        return Sources((found,), note=f"Loading {found}.")
+    if found:
+        note = f"Loading {found[0]}."
+        if others := [path.name for path in found[1:]]:
+            note += f" Not loaded: {', '.join(others)}, beside it."
+        return Sources((found[0],), note=note)
     if loader.name not in _SAMPLES:
         raise UsageError(
             f"`kgqa ingest {loader.name}` needs a SOURCE.", "Name the file that holds the triples."
@@ -97,21 +103,39 @@ def _given(loader: Loader, path: Path) -> Path:
     if not path.is_dir() or loader.name not in _PATTERNS:
         return path
     found = _find(loader.name, path)
-    if found is None:
+    if len(found) > 1 and loader.name != "umls":  # parts of one, or one newer than the other
+        names = ", ".join(sorted(one.name for one in found))
+        raise UsageError(
+            f"The folder {path} holds several files that may be meant: {names}.",
+            "Name the file, or all files that are parts of one dump.",
+        )
+    if found:
+        return found[0]
+    if loader.name == "umls" or not any(_parts(path)):
         wanted = _UMLS_FILE if loader.name == "umls" else _PATTERNS[loader.name][-1]
         raise DumpNotFoundError(
             f"The folder {path} holds no {loader.name} dump (a {wanted}).",
             f"Name the dump's file or folder; it is had from {loader.where}.",
         )
-    return found
+    return path
 
 
-def _find(name: str, folder: Path) -> Path | None:
-    """Return the dump in ``folder``: of several that fit equally well the last by name."""
+def _parts(folder: Path) -> Iterator[Path]:
+    return (path for path in folder.iterdir() if path.is_file() and path.name[0] != ".")
+
+
+def _find(name: str, folder: Path) -> list[Path]:
+    """Return what in ``folder`` has the likeliest name of a dump that is there, the last first.
+
+    Several fit a name with a date in it equally well, or are parts.
+    """
     for pattern in _PATTERNS.get(name, ()):
-        for path in sorted([folder] if pattern == "." else folder.glob(pattern), reverse=True):
-            if name == "umls" and path.is_dir() and not any(path.glob(_UMLS_FILE)):
-                continue
-            if path.is_file() or (name == "umls" and path.is_dir()):
-                return path
-    return None
+        there = [folder] if pattern == "." else folder.glob(pattern)
+        found = [
+            path
+            for path in sorted(there, reverse=True)
+            if path.is_file() or (name == "umls" and path.is_dir() and any(path.glob(_UMLS_FILE)))
+        ]
+        if found:
+            return found
+    return []

@@ -68,12 +68,13 @@ def test_questions_name_their_topic_entities_and_a_malformed_line_is_told_by_its
 ) -> None:
     asked = tmp_path / "questions.jsonl"
     lines: list[Any] = [
-        {"id": "1", "question": "?", "topic_entities": [OBAMA, "Nobody At All"]},
+        {"id": "1", "question": "a\u2028b?", "topic_entities": [OBAMA, "Nobody At All"]},
         {"question": "?", "q_entity": [APOLLO, OBAMA]},
     ]
     bad = ["{broken", '"a string"', '{"question": "?"}', '{"topic_entities": "Apollo 13"}']
-    text = "\n".join([json.dumps(lines[0]), *bad, "", json.dumps(lines[1])])
-    asked.write_text(text, encoding="utf-8")
+    first = json.dumps(lines[0], ensure_ascii=False)
+    text = "\n".join([first, *bad, "", json.dumps(lines[1])])
+    asked.write_text(text, encoding="utf-8-sig")  # with the mark that some editors write
     done = kgqa("precompute-tries", "--questions", asked, "--json", "--home", empty_home)
     assert done.json["added"] == 2
     told = [line for line in done.err.splitlines() if "is not a question" in line]
@@ -104,7 +105,7 @@ def test_a_file_that_names_nothing_or_is_no_text_is_an_error(
     file.write_bytes("Curaçao\n".encode("latin-1"))
     error = kgqa(*command).error
     assert str(file) in error
-    assert "utf-8" in error
+    assert "not UTF-8 text" in error
     assert not list(plain_home.glob("*/tries/*"))
 
 

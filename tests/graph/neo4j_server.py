@@ -2,19 +2,21 @@
 
 It is the server at KGQA_TEST_NEO4J_URI (with KGQA_TEST_NEO4J_USERNAME and _PASSWORD) where that is
 set. Otherwise ``scripts/neo4j`` starts one on free ports in a fresh folder, with the jars that
-earlier runs fetched, and stops it at the end. Where none can be had the tests that ask for it are
-skipped with the reason; under CI=true they fail.
+earlier runs fetched; it is stopped at the end of the run, also of one that is killed. Where none
+can be had the tests that ask for it are skipped with the reason; under CI=true they fail.
 
 PYTEST_DONT_REWRITE, because test modules import it before it is known as a plugin.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import socket
 import subprocess
 import sys
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-SCRIPT = CHECKOUT / "scripts" / "neo4j"
+KEEPER = Path(__file__).with_name("neo4j_keeper.py")
 
 
 @dataclass(frozen=True)
@@ -52,20 +54,37 @@ def free_ports(count: int) -> list[int]:
             each.close()
 
 
-def run_script(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-    """Run scripts/neo4j without the caller's own Neo4j settings."""
-    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("NEO4J_", "KGQA_"))}
-    return subprocess.run(
-        [sys.executable, str(SCRIPT), *arguments],
-        env=inherited | env,
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-
-
 def jars_folder() -> Path:
     return Path(os.environ.get("KGQA_NEO4J_HOME") or CHECKOUT / ".neo4j") / "jars"
+
+
+@contextmanager
+def running_neo4j(home: Path, *arguments: str) -> Iterator[dict[str, str]]:
+    """Start a server of one's own in ``home`` on free ports; yield what it tells shells.
+
+    Skips the test, or fails it under CI=true, where none can be had. The server stops at the end of
+    the block and when this process ends, by whatever: another process keeps it, see
+    ``neo4j_keeper``.
+    """
+    bolt, http = free_ports(2)
+    ports = ["--bolt-port", str(bolt), "--http-port", str(http)]
+    keeper = subprocess.Popen(
+        [sys.executable, str(KEEPER), str(home), "--jars", str(jars_folder()), *ports, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # a signal to this one's group is not for the keeper
+    )
+    try:
+        assert keeper.stdout is not None
+        told = json.loads(keeper.stdout.readline() or '{"code": 1, "out": "", "err": ""}')
+        if told["code"] != 0:
+            said = told["err"].strip().splitlines()
+            reason = f"no Neo4j for the tests: {said[-1] if said else 'it could not be started'}"
+            (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)
+        yield dict(re.findall(r"^export (\w+)=(.*)$", told["out"], re.MULTILINE))
+    finally:
+        keeper.communicate()  # its standard input ends, so it stops the server
 
 
 @pytest.fixture(scope="session")
@@ -77,20 +96,10 @@ def neo4j_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Neo4jServ
         yield Neo4jServer(uri, username, password, os.environ.get("KGQA_TEST_NEO4J_BROWSER"))
         return
     home = tmp_path_factory.mktemp("neo4j")
-    place = ["--home", str(home), "--jars", str(jars_folder())]
-    bolt, http = free_ports(2)
-    try:
-        done = run_script("start", *place, "--bolt-port", str(bolt), "--http-port", str(http))
-        if done.returncode != 0:
-            told = done.stderr.strip().splitlines()
-            reason = f"no Neo4j for the tests: {told[-1] if told else 'it could not be started'}"
-            (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)
-        exports = dict(re.findall(r"^export (\w+)=(.*)$", done.stdout, re.MULTILINE))
+    with running_neo4j(home) as exports:
         yield Neo4jServer(
             exports["NEO4J_URI"],
             exports["NEO4J_USERNAME"],
             (home / "password").read_text().strip(),
             exports["KGQA_NEO4J_BROWSER"],
         )
-    finally:
-        run_script("stop", *place)

@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import json
 import os
-import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -27,7 +27,8 @@ from kgqa.graph.neo4j_home import LocalHome, open_home
 from kgqa.graph.neo4j_method import choose_method
 from kgqa.graph.open import open_store, open_writer
 from kgqa.progress import Silent
-from tests.graph.neo4j_server import free_ports, jars_folder, run_script
+from tests.graph.neo4j_keeper import JAVA_OPTIONS
+from tests.graph.neo4j_server import running_neo4j
 from tests.graph.store_conformance import check_against_reference
 from tests.graph.tables import entity, random_tables, tables_of, tricky_tables
 
@@ -67,20 +68,11 @@ class OwnNeo4j:
 @pytest.fixture(scope="session")
 def own_neo4j(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnNeo4j]:
     home = tmp_path_factory.mktemp("own") / "a server's home"
-    place = ["--home", str(home), "--jars", str(jars_folder())]
-    bolt, http = free_ports(2)
-    try:
-        sizes = ["--heap", "400m", "--page-cache", "64m"]
-        ports = ["--bolt-port", str(bolt), "--http-port", str(http)]
-        done = run_script("start", *place, *sizes, *ports)
-        if done.returncode != 0:
-            told = done.stderr.strip().splitlines()
-            pytest.skip(f"no Neo4j to import into: {told[-1] if told else 'it did not start'}")
-        uri = re.search(r"^export NEO4J_URI=(.*)$", done.stdout, re.MULTILINE)
-        assert uri
-        yield OwnNeo4j(home, uri[1], (home / "password").read_text().strip())
-    finally:
-        run_script("stop", *place)
+    sizes = ("--heap", "400m", "--page-cache", "64m")
+    with pytest.MonkeyPatch.context() as patch, running_neo4j(home, *sizes) as exports:
+        patch.setenv("JAVA_TOOL_OPTIONS", JAVA_OPTIONS)  # for restarts and the importer too
+        uri = shlex.split(exports["NEO4J_URI"])[0]
+        yield OwnNeo4j(home, uri, (home / "password").read_text().strip())
 
 
 @pytest.fixture
@@ -163,34 +155,84 @@ def hostile_tables() -> GraphTables:
     return dataclasses.replace(tables, edges=edges_table)
 
 
+INDEXES = "SHOW INDEXES YIELD name, type, labelsOrTypes, properties, state RETURN *"
+
+
+def over_bolt(server: OwnNeo4j, tables: GraphTables) -> tuple[tuple[Counter[str], str], list[str]]:
+    """Return all that the server holds of a KG after a load over Bolt, and its indexes."""
+    with server.connect() as connection:
+        connection.writer().write(tables, Silent())
+        counts, digest = everything(connection)
+        assert counts["edges"] == tables.edges.num_rows
+        assert counts["Entity"] == tables.nodes.num_rows
+        indexes = sorted(map(str, ask(connection, INDEXES)))
+        connection.writer().drop(tables.info.name, Silent())
+    return (counts, digest), indexes
+
+
+def check_the_same(
+    server: OwnNeo4j,
+    tables: GraphTables,
+    held: tuple[Counter[str], str],
+    indexes: list[str],
+) -> None:
+    with server.connect() as connection:
+        assert everything(connection) == held
+        assert sorted(map(str, ask(connection, INDEXES))) == indexes
+        with connection.store(tables.info.name) as store:
+            check_against_reference(store, tables)
+            assert store.label == label_for(tables.info.name)
+
+
+def refused_beside_others(server: OwnNeo4j, tables: GraphTables) -> None:
+    """Check that an import takes no other KG and no other node away unasked."""
+    friends = tables_of([entity("a"), entity("b")], [("a", "r", "b")], name="friends")
+    with server.connect() as connection:
+        connection.writer().write(friends, Silent())
+        ask(connection, "CREATE (:Movie {title: 'not ours'})")
+        serving = connection.database
+    with pytest.raises(UsageError, match=r"the KG friends and 1 nodes") as caught:
+        server.write(tables)
+    assert "--replace-database" in caught.value.hint
+    with server.connect() as connection:
+        assert connection.database == serving
+        assert [info.name for info in connection.list_kgs()] == ["friends"]
+        home = choose_method("auto", connection, many_edges(), server.home)
+        assert home is None, "auto never takes another KG away"
+
+
 class TestBothWaysEndInTheSameGraph:
+    def test_an_import_where_others_were_then_a_second_kg_over_bolt(self, server: OwnNeo4j) -> None:
+        """One import and one restart for all of it: they are what takes the time."""
+        tables, second = hostile_tables(), tricky_tables()
+        held, indexes = over_bolt(server, tables)
+        refused_beside_others(server, tables)
+        server.write(tables, replace_database=True)
+        with server.connect() as connection:
+            assert [info.name for info in connection.list_kgs()] == ["hostile"]
+        check_the_same(server, tables, held, indexes)
+        with open_writer(server.uri, "tricky", password=server.password, method="bolt") as writer:
+            writer.write(second, Silent())
+        with server.connect() as connection:
+            assert [info.name for info in connection.list_kgs()] == ["hostile", "tricky"]
+            for each in (tables, second):
+                with connection.store(each.info.name) as store:
+                    check_against_reference(store, each)
+
+    @pytest.mark.long  # each restart of a server takes a while
     @pytest.mark.parametrize(
         "tables",
         [
-            pytest.param(tricky_tables(), id="tricky", marks=pytest.mark.long),
-            pytest.param(hostile_tables(), id="hostile"),
-            pytest.param(random_tables(11), id="random", marks=pytest.mark.long),
+            pytest.param(tricky_tables(), id="tricky"),
+            pytest.param(random_tables(11), id="random"),
         ],
     )
     def test_counts_and_a_hash_over_all_nodes_and_edges(
         self, server: OwnNeo4j, tables: GraphTables
     ) -> None:
-        name = tables.info.name
-        with server.connect() as connection:
-            connection.writer().write(tables, Silent())
-            counts, digest = everything(connection)
-            assert counts["edges"] == tables.edges.num_rows
-            assert counts["Entity"] == tables.nodes.num_rows
-            indexes = "SHOW INDEXES YIELD name, type, labelsOrTypes, properties, state RETURN *"
-            made = sorted(map(str, ask(connection, indexes)))
-            connection.writer().drop(name, Silent())
+        held, indexes = over_bolt(server, tables)
         server.write(tables)
-        with server.connect() as connection:
-            assert everything(connection) == (counts, digest)
-            assert sorted(map(str, ask(connection, indexes))) == made
-            with connection.store(name) as store:
-                check_against_reference(store, tables)
-                assert store.label == label_for(name)
+        check_the_same(server, tables, held, indexes)
 
 
 class TestReplacing:
@@ -218,35 +260,6 @@ class TestReplacing:
         # what later commands do: no database is named, so the one that serves is meant
         with open_store(server.uri, "random", password=server.password) as store:
             assert store.info == newer.info
-
-    def test_other_kgs_and_nodes_of_the_database_are_named_and_kept(self, server: OwnNeo4j) -> None:
-        friends = tables_of([entity("a"), entity("b")], [("a", "r", "b")], name="friends")
-        with server.connect() as connection:
-            connection.writer().write(friends, Silent())
-            ask(connection, "CREATE (:Movie {title: 'not ours'})")
-            serving = connection.database
-        with pytest.raises(UsageError, match=r"the KG friends and 1 nodes") as caught:
-            server.write(random_tables(1))
-        assert "--replace-database" in caught.value.hint
-        with server.connect() as connection:
-            assert connection.database == serving
-            assert [info.name for info in connection.list_kgs()] == ["friends"]
-            home = choose_method("auto", connection, many_edges(), server.home)
-            assert home is None, "auto never takes another KG away"
-        server.write(random_tables(1), replace_database=True)
-        with server.connect() as connection:
-            assert [info.name for info in connection.list_kgs()] == ["random"]
-
-    def test_a_second_kg_lives_beside_an_imported_one_over_bolt(self, server: OwnNeo4j) -> None:
-        first, second = random_tables(4), tricky_tables()
-        server.write(first)
-        with open_writer(server.uri, "tricky", password=server.password, method="bolt") as writer:
-            writer.write(second, Silent())
-        with server.connect() as connection:
-            assert [info.name for info in connection.list_kgs()] == ["random", "tricky"]
-            for tables in (first, second):
-                with connection.store(tables.info.name) as store:
-                    check_against_reference(store, tables)
 
 
 class TestFailures:

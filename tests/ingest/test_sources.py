@@ -76,14 +76,45 @@ def test_a_dump_is_found_by_the_name_it_is_downloaded_with(
     assert found.paths == (tmp_path / taken,)
     assert not found.bundled
     assert str(tmp_path / taken) in found.note
-    assert find_sources(Named(name), [tmp_path], Path("nowhere")).paths == found.paths
+    if "freebase-rdf-2014-01.gz" not in files:
+        named = find_sources(Named(name), [tmp_path], Path("nowhere"))
+        assert named.paths == found.paths
+        assert named.note == ("" if taken == "." else f"Loading {tmp_path / taken}.")
+
+
+def test_of_several_dumps_the_last_is_taken_and_the_others_are_told(tmp_path: Path) -> None:
+    touch(tmp_path / "freebase-rdf-2014-01.gz", tmp_path / "freebase-rdf-2015-08.gz")
+    found = find_sources(Named("freebase"), [], tmp_path)
+    assert "Not loaded: freebase-rdf-2014-01.gz" in found.note
+
+
+@pytest.mark.parametrize(
+    ("name", "file"), [("freebase", "freebase-rdf-{}.gz"), ("conceptnet", "assertions-{}.csv")]
+)
+def test_a_named_folder_never_loses_a_part_in_silence(tmp_path: Path, name: str, file: str) -> None:
+    parts = [tmp_path / file.format(number) for number in ("00", "01")]
+    touch(*parts)
+    with pytest.raises(UsageError, match=f"several files.*{parts[0].name}, {parts[1].name}"):
+        find_sources(Named(name), [tmp_path], tmp_path)
+    assert find_sources(Named(name), parts, tmp_path).paths == tuple(parts)
+
+
+@pytest.mark.parametrize("name", ["freebase", "conceptnet"])
+def test_a_folder_of_parts_with_names_of_their_own_is_left_to_the_loader(
+    tmp_path: Path, name: str
+) -> None:
+    touch(tmp_path / "part-00", tmp_path / "part-01.gz")
+    assert find_sources(Named(name), [tmp_path], tmp_path).paths == (tmp_path,)
 
 
 def test_a_named_folder_without_the_dump_is_an_error(tmp_path: Path) -> None:
-    touch(tmp_path / "readme")
+    touch(tmp_path / ".hidden")
     for name in ("freebase", "conceptnet", "umls"):
         with pytest.raises(DumpNotFoundError, match=f"no {name} dump"):
             find_sources(Named(name), [tmp_path], tmp_path)
+    touch(tmp_path / "readme")
+    with pytest.raises(DumpNotFoundError, match="no umls dump"):
+        find_sources(Named("umls"), [tmp_path], tmp_path)
 
 
 def test_a_folder_of_triples_is_left_to_the_loader(tmp_path: Path) -> None:

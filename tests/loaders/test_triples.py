@@ -113,14 +113,14 @@ def test_names_types_and_relation_names_stand_beside_the_triples(load: Load, wri
         "triples",
         write("kg.tsv", "/m/1\t/a/b\t/m/2"),
         names=write("names.tsv", "/m/1\tParis", "/m/1\tLutetia", "/m/9\tNobody", "broken"),
-        types=write("types.tsv", "/m/1\tcity", "/m/1\tplace"),
+        types=write("types.tsv", "/m/1\tcity", "/m/1\tplace", "/m/9\tghost"),
         relation_names=write("relations.tsv", "/a/b\tlies in"),
     )
     assert loaded.names() == {"/m/1": "Paris", "/m/2": "/m/2"}
     assert loaded.entities["/m/1"]["aliases"] == ["Lutetia"]
     assert loaded.entities["/m/1"]["types"] == ["city", "place"]
     assert loaded.relations == {"/a/b": "lies in"}
-    assert loaded.report.dropped == {"name without an edge": 1}
+    assert loaded.report.dropped == {"name without an edge": 1, "type of an unknown entity": 1}
     assert [row[:3] for row in loaded.rejects] == [
         ["names.tsv", "4", "no line of names (id TAB name)"]
     ]
