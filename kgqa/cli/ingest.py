@@ -10,6 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from kgqa.cli.common import Run
+from kgqa.cli.ingest_text import (
+    CacheTextFlag,
+    LimitFlag,
+    ReplyTokensFlag,
+    TextConcurrencyFlag,
+    TextFlags,
+    TextModelFlag,
+    ingest_text,
+)
 
 if TYPE_CHECKING:
     from kgqa.ingest.pipeline import IngestResult
@@ -23,6 +32,7 @@ class Dump(StrEnum):
     conceptnet = "conceptnet"
     umls = "umls"
     triples = "triples"
+    text = "text"
 
 
 def ingest(
@@ -81,6 +91,11 @@ def ingest(
     direction: Annotated[
         Literal["out", "in", "both"] | None, typer.Option(help="triples: how it is walked.")
     ] = None,
+    general_model: TextModelFlag = None,
+    concurrency: TextConcurrencyFlag = None,
+    reply_tokens: ReplyTokensFlag = None,
+    limit: LimitFlag = None,
+    cache_calls: CacheTextFlag = True,
     work_folder: Annotated[
         Path | None, typer.Option(help="Where the stages of the load lie; default: the home.")
     ] = None,
@@ -114,23 +129,35 @@ def ingest(
     if show_filters:
         _show_filters(run, dump, filters)
         return
-    loader = make_loader(
-        dump.value,
-        language=language,
-        filters=filters,
-        senses=senses,
-        min_weight=min_weight,
-        sources=sources,
-        form=form,
-        columns=columns,
-        delimiter=_unescaped(delimiter),
-        header=header,
-        names=names,
-        types=types,
-        relation_names=relation_names,
-        mediators=mediators,
-        direction=direction,
-    )
+    options = {
+        "language": language,
+        "filters": filters,
+        "senses": senses,
+        "min_weight": min_weight,
+        "sources": sources,
+        "form": form,
+        "columns": columns,
+        "delimiter": _unescaped(delimiter),
+        "header": header,
+        "names": names,
+        "types": types,
+        "relation_names": relation_names,
+        "mediators": mediators,
+        "direction": direction,
+    }
+    _check_store(run, method, neo4j_home, replace_database)
+    text = TextFlags(general_model, concurrency, reply_tokens, limit, cache_calls)
+    if dump is Dump.text:
+        writing = {
+            "method": method,
+            "neo4j_home": neo4j_home or run.settings.neo4j_home,
+            "replace_database": replace_database,
+            "work_folder": work_folder,
+        }
+        ingest_text(run, source or [], text, options, writing)
+        return
+    text.refuse(dump.value)
+    loader = make_loader(dump.value, **options)
     settings = run.settings
     found = find_sources(loader, source or [], settings.dumps_folder)
     if found.note:
@@ -150,6 +177,24 @@ def ingest(
     ) as writer:
         result = load(loader, found, kg, writer, folder, run.progress, work_folder)
     run.print(lambda: _show(result), dataclasses.asdict(result))
+
+
+def _check_store(run: Run, method: str, neo4j_home: Path | None, replace_database: bool) -> None:
+    """Raise UsageError where a flag is for Neo4j and the KG would end in SQLite."""
+    from kgqa.errors import UsageError
+    from kgqa.graph.open import parse_graph_url
+
+    where = parse_graph_url(run.graph_url)
+    for flag, given in (
+        (f"--method {method}", method != "auto"),
+        ("--neo4j-home", neo4j_home is not None),
+        ("--replace-database", replace_database),
+    ):
+        if given and where.kind != "server":
+            raise UsageError(
+                f"{flag} is for Neo4j, and the KG would be loaded into {where.shown}.",
+                f"Name the server by --graph bolt://host:7687 or NEO4J_URI, or leave out {flag}.",
+            )
 
 
 def _show(result: IngestResult) -> None:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from kgqa.cli import llm
+from kgqa.cli import llm, train_chains
 from kgqa.cli.common import DirectionFlag, MediatorsFlag, Run, command
 from kgqa.cli.train_data import Source, gather, needs_store
+from kgqa.cli.train_kg_cot import train_kg_cot
 from kgqa.cli.train_questions import TrainForm
 
 if TYPE_CHECKING:
@@ -30,6 +31,19 @@ _GCR = {
     "full": True,
 }
 
+# A prompt with a graph is thousands of tokens long.
+_DOG = {"batch_size": 1, "accumulation": 16, "max_tokens": 4096}
+
+_Method = Annotated[
+    Literal["gcr", "dog"],
+    typer.Option(help="What it learns to write: paths, or chains of thoughts and triplets."),
+]
+_Triplets = Annotated[
+    int | None, typer.Option(help="dog: triplets of the graph in a prompt (120).", min=1)
+]
+_Encoder = Annotated[
+    str | None, typer.Option(help="dog: the sentence encoder that chooses them (MiniLM).")
+]
 _Questions = Annotated[
     list[Path] | None, typer.Option("--questions", help="A file of questions; may be repeated.")
 ]
@@ -77,6 +91,7 @@ def data(
     templates: _Templates = None,
     general_model: _General = None,
     phrased: _Phrased = 400,
+    method: _Method = "gcr",
     preset: _Preset = None,
     hops: _Hops = None,
     direction: DirectionFlag = None,
@@ -86,6 +101,8 @@ def data(
     per_relation: _PerRelation = 12,
     per_pair: _PerPair = 2,
     entities: _Entities = 20_000,
+    triplets: _Triplets = None,
+    encoder: _Encoder = None,
     held_out: _HeldOut = True,
     seed: _Seed = 0,
 ) -> None:
@@ -104,6 +121,7 @@ def data(
         templates=templates,
         general_model=general_model,
         phrased=phrased,
+        method=method,
         preset=preset,
         hops=hops,
         direction=direction,
@@ -113,11 +131,14 @@ def data(
         per_relation=per_relation,
         per_pair=per_pair,
         topics_of_kg=entities,
+        triplets=triplets,
+        encoder=encoder,
         held_out=held_out,
         seed=seed,
     )
     source.check()
-    card = card_of(preset) if preset else AdapterCard()
+    shown = source.prompt_preset
+    card = card_of(shown) if shown else AdapterCard()
     with ExitStack() as stack:
         store = stack.enter_context(run.open_store()) if needs_store(source) else None
         gathered = gather(run, store, card, source)
@@ -147,6 +168,7 @@ def train_run(
     templates: _Templates = None,
     general_model: _General = None,
     phrased: _Phrased = 400,
+    method: _Method = "gcr",
     preset: _Preset = None,
     hops: _Hops = None,
     direction: DirectionFlag = None,
@@ -156,6 +178,8 @@ def train_run(
     per_relation: _PerRelation = 12,
     per_pair: _PerPair = 2,
     entities: _Entities = 20_000,
+    triplets: _Triplets = None,
+    encoder: _Encoder = None,
     held_out: _HeldOut = True,
     seed: _Seed = 0,
     model: Annotated[str | None, typer.Option(help="The model to train.")] = None,
@@ -207,6 +231,7 @@ def train_run(
         templates=templates,
         general_model=general_model,
         phrased=phrased,
+        method=method,
         preset=preset,
         hops=hops,
         direction=direction,
@@ -216,6 +241,8 @@ def train_run(
         per_relation=per_relation,
         per_pair=per_pair,
         topics_of_kg=entities,
+        triplets=triplets,
+        encoder=encoder,
         held_out=held_out,
         seed=seed,
     )
@@ -237,12 +264,13 @@ def train_run(
         check_every=check_every,
         check_questions=check_questions,
         seed=seed,
-        **{**(_GCR if preset == "gcr" else {}), **chosen},  # type: ignore[arg-type]
+        **{**_defaults(method, preset), **chosen},  # type: ignore[arg-type]
     )
     settings.check_start(start_from)
+    train_chains.check_loss(method, settings.loss)
     from kgqa.training.fit import train  # after the checks: it loads torch
 
-    kg_llm = _model(run, model, preset, start_from)
+    kg_llm = _model(run, model, source.prompt_preset, start_from)
     with ExitStack() as stack:
         store = stack.enter_context(run.open_store()) if needs_store(source) else None
         gathered = gather(run, store, kg_llm.card, source)
@@ -269,7 +297,13 @@ def train_run(
             progress=run.progress,
         )
     shown = {**dataclasses.asdict(result), "folder": str(result.folder), "data": gathered.described}
-    run.print(lambda: _show(result, settings), shown)
+    run.print(lambda: _show(result, settings, method), shown)
+
+
+def _defaults(method: str, preset: str | None) -> dict[str, float | int | bool]:
+    if method == "dog":
+        return dict(_DOG)
+    return dict(_GCR) if preset == "gcr" else {}
 
 
 def _model(run: Run, model: str | None, preset: str | None, start_from: Path | None) -> KgLLM:
@@ -278,10 +312,17 @@ def _model(run: Run, model: str | None, preset: str | None, start_from: Path | N
     from kgqa.models.adapter import read_card
     from kgqa.models.kg_llm import NO_ADAPTER
     from kgqa.models.locate import same_base
+    from kgqa.models.prompt import GRAPH
 
-    if start_from is None or preset is not None:
+    if start_from is None or preset not in (None, "dog"):
         return llm.load(run, model, NO_ADAPTER, preset)
     card = read_card(start_from)
+    if (GRAPH in card.prompt) != (preset == "dog"):
+        raise AdapterMismatchError(
+            f"The adapter {start_from} was trained to write "
+            f"{'chains' if GRAPH in card.prompt else 'paths'}.",
+            "Train it with the method that it was trained with (--method).",
+        )
     kg_llm = llm.load(run, model, NO_ADAPTER, None)
     if not same_base(card.base_model, kg_llm.name):
         raise AdapterMismatchError(
@@ -292,10 +333,12 @@ def _model(run: Run, model: str | None, preset: str | None, start_from: Path | N
     return kg_llm.with_card(dataclasses.replace(card, base_model=""))
 
 
-def _show(result: TrainingResult, settings: TrainingSettings) -> None:
+def _show(result: TrainingResult, settings: TrainingSettings, method: str) -> None:
     held = "none" if result.held_out_loss is None else f"{result.held_out_loss:.3f}"
     right = "" if result.path_accuracy is None else f", path accuracy {result.path_accuracy:.1f} %"
     flag = "--model" if settings.full else "--adapter"
+    if method == "dog":
+        flag = f"--method dog {flag}"
     print(
         f"{result.folder}: {result.examples:,} examples, {result.steps:,} steps, loss "
         f"{result.loss:.3f}, held-out loss {held}{right}, {result.seconds / 60:.1f} minutes.\n"
@@ -305,3 +348,4 @@ def _show(result: TrainingResult, settings: TrainingSettings) -> None:
 
 command(app, "data")(data)
 command(app, "run")(train_run)
+command(app, "kg-cot")(train_kg_cot)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from kgqa.cli import llm
+from kgqa.cli import llm, train_chains
 from kgqa.cli.train_questions import TrainForm, read_file
 
 if TYPE_CHECKING:
@@ -17,8 +17,12 @@ if TYPE_CHECKING:
     from kgqa.graph.store import GraphStore
     from kgqa.models.adapter import AdapterCard
     from kgqa.paths.walk import WalkRules
+    from kgqa.reasoning.dog_graph import GraphFilter
+    from kgqa.training.chains import ChainExample
     from kgqa.training.check import HeldOut
     from kgqa.training.data import DataReport, Example, Selection, TrainingQuestion
+
+    _ExampleT = TypeVar("_ExampleT", Example, ChainExample)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +36,7 @@ class Source:
     templates: Path | None = None
     general_model: str | None = None
     phrased: int = 400
+    method: str = "gcr"
     preset: str | None = None
     hops: int | None = None
     direction: str | None = None
@@ -41,6 +46,8 @@ class Source:
     per_relation: int = 12
     per_pair: int = 2
     topics_of_kg: int = 20_000
+    triplets: int | None = None
+    encoder: str | None = None
     held_out: bool = True
     seed: int = 0
 
@@ -67,6 +74,12 @@ class Source:
             )
         if self.preset is not None:
             preset(self.preset)
+        train_chains.check(self)
+
+    @property
+    def prompt_preset(self) -> str | None:
+        """The preset whose prompt is asked with: chains have theirs."""
+        return "dog" if self.method == "dog" else self.preset
 
     def rules(self, store: GraphStore, card: AdapterCard) -> WalkRules:
         """Return which walks of a graph are paths."""
@@ -76,7 +89,8 @@ class Source:
             self.hops,
             self.direction,
             self.mediators,
-            card_decides=self.preset is not None,
+            # in which direction a KG is walked it says itself, whatever prompt it is asked with
+            card_decides=self.preset not in (None, "dog"),
         )
 
     def selection(self) -> tuple[Selection, int | None]:
@@ -92,10 +106,11 @@ class Source:
 class Gathered:
     """Examples, held-out ones (one of a question), what to check by, and a description of it."""
 
-    train: list[Example] = dataclasses.field(default_factory=list)
-    held: list[Example] = dataclasses.field(default_factory=list)
+    train: list[Example | ChainExample] = dataclasses.field(default_factory=list)
+    held: list[Example | ChainExample] = dataclasses.field(default_factory=list)
     checks: list[HeldOut] = dataclasses.field(default_factory=list)
     described: dict[str, Any] = dataclasses.field(default_factory=dict)
+    graphs: GraphFilter | None = None  # chooses the graphs of prompts, for chains
 
 
 def gather(run: Run, store: GraphStore | None, card: AdapterCard, source: Source) -> Gathered:
@@ -104,6 +119,14 @@ def gather(run: Run, store: GraphStore | None, card: AdapterCard, source: Source
 
     gathered = Gathered()
     report, held_report = DataReport(), DataReport()
+    if source.method == "dog":
+        from kgqa.training.chains import ChainReport
+
+        report, held_report = ChainReport(), ChainReport()
+        gathered.graphs = train_chains.graph_filter(run, card, source)
+        gathered.described["graph of a prompt"] = (
+            f"at most {gathered.graphs.most} triplets, chosen by {gathered.graphs.encoder.name}"
+        )
     for path in source.questions:
         _from_file(run, store, card, source, path, gathered, report, held_report)
     if source.questions:
@@ -118,7 +141,7 @@ def gather(run: Run, store: GraphStore | None, card: AdapterCard, source: Source
     if store is not None:
         if source.by_itself:
             _from_kg(run, store, card, source, gathered)
-        elif source.templates is not None:
+        elif source.templates is not None and source.method != "dog":
             _from_templates(run, store, card, source, source.templates, gathered)
         gathered.described |= _about(store, source.rules(store, card))
     else:
@@ -135,7 +158,8 @@ def gather(run: Run, store: GraphStore | None, card: AdapterCard, source: Source
 
 def needs_store(source: Source) -> bool:
     """Return whether examples come from the loaded KG, not only from questions' own graphs."""
-    return source.form != "rog" or source.by_itself or source.templates is not None
+    made = source.by_itself or (source.templates is not None and source.method != "dog")
+    return source.form != "rog" or made
 
 
 def _about(store: GraphStore, rules: WalkRules) -> dict[str, Any]:
@@ -221,6 +245,15 @@ def _add(
     from kgqa.training.check import held_out_of
     from kgqa.training.data import build_examples
 
+    if gathered.graphs is not None:
+        chains = train_chains.chains_of(
+            run, store, source, source.rules(store, card), questions, gathered.graphs, report
+        )
+        if apart:
+            gathered.held += _firsts(chains)
+        else:
+            gathered.train += chains
+        return
     paths, per_question = source.selection()
     examples, found = build_examples(
         store,
@@ -240,9 +273,9 @@ def _add(
     gathered.held += _firsts(examples)
 
 
-def _firsts(examples: Iterable[Example]) -> list[Example]:
+def _firsts(examples: Iterable[_ExampleT]) -> list[_ExampleT]:
     """Return the first example of each question."""
-    first: dict[str, Example] = {}
+    first: dict[str, _ExampleT] = {}
     for example in examples:
         first.setdefault(example.question_id, example)
     return list(first.values())
@@ -252,7 +285,7 @@ def _from_kg(
     run: Run, store: GraphStore, card: AdapterCard, source: Source, gathered: Gathered
 ) -> None:
     """Add examples made from the KG; they are split too where no file holds questions out."""
-    from kgqa.cli.asking import general_llm
+    from kgqa.cli.making import general_llm
     from kgqa.training.check import always_open, held_out_of
     from kgqa.training.data import is_held_out
     from kgqa.training.phrasing import phrased

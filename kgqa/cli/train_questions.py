@@ -22,6 +22,7 @@ TrainForm = Literal[
     "metaqa",
     "pathquestion",
     "commonsenseqa",
+    "2wiki",
 ]
 _WITH_QUERIES = ("webqsp-graph", "cwq-graph")  # their gold queries tell predicates, too
 _SHOWN = 5  # lines named in one note

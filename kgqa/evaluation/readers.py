@@ -12,6 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from kgqa.errors import DataError, UsageError
+from kgqa.evaluation.readers_2wiki import read_2wiki
 from kgqa.evaluation.readers_base import (
     Malformed,
     OwnGraph,
@@ -56,8 +57,8 @@ def iter_questions(path: Path, form: str = "jsonl") -> Iterator[Question | Malfo
         raise UsageError(
             f"There is no question file form '{form}'.", f"It is one of {', '.join(FORMS)}."
         )
-    # a file that is one JSON object has no line for each question
-    unit = "question" if form == "webqsp" else "line"
+    # a file that is one JSON object, or one list, has no line for each question
+    unit = {"webqsp": "question", "2wiki": "entry"}.get(form, "line")
     seen: dict[str, int] = {}
     for number, read in FORMS[form](path):
         if isinstance(read, str):
@@ -147,4 +148,5 @@ FORMS: dict[str, Callable[[Path], Iterator[Read]]] = {
     "pathquestion": read_pathquestion,
     "commonsenseqa": read_commonsenseqa,
     "medqa": read_medqa,
+    "2wiki": read_2wiki,
 }

@@ -37,6 +37,7 @@ class Question:
     the file's own kind of question. ``relation_paths``: the gold ones, each a sequence of
     predicates in which ``^`` marks one walked against its direction. ``names``: the name that the
     file gives for an id. ``graph``: the question's own graph, None where it is asked of the KG.
+    ``gold_triplets``: (head, relation, tail) of the gold chain, by name, as the file has them.
     """
 
     id: str
@@ -49,6 +50,7 @@ class Question:
     relation_paths: list[tuple[str, ...]] = field(default_factory=list)
     names: dict[str, str] = field(default_factory=dict)
     graph: OwnGraph | None = None
+    gold_triplets: list[Triple] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

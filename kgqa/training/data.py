@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -73,6 +73,32 @@ class Example:
     def relations(self) -> tuple[str, ...]:
         """The relation path, as text."""
         return tuple(relation for relation, _ in self.hops)
+
+
+class AnyExample(Protocol):
+    """What all kinds of examples have: a question about topic entities, and what is to be written.
+
+    ``head`` and ``hops`` tell what is written from what another example of the question writes.
+    """
+
+    @property
+    def question(self) -> str:
+        """The question."""
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The names of its topic entities."""
+
+    @property
+    def head(self) -> str:
+        """Where what is written begins."""
+
+    @property
+    def hops(self) -> tuple[tuple[str, ...], ...]:
+        """What is written from there on."""
+
+
+OneT = TypeVar("OneT", bound=AnyExample)
 
 
 @dataclass(slots=True)
@@ -140,14 +166,14 @@ def build_examples(
     return examples, report
 
 
-def without_repeats(examples: Iterable[Example], held_out: Iterable[Example] = ()) -> list[Example]:
+def without_repeats(examples: Iterable[OneT], held_out: Iterable[OneT] = ()) -> list[OneT]:
     """Return ``examples`` each once, none of them asking what a held-out one asks.
 
     Two examples are one where question, topic entities and path are; they ask the same where
     question and topic entities are, whatever their ids: a data set may hold a question twice.
     """
     kept_apart = {_asked(example) for example in held_out}
-    found: dict[object, Example] = {}
+    found: dict[object, OneT] = {}
     for example in examples:
         asked = _asked(example)
         if asked not in kept_apart:
@@ -155,7 +181,7 @@ def without_repeats(examples: Iterable[Example], held_out: Iterable[Example] = (
     return list(found.values())
 
 
-def _asked(example: Example) -> tuple[str, tuple[str, ...]]:
+def _asked(example: AnyExample) -> tuple[str, tuple[str, ...]]:
     return normalise(example.question), tuple(sorted(example.topics))
 
 
@@ -170,6 +196,34 @@ def _of_question(
     report: DataReport,
 ) -> list[PathTable]:
     """Return the paths that examples of ``question`` are made of, the best ones first."""
+    found = relation_paths_of(store, question, rules, cap, report)
+    if not found:
+        return []
+    if selection == "shortest":
+        shortest = _shortest([path.paths for path, _ in found])
+        if per_question is not None and len(shortest) > per_question:
+            rows = random.permutation(len(shortest))[:per_question]
+            shortest = shortest.take(np.sort(rows))
+        return [shortest]
+    chosen = near_best(found, per_question or len(found))
+    tables = []
+    for number, path in enumerate(chosen):
+        # the best relation path gets what the others leave of the question's share
+        share = len(path.paths) if per_question is None else 1
+        if number == 0 and per_question is not None:
+            share = per_question - len(chosen) + 1
+        rows = random.permutation(len(path.paths))[:share]
+        tables.append(path.paths.take(np.sort(rows)))
+    return tables
+
+
+def relation_paths_of(
+    store: GraphStore, question: TrainingQuestion, rules: WalkRules, cap: int, report: DataReport
+) -> list[tuple[RelationPath, float]]:
+    """Return the relation paths to the answers of ``question``, best first, each with its mark.
+
+    Where there is none, ``report`` is told whether it is unknown or unreachable.
+    """
     topics = store.keys_of(question.topics)
     answers = store.keys_of(question.answers)
     topics, answers = topics[topics >= 0], answers[answers >= 0]
@@ -180,25 +234,12 @@ def _of_question(
     found = _candidates(store, question, topics, answers, rules, cap)
     if not found:
         report.unreachable.append(question.id)
-        return []
-    if selection == "shortest":
-        shortest = _shortest([path.paths for path, _ in found])
-        if per_question is not None and len(shortest) > per_question:
-            rows = random.permutation(len(shortest))[:per_question]
-            shortest = shortest.take(np.sort(rows))
-        return [shortest]
-    best = found[0][1]
-    most = per_question or len(found)
-    chosen = [path for path, mark in found[:most] if mark >= _NEAR * best]
-    tables = []
-    for number, path in enumerate(chosen):
-        # the best relation path gets what the others leave of the question's share
-        share = len(path.paths) if per_question is None else 1
-        if number == 0 and per_question is not None:
-            share = per_question - len(chosen) + 1
-        rows = random.permutation(len(path.paths))[:share]
-        tables.append(path.paths.take(np.sort(rows)))
-    return tables
+    return found
+
+
+def near_best(found: Sequence[tuple[RelationPath, float]], most: int) -> list[RelationPath]:
+    """Return at most ``most`` of what :func:`relation_paths_of` found: those like the best one."""
+    return [path for path, mark in found[:most] if mark >= _NEAR * found[0][1]]
 
 
 def _candidates(

@@ -13,6 +13,8 @@ import torch
 from torch.utils.data import Dataset, Sampler
 
 from kgqa.models.prompt import lead_to_answer
+from kgqa.training.chains import ChainExample
+from kgqa.training.chains_encode import encode_chain
 from kgqa.trie.lexicon import PathLexicon
 
 if TYPE_CHECKING:
@@ -44,7 +46,7 @@ class Encoded(Dataset[Row]):
 
 def encode(
     kg_llm: KgLLM,
-    examples: Sequence[Example],
+    examples: Sequence[Example | ChainExample],
     form: PathFormat,
     max_tokens: int,
     loss: Loss = "path",
@@ -54,7 +56,8 @@ def encode(
     ``loss`` "relations" leaves the tokens of entity names without labels: which of a relation
     path's tails an example holds is mostly chance, and where questions never say it, learning it is
     learning noise. What says where a path ends stays. An example of more than ``max_tokens`` tokens
-    is left out: cut, it would teach half a path.
+    is left out: cut, it would teach half a path. Of a chain the prompt's graph is made smaller
+    first (:func:`kgqa.training.chains_encode.encode_chain`).
     Raises MarkerMissingError where the tokenizer lacks a marker of ``form``.
     """
     lexicon = PathLexicon(kg_llm.encoder, form)
@@ -63,6 +66,15 @@ def encode(
     lead = lead_to_answer(card, kg_llm.tokenizer)
     rows, too_long = [], 0
     for example in examples:
+        if isinstance(example, ChainExample):
+            both = encode_chain(kg_llm, lexicon, example, max_tokens)
+            if both is None:
+                too_long += 1
+                continue
+            prompt, chain = both
+            labels = [IGNORED] * len(prompt) + chain
+            rows.append({"input_ids": prompt + chain, "labels": labels})
+            continue
         prompt = kg_llm.prompt_ids(example.question, example.topics)
         given = len(prompt)
         if card.reply:  # the model's own turn begins with it: it is to be learnt too

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from kgqa.paths.format import PathFormat
     from kgqa.paths.walk import WalkRules
     from kgqa.progress import Progress
+    from kgqa.training.chains import ChainExample
     from kgqa.training.check import HeldOut
     from kgqa.training.data import Example
 
@@ -53,8 +54,8 @@ _MOST_HELD_OUT = 1_000  # examples that the held-out loss is over
 
 def train(
     kg_llm: KgLLM,
-    examples: Sequence[Example],
-    held_out: Sequence[Example],
+    examples: Sequence[Example | ChainExample],
+    held_out: Sequence[Example | ChainExample],
     form: PathFormat,
     out: Path,
     settings: TrainingSettings,

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kgqa import __version__
+from kgqa.models.prompt import GRAPH
 from kgqa.models.smollm import SMOLLM
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ def write_readme(
     what = "All weights" if settings.full else "LoRA adapter"
     card = kg_llm.card
     use = f"--model {out.name}" if settings.full else f"--adapter {out.name}"
+    if GRAPH in card.prompt:  # it was tuned to write chains
+        use = f"--method dog {use}"
     left_out = _LORA_ALONE if settings.full else ()
     shown = {k: v for k, v in asdict(settings).items() if k not in (*left_out, *_NO_MATTER)}
     lines = [

@@ -121,3 +121,34 @@ def test_a_bulk_import_needs_a_server_and_its_folder(kgqa: Kgqa, tmp_path: Path)
     no_server = ("--method", "admin", "--graph", "bolt://localhost:9", "--home", tmp_path)
     error = kgqa("ingest", "freebase", SAMPLE, *no_server).error
     assert "No Neo4j answers" in error or "--neo4j-home" in error
+
+
+@pytest.mark.parametrize(
+    "flags", [("--method", "admin"), ("--method", "bolt"), ("--neo4j-home", "x"),
+              ("--replace-database",)]
+)  # fmt: skip
+def test_what_is_for_neo4j_is_not_ignored_where_the_store_is_sqlite(
+    kgqa: Kgqa, tmp_path: Path, flags: tuple[str, ...]
+) -> None:
+    error = kgqa("ingest", "freebase", SAMPLE, *flags, "--home", tmp_path / "home").error
+    assert f"{' '.join(flags[:1])}" in error
+    assert "NEO4J_URI" in error
+    assert not (tmp_path / "home").exists(), "before anything is read"
+
+
+def test_a_folder_of_parts_is_one_dump(kgqa: Kgqa, tmp_path: Path) -> None:
+    whole = gzip.decompress(SAMPLE.read_bytes()).splitlines(keepends=True)
+    parts = tmp_path / "parts"
+    parts.mkdir()
+    half = len(whole) // 2
+    (parts / "part-00").write_bytes(b"".join(whole[:half]))
+    (parts / "part-01.gz").write_bytes(gzip.compress(b"".join(whole[half:])))
+    home = ("--json", "--home", tmp_path / "home")
+    split = kgqa("ingest", "freebase", parts, "--kg", "split", *home).json
+    one = kgqa("ingest", "freebase", SAMPLE, "--kg", "one", *home).json
+    for figure in ("lines", "entities", "edges", "mediators", "dropped"):
+        assert split[figure] == one[figure]
+    versions = {
+        kg["version"] for kg in kgqa("status", *home).json["kgs"] if kg["name"] in ("split", "one")
+    }
+    assert len(versions) == 1, "the same content, edge by edge"

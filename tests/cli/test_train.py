@@ -12,7 +12,7 @@ from kgqa.cli.train_questions import TrainForm
 from kgqa.evaluation.readers import FORMS
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.training.data import is_held_out
-from tests.training.conftest import tiny_folder, town_file  # noqa: F401 - fixtures
+from tests.training.conftest import town_file  # noqa: F401 - a fixture
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -140,7 +140,7 @@ def test_what_cannot_be_meant_is_said_before_anything_is_loaded(kgqa: Kgqa, tmp_
 def test_a_kg_alone_gives_an_adapter_that_answers(
     kgqa: Kgqa,
     graph: str,
-    tiny_folder: Path,  # noqa: F811
+    tiny_folder: Path,
     tmp_path: Path,
 ) -> None:
     out = tmp_path / "adapter"
@@ -167,7 +167,7 @@ def test_a_kg_alone_gives_an_adapter_that_answers(
 def test_the_published_recipe_end_to_end(
     kgqa: Kgqa,
     graph: str,
-    tiny_folder: Path,  # noqa: F811
+    tiny_folder: Path,
     town_file: Path,  # noqa: F811
     tmp_path: Path,
 ) -> None:

@@ -1,4 +1,4 @@
-"""A tiny model with random weights and the real tokenizer, and a small KG that it can learn."""
+"""The tiny model, loaded anew for each training, and a small KG that it can learn."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-import torch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -16,33 +15,6 @@ if TYPE_CHECKING:
     from kgqa.models.kg_llm import KgLLM
 
 PEOPLE = 20
-
-
-@pytest.fixture(scope="session")
-def tiny_folder(smollm_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model folder of a Llama with random weights and SmolLM2's tokenizer."""
-    from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
-
-    folder = tmp_path_factory.mktemp("models") / "Tiny-Llama"
-    tokenizer = AutoTokenizer.from_pretrained(smollm_folder)
-    torch.manual_seed(7)
-    config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=16,
-        intermediate_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        max_position_embeddings=512,
-        bos_token_id=1,
-        eos_token_id=2,
-        pad_token_id=2,
-        tie_word_embeddings=True,
-        initializer_range=0.3,  # else nothing it could learn would change what it says
-    )
-    LlamaForCausalLM(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture

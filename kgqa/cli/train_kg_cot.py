@@ -1,0 +1,182 @@
+"""``kgqa train kg-cot``: a small graph model learns to walk from a question to its answers."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+
+import typer
+
+from kgqa.cli.common import DirectionFlag, MediatorsFlag, Run
+from kgqa.cli.train_questions import TrainForm, read_file
+
+if TYPE_CHECKING:
+    from kgqa.graph.store import GraphStore
+    from kgqa.paths.walk import WalkRules
+    from kgqa.reasoning.kg_cot_hops import HopTable
+    from kgqa.training.kg_cot import WalkerResult
+    from kgqa.training.kg_cot_data import WalkQuestion
+
+_FORMS: tuple[str, ...] = get_args(TrainForm)
+
+
+def train_kg_cot(
+    run: Run,
+    out: Annotated[Path, typer.Option(help="The folder for the walker.")],
+    questions: Annotated[
+        list[str],
+        typer.Option(help="A file of questions, or FORMAT=FILE; may be repeated."),
+    ],
+    form: Annotated[TrainForm, typer.Option("--format", help="The form of the files.")] = "jsonl",
+    topics: Annotated[
+        Path | None,
+        typer.Option(help="Topic entities by question id, for lines of jsonl that name none."),
+    ] = None,
+    hops: Annotated[int, typer.Option(help="Steps of the walk, and hops of a path.", min=1)] = 2,
+    direction: DirectionFlag = None,
+    mediators: MediatorsFlag = None,
+    relations: Annotated[
+        Literal["ids", "text"],
+        typer.Option(help="ids: a score for each relation of this KG; text: by their words."),
+    ] = "ids",
+    encoder: Annotated[
+        str | None, typer.Option(help="The question encoder: a name or a folder (MiniLM).")
+    ] = None,
+    epochs: Annotated[
+        float, typer.Option(help="Passes over the questions; may be less than 1.", min=0.001)
+    ] = 10.0,
+    learning_rate: Annotated[float, typer.Option(help="Peak learning rate.", min=0.0)] = 1e-3,
+    batch_size: Annotated[int, typer.Option(help="Questions of a step.", min=1)] = 16,
+    hidden: Annotated[int, typer.Option(help="Units of the model's hidden layers.", min=1)] = 192,
+    dropout: Annotated[float, typer.Option(help="Dropout.", min=0.0, max=0.9)] = 0.2,
+    answer_weight: Annotated[
+        float, typer.Option(help="What an answer weighs beside another entity.", min=1.0)
+    ] = 10.0,
+    hop_weight: Annotated[
+        float, typer.Option(help="Of the loss of the number of hops, where it is known.", min=0)
+    ] = 0.01,
+    path_weight: Annotated[
+        float,
+        typer.Option(help="Of the loss of relation paths; 0: answers alone, as published.", min=0),
+    ] = 0.1,
+    held_out: Annotated[bool, typer.Option(help="Leave a fixed fifth out.")] = True,
+    seed: Annotated[int, typer.Option(help="Seed.", min=0)] = 0,
+) -> None:
+    """Train a walker for --method kg-cot; checkpoints are chosen on a tenth of the questions."""
+    from kgqa.training.kg_cot import WalkerSettings, train_walker
+    from kgqa.training.kg_cot_data import is_check
+
+    files = [_form_and_file(one, form) for one in questions]
+    settings = WalkerSettings(
+        relations_by=relations,
+        epochs=epochs,
+        learning_rate=learning_rate,
+        batch_size=batch_size,
+        hidden=hidden,
+        dropout=dropout,
+        answer_weight=answer_weight,
+        hop_weight=hop_weight,
+        path_weight=path_weight,
+        seed=seed,
+    )
+    from kgqa.models.sentences import load_sentence_encoder
+    from kgqa.reasoning.kg_cot_hops import HopTable
+
+    with run.open_store() as store:
+        rules = _rules(store, hops, direction, mediators)
+        made = load_sentence_encoder(
+            encoder,
+            device=run.settings.device,
+            cache=run.settings.cache_folder,
+            progress=run.progress,
+        )
+        table = HopTable(store, rules)
+        found, described = _gather(run, table, files, topics, held_out=held_out)
+        result = train_walker(
+            table,
+            [one for one in found if not is_check(one.id)],
+            [one for one in found if is_check(one.id)],
+            made,
+            out,
+            settings,
+            described=described,
+            progress=run.progress,
+            # a folder is found again wherever the walker is used from
+            encoder_name=str(Path(encoder).resolve())
+            if encoder and Path(encoder).is_dir()
+            else None,
+        )
+    shown = {**dataclasses.asdict(result), "folder": str(result.folder), "data": described}
+    run.print(lambda: _show(result), shown)
+
+
+def _form_and_file(text: str, form: TrainForm) -> tuple[TrainForm, Path]:
+    """Return the form and the file of ``FORMAT=FILE``, or of a file of the common form."""
+    named, equals, file = text.partition("=")
+    if equals and named in _FORMS and not Path(text).exists():
+        return named, Path(file)  # type: ignore[return-value]
+    return form, Path(text)
+
+
+def _rules(store: GraphStore, hops: int, direction: str | None, mediators: str | None) -> WalkRules:
+    from kgqa.paths.walk import WalkRules
+
+    return WalkRules(
+        hops,
+        direction or store.info.direction,  # type: ignore[arg-type]
+        mediators or "collapse",  # type: ignore[arg-type]
+    )
+
+
+def _gather(
+    run: Run,
+    table: HopTable,
+    files: list[tuple[TrainForm, Path]],
+    topics: Path | None,
+    *,
+    held_out: bool,
+) -> tuple[list[WalkQuestion], dict[str, Any]]:
+    """Return the questions to train and check on, and a description of them for the card."""
+    from kgqa.errors import UsageError
+    from kgqa.training.data import is_held_out
+    from kgqa.training.kg_cot_data import walk_questions
+
+    found: list[WalkQuestion] = []
+    told = []
+    for form, file in files:
+        if form == "rog":
+            raise UsageError(
+                "A walker walks one KG, and questions of the form rog each have their own.",
+                "Load a KG with `kgqa ingest`, and train on questions that are asked of it.",
+            )
+        read, convert = read_file(run, file, form, topics if form == "jsonl" else None)
+        mine = [one for one in read if not (held_out and is_held_out(one.id))]
+        store = table.store
+        some, report = walk_questions(
+            table,
+            ((convert(store, one), one.hops or 0) for one in mine),
+            len(mine),
+            run.progress,
+        )
+        run.note(f"{file.name}: {report}")
+        told.append(f"{report.used} of {report.questions} in {file.name}")
+        found += some
+    info = table.store.info
+    licence = f", licence {info.licence}" if info.licence else ""
+    return found, {
+        "questions": "; ".join(told),
+        "held out": "a fixed fifth by the hash of the id" if held_out else "none",
+        "KG": f"{info.name} ({info.source}{licence}), {info.edges} edges, version "
+        f"{info.version[:12]}",
+    }
+
+
+def _show(result: WalkerResult) -> None:
+    print(
+        f"{result.folder}: {result.questions:,} questions, best at step {result.steps:,}; of "
+        f"{result.checked:,} check questions the first answer is right for "
+        f"{result.hits_at_1:.1f} %, one of ten for {result.hit_at_10:.1f} %; "
+        f"{result.seconds / 60:.1f} minutes.\n"
+        f'Use it: kgqa ask "…" --method kg-cot --walker {result.folder}'
+    )

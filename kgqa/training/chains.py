@@ -1,0 +1,341 @@
+"""Chains to train on, for Decoding on Graphs: thoughts, triplets and the answer line.
+
+DoG (arXiv 2410.18415) asks untuned models; a small one can be tuned to write such chains. A chain
+follows the relation path that means the question (``data``): before each triplet a short thought
+made of the relation's words, then ``< head -> relation -> tail >`` as the constraint writes it, and
+at the end ``Therefore, the answer is * X, and * Y.`` It holds the triplets of as many answers as
+fit into its steps and names those answers, so that what it says is what it showed. The graph of the
+prompt is the one that the question would be asked with, the chain's own triplets always in it.
+What this does not do: tokens (``chains_encode``), or think like a person.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kgqa.decoding.pieces import FreeText
+from kgqa.errors import EmptyLanguageError
+from kgqa.graph.model import keys_array
+from kgqa.paths.ground import ground
+from kgqa.paths.triplets import WIDTH, StoreTriplets, as_paths, turned
+from kgqa.paths.walk import FIRST, MEDIATOR, SECOND, TAIL
+from kgqa.reasoning.dog_answers import claimed
+from kgqa.reasoning.dog_chains import OPENING, ChainOptions
+from kgqa.reasoning.naming import form_of
+from kgqa.training.data import DataReport, near_best, relation_paths_of
+from kgqa.training.templates import words_of_relation
+from kgqa.trie.lexicon import names_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kgqa.graph.model import IntArray
+    from kgqa.graph.store import GraphStore
+    from kgqa.paths.format import PathFormat
+    from kgqa.paths.ground import GroundedPath
+    from kgqa.paths.shortest import RelationPath
+    from kgqa.paths.walk import WalkRules
+    from kgqa.progress import Progress
+    from kgqa.reasoning.dog_graph import GraphFilter
+    from kgqa.training.data import TrainingQuestion
+    from kgqa.training.templates import Phrases
+
+STEPS = ChainOptions().steps
+_NAMELESS = "look for a fact that helps"
+_ANOTHER = "There is another one."
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A thought, and the triplet after it as it is stored: names and relation as text."""
+
+    thought: str
+    head: str
+    relation: str
+    tail: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChainExample:
+    """What the model is trained on: the prompt's parts, and a chain.
+
+    ``graph``: the texts of the prompt's triplets in their order, ``steps`` of them at least.
+    """
+
+    question_id: str
+    question: str
+    topics: tuple[str, ...]  # names
+    graph: tuple[str, ...]
+    steps: tuple[Step, ...]
+    answers: tuple[str, ...]
+    topic_ids: tuple[str, ...] = ()
+
+    @property
+    def head(self) -> str:
+        """The first triplet's head."""
+        return self.steps[0].head
+
+    @property
+    def hops(self) -> tuple[tuple[str, ...], ...]:
+        """The triplets, one for each step."""
+        return tuple((one.head, one.relation, one.tail) for one in self.steps)
+
+    @property
+    def conclusion(self) -> str:
+        """The last line."""
+        return concluded(self.answers)
+
+
+def concluded(answers: Sequence[str]) -> str:
+    """Return the line that names the answers.
+
+    >>> concluded(["Inn", "Sava"])
+    'Therefore, the answer is * Inn, and * Sava.'
+    """
+    return f"Therefore, the answer is {', and '.join(f'* {one}' for one in answers)}."
+
+
+@dataclass(slots=True)
+class ChainReport(DataReport):
+    """What became of the questions. ``unwritable``: those of which no answer can be written.
+
+    ``put_in``: chains of which a triplet was not in the graph that the filter chose.
+    """
+
+    unwritable: int = 0
+    put_in: int = 0
+
+    def add(self, other: DataReport) -> None:
+        """Count what another report counts too."""
+        DataReport.add(self, other)
+        if isinstance(other, ChainReport):
+            self.unwritable += other.unwritable
+            self.put_in += other.put_in
+
+    def __str__(self) -> str:
+        """Return the report as a sentence."""
+        more = f" Of {self.put_in:,} chains a triplet had to be put into the prompt's graph."
+        if self.unwritable:
+            more += f" {self.unwritable:,} questions have no answer whose name can be written."
+        return DataReport.__str__(self) + more
+
+
+def build_chains(
+    store: GraphStore,
+    questions: Sequence[TrainingQuestion],
+    rules: WalkRules,
+    chosen: GraphFilter,
+    *,
+    phrases: Mapping[str, Phrases] | None = None,
+    per_question: int = 1,
+    steps: int = STEPS,
+    cap: int = 200_000,
+    seed: int = 0,
+    progress: Progress,
+) -> tuple[list[ChainExample], ChainReport]:
+    """Return chains of ``questions``, at most ``per_question`` each, and a report.
+
+    ``chosen`` chooses the graph of a prompt, ``phrases`` say how relations are put into words,
+    ``steps``: triplets of a chain at most. A relation path of more hops than ``steps`` gives none.
+    Every triplet has been checked in ``store``. Raises GraphError.
+    """
+    made: list[ChainExample] = []
+    report = ChainReport(questions=len(questions))
+    random = np.random.default_rng(seed)
+    with progress.task("chains to answers", len(questions), "questions") as task:
+        for question in questions:
+            found = relation_paths_of(store, question, rules, cap, report)
+            paths = near_best(found, per_question)
+            if paths:
+                maker = _Maker(store, question, rules, chosen, phrases or {}, steps)
+                chains = [one for path in paths if (one := maker.chain(path, random, report))]
+                report.used += bool(chains)
+                report.unwritable += not chains
+                made += chains
+            task.advance()
+    report.examples = len(made)
+    return made, report
+
+
+class _Maker:
+    """Makes the chains of one question."""
+
+    def __init__(
+        self,
+        store: GraphStore,
+        question: TrainingQuestion,
+        rules: WalkRules,
+        chosen: GraphFilter,
+        phrases: Mapping[str, Phrases],
+        most: int,
+    ) -> None:
+        self._store = store
+        self._question = question
+        self._filter = chosen
+        self._phrases = phrases
+        self._most = most
+        keys = store.keys_of(question.topics).tolist()
+        self._known = [one for one, key in zip(question.topics, keys, strict=True) if key >= 0]
+        self._topics = keys_array([key for key in keys if key >= 0])
+        # for one question alone: what was read of an entity is kept, and of a whole set it is much
+        self._triplets = StoreTriplets(store, rules.mediators, entered=rules.direction != "out")
+        self._graph: list[str] | None = None
+
+    def chain(
+        self, path: RelationPath, random: np.random.Generator, report: ChainReport
+    ) -> ChainExample | None:
+        """Return the chain of a relation path, None where none of its answers can be written."""
+        store, form = self._store, self._filter.form
+        rows, walked, answers = _rows(store, path, self._most, random)
+        # both ways of reading are checked in the store, edge by edge
+        stored, told = (ground(store, as_paths(one), form) for one in (rows, walked))
+        steps = _steps(stored, told, self._phrases)
+        if not steps:
+            return None
+        if self._graph is None:
+            self._graph = self._shown()
+        own = dict.fromkeys(_text(form, one) for one in steps)
+        shown, missing = self._graph, [one for one in own if one not in self._graph]
+        if missing:
+            report.put_in += 1
+            shown = _with(shown, missing, set(own), self._filter.most, random)
+        return ChainExample(
+            question_id=self._question.id,
+            question=self._question.question,
+            topics=tuple(dict.fromkeys(names_of(store, self._topics))),
+            graph=tuple(shown),
+            steps=tuple(steps),
+            answers=tuple(answers),
+            topic_ids=tuple(self._known),
+        )
+
+    def _shown(self) -> list[str]:
+        """Return the graph that the question would be asked with; its tokens are no matter here."""
+        try:
+            graph = self._filter.graph(
+                self._store,
+                self._triplets,
+                self._question.question,
+                self._topics,
+                len(self._topics) + self._filter.most,
+                lambda texts: [0] * len(texts),
+            )
+        except EmptyLanguageError:
+            return []
+        return list(graph.all_texts())
+
+
+def _rows(
+    store: GraphStore, path: RelationPath, most: int, random: np.random.Generator
+) -> tuple[IntArray, IntArray, list[str]]:
+    """Return the triplets of a chain as they are stored, as they are walked, and its answers.
+
+    Shapes ``[n, 5]``. Answers are taken in a drawn order while their triplets fit into ``most``;
+    one whose name cannot be written on the last line, or is another one's, is left out.
+    """
+    ends = path.paths.ends()
+    names = dict(zip(ends.tolist(), names_of(store, ends), strict=True))
+    walked: dict[tuple[int, ...], tuple[int, ...]] = {}  # by the stored triplet
+    answers: dict[str, str] = {}
+    reached: set[int] = set()
+    for row in random.permutation(len(path.paths)).tolist():
+        end = int(ends[row])
+        name = " ".join(names[end].split())
+        if end in reached or form_of(name) in answers or not can_be_said(name):
+            continue
+        topic = path.paths.topic[row]
+        hops = path.paths.hops[row, : path.paths.length[row]]
+        starts = np.concatenate([[topic], hops[:-1, TAIL]])
+        new = np.concatenate([starts[:, None], hops], axis=1)
+        stored = list(map(tuple, as_stored(new).tolist()))
+        fresh = {
+            one: tuple(walk)
+            for one, walk in zip(stored, new.tolist(), strict=True)
+            if one not in walked
+        }
+        if len(walked) + len(fresh) > most:
+            continue
+        walked.update(fresh)
+        answers[form_of(name)] = name
+        reached.add(end)
+    shape = (len(walked), WIDTH)
+    return (
+        np.array(list(walked), np.int64).reshape(shape),
+        np.array(list(walked.values()), np.int64).reshape(shape),
+        list(answers.values()),
+    )
+
+
+def as_stored(rows: IntArray) -> IntArray:
+    """Return walked hops ``[head, first, mediator, second, tail]`` as triplets are written.
+
+    One walked against its direction is turned round; a mediator's fact that is entered against an
+    edge and left along one stays as it is, for neither of its ends is the head.
+    """
+    first, second = rows[:, 1 + FIRST], rows[:, 1 + SECOND]
+    back = (first % 2 == 1) & ((rows[:, 1 + MEDIATOR] < 0) | (second % 2 == 1))
+    found = rows.copy()
+    found[back] = turned(rows[back])
+    return found
+
+
+def can_be_said(name: str) -> bool:
+    """Return whether an answer line with ``name`` is read back as that one name.
+
+    A ``<`` would open a triplet, a star begin another answer.
+    """
+    text = concluded([name, name + " x"])
+    if OPENING in name:
+        return False
+    read = claimed([FreeText((), text, 0.0)])
+    return read is not None and [form_of(one) for one in read] == [
+        form_of(name),
+        form_of(name + " x"),
+    ]
+
+
+def _steps(
+    stored: Sequence[GroundedPath | None],
+    walked: Sequence[GroundedPath | None],
+    phrases: Mapping[str, Phrases],
+) -> list[Step]:
+    asked: set[tuple[str, str]] = set()
+    steps: list[Step] = []
+    for one, walk in zip(stored, walked, strict=True):
+        if one is None or walk is None:
+            return []
+        edge, hop = one.edges[0], walk.edges[0]
+        here = (hop.head.id, hop.relation)
+        thought = _ANOTHER if here in asked else _thought(hop.head.name, hop.relation, phrases)
+        if here not in asked:
+            thought = f"{'Then' if steps else 'First'} I {thought}."
+        asked.add(here)
+        steps.append(Step(thought, edge.head.name, edge.relation, edge.tail.name))
+    return steps
+
+
+def _thought(name: str, relation: str, phrases: Mapping[str, Phrases]) -> str:
+    """Return what is looked for, in words; without names where they would open a triplet."""
+    noun = (phrases.get(relation) or words_of_relation(relation)).nouns[0]
+    text = " ".join(f"look for {noun.replace('{x}', name)}".split())
+    return _NAMELESS if OPENING in text else text
+
+
+def _text(form: PathFormat, step: Step) -> str:
+    return " ".join(form.path(step.head, [(step.relation, step.tail)]).split())
+
+
+def _with(
+    shown: list[str], missing: Sequence[str], own: set[str], most: int, random: np.random.Generator
+) -> list[str]:
+    """Return ``shown`` with what is missing at drawn places; the last others make room."""
+    shown = list(shown)
+    for one in missing:
+        shown.insert(int(random.integers(len(shown) + 1)), one)
+    others = [at for at, one in enumerate(shown) if one not in own]
+    for at in reversed(others[max(0, most - len(own)) :]):
+        shown.pop(at)
+    return shown

@@ -1,0 +1,128 @@
+"""`kgqa train kg-cot` and `--method kg-cot` as people use them, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kgqa.training.data import is_held_out
+from tests.reasoning.walkers import encoder_folder
+from tests.training.conftest import PEOPLE, town_file  # noqa: F401 - a fixture
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.conftest import Kgqa
+
+
+@pytest.fixture(scope="module")
+def graph(town_file: Path) -> str:  # noqa: F811
+    return f"sqlite:///{town_file}"
+
+
+@pytest.fixture(scope="module")
+def questions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    rows = []
+    for at in range(PEOPLE - 1):
+        rows += [
+            {
+                "id": f"b{at}",
+                "question": f"where was person {at} born",
+                "topic_entities": [f"p{at}"],
+                "answers": [f"c{at}"],
+                "hops": 1,
+            },
+            {
+                "id": f"c{at}",
+                "question": f"who is the child of person {at}",
+                "topic_entities": [f"p{at}"],
+                "answers": [f"p{at + 1}"],
+            },
+        ]
+    file = tmp_path_factory.mktemp("questions") / "q.jsonl"
+    lines = [json.dumps(row) for row in rows]
+    file.write_text("\n".join([*lines, "no question"]) + "\n", "utf-8")
+    return file
+
+
+@pytest.fixture(scope="module")
+def walker(
+    kgqa: Kgqa, graph: str, questions: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """A walker that the command trained."""
+    folder = tmp_path_factory.mktemp("walker")
+    encoder = encoder_folder(folder / "encoder")
+    out = folder / "walker"
+    small = ("--hidden", "32", "--epochs", "30", "--learning-rate", "5e-3", "--dropout", "0")
+    named = ("--questions", f"jsonl={questions}", "--encoder", encoder, "--out", out)
+    done = kgqa("train", "kg-cot", *named, *small, "--graph", graph, "--json")
+    held = sum(is_held_out(f"{kind}{at}") for kind in "bc" for at in range(PEOPLE - 1))
+    found = done.json
+    assert found["questions"] + found["checked"] == 2 * (PEOPLE - 1) - held
+    assert found["folder"] == str(out)
+    assert "line 39: no JSON" in done.err
+    assert "check questions: first answer right" in done.err
+    return out
+
+
+def test_what_was_trained_answers_and_is_measured(
+    kgqa: Kgqa, graph: str, walker: Path, questions: Path, tmp_path: Path
+) -> None:
+    flags = ("--method", "kg-cot", "--walker", walker, "--graph", graph)
+    asked = kgqa("ask", "where was person 3 born", "--entity", "p3", *flags, "--json").json
+    assert asked["method"] == "kg-cot"
+    assert asked["answers"][0]["id"] == "c3"
+    assert asked["paths"][0]["text"] == "Person 3 -> person.born_in -> City 3"
+    assert all(path["grounded"] for path in asked["paths"])
+    shown = kgqa("ask", "where was person 3 born", "--entity", "p3", *flags)
+    assert "City 3" in shown.out
+    out = tmp_path / "out"
+    found = kgqa("eval", "jsonl", questions, *flags, "--out", out, "--json").json
+    assert found["grounded_paths"] == 100.0
+    assert found["hits_at_1"] > 50.0
+    settings = json.loads((out / "run.json").read_text("utf-8"))
+    assert settings["walker"] == str(walker)
+    more = kgqa("eval", "jsonl", questions, *flags, "--out", out, "--paths-each", "2")
+    assert "another paths_each" in more.error
+
+
+def test_choices_and_several_topics(kgqa: Kgqa, graph: str, walker: Path) -> None:
+    flags = ("--method", "kg-cot", "--walker", walker, "--graph", graph, "--json")
+    two = ("--entity", "p3", "--entity", "p8", "--choices", "City 3,City 8,nowhere")
+    asked = kgqa("ask", "where was person 3 born", *two, *flags).json
+    assert {one["name"] for one in asked["answers"][:2]} == {"City 3", "City 8"}
+    assert asked["answers"][2] == {"id": None, "name": "nowhere", "score": 0.0, "grounded": False}
+
+
+def test_a_walker_that_cannot_be_used_is_named(
+    kgqa: Kgqa, graph: str, walker: Path, plain_home: Path, tmp_path: Path
+) -> None:
+    asked = ("ask", "where was person 3 born", "--entity", "p3", "--graph", graph)
+    flags = ("--method", "kg-cot", "--walker")
+    assert "is not there" in kgqa(*asked, *flags, tmp_path / "none").error
+    damaged = tmp_path / "damaged"
+    damaged.mkdir()
+    (damaged / "walker.json").write_text("{", "utf-8")
+    assert "is not JSON" in kgqa(*asked, *flags, damaged).error
+    assert "--walker belongs to --method kg-cot" in kgqa(*asked, "--walker", walker).error
+    assert "walks 2 hops at most" in kgqa(*asked, *flags, walker, "--hops", "3").error
+    other = kgqa("ask", "Where was Barack Obama born?", "--home", plain_home, *flags, walker)
+    assert "it is another KG's" in other.error
+
+
+def test_what_cannot_be_trained_on_is_said(
+    kgqa: Kgqa, graph: str, questions: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    encoder = encoder_folder(tmp_path / "encoder")
+    flags = ("--graph", graph, "--out", out, "--encoder", encoder)
+    assert "cannot be read" in kgqa("train", "kg-cot", "--questions", "none", *flags).error
+    rog = kgqa("train", "kg-cot", "--questions", f"rog={questions}", *flags)
+    assert "each have their own" in rog.error
+    other = tmp_path / "q.jsonl"
+    row = {"question": "Who?", "topic_entities": ["x"], "answers": ["y"]}
+    other.write_text(json.dumps(row), "utf-8")
+    assert "no question to train on" in kgqa("train", "kg-cot", "--questions", other, *flags).error
+    assert not out.exists()

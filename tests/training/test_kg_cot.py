@@ -1,0 +1,182 @@
+"""A walker learns a toy KG: questions of one and two hops, by ids and by words, and is kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import torch
+
+from kgqa.errors import DataError
+from kgqa.models.graph_walker_card import load_walker
+from kgqa.paths.format import PathFormat
+from kgqa.paths.walk import WalkRules
+from kgqa.progress import Silent
+from kgqa.reasoning.answer import Answer, TopicEntity
+from kgqa.reasoning.gcr import Asking
+from kgqa.reasoning.kg_cot import KgCot
+from kgqa.reasoning.kg_cot_hops import HopTable
+from kgqa.training.data import TrainingQuestion
+from kgqa.training.kg_cot import WalkerSettings, train_walker
+from kgqa.training.kg_cot_data import is_check, walk_questions
+from tests.reasoning.walkers import encoder_folder, tiny_encoder
+from tests.training.conftest import PEOPLE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kgqa.graph.sqlite import SqliteStore
+    from kgqa.models.sentences import SentenceEncoder
+    from kgqa.training.kg_cot import WalkerResult
+
+RULES = WalkRules(2)
+encoder_at: list[str] = []  # where the encoder of the module lies
+# the town: born_in, child, and office -> place through a mediator
+KINDS = {
+    "where was {} born": ("c", 0),
+    "who is the child of {}": ("p", 1),
+    "in which town is the office of {}": ("c", 3),
+    "where was the child of {} born": ("c", 1),
+}
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> SentenceEncoder:
+    folder = encoder_folder(tmp_path_factory.mktemp("encoder") / "tiny")
+    encoder_at[:] = [str(folder)]
+    return tiny_encoder(folder)
+
+
+def questions() -> list[tuple[TrainingQuestion, int]]:
+    made = []
+    for kind, (text, (letter, shift)) in enumerate(KINDS.items()):
+        for at in range(PEOPLE - 1):
+            answer = f"{letter}{(at + shift) % PEOPLE}"
+            asked = text.format(f"person {at}")
+            one = TrainingQuestion(f"{kind}-{at}", asked, (f"p{at}",), (answer,))
+            made.append((one, 2 if kind == 3 else 1))
+    return made
+
+
+def trained(
+    town: SqliteStore, encoder: SentenceEncoder, out: Path, apart: set[str], **more: object
+) -> tuple[WalkerResult, Silent]:
+    table = HopTable(town, RULES)
+    progress = Silent()
+    asked = [pair for pair in questions() if pair[0].id not in apart]
+    found, report = walk_questions(table, asked, len(asked), progress)
+    assert (report.used, report.unreachable, report.unknown) == (len(asked), [], [])
+    settings = WalkerSettings(
+        epochs=40,
+        hidden=32,
+        dropout=0.0,
+        learning_rate=5e-3,
+        checks=3,
+        **more,  # type: ignore[arg-type]
+    )
+    return train_walker(
+        table,
+        [one for one in found if not is_check(one.id)],
+        [one for one in found if is_check(one.id)],
+        encoder,
+        out,
+        settings,
+        described={"data": "a town"},
+        progress=progress,
+        encoder_name=encoder_at[0],
+    ), progress
+
+
+APART = {f"{kind}-{at}" for kind in range(4) for at in (4, 11)}
+
+
+@pytest.mark.parametrize("relations_by", ["ids", "text"])
+@pytest.mark.parametrize("path_weight", [0.1, 0.0])
+def test_it_learns_questions_of_two_hops_and_is_kept(
+    town: SqliteStore,
+    encoder: SentenceEncoder,
+    tmp_path: Path,
+    relations_by: str,
+    path_weight: float,
+) -> None:
+    result, progress = trained(
+        town, encoder, tmp_path / "w", APART, relations_by=relations_by, path_weight=path_weight
+    )
+    assert result.hits_at_1 >= 90.0, progress.notes
+    walker = load_walker(str(tmp_path / "w"), device="cpu", cache=tmp_path, progress=Silent())
+    assert walker.card.described["data"] == "a town"
+    asked = [pair[0] for pair in questions() if pair[0].id in APART]
+    right = 0
+    for one in asked:
+        key = int(town.keys_of(one.topics)[0])
+        topic = TopicEntity(key, one.topics[0], one.topics[0], 1.0)
+        method = KgCot(walker, PathFormat(), lambda _: RULES)
+        answer = dict(method.answers(town, [Asking(one.question, (topic,))]))[0]
+        assert isinstance(answer, Answer)
+        right += answer.answers[0].id == one.answers[0]
+    if path_weight:  # of 8: the encoder is random, and answers alone teach less of it
+        assert right >= 6
+    # loading a second time gives the same, to the last digit
+    again = load_walker(str(tmp_path / "w"), device="cpu", cache=tmp_path, progress=Silent())
+    for name, weight in walker.model.state_dict().items():
+        assert torch.equal(weight, again.model.state_dict()[name])
+
+
+def test_the_same_seed_gives_the_same_walker(
+    town: SqliteStore, encoder: SentenceEncoder, tmp_path: Path
+) -> None:
+    first, _ = trained(town, encoder, tmp_path / "a", APART, seed=5)
+    second, _ = trained(town, encoder, tmp_path / "b", APART, seed=5)
+    assert (first.loss, first.hits_at_1, first.steps) == (
+        second.loss,
+        second.hits_at_1,
+        second.steps,
+    )
+
+
+def test_questions_say_which_relation_paths_they_mean(town: SqliteStore) -> None:
+    table = HopTable(town, RULES)
+    found, _ = walk_questions(table, questions(), 4, Silent())
+    names = town.relations().ids
+    told = {}
+    for one in found:
+        said = tuple(
+            tuple(names[step // 2] for step in hop if step >= 0)
+            for path in one.paths
+            for hop in path
+        )
+        told.setdefault(one.id.split("-")[0], set()).add(said)
+    assert told["0"] == {(("person.born_in",),)}
+    assert told["1"] == {(("person.child",),)}
+    assert told["2"] == {(("person.office", "office.place"),)}
+    assert told["3"] == {(("person.child",), ("person.born_in",))}
+
+
+def test_what_cannot_be_reached_is_told(town: SqliteStore, encoder: SentenceEncoder) -> None:
+    table = HopTable(town, RULES)
+    asked = [
+        (TrainingQuestion("a", "Who?", ("p1",), ("c15",)), 0),
+        (TrainingQuestion("b", "Who?", ("no such",), ("c1",)), 0),
+        (TrainingQuestion("c", "Who?", ("p1",), ("c1",)), 0),
+    ]
+    found, report = walk_questions(table, asked, 3, Silent())
+    assert [one.id for one in found] == ["c"]
+    assert (report.unreachable, report.unknown) == (["a"], ["b"])
+    assert "1 of 3 questions are used" in str(report)
+    with pytest.raises(DataError, match="no question to train on"):
+        train_walker(
+            table,
+            [],
+            [],
+            encoder,
+            None,  # type: ignore[arg-type]
+            WalkerSettings(),
+            described={},
+            progress=Silent(),
+        )
+
+
+def test_questions_that_checkpoints_are_chosen_by_are_a_tenth() -> None:
+    share = np.mean([is_check(f"q{at}") for at in range(5_000)])
+    assert 0.08 < share < 0.12
