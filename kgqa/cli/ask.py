@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgqa.cli import asking, llm
+from kgqa.cli import asking, asking_dog, llm, making
 from kgqa.cli.common import DirectionFlag, MediatorsFlag, Run, browser_link, others_of
 
 if TYPE_CHECKING:
@@ -41,6 +41,12 @@ def ask(
     answer_tokens: asking.AnswerTokensFlag = None,
     cache_calls: asking.CacheCallsFlag = True,
     encoder: asking.EncoderFlag = None,
+    walker: asking.WalkerFlag = None,
+    paths_each: asking.PathsEachFlag = None,
+    beams: asking_dog.BeamsFlag = None,
+    steps: asking_dog.StepsFlag = None,
+    triplets: asking_dog.TripletsFlag = None,
+    visibility: asking_dog.VisibilityFlag = None,
     cap: asking.CapFlag = None,
     search: llm.SearchFlag = "beam",
     groups: llm.GroupsFlag = None,
@@ -57,7 +63,7 @@ def ask(
     direction: DirectionFlag = None,
     mediators: MediatorsFlag = None,
     sample: llm.SampleFlag = None,
-    walk: llm.WalkFlag = None,
+    walk: asking_dog.WalkFlag = None,
     seed: llm.SeedFlag = None,
     time_limit: llm.TimeLimitFlag = None,
     budget: llm.BudgetFlag = None,
@@ -75,19 +81,22 @@ def ask(
             "and not to be relied on.",
             f"Measure it: kgqa eval FORMAT FILE --method {method}.",
         )
-    drawn = search == "sample"
-    walk_seed = None if drawn and sample is None else seed  # one seed for all that is drawn
-    path_seed = seed if drawn else None
+    sample_walk, graph_walk = asking_dog.split_walk(walk)
+    walk_seed, path_seed = llm.seeds_of(search, sample, seed)
     flags = asking.Flags(
         method=method,
         k=k,
         wanted=llm.Wanted(
-            model, adapter, preset, hops, direction, mediators, sample, walk, walk_seed
+            model, adapter, preset, hops, direction, mediators, sample, sample_walk, walk_seed
         ),
         general=general_model,
         searched=llm.search_of(search, k, groups, diversity_penalty, path_seed, max_forwards),
         weigh=llm.weighing(expand, cut, doubt, most_tails),
         encoder=encoder,
+        walker=walker,
+        paths_each=paths_each,
+        cut=cut,
+        dog=asking_dog.DogFlags(beams, steps, graph_walk, visibility, triplets),
         cap=cap,
         answer_tokens=answer_tokens,
         cache_calls=cache_calls,
@@ -103,7 +112,7 @@ def ask(
         began = time.perf_counter()
         topics = find_topics(run, store, question, entity or [])
         link_seconds = time.perf_counter() - began
-        ready = asking.make_ready(run, flags, store, stack)
+        ready = making.make_ready(run, flags, store, stack)
         asked = Asking(question, tuple(topics), ready.index, link_seconds, chosen)
         answer = _answer(ready, store, asked)
         link = browser_link(run, store, answer.facts())
@@ -159,7 +168,7 @@ def find_topics(
     return [TopicEntity(one.key, one.id, one.name, round(one.score, 4)) for one in chosen]
 
 
-def _answer(ready: asking.Ready, store: GraphStore, asked: Asking) -> Answer:
+def _answer(ready: making.Ready, store: GraphStore, asked: Asking) -> Answer:
     from contextlib import closing
 
     from kgqa.errors import EmptyLanguageError, KgqaError

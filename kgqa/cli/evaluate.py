@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from kgqa.cli import asking, llm
+from kgqa.cli import asking, asking_dog, llm, making
 from kgqa.cli.ask import find_topics
 from kgqa.cli.common import DirectionFlag, MediatorsFlag, Run
 
@@ -34,6 +34,7 @@ Form = Literal[
     "pathquestion",
     "commonsenseqa",
     "medqa",
+    "2wiki",
 ]
 _OWN = "own"  # the KG's name where each question has one
 
@@ -55,6 +56,12 @@ def evaluate(
         bool, typer.Option("--all-paths", help="All paths to the general LLM; no KG-LLM.")
     ] = False,
     encoder: asking.EncoderFlag = None,
+    walker: asking.WalkerFlag = None,
+    paths_each: asking.PathsEachFlag = None,
+    beams: asking_dog.BeamsFlag = None,
+    steps: asking_dog.StepsFlag = None,
+    triplets: asking_dog.TripletsFlag = None,
+    visibility: asking_dog.VisibilityFlag = None,
     cap: asking.CapFlag = None,
     prompt_tokens: Annotated[
         int | None, typer.Option(help="What --all-paths may fill of a prompt (2000).", min=1)
@@ -77,7 +84,6 @@ def evaluate(
     search: llm.SearchFlag = "beam",
     groups: llm.GroupsFlag = None,
     diversity_penalty: llm.PenaltyFlag = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of --search sample (0).", min=0)] = None,
     max_forwards: llm.MaxForwardsFlag = None,
     expand: llm.ExpandFlag = True,
     cut: llm.CutFlag = None,
@@ -85,6 +91,9 @@ def evaluate(
     most_tails: llm.MostTailsFlag = None,
     direction: DirectionFlag = None,
     mediators: MediatorsFlag = None,
+    sample: llm.SampleFlag = None,
+    walk: asking_dog.WalkFlag = None,
+    seed: llm.SeedFlag = None,
     out: Annotated[
         Path | None,
         typer.Option(help="A folder for a line per question and the reports; goes on from it."),
@@ -122,16 +131,24 @@ def evaluate(
     from kgqa.evaluation.report_record import malformed_record
     from kgqa.evaluation.run import run_questions
 
+    sample_walk, graph_walk = asking_dog.split_walk(walk)
+    walk_seed, path_seed = llm.seeds_of(search, sample, seed)
     flags = asking.Flags(
         method=method,
         k=k,
-        wanted=llm.Wanted(model, adapter, preset, hops, direction, mediators),
+        wanted=llm.Wanted(
+            model, adapter, preset, hops, direction, mediators, sample, sample_walk, walk_seed
+        ),
         general=general_model,
-        searched=llm.search_of(search, k, groups, diversity_penalty, seed, max_forwards),
+        searched=llm.search_of(search, k, groups, diversity_penalty, path_seed, max_forwards),
         weigh=llm.weighing(expand, cut, doubt, most_tails),
         unconstrained=unconstrained,
         all_paths=all_paths,
         encoder=encoder,
+        walker=walker,
+        paths_each=paths_each,
+        cut=cut,
+        dog=asking_dog.DogFlags(beams, steps, graph_walk, visibility, triplets),
         cap=cap,
         prompt_tokens=prompt_tokens,
         samples=samples,
@@ -149,9 +166,15 @@ def evaluate(
         run.note(questions.complaint())
     with ExitStack() as stack:
         own = all(one.graph is not None for one in questions.questions)
+        if own and sample is not None:
+            raise UsageError(
+                "--sample names an index of a KG, and each question of this file has a graph of "
+                "its own.",
+                "Leave --sample out.",
+            )
         store = None if own else stack.enter_context(run.open_store())
         kg = _OWN if store is None else store.info.name
-        ready = asking.make_ready(run, flags, store, stack)
+        ready = making.make_ready(run, flags, store, stack)
         asker = _Asker(run, ready, linked, given=method in asking.BASELINES)
         settings = {
             "form": form,
@@ -179,7 +202,7 @@ def evaluate(
                 log.write(record)
 
         rules = ready.method.rules
-        run_questions(store, asked, asker.answers, rules, run.progress, keep, linked=linked)
+        run_questions(store, asked, asker.answers, rules, run.progress, keep, linked=linked, k=k)
         if told := ready.calls_note():
             run.note(told)
         if unproven := asker.proofs.count(False):
@@ -205,7 +228,7 @@ class _Asker:
     """Asks questions of any graph by one method; ``given``: it answers without topic entities."""
 
     run: Run
-    ready: asking.Ready
+    ready: making.Ready
     linked: bool
     given: bool
     proofs: list[bool] = field(default_factory=list)  # of each exact search: whether it is proven

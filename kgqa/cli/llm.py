@@ -208,6 +208,17 @@ def sample_of(sample: int | None, walk: str | None, seed: int | None) -> Sample 
     return Sample(sample, walk or "breadth", seed or 0)  # type: ignore[arg-type]
 
 
+def seeds_of(
+    search: SearchKind, sample: int | None, seed: int | None
+) -> tuple[int | None, int | None]:
+    """Return the seed of a sampled index and that of drawn paths: one flag for all that is drawn.
+
+    Where neither is asked for the seed stays the sample's, which refuses it by name.
+    """
+    drawn = search == "sample"
+    return None if drawn and sample is None else seed, seed if drawn else None
+
+
 def search_of(
     kind: SearchKind,
     k: int,

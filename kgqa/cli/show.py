@@ -177,9 +177,16 @@ def share(score: float) -> str:
 
 
 def path_line(path: GroundedPath) -> Text:
-    """Return a path as one line: names plain, relations coloured."""
-    line = Text(plain(path.head.name))
+    """Return a path as one line: names plain, relations coloured.
+
+    An edge that does not begin where the one before it ended begins anew after a bar.
+    """
+    line = Text()
+    at = None
     for edge in path.edges:
+        if edge.head.id != at:
+            line.append(f"{' | ' if at is not None else ''}{plain(edge.head.name)}")
+        at = edge.tail.id
         line.append(" -> ")
         line.append(plain(edge.relation), style="cyan")
         line.append(f" -> {plain(edge.tail.name)}")

@@ -127,12 +127,14 @@ def record_of(
     seconds: float,
     *,
     linked: bool = False,
+    k: int | None = None,
 ) -> Record:
     """Return the record of a question that was answered, or failed with an error.
 
     ``store`` is the graph that it was asked of, ``rules`` those its paths were walked by,
     ``seconds`` what it took where there is no answer that says so, ``linked`` whether its topic
-    entities were looked for. Raises GraphError.
+    entities were looked for, ``k`` how many of the ranked entities Hit@K looks at (all). Raises
+    GraphError.
     """
     answer, error = (None, given) if isinstance(given, Exception) else (given, None)
     gold = meant(store, question.answers, question.names)
@@ -147,7 +149,8 @@ def record_of(
     predictions = gold.canonical([one.id or one.name for one in ranked])
     names = [one.name for one in given_answers]
     # a list that was expanded is longer than the paths; what is right far down does not count
-    most = len(answer.paths) if answer and answer.expanded else None
+    paths = len(answer.paths) if answer and answer.expanded else None
+    most = min((one for one in (paths, k) if one is not None), default=None)
     scores = strict_scores(predictions, gold.ids, k=most)
     answers = strict_scores(gold.canonical([one.id or one.name for one in given_answers]), gold.ids)
     ids = store.relations()

@@ -36,6 +36,7 @@ def run_questions(
     each: Callable[[Record], None] = lambda record: None,
     *,
     linked: bool = False,
+    k: int | None = None,
 ) -> list[Record]:
     """Ask every question and return the records in order; a failed one has an error.
 
@@ -43,7 +44,8 @@ def run_questions(
     where all do, ``store`` may be None. ``answers`` yields the number of each of its questions
     once, with its answer or its error, in any order: questions may be decoded together. ``rules``
     says by which walks a graph's paths are found. ``each`` is called with every record as it comes.
-    ``linked``: whether topic entities are looked for, and a record says how that went.
+    ``linked``: whether topic entities are looked for, and a record says how that went. ``k``: how
+    many of the ranked entities Hit@K looks at, all where it is None.
     A record's seconds are the stages of its own answer; where questions share forwards, its share.
     """
     found: dict[int, Record] = {}
@@ -59,7 +61,7 @@ def run_questions(
             raise ValueError("questions without a graph of their own need a store")
         if store is not None:
             for place, record in _asked(
-                store, [questions[one] for one in asked], answers, rules, linked=linked
+                store, [questions[one] for one in asked], answers, rules, linked=linked, k=k
             ):
                 take(asked[place], record)
         for number, question in enumerate(questions):
@@ -68,7 +70,7 @@ def run_questions(
             began = time.perf_counter()
             try:
                 with own_store(question) as own:
-                    found_own = _asked(own, [question], answers, rules, linked=linked)
+                    found_own = _asked(own, [question], answers, rules, linked=linked, k=k)
                     records = [one for _, one in found_own]
             except (GraphError, DataError) as error:  # a fault of this one graph
                 records = [failed_record(question, error, time.perf_counter() - began)]
@@ -83,6 +85,7 @@ def _asked(
     rules: Callable[[GraphStore], WalkRules],
     *,
     linked: bool,
+    k: int | None,
 ) -> Iterator[tuple[int, Record]]:
     if not questions:
         return
@@ -90,5 +93,5 @@ def _asked(
     began = time.perf_counter()
     for number, given in answers(store, questions):
         spent = time.perf_counter() - began
-        yield number, record_of(store, questions[number], given, walks, spent, linked=linked)
+        yield number, record_of(store, questions[number], given, walks, spent, linked=linked, k=k)
         began = time.perf_counter()

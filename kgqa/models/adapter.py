@@ -37,7 +37,8 @@ class AdapterCard:
     """
 
     base_model: str = ""  # name of the model it was trained on; "" fits any
-    prompt: str = DEFAULT_PROMPT  # with {question} and {topics}; other braces stand for themselves
+    # with {question} and {topics}, and {graph} where facts stand in it; other braces are themselves
+    prompt: str = DEFAULT_PROMPT
     reply: str = ""  # what the model's own turn begins with, before the path
     topic_separator: str = ", "
     ask: bool = False  # append "?" to a question that does not end with one

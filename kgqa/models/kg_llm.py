@@ -59,18 +59,19 @@ class KgLLM:
     quantized: Quantize | None = None
     plans: Path | None = None  # the file where it is kept how the model is decoded with
 
-    def prompt_text(self, question: str, topics: Sequence[str]) -> str:
+    def prompt_text(self, question: str, topics: Sequence[str], graph: str = "") -> str:
         """Return the prompt as text, up to where the path begins."""
-        pieces = prompt_pieces(self.card, self.tokenizer, question, topics)
+        pieces = prompt_pieces(self.card, self.tokenizer, question, topics, graph)
         return "".join(piece.text for piece in pieces)
 
-    def prompt_ids(self, question: str, topics: Sequence[str]) -> list[int]:
+    def prompt_ids(self, question: str, topics: Sequence[str], graph: str = "") -> list[int]:
         """Return the prompt's token ids, up to where the path begins.
 
-        Nothing in ``question`` or ``topics`` becomes a special token. Raises ModelError where the
-        card wants a chat template and the tokenizer has none.
+        ``graph``: what stands where the card's prompt has ``{graph}``. Nothing in it, in
+        ``question`` or ``topics`` becomes a special token. Raises ModelError where the card wants a
+        chat template and the tokenizer has none.
         """
-        pieces = prompt_pieces(self.card, self.tokenizer, question, topics)
+        pieces = prompt_pieces(self.card, self.tokenizer, question, topics, graph)
         return encode_prompt(pieces, self.tokenizer, self.encoder, chat=self.card.chat)
 
     def with_card(self, card: AdapterCard) -> KgLLM:

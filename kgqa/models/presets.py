@@ -3,8 +3,9 @@
 ``default`` is the short form for the offline model; ``gcr`` is what the published GCR checkpoints
 were trained on, byte for byte: they are usable with no other prompt. ``few-shot`` is for chat
 models that were trained on no paths at all: three examples say what a path looks like, and the
-constraint does the rest. What a preset does not hold: how many paths to decode, which is the
-method's to say.
+constraint does the rest. ``dog`` is for them, too: thoughts with triplets in between, and a prompt
+that has a graph in it (arXiv 2410.18415). What a preset does not hold: how many paths to decode,
+which is the method's to say.
 """
 
 from __future__ import annotations
@@ -41,6 +42,45 @@ United States of America
 Question: {question}
 Topic: {topics}"""
 
+# Plain facts, the questions invented. The examples show what a chain may do: go on from a triplet's
+# tail, take a triplet whose tail is known, take a collapsed mediator, give several answers.
+_DOG_PROMPT = """\
+Answer the question with facts of a graph. The graph is a list of triplets, head -> relation -> \
+tail, with | between them. Think in short sentences. Whenever you use a fact, write its triplet \
+between < and >, word for word as it stands in the graph. Each triplet holds an entity of the \
+question or of a triplet before it. End with: Therefore, the answer is * X. Several answers are \
+written: Therefore, the answer is * X, and * Y.
+
+Graph: Fidelio -> opera.opera.composer -> Ludwig van Beethoven | Ludwig van Beethoven -> \
+people.person.place_of_birth -> Bonn | Fidelio -> opera.opera.language -> German Language | \
+Ludwig van Beethoven -> people.deceased_person.place_of_death -> Vienna
+Question: In which town was the composer of Fidelio born?
+Entities: Fidelio
+Answer: First I look for the composer of Fidelio. < Fidelio -> opera.opera.composer -> Ludwig van \
+Beethoven > Then I look where Ludwig van Beethoven was born. < Ludwig van Beethoven -> \
+people.person.place_of_birth -> Bonn > Therefore, the answer is * Bonn.
+
+Graph: Inn -> geography.river.mouth -> Danube | Danube -> geography.river.mouth -> Black Sea | \
+Sava -> geography.river.mouth -> Danube | Inn -> geography.river.origin -> Switzerland
+Question: Which rivers flow into the Danube?
+Entities: Danube
+Answer: I look for rivers whose mouth is the Danube. < Inn -> geography.river.mouth -> Danube > \
+There is another one. < Sava -> geography.river.mouth -> Danube > Therefore, the answer is * Inn, \
+and * Sava.
+
+Graph: Pierre Curie -> people.person.nationality -> France | Pierre Curie -> \
+people.person.spouse_s..people.marriage.spouse -> Marie Curie | Marie Curie -> \
+people.person.place_of_birth -> Warsaw | Marie Curie -> people.person.profession -> Chemist
+Question: Where was the wife of Pierre Curie born?
+Entities: Pierre Curie
+Answer: First I look for the wife of Pierre Curie. < Pierre Curie -> \
+people.person.spouse_s..people.marriage.spouse -> Marie Curie > Then I look where Marie Curie was \
+born. < Marie Curie -> people.person.place_of_birth -> Warsaw > Therefore, the answer is * Warsaw.
+
+Graph: {graph}
+Question: {question}
+Entities: {topics}"""
+
 _PRESETS = {
     "default": AdapterCard(),
     "gcr": AdapterCard(
@@ -60,10 +100,13 @@ _PRESETS = {
     "few-shot": AdapterCard(
         prompt=_FEW_SHOT_PROMPT, reply="Path:", ask=True, score_rule="allowed", chat=True
     ),
+    "dog": AdapterCard(
+        prompt=_DOG_PROMPT, reply="Answer:", ask=True, score_rule="allowed", chat=True
+    ),
 }
 
 PRESETS = tuple(_PRESETS)
-UNTUNED = ("few-shot",)  # presets for models as they come: no adapter goes with them by itself
+UNTUNED = ("few-shot", "dog")  # for models as they come: no adapter goes with them by itself
 
 
 def preset(name: str) -> AdapterCard:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 # no template trims, escapes or looks for.
 _QUESTION = "\ue000\ue001"
 _TOPICS = "\ue000\ue002"
+_GRAPH = "\ue000\ue003"
+GRAPH = "{graph}"  # where the prompt of a card has facts of the graph, if it has any
 
 
 class Piece(NamedTuple):
@@ -41,8 +43,11 @@ def prompt_pieces(
     tokenizer: PreTrainedTokenizerBase,
     question: str,
     topics: Sequence[str],
+    graph: str = "",
 ) -> list[Piece]:
     """Return the prompt in parts; their texts joined are the prompt's text.
+
+    ``graph``: what stands where the card's prompt has ``{graph}``.
 
     Raises ModelError where the card wants a chat template and the tokenizer has none, or where the
     template leaves the question or the topic entities out.
@@ -50,12 +55,13 @@ def prompt_pieces(
     question = question.strip()
     if card.ask and not question.endswith("?"):
         question += "?"
-    user = {_QUESTION: question, _TOPICS: card.topic_separator.join(topics)}
+    user = {_QUESTION: question, _TOPICS: card.topic_separator.join(topics), _GRAPH: graph}
     text = card.prompt.replace("{question}", _QUESTION).replace("{topics}", _TOPICS)
+    text = text.replace(GRAPH, _GRAPH)
     if card.chat:
         text = _through_template(tokenizer, text)
     text += card.reply
-    parts = re.split(f"({_QUESTION}|{_TOPICS})", text)
+    parts = re.split(f"({_QUESTION}|{_TOPICS}|{_GRAPH})", text)
     pieces = [Piece(user.get(part, part), part not in user) for part in parts]
     return [piece for piece in pieces if piece.text]
 
@@ -136,7 +142,9 @@ def _through_template(tokenizer: PreTrainedTokenizerBase, text: str) -> str:
     rendered = tokenizer.apply_chat_template(
         [{"role": "user", "content": text}], tokenize=False, add_generation_prompt=True
     )
-    if not isinstance(rendered, str) or any(rendered.count(m) != 1 for m in (_QUESTION, _TOPICS)):
+    if not isinstance(rendered, str) or any(
+        rendered.count(part) != text.count(part) for part in (_QUESTION, _TOPICS, _GRAPH)
+    ):
         raise ModelError(
             f"The chat template of {tokenizer.name_or_path} does not write the user turn as it is."
         )

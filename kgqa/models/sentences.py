@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ from kgqa.models.locate import locate_model
 from kgqa.models.quiet import quiet
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -36,6 +36,18 @@ _MODULES = {"Transformer", "Pooling", "Normalize"}
 _TOGETHER = 8_192  # tokens of a batch, padding included
 
 Pooling = Literal["mean", "first"]
+
+
+class TokenStates(NamedTuple):
+    """Token states of texts, joined, and a vector of length 1 for each text.
+
+    ``states`` ``[all tokens, width]``; those of text i are ``states[starts[i] : starts[i + 1]]``.
+    ``vectors`` ``[texts, width]``.
+    """
+
+    states: NDArray[np.float16]
+    starts: NDArray[np.int64]
+    vectors: NDArray[np.float32]
 
 
 class SentenceEncoder:
@@ -53,15 +65,39 @@ class SentenceEncoder:
         self._pooling = pooling
         self._longest = longest
 
+    @property
+    def width(self) -> int:
+        """How many numbers a vector has."""
+        return int(self._model.config.hidden_size)
+
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the vector of each text, shape ``[len(texts), width]``, float32.
 
         A text longer than the model was made for is cut at its end, as the library does.
         """
-        width = int(self._model.config.hidden_size)
-        found = np.zeros((len(texts), width), np.float32)
+        found = np.zeros((len(texts), self.width), np.float32)
+        for batch, rows in self._batches(texts):
+            found[batch] = self._states(rows)[2].cpu().numpy()
+        return found
+
+    def encode_tokens(self, texts: Sequence[str]) -> TokenStates:
+        """Return the state of each token of each text beside the vectors of :meth:`encode`."""
+        vectors = np.zeros((len(texts), self.width), np.float32)
+        parts: list[NDArray[np.float16]] = [np.empty((0, self.width), np.float16)] * len(texts)
+        for batch, rows in self._batches(texts):
+            states, _, pooled = self._states(rows)
+            vectors[batch] = pooled.cpu().numpy()
+            small = states.half().cpu().numpy()
+            for place, row, state in zip(batch, rows, small, strict=True):
+                parts[place] = state[: len(row)].copy()
+        starts = np.cumsum([0, *map(len, parts)])
+        none = np.empty((0, self.width), np.float16)
+        return TokenStates(np.concatenate([none, *parts]), starts, vectors)
+
+    def _batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], list[list[int]]]]:
+        """Yield places in ``texts`` and their token ids, texts of like lengths together."""
         if not len(texts):
-            return found
+            return
         rows: list[list[int]] = self._tokenizer(
             list(texts),
             truncation=self._longest is not None,
@@ -75,12 +111,14 @@ class SentenceEncoder:
             while end < len(order) and len(rows[order[end]]) * (end + 1 - start) <= _TOGETHER:
                 end += 1
             batch = order[start:end]
-            found[batch] = self._vectors([rows[row] for row in batch])
+            yield batch, [rows[row] for row in batch]
             start = end
-        return found
 
     @torch.inference_mode()
-    def _vectors(self, rows: Sequence[Sequence[int]]) -> NDArray[np.float32]:
+    def _states(
+        self, rows: Sequence[Sequence[int]]
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Return the tokens' states, which of them are there, and the normalised vectors."""
         longest = max(map(len, rows))
         ids = torch.tensor([[*row, *[0] * (longest - len(row))] for row in rows])
         there = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows])
@@ -91,8 +129,7 @@ class SentenceEncoder:
         else:
             weight = there.unsqueeze(-1).float()
             pooled = (states * weight).sum(1) / weight.sum(1)
-        vectors: NDArray[np.float32] = torch.nn.functional.normalize(pooled, dim=-1).cpu().numpy()
-        return vectors
+        return states, there, torch.nn.functional.normalize(pooled, dim=-1)
 
 
 def load_sentence_encoder(

@@ -46,7 +46,7 @@ class AggregateOptions:
     of the same relation path; at 0 all tails of a relation path weigh the same, at 1 as their
     probabilities do; None is what the model's card says, and 0.3 where nobody says. ``unbias`` (at
     least 0): how much of what a path's relations owe to there being no others is taken from it
-    (:func:`kgqa.reasoning.evidence.relations_lost`); 0 leaves probabilities as they were decoded.
+    (:func:`kgqa.reasoning.evidence.evidence_of`); 0 leaves probabilities as they were decoded.
     ``support`` (at least 0): the share that an entity's weight grows by for each further topic
     entity with a path to it. ``expand``: whether relation paths are walked again for the tails that
     were not decoded. ``share`` (0 to 1): the least part of the decoded probability that a relation
@@ -84,7 +84,7 @@ class RelationPath:
     """The decoded paths of one relation path out of one topic entity.
 
     ``probability``: what they have together; ``weight``: the same without what their relations owe
-    to there being no others (:func:`kgqa.reasoning.evidence.relations_lost`); ``source``,
+    to there being no others (:func:`kgqa.reasoning.evidence.evidence_of`); ``source``,
     ``grounding``: the best of them; ``tails``: the entities that decoded paths end in, and the
     probability of each; ``expanded``: the paths that were walked to other tails.
     """

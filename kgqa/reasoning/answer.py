@@ -35,7 +35,8 @@ class ScoredPath:
     answered after it, else the name of its last entity. ``coverage``: how much of its own
     probability the model had on relations that the graph has (:mod:`kgqa.reasoning.evidence`), None
     where that was not measured; ``lost``: the logarithm of the same, over all of a path's relation
-    tokens together, 0 where it was not measured.
+    tokens together, 0 where it was not measured. ``written``: the whole text that the path stands
+    in, where the model wrote more than paths; only ``text`` is in the graph.
     """
 
     text: str
@@ -44,9 +45,10 @@ class ScoredPath:
     groundings: tuple[GroundedPath, ...]
     coverage: float | None = None
     lost: float = 0.0
+    written: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the path as the JSON contract has it."""
+        """Return the path as the JSON contract has it; ``written`` only where there is any."""
         edges = [[edge.to_json() for edge in path.edges] for path in self.groundings]
         return {
             "text": self.text,
@@ -55,6 +57,7 @@ class ScoredPath:
             "edges": edges[0] if edges else [],
             "groundings": edges,
             "grounded": bool(edges),
+            **({"written": self.written} if self.written else {}),
         }
 
 

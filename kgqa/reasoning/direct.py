@@ -18,7 +18,8 @@ from kgqa.errors import KgqaError, UsageError
 from kgqa.graph.names import normalise
 from kgqa.reasoning.answer import Answer, RankedAnswer, SearchUse, Timings
 from kgqa.reasoning.choices import find_choices, read_choice
-from kgqa.reasoning.methods import CONCURRENCY, NO_KG_LLM, general_use, several_at_once
+from kgqa.reasoning.general_answer import general_use
+from kgqa.reasoning.methods import CONCURRENCY, NO_KG_LLM, several_at_once
 from kgqa.reasoning.naming import in_graph
 
 if TYPE_CHECKING:

@@ -17,57 +17,49 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kgqa.paths.ground import GroundedPath
-    from kgqa.trie.lexicon import PathLexicon
 
+def relation_spans(parts: Sequence[Sequence[int]], link: int) -> list[tuple[int, int]]:
+    """Return where the tokens of each relation begin and end in the token sequence of a path.
 
-def relation_places(path: GroundedPath, lexicon: PathLexicon) -> list[int]:
-    """Return the places of the tokens of relations in the token sequence of ``path``.
-
-    The links around a relation do not belong to it.
+    ``parts``: the path's tokens as :meth:`kgqa.trie.lexicon.PathLexicon.parts` gives them;
+    ``link``: how many tokens the link has that stands on both sides of a relation and does not
+    belong to it.
     """
-    return [at for start, end in _relations(path, lexicon)[0] for at in range(start, end)]
-
-
-def _relations(path: GroundedPath, lexicon: PathLexicon) -> tuple[list[tuple[int, int]], int]:
-    """Return where the tokens of each relation begin and end, and the place of the closing one."""
-    hops = [(edge.relation, edge.tail.name) for edge in path.edges]
-    opening, head, *parts, _ = map(len, lexicon.parts(path.head.name, hops))
-    at, link = opening + head, len(lexicon.link)
+    opening, head, *hops, _ = map(len, parts)
+    at = opening + head
     found: list[tuple[int, int]] = []
-    for relation, tail in zip(parts[::2], parts[1::2], strict=True):  # a relation with its links
+    for relation, tail in zip(hops[::2], hops[1::2], strict=True):  # a relation with its links
         found.append((at + link, at + relation - link))
         at += relation + tail
-    return found, at
+    return found
 
 
-def relations_lost(path: GroundedPath, lexicon: PathLexicon, covered: Sequence[float]) -> float:
-    """Return the logarithm of the probability that the path's relations have lost, at most 0.
+def evidence_of(
+    parts: Sequence[Sequence[int]], link: int, covered: Sequence[float]
+) -> tuple[float, float]:
+    """Return how much of a path's relations the graph has, and what they have lost by that.
 
-    The sum of the log-coverage at their tokens, the links around them and the closing token, so at
-    all that is no name: what renormalising over the graph took from the words that the model would
-    rather have written. Where an entity has one relation, its renormalised probability is 1 however
-    little the question asks for it, and so is the end's where there is none (label bias: Lafferty
-    et al. 2001, sec. 2); added to the score, this undoes it. 0 where ``covered`` is empty.
+    ``parts``, ``link``: see :func:`relation_spans`. ``covered``: the logarithm of the share of the
+    model's probability that was allowed, at each token of the path
+    (:class:`kgqa.decoding.engine.Outcome`).
+
+    The first, in 0..1, is the geometric mean of that share over the tokens of relations, so that
+    long relations are not taken for unlikely ones.
+
+    The second, at most 0, is the sum of ``covered`` at the tokens of relations, the links around
+    them and the closing token, so at all that is no name: the logarithm of what renormalising over
+    the graph took from the words that the model would rather have written. Where an entity has one
+    relation, its renormalised probability is 1 however little the question asks for it, and so is
+    the end's where there is none (label bias: Lafferty et al. 2001, sec. 2); added to the score,
+    this undoes it.
     """
-    if not covered:
-        return 0.0
-    relations, closing = _relations(path, lexicon)
-    link = len(lexicon.link)
-    places = [at for start, end in relations for at in range(start - link, end + link)]
-    return min(0.0, math.fsum(covered[at] for at in [*places, closing]))
-
-
-def relation_coverage(
-    path: GroundedPath, lexicon: PathLexicon, covered: Sequence[float]
-) -> float | None:
-    """Return which share of the model's probability went to relations that the graph has, in 0..1.
-
-    The geometric mean over the tokens of the path's relations, so that long relations are not taken
-    for unlikely ones. ``covered``: the logarithm of the share at each token of the path
-    (:class:`kgqa.decoding.engine.Outcome`); None comes of none.
-    """
-    if not covered:
-        return None
-    places = relation_places(path, lexicon)
-    return math.exp(min(0.0, math.fsum(covered[at] for at in places) / max(1, len(places))))
+    spans = relation_spans(parts, link)
+    own = [covered[at] for start, end in spans for at in range(start, end)]
+    around = [
+        covered[at]
+        for start, end in spans
+        for at in (*range(start - link, start), *range(end, end + link))
+    ]
+    coverage = math.exp(min(0.0, math.fsum(own) / max(1, len(own))))
+    closing = len(covered) - 1
+    return coverage, min(0.0, math.fsum([*own, *around, covered[closing]]))

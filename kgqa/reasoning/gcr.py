@@ -1,7 +1,7 @@
 """Graph-constrained reasoning (GCR, arXiv 2410.13080): decode K paths under the KG-Trie, answer.
 
 The KG-LLM writes under the constraint, every path it wrote is grounded by id and checked edge by
-edge, and only then does a vote, or a general LLM, turn paths into answers.
+edge, and only then does a vote, or a general LLM (``general_answer``), turn paths into answers.
 """
 
 from __future__ import annotations
@@ -18,22 +18,15 @@ from kgqa.paths.ground import ground
 from kgqa.reasoning.answer import (
     Answer,
     ConstraintUse,
-    GeneralLlmUse,
     KgLlmUse,
     ScoredPath,
     Timings,
 )
-from kgqa.reasoning.choices import (
-    choice_constraint,
-    choice_prompt,
-    find_choices,
-    rank_choices,
-    read_choice,
-)
+from kgqa.reasoning.choices import choice_constraint, find_choices, rank_choices
 from kgqa.reasoning.constraints import Choice, choose_constraint
-from kgqa.reasoning.evidence import relation_coverage, relations_lost
+from kgqa.reasoning.evidence import evidence_of
+from kgqa.reasoning.general_answer import ask_general, with_reply
 from kgqa.reasoning.hypotheses import write_hypotheses
-from kgqa.reasoning.prompts import general_prompt, read_answers
 from kgqa.reasoning.searches import BEAM
 from kgqa.reasoning.vote import vote, weigh
 
@@ -48,7 +41,7 @@ if TYPE_CHECKING:
     from kgqa.models.general import GeneralLLM
     from kgqa.models.kg_llm import KgLLM
     from kgqa.paths.walk import WalkRules
-    from kgqa.reasoning.answer import RankedAnswer, TopicEntity
+    from kgqa.reasoning.answer import TopicEntity
     from kgqa.reasoning.choices import AnswerChoice
     from kgqa.reasoning.searches import SearchOptions
     from kgqa.reasoning.vote import WeighOptions
@@ -123,14 +116,16 @@ def answer_question(
     """
     asked = Asking(question, tuple(topics), index, link_seconds, tuple(choices))
     engine = engine or engine_for(kg_llm, together=1)
-    found = answer_questions(
-        store, kg_llm, lexicon, [asked], rules, options, engine=engine, general=general
-    )
+    if general is not None:  # which writes the answers, so none are weighed
+        options = replace(options, weigh=None)
+    found = answer_questions(store, kg_llm, lexicon, [asked], rules, options, engine=engine)
     answer = next(found)[1]
     found.close()
     if isinstance(answer, KgqaError):
         raise answer
-    return answer
+    if general is None:
+        return answer
+    return with_reply(store, answer, general, ask_general(general, answer, choices), choices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +163,6 @@ def answer_questions(
     options: GcrOptions,
     *,
     engine: Engine,
-    general: GeneralLLM | None = None,
 ) -> Generator[tuple[int, Answer | KgqaError], None, None]:
     """Yield each question's number with its answer or its error, as they come.
 
@@ -209,7 +203,7 @@ def answer_questions(
         one = taken[place]
         try:
             answer: Answer | KgqaError = _finished(
-                store, kg_llm, lexicon, rules, one, outcome, options, general, engine.plan
+                store, kg_llm, lexicon, rules, one, outcome, options, engine.plan
             )
         except KgqaError as error:
             answer = error
@@ -227,7 +221,6 @@ def _finished(
     one: _Taken,
     outcome: Outcome,
     options: GcrOptions,
-    general: GeneralLLM | None,
     plan: Plan,
 ) -> Answer:
     result = outcome.found()
@@ -253,10 +246,8 @@ def _finished(
             "Build the index again: kgqa precompute-tries --rebuild",
         )
     grounded = time.perf_counter()
-    general_use, verdict = None, None
-    if general is not None:
-        answers, general_use = _asked(store, one, paths, general)
-    elif one.choices:
+    verdict = None
+    if one.choices:
         answers = rank_choices(one.choices, paths)
     elif (weighing := options.weighing(kg_llm.card)) is not None:
         verdict = weigh(store, paths, one.asking.topics, rules, lexicon.form, weighing)
@@ -279,7 +270,7 @@ def _finished(
             generated_tokens=sum(len(one.tokens) for one in hypotheses)
             + (written.tokens if written else 0),
         ),
-        general_llm=general_use,
+        general_llm=None,
         timings=Timings(
             link=one.asking.link_seconds,
             constraint=one.seconds,
@@ -316,31 +307,27 @@ def ground_all(
     notes: list[str] = []
     for number, hypothesis in enumerate(hypotheses):
         found = ground(store, constraint.ground(hypothesis.state), lexicon.form)
-        good = []
+        good, parts_of_best = [], None
         for path in found:
             if path is None:
                 continue
-            parts = [(edge.relation, edge.tail.name) for edge in path.edges]
-            if tuple(lexicon.sequence(path.head.name, parts)) == hypothesis.tokens:
+            hops = [(edge.relation, edge.tail.name) for edge in path.edges]
+            parts = lexicon.parts(path.head.name, hops)
+            if tuple(token for part in parts for token in part) == hypothesis.tokens:
                 good.append(path)
+                parts_of_best = parts_of_best or parts
         if len(good) < len(found) or not good:
             text = lexicon.encoder.decode(hypothesis.tokens[:-1]).strip()
             notes.append(f"A path that the graph does not hold was left out: {text}")
-        if good:
+        if parts_of_best:
             best = good[0]
             score = hypothesis.log_probability
             answer = written[number] if written else ""
-            shares = covered[number] if covered else ()
-            paths.append(
-                ScoredPath(
-                    best.text,
-                    score,
-                    answer or best.tail.name,
-                    tuple(good),
-                    relation_coverage(best, lexicon, shares),
-                    relations_lost(best, lexicon, shares),
-                )
-            )
+            coverage, lost = None, 0.0
+            if covered and covered[number]:
+                coverage, lost = evidence_of(parts_of_best, len(lexicon.link), covered[number])
+            told = answer or best.tail.name
+            paths.append(ScoredPath(best.text, score, told, tuple(good), coverage, lost))
     return paths, notes
 
 
@@ -357,25 +344,3 @@ def _constraint(
     constraint, notes = choice_constraint(store, keys, choices, rules, lexicon)
     uses = tuple(ConstraintUse(topic.id, "composed", None) for topic in asking.topics)
     return Choice(constraint, uses, tuple(notes))
-
-
-def _asked(
-    store: GraphStore, one: _Taken, paths: Sequence[ScoredPath], general: GeneralLLM
-) -> tuple[list[RankedAnswer], GeneralLlmUse]:
-    before = general.usage
-    question = one.asking.question
-    prompt = (
-        choice_prompt(question, [choice.text for choice in one.choices], paths)
-        if one.choices
-        else general_prompt(question, paths)
-    )
-    completion = general.complete(prompt)
-    used = GeneralLlmUse(
-        model=general.model,
-        calls=general.usage.calls - before.calls,
-        prompt_tokens=completion.prompt_tokens,
-        completion_tokens=completion.completion_tokens,
-    )
-    if one.choices:
-        return read_choice(completion.text, one.choices, paths), used
-    return read_answers(completion.text, paths, store), used

@@ -8,10 +8,9 @@ of a general LLM at once, and the answers that it writes from a method's paths.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Generator
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
@@ -23,10 +22,9 @@ from kgqa.graph.model import keys_array
 from kgqa.paths.ground import ground
 from kgqa.paths.sample import Sample, sample_walk
 from kgqa.paths.walk import PathTable, walk
-from kgqa.reasoning.answer import GeneralLlmUse, KgLlmUse
-from kgqa.reasoning.choices import choice_prompt, find_choices, read_choice
+from kgqa.reasoning.answer import KgLlmUse
 from kgqa.reasoning.gcr import answer_questions
-from kgqa.reasoning.prompts import general_prompt, read_answers
+from kgqa.reasoning.general_answer import ask_general, with_reply
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -34,13 +32,13 @@ if TYPE_CHECKING:
     from kgqa.decoding.engine import Engine
     from kgqa.graph.store import GraphStore
     from kgqa.models.general import GeneralLLM
-    from kgqa.models.general_cache import Completion
     from kgqa.models.kg_llm import KgLLM
     from kgqa.paths.format import PathFormat
     from kgqa.paths.ground import GroundedPath
     from kgqa.paths.walk import WalkRules
     from kgqa.reasoning.answer import Answer, TopicEntity
     from kgqa.reasoning.gcr import Asking, GcrOptions
+    from kgqa.reasoning.general_answer import Reply
     from kgqa.trie.lexicon import PathLexicon
 
 T = TypeVar("T")
@@ -153,60 +151,22 @@ class WithGeneralLLM:
                     choices[number] = one.choices
                 yield one
 
-        def call(item: tuple[int, Answer | KgqaError]) -> tuple[Completion, float] | KgqaError:
+        def call(item: tuple[int, Answer | KgqaError]) -> Reply | KgqaError:
             number, answer = item
             if isinstance(answer, KgqaError):
                 return answer
-            began = time.perf_counter()
-            prompt = (
-                choice_prompt(answer.question, choices[number], answer.paths)
-                if number in choices
-                else general_prompt(answer.question, answer.paths)
-            )
-            done = self.general.complete(prompt, max_tokens=self.max_tokens)
-            return done, time.perf_counter() - began
+            return ask_general(self.general, answer, choices.get(number, ()), self.max_tokens)
 
         with closing(self.method.answers(store, noted())) as found:
-            for (number, answer), written in several_at_once(found, call, self.concurrency):
-                if isinstance(written, KgqaError) or isinstance(answer, KgqaError):
-                    yield number, written if isinstance(written, KgqaError) else answer
+            for (number, answer), reply in several_at_once(found, call, self.concurrency):
+                if isinstance(reply, KgqaError) or isinstance(answer, KgqaError):
+                    yield number, reply if isinstance(reply, KgqaError) else answer
                     continue
+                given = choices.get(number, ())
                 try:
-                    yield number, self._answered(store, answer, choices.get(number, ()), *written)
+                    yield number, with_reply(store, answer, self.general, reply, given)
                 except KgqaError as error:
                     yield number, error
-
-    def _answered(
-        self,
-        store: GraphStore,
-        answer: Answer,
-        choices: Sequence[str],
-        written: Completion,
-        seconds: float,
-    ) -> Answer:
-        if choices:
-            ranked = read_choice(written.text, find_choices(store, choices), answer.paths)
-        else:
-            ranked = read_answers(written.text, answer.paths, store)
-        return replace(
-            answer,
-            answers=tuple(ranked),
-            others=(),
-            expanded=(),
-            confidence=None,
-            general_llm=general_use(self.general, [written]),
-            timings=replace(answer.timings, answer=answer.timings.answer + seconds),
-        )
-
-
-def general_use(general: GeneralLLM, written: Sequence[Completion]) -> GeneralLlmUse:
-    """Return what a question's calls cost; those that a cache answered as when they were made."""
-    return GeneralLlmUse(
-        model=general.model,
-        calls=len(written),
-        prompt_tokens=sum(one.prompt_tokens for one in written),
-        completion_tokens=sum(one.completion_tokens for one in written),
-    )
 
 
 def several_at_once(

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kgqa.cli.asking import _MAKERS, METHODS
+from kgqa.cli.asking import METHODS
+from kgqa.cli.making import MAKERS
 from kgqa.errors import ModelNotFoundError
 from kgqa.models.sentences import _minilm_folder
 from tests.cli.conftest import QUESTION
@@ -47,7 +48,7 @@ def general(server: OpenAIServer) -> tuple[str, str, str, str]:
 
 
 def test_every_method_that_may_be_named_can_be_made() -> None:
-    assert set(METHODS) == set(_MAKERS)
+    assert set(METHODS) == set(MAKERS)
 
 
 @pytest.mark.usefixtures("minilm")

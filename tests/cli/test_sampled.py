@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from typing import TYPE_CHECKING
 
@@ -84,6 +85,31 @@ def test_an_answer_comes_from_a_sample_only_where_one_was_asked_for(
     assert "--sample 20 --walk random --seed 4" in other.err
 
 
+@pytest.mark.model
+def test_a_sample_is_measured_as_what_it_is(kgqa: Kgqa, sampled: Path, tmp_path: Path) -> None:
+    file, out = tmp_path / "q.jsonl", tmp_path / "out"
+    row = {"id": "1", "question": QUESTION, "topic_entities": [OBAMA], "answers": ["Honolulu"]}
+    file.write_text(json.dumps(row), encoding="utf-8")
+    measure = ("eval", "jsonl", file, "--k", "2", "--home", sampled)
+    some = kgqa(*measure, *FLAGS, "--out", out, "--json")
+    assert "Answering on the fly" not in some.err
+    assert json.loads((out / "run.json").read_text("utf-8"))["sample"] == SAMPLE
+    assert some.json["answered"] == 1
+    # the same questions over all paths are another run
+    assert "another sample" in kgqa(*measure, "--out", out).error
+    other = kgqa(*measure, "--sample", "20", "--walk", "random", "--seed", "4")
+    assert "--sample 20 --walk random --seed 4" in other.err
+
+
+def test_questions_with_graphs_of_their_own_have_no_sample(
+    kgqa: Kgqa, sampled: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "r.jsonl"
+    row = {"id": "1", "question": "?", "q_entity": ["a"], "graph": [["a", "r", "b"]]}
+    file.write_text(json.dumps({**row, "a_entity": ["b"]}), encoding="utf-8")
+    assert "--sample names an index of a KG" in kgqa("eval", "rog", file, *FLAGS).error
+
+
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
@@ -92,7 +118,9 @@ def test_an_answer_comes_from_a_sample_only_where_one_was_asked_for(
         (["--sample", "5", "--walk", "depth", "--seed", "1"], "A seed changes nothing"),
     ],
 )
-@pytest.mark.parametrize("command", [["precompute-tries"], ["ask", QUESTION]])
+@pytest.mark.parametrize(
+    "command", [["precompute-tries"], ["ask", QUESTION], ["eval", "jsonl", "none.jsonl"]]
+)
 def test_flags_that_cannot_be_meant_are_said(
     kgqa: Kgqa, sampled: Path, command: list[str], flags: list[str], said: str
 ) -> None:

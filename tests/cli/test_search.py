@@ -36,10 +36,9 @@ def test_wrong_combinations_are_one_line_before_anything_is_opened(
 
 
 def test_a_seed_without_anything_drawn_is_told(kgqa: Kgqa, tmp_path: Path) -> None:
-    assert "--seed" in kgqa("ask", QUESTION, "--seed", "3", "--home", tmp_path / "none").error
-    file = questions(tmp_path)
-    error = kgqa("eval", "jsonl", file, "--seed", "3", "--home", tmp_path / "none").error
-    assert "--seed belongs to --search sample" in error
+    for command in (("ask", QUESTION), ("eval", "jsonl", questions(tmp_path))):
+        error = kgqa(*command, "--seed", "3", "--home", tmp_path / "none").error
+        assert "--seed says which paths a sample has, and none was asked for" in error
 
 
 @pytest.mark.skipif(find_spec("bitsandbytes") is not None, reason="bitsandbytes is installed")

@@ -63,6 +63,13 @@ def recorded(store: SqliteStore, given: Answer | KgqaError, *gold: str, **more) 
     return record_of(store, Question("q", "where?", answers=list(gold), **more), given, RULES, 0.5)
 
 
+def test_hit_at_k_looks_at_k_entities_however_many_paths_there_are(small: SqliteStore) -> None:
+    given = answer_of(small, "e.anna", BORN, VISITED)
+    question = Question("q", "where?", topic_entities=["Anna"], answers=["Norway"])
+    for k, hit in ((1, 0.0), (2, 1.0), (None, 1.0)):
+        assert record_of(small, question, given, RULES, 0.5, k=k).hit_at_k == hit
+
+
 VISITED = "Anna -> visited -> Norway"
 BORN = "Anna -> born_in -> Oslo"
 

@@ -50,10 +50,10 @@ TINY_CARD = AdapterCard(base_model="Tiny-Llama", hops=3)
 
 @pytest.fixture(scope="module")
 def tiny_adapter(
-    tiny_model: Path, tmp_path_factory: pytest.TempPathFactory
+    tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, torch.Tensor]:
     folder = tmp_path_factory.mktemp("adapters") / "tiny-paths"
-    return folder, make_adapter(tiny_model, folder, TINY_CARD)
+    return folder, make_adapter(tiny_folder, folder, TINY_CARD)
 
 
 def test_the_offline_model_knows_the_capital_of_france(kg_llm: KgLLM, model_cache: Path) -> None:
@@ -75,21 +75,21 @@ def test_the_offline_model_knows_the_capital_of_france(kg_llm: KgLLM, model_cach
 
 
 def test_an_adapter_is_merged_and_its_card_taken(
-    tiny_model: Path, tiny_adapter: tuple[Path, torch.Tensor], tmp_path: Path
+    tiny_folder: Path, tiny_adapter: tuple[Path, torch.Tensor], tmp_path: Path
 ) -> None:
     folder, expected = tiny_adapter
-    loaded = load(tiny_model, folder, tmp_path)
+    loaded = load(tiny_folder, folder, tmp_path)
     assert (loaded.name, loaded.adapter, loaded.card) == ("Tiny-Llama", "tiny-paths", TINY_CARD)
     assert not any("lora" in name for name, _ in loaded.model.named_parameters())
     assert not any(weight.requires_grad for weight in loaded.model.parameters())
     logits = loaded.model(INPUT).logits
-    bare = load(tiny_model, None, tmp_path).model(INPUT).logits
+    bare = load(tiny_folder, None, tmp_path).model(INPUT).logits
     assert torch.allclose(logits, expected, atol=1e-5)
     assert not torch.allclose(logits, bare, atol=1e-3)
 
 
-def test_prompt_ids_decode_to_the_prompt(tiny_model: Path, tmp_path: Path) -> None:
-    loaded = load(tiny_model, None, tmp_path)
+def test_prompt_ids_decode_to_the_prompt(tiny_folder: Path, tmp_path: Path) -> None:
+    loaded = load(tiny_folder, None, tmp_path)
     text = loaded.prompt_text("who founded <|im_end|> Rome?", ["Rome"])
     assert text == "Question: who founded <|im_end|> Rome?\nTopic: Rome\nPath:"
     ids = loaded.prompt_ids("who founded <|im_end|> Rome?", ["Rome"])
@@ -99,12 +99,12 @@ def test_prompt_ids_decode_to_the_prompt(tiny_model: Path, tmp_path: Path) -> No
 
 
 def test_an_adapter_may_bring_tokens_with_trained_embeddings(
-    tiny_model: Path, tmp_path: Path
+    tiny_folder: Path, tmp_path: Path
 ) -> None:
     markers = ("<PATH>", "</PATH>")
-    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
+    tokenizer = AutoTokenizer.from_pretrained(tiny_folder)
     tokenizer.add_special_tokens({"additional_special_tokens": list(markers)})
-    model = AutoModelForCausalLM.from_pretrained(tiny_model)
+    model = AutoModelForCausalLM.from_pretrained(tiny_folder)
     model.resize_token_embeddings(len(tokenizer))
     new = [49152, 49153]
     config = LoraConfig(r=2, target_modules=["q_proj"], trainable_token_indices=new)
@@ -117,7 +117,7 @@ def test_an_adapter_may_bring_tokens_with_trained_embeddings(
     folder = tmp_path / "marked"
     adapted.save_pretrained(folder, save_embedding_layers=False)
     AdapterCard(start=markers[0], end=markers[1], added_tokens=markers).write(folder)
-    loaded = load(tiny_model, folder, tmp_path)
+    loaded = load(tiny_folder, folder, tmp_path)
     assert [loaded.encoder.marker_id(marker) for marker in markers] == new
     assert loaded.encoder.vocab_size == 49154
     embedded = loaded.model.get_input_embeddings()(torch.tensor(new))
@@ -126,11 +126,11 @@ def test_an_adapter_may_bring_tokens_with_trained_embeddings(
     assert not set(new) & set(ids)
 
 
-def test_an_ordinary_added_marker_is_made_special(tiny_model: Path, tmp_path: Path) -> None:
+def test_an_ordinary_added_marker_is_made_special(tiny_folder: Path, tmp_path: Path) -> None:
     base, folder = tmp_path / "Marked", tmp_path / "adapter"
-    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
+    tokenizer = AutoTokenizer.from_pretrained(tiny_folder)
     tokenizer.add_tokens(["</PATH>"])
-    model = AutoModelForCausalLM.from_pretrained(tiny_model)
+    model = AutoModelForCausalLM.from_pretrained(tiny_folder)
     model.resize_token_embeddings(len(tokenizer))
     model.save_pretrained(base)
     tokenizer.save_pretrained(base)
@@ -141,10 +141,10 @@ def test_an_ordinary_added_marker_is_made_special(tiny_model: Path, tmp_path: Pa
 
 
 def test_an_adapter_for_another_model_is_refused(
-    tiny_adapter: tuple[Path, torch.Tensor], tiny_model: Path, tmp_path: Path
+    tiny_adapter: tuple[Path, torch.Tensor], tiny_folder: Path, tmp_path: Path
 ) -> None:
     other = tmp_path / "Other"
-    shutil.copytree(tiny_model, other)
+    shutil.copytree(tiny_folder, other)
     with pytest.raises(AdapterMismatchError, match=r"trained for Tiny-Llama.*is Other"):
         load(other, tiny_adapter[0], tmp_path)
 
@@ -152,43 +152,43 @@ def test_an_adapter_for_another_model_is_refused(
 @pytest.mark.parametrize("change", [{"hidden_size": 32}, {"num_hidden_layers": 1}])
 def test_an_adapter_of_another_shape_is_refused_whatever_its_name(
     tiny_adapter: tuple[Path, torch.Tensor],
-    tiny_model: Path,
+    tiny_folder: Path,
     tmp_path: Path,
     change: dict[str, int],
 ) -> None:
-    base = AutoModelForCausalLM.from_pretrained(tiny_model).config
+    base = AutoModelForCausalLM.from_pretrained(tiny_folder).config
     for name, value in change.items():
         setattr(base, name, value)
     other = tmp_path / "Tiny-Llama"
     base.head_dim = base.hidden_size // base.num_attention_heads
     AutoModelForCausalLM.from_config(base).save_pretrained(other)
-    AutoTokenizer.from_pretrained(tiny_model).save_pretrained(other)
+    AutoTokenizer.from_pretrained(tiny_folder).save_pretrained(other)
     with pytest.raises(AdapterMismatchError, match="does not fit the model"):
         load(other, tiny_adapter[0], tmp_path)
 
 
 def test_damaged_files_are_named(
-    tiny_adapter: tuple[Path, torch.Tensor], tiny_model: Path, tmp_path: Path
+    tiny_adapter: tuple[Path, torch.Tensor], tiny_folder: Path, tmp_path: Path
 ) -> None:
     adapter = tmp_path / "adapter"
     shutil.copytree(tiny_adapter[0], adapter)
     weights = adapter / "adapter_model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-100])
     with pytest.raises(ModelError, match=r"adapter_model\.safetensors is damaged"):
-        load(tiny_model, adapter, tmp_path)
+        load(tiny_folder, adapter, tmp_path)
     weights.unlink()
     with pytest.raises(ModelError, match=r"has no adapter_model\.safetensors"):
-        load(tiny_model, adapter, tmp_path)
+        load(tiny_folder, adapter, tmp_path)
     model = tmp_path / "Tiny-Llama"
-    shutil.copytree(tiny_model, model)
+    shutil.copytree(tiny_folder, model)
     (model / "model.safetensors").write_bytes(b"\x08")
     with pytest.raises(ModelError, match="cannot be loaded"):
         load(model, None, tmp_path)
 
 
-def test_an_adapter_that_is_not_there(tiny_model: Path, tmp_path: Path) -> None:
+def test_an_adapter_that_is_not_there(tiny_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ModelNotFoundError, match="is not there"):
-        load(tiny_model, tmp_path / "none", tmp_path)
+        load(tiny_folder, tmp_path / "none", tmp_path)
 
 
 @pytest.mark.parametrize("device", ["gpu", "cuda:99", "meta", ""])

@@ -16,9 +16,9 @@ pytestmark = pytest.mark.model
 ROOT = Path(__file__).parents[2]
 
 
-def test_a_folder_is_taken_by_its_name(tiny_model: Path, tmp_path: Path) -> None:
-    located = locate_model(str(tiny_model), tmp_path, Silent())
-    assert located == ("Tiny-Llama", tiny_model)
+def test_a_folder_is_taken_by_its_name(tiny_folder: Path, tmp_path: Path) -> None:
+    located = locate_model(str(tiny_folder), tmp_path, Silent())
+    assert located == ("Tiny-Llama", tiny_folder)
 
 
 def test_the_offline_model_has_a_name_too(smollm_folder: Path, model_cache: Path) -> None:
@@ -90,14 +90,14 @@ def test_no_network_says_what_to_do_soon(tmp_path: Path) -> None:
     assert seconds < 30
 
 
-def test_a_model_in_the_hub_cache_needs_no_network(tmp_path: Path, tiny_model: Path) -> None:
+def test_a_model_in_the_hub_cache_needs_no_network(tmp_path: Path, tiny_folder: Path) -> None:
     repo = tmp_path / "hub" / "models--me--tiny"
     commit = "0123456789abcdef0123456789abcdef01234567"
     snapshot = repo / "snapshots" / commit
     snapshot.mkdir(parents=True)
     (repo / "refs").mkdir()
     (repo / "refs" / "main").write_text(commit)
-    for file in tiny_model.iterdir():
+    for file in tiny_folder.iterdir():
         (snapshot / file.name).symlink_to(file)
     found, seconds = locate_elsewhere("me/tiny", tmp_path, HF_ENDPOINT="http://127.0.0.1:9")
     assert found == str(snapshot)

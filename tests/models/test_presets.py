@@ -7,6 +7,7 @@ import pytest
 from kgqa.errors import UsageError
 from kgqa.models.adapter import AdapterCard
 from kgqa.models.presets import PRESETS, UNTUNED, preset
+from kgqa.models.prompt import GRAPH
 
 
 def test_default_is_what_a_model_without_an_adapter_gets() -> None:
@@ -52,4 +53,12 @@ def test_few_shot_is_for_any_chat_model_with_the_defaults_of_the_others() -> Non
 def test_an_unknown_preset_names_those_there_are() -> None:
     with pytest.raises(UsageError, match="There are: default, gcr, few-shot"):
         preset("gpt")
-    assert PRESETS == ("default", "gcr", "few-shot")
+    assert PRESETS == ("default", "gcr", "few-shot", "dog")
+
+
+def test_dog_has_a_place_for_the_graph_and_renormalised_scores() -> None:
+    card = preset("dog")
+    assert card.prompt.count(GRAPH) == 1
+    assert (card.chat, card.score_rule, card.mediators) == (True, "allowed", "collapse")
+    assert (card.start, card.end, card.added_tokens, card.base_model) == ("", "", (), "")
+    assert not any(GRAPH in preset(name).prompt for name in PRESETS if name != "dog")

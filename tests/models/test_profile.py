@@ -27,8 +27,8 @@ def load(folder: Path, cache: Path, **more) -> KgLLM:
 
 
 @pytest.fixture(scope="module")
-def tiny(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> KgLLM:
-    return load(tiny_model, tmp_path_factory.mktemp("cache"))
+def tiny(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> KgLLM:
+    return load(tiny_folder, tmp_path_factory.mktemp("cache"))
 
 
 def forwards(model) -> tuple[list[int], object]:
@@ -76,12 +76,12 @@ def test_a_budget_set_by_hand_goes_above_what_was_measured(tiny: KgLLM) -> None:
 
 @pytest.mark.skipif(find_spec("bitsandbytes") is not None, reason="bitsandbytes is installed")
 def test_quantized_weights_without_their_package_are_an_error(
-    tiny_model: Path, tmp_path: Path
+    tiny_folder: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(UsageError, match="bitsandbytes"):
-        load(tiny_model, tmp_path, quantize="4bit")
+        load(tiny_folder, tmp_path, quantize="4bit")
 
 
-def test_other_widths_of_weights_are_refused(tiny_model: Path, tmp_path: Path) -> None:
+def test_other_widths_of_weights_are_refused(tiny_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="3bit"):
-        load(tiny_model, tmp_path, quantize="3bit")
+        load(tiny_folder, tmp_path, quantize="3bit")

@@ -14,7 +14,7 @@ from kgqa.decoding.engine import Engine, Job, Plan
 from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules
 from kgqa.reasoning.confidence import ConfidenceOptions, calibrated
-from kgqa.reasoning.evidence import relation_coverage, relation_places, relations_lost
+from kgqa.reasoning.evidence import relation_spans
 from kgqa.reasoning.gcr import GcrOptions, ground_all
 from kgqa.reasoning.vote import WeighOptions
 from kgqa.trie.composed import ComposedConstraint
@@ -24,8 +24,18 @@ from tests.reasoning.test_vote import ask
 
 if TYPE_CHECKING:
     from kgqa.models.kg_llm import KgLLM
+    from kgqa.paths.ground import GroundedPath
 
 RULES = WalkRules()
+
+
+def parts_of(path: GroundedPath, lexicon: PathLexicon) -> list[list[int]]:
+    return lexicon.parts(path.head.name, [(one.relation, one.tail.name) for one in path.edges])
+
+
+def places_of_relations(path: GroundedPath, lexicon: PathLexicon) -> list[int]:
+    spans = relation_spans(parts_of(path, lexicon), len(lexicon.link))
+    return [at for start, end in spans for at in range(start, end)]
 
 
 def decoded(store, llm: KgLLM, way: str, rule: str):
@@ -74,19 +84,17 @@ def test_it_is_taken_at_the_tokens_of_relations(sample, random_llm) -> None:
     hypotheses = with_it.found().hypotheses
     paths, _ = ground_all(sample, constraint, lexicon, hypotheses, (), with_it.coverage)
     for path, one, covered in zip(paths, hypotheses, with_it.coverage, strict=True):
-        places = relation_places(path.groundings[0], lexicon)
+        places = places_of_relations(path.groundings[0], lexicon)
         text = lexicon.encoder.decode([one.tokens[at] for at in places])
         assert text == "".join(f" {edge.relation}" for edge in path.groundings[0].edges)
         mean = math.fsum(covered[at] for at in places) / len(places)
         assert path.coverage == pytest.approx(math.exp(mean))
-        assert relation_coverage(path.groundings[0], lexicon, ()) is None
-        edges = path.groundings[0].edges
-        hops = [(edge.relation, edge.tail.name) for edge in edges]
-        parts = lexicon.parts(path.groundings[0].head.name, hops)
+        parts = parts_of(path.groundings[0], lexicon)
         kinds = [number % 2 for number, part in enumerate(parts) for _ in part]  # 1: of a name
         lost = math.fsum(share for share, kind in zip(covered, kinds, strict=True) if not kind)
         assert path.lost == pytest.approx(lost)
-        assert relations_lost(path.groundings[0], lexicon, ()) == 0.0
+    unmeasured, _ = ground_all(sample, constraint, lexicon, hypotheses)
+    assert {(path.coverage, path.lost) for path in unmeasured} == {(None, 0.0)}
 
 
 def test_markers_before_the_path_are_counted(sample, random_llm) -> None:
@@ -98,7 +106,7 @@ def test_markers_before_the_path_are_counted(sample, random_llm) -> None:
     )
     paths, _ = ground_all(sample, constraint, lexicon, outcome.found().hypotheses)
     tokens = outcome.found().hypotheses[0].tokens
-    places = relation_places(paths[0].groundings[0], lexicon)
+    places = places_of_relations(paths[0].groundings[0], lexicon)
     text = lexicon.encoder.decode([tokens[at] for at in places])
     assert text == "".join(f" {edge.relation}" for edge in paths[0].groundings[0].edges)
 

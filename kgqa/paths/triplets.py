@@ -1,0 +1,154 @@
+"""Triplets round entities, as flat integer arrays: what touches an entity, at either end.
+
+A triplet is a stored triple in its own direction, or the fact of a collapsed mediator. It is a row
+``[head, first, mediator, second, tail]``: the head's key, then a hop's columns (``walk.Hops``); so
+a single triple has -1 as its mediator and its second step. Where a KG is walked both ways, a
+mediator's fact may also be entered against an edge (``^p..q``); a single triple never is, for its
+other end can be read at its other end.
+
+As in walks, a triplet does not lead from an entity to itself, two mediators in a row are none, and
+nothing goes on from a value. What this does not do: text, tokens, paths of several hops.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from kgqa.graph.model import Kind
+from kgqa.paths.walk import FIRST, SECOND, PathTable, WalkRules, hops_out_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kgqa.graph.model import BoolArray, IntArray
+    from kgqa.graph.store import GraphStore
+    from kgqa.paths.walk import Hops, Mediators
+
+WIDTH = 5
+END = WIDTH - 1  # the tail's column; the head's is 0
+NO_TRIPLETS: IntArray = np.empty((0, WIDTH), np.int64)
+
+
+class Triplets(Protocol):
+    """A graph to walk in, as the triplets that touch an entity."""
+
+    def around(self, keys: IntArray) -> list[IntArray]:
+        """Return for each of the distinct ``keys`` the triplets that touch it, sorted.
+
+        Each of shape ``[n, 5]``. A value has none. Raises GraphError.
+        """
+
+
+class StoreTriplets:
+    """The whole store. What was read of an entity is kept, so it is read once.
+
+    ``entered``: whether a mediator's fact may be entered against an edge.
+    """
+
+    def __init__(
+        self, store: GraphStore, mediators: Mediators = "collapse", *, entered: bool = False
+    ) -> None:
+        self._store = store
+        self._rules = WalkRules(1, "both", mediators)
+        self._entered = entered
+        self._around: dict[int, IntArray] = {}
+
+    def around(self, keys: IntArray) -> list[IntArray]:
+        """Return the triplets that touch each of ``keys``: a few store calls for all new ones."""
+        new = np.array([key for key in keys.tolist() if key not in self._around], np.int64)
+        if len(new):
+            self._around.update(dict.fromkeys(new.tolist(), NO_TRIPLETS))
+            live = new[lasting(self._store, new)]
+            if len(live):
+                self._read(live)
+        return [self._around[key] for key in keys.tolist()]
+
+    def _read(self, keys: IntArray) -> None:
+        owner, rows = _as_stored(
+            keys, hops_out_of(self._store, keys, self._rules), entered=self._entered
+        )
+        order = np.lexsort([*rows.T[::-1], owner])
+        owner, rows = owner[order], rows[order]
+        starts = np.searchsorted(owner, np.arange(len(keys) + 1))
+        for number, key in enumerate(keys.tolist()):
+            self._around[key] = rows[starts[number] : starts[number + 1]]
+
+
+class SomeTriplets:
+    """A graph of ``rows`` alone, of those in a store."""
+
+    def __init__(self, store: GraphStore, rows: IntArray) -> None:
+        self.rows = sorted_rows(rows)
+        ends = np.unique(self.rows[:, (0, END)])
+        self._lasting = set(ends[lasting(store, ends)].tolist())
+
+    def around(self, keys: IntArray) -> list[IntArray]:
+        """Return the triplets that touch each of ``keys``."""
+        return [
+            self.rows[(self.rows[:, 0] == key) | (self.rows[:, END] == key)]
+            if key in self._lasting
+            else NO_TRIPLETS
+            for key in keys.tolist()
+        ]
+
+
+def lasting(store: GraphStore, keys: IntArray) -> BoolArray:
+    """Return which of ``keys`` can be gone on from: all but values. Shape ``[len(keys)]``."""
+    if not len(keys):
+        return np.zeros(0, bool)
+    lasts: BoolArray = store.entities(keys).kinds != Kind.VALUE
+    return lasts
+
+
+def sorted_rows(rows: IntArray) -> IntArray:
+    """Return the distinct rows in the order of their columns."""
+    return np.unique(rows, axis=0) if len(rows) else NO_TRIPLETS
+
+
+def joined_rows(several: Iterable[IntArray]) -> IntArray:
+    """Return the distinct rows of ``several``, sorted."""
+    found = [rows for rows in several if len(rows)]
+    return sorted_rows(np.concatenate(found)) if found else NO_TRIPLETS
+
+
+def turned(rows: IntArray) -> IntArray:
+    """Return the same facts read from their tails: steps reversed. Shape ``[n, 5]``."""
+    head, first, mediator, second, tail = rows.T
+    through = second >= 0
+    return np.stack(
+        [
+            tail,
+            np.where(through, second, first) ^ 1,
+            mediator,
+            np.where(through, first ^ 1, -1),
+            head,
+        ],
+        axis=1,
+    )
+
+
+def as_paths(rows: IntArray) -> PathTable:
+    """Return each triplet as a path of one hop."""
+    return PathTable(rows[:, 0], np.ones(len(rows), np.int64), rows[:, 1:].reshape(-1, 1, 4))
+
+
+def as_rows(table: PathTable) -> IntArray:
+    """Return paths of one hop as triplets: what :func:`as_paths` was made of."""
+    return np.concatenate([table.topic[:, None], table.hops[:, 0]], axis=1)
+
+
+def _as_stored(keys: IntArray, hops: Hops, *, entered: bool) -> tuple[IntArray, IntArray]:
+    """Return hops out of ``keys`` as triplets in stored direction, and whose each is."""
+    rows = np.concatenate([keys[hops.row][:, None], hops.hop], axis=1)
+    first, second = hops.hop[:, FIRST], hops.hop[:, SECOND]
+    single = second < 0
+    along = (first % 2 == 0) & (single | (second % 2 == 0))
+    against = (first % 2 == 1) & (single | (second % 2 == 1))
+    mixed = ~along & ~against
+    if not entered:
+        mixed[:] = False
+    owner = [hops.row[along], hops.row[against], hops.row[mixed], hops.row[mixed]]
+    found = [rows[along], turned(rows[against]), rows[mixed], turned(rows[mixed])]
+    return np.concatenate(owner), np.concatenate(found)

@@ -1,0 +1,128 @@
+"""`--method dog` as it is typed: the JSON contract, what is measured, and what cannot be meant."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kgqa.errors import ModelNotFoundError
+from kgqa.models.sentences import _minilm_folder
+from tests.cli.conftest import QUESTION
+from tests.cli.test_json import ASK, EVAL, PATH, check
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.conftest import Kgqa
+
+pytestmark = pytest.mark.model
+
+# as small as a graph can be: the real model reads it, on a CPU
+SMALL = ("--method", "dog", "--triplets", "4", "--cap", "20", "--beams", "2", "--steps", "2")
+OBAMA = "m.02mjmr"
+WRITTEN = {"score": float, "written": str}
+
+
+@pytest.fixture
+def minilm() -> None:
+    try:
+        _minilm_folder()
+    except ModelNotFoundError as error:
+        pytest.skip(error.message)
+
+
+@pytest.mark.usefixtures("minilm")
+def test_ask_has_the_contracts_fields(kgqa: Kgqa, plain_home: Path) -> None:
+    flags = ("--entity", OBAMA, *SMALL, "--home", plain_home)
+    asked = kgqa("ask", QUESTION, *flags, "--json").json
+    answers = [{"id": (str, None), "name": str, "score": float, "grounded": bool}]
+    check(asked, ASK | {"paths": [PATH | WRITTEN], "others": answers})
+    assert asked["method"] == "dog"
+    assert asked["kg_llm"]["adapter"] is None  # the model as it comes
+    assert asked["topic_entities"][0]["id"] == OBAMA
+    assert asked["paths"]
+    for path in asked["paths"]:
+        assert path["grounded"]
+        visited = {OBAMA}
+        for edge in path["edges"]:
+            assert edge["head"]["id"] in visited
+            visited |= {edge["head"]["id"], edge["tail"]["id"]}
+        assert len(path["text"].split(" | ")) == len(path["edges"])
+    again = kgqa("ask", QUESTION, *flags, "--json").json
+    assert again | {"timings": None} == asked | {"timings": None}
+
+
+@pytest.mark.usefixtures("minilm")
+def test_paths_are_shown_and_rog_graphs_are_walked_in(
+    kgqa: Kgqa, plain_home: Path, tmp_path: Path
+) -> None:
+    flags = ("--entity", OBAMA, *SMALL, "--beams", "1", "--steps", "1", "--home", plain_home)
+    shown = kgqa("ask", QUESTION, *flags)
+    assert shown.code == 0
+    assert "paths (each edge is in the graph)" in shown.out
+    row = {
+        "id": "1",
+        "question": "where was ada born",
+        "q_entity": ["Ada"],
+        "a_entity": ["Bo town"],
+        "graph": [["Ada", "born in", "Bo town"], ["Bo town", "lies in", "Ci land"]],
+    }
+    file = tmp_path / "rog.jsonl"
+    file.write_text(json.dumps(row) + "\n", "utf-8")
+    out = tmp_path / "out"
+    found = kgqa("eval", "rog", file, *SMALL, "--walk", "store", "--out", out, "--json").json
+    check({key: found[key] for key in EVAL}, EVAL)
+    assert (found["method"], found["answered"], found["grounded_paths"]) == ("dog", 1, 100.0)
+    kept = json.loads((out / "run.json").read_text("utf-8"))
+    assert (kept["walk"], kept["triplets"], kept["beams"], kept["preset"]) == ("store", 4, 2, "dog")
+    line = json.loads((out / "results.jsonl").read_text("utf-8").splitlines()[0])
+    assert all("Ada" in path["text"] for path in line["paths"])
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--beams", "2"), "--beams belongs to --method dog"),
+        (("--steps", "2"), "--steps belongs to --method dog"),
+        (("--walk", "store"), "--walk store belongs to --method dog"),
+        (("--visibility", "local"), "--visibility belongs to --method dog"),
+        (("--triplets", "9"), "--triplets belongs to --method dog"),
+        (("--preset", "dog"), "it belongs to --method dog"),
+        (("--method", "dog", "--preset", "gcr"), "has no place for a graph"),
+        (("--method", "dog", "--direction", "in"), "no direction 'in'"),
+        (("--method", "dog", "--search", "exact"), "--search belongs to constrained"),
+        (("--method", "dog", "--walk", "breadth"), "--walk says which paths a sample has"),
+        (("--method", "dog", "--sample", "5"), "--sample belongs to constrained"),
+        (("--method", "dog", "--beams", "99"), "Use 1 to 16 --beams"),
+        (("--method", "dog", "--encoder", "no/such/folder"), "no/such/folder"),
+        (("--method", "dog", "--model", "no/such/folder"), "no/such/folder"),
+    ],
+)
+def test_what_cannot_be_meant_is_said(
+    kgqa: Kgqa, plain_home: Path, flags: tuple[str, ...], said: str
+) -> None:
+    assert said in kgqa("ask", QUESTION, *flags, "--home", plain_home).error
+
+
+@pytest.mark.parametrize("flag", ["--beams", "--steps", "--triplets"])
+def test_a_number_below_one_is_refused(kgqa: Kgqa, plain_home: Path, flag: str) -> None:
+    done = kgqa("ask", QUESTION, "--method", "dog", flag, "0", "--home", plain_home)
+    assert done.code != 0
+    assert flag in done.err
+
+
+@pytest.mark.usefixtures("minilm")
+def test_a_short_time_is_one_line_and_any_triples_can_be_asked(kgqa: Kgqa, tmp_path: Path) -> None:
+    triples = tmp_path / "t.tsv"
+    triples.write_text("a\tr\tb\nb\tr\tc\n", "utf-8")
+    home = tmp_path / "home"
+    assert (
+        kgqa("ingest", "triples", triples, "--columns", "head,relation,tail", "--home", home).code
+        == 0
+    )
+    both = kgqa("ask", "Who?", "--entity", "b", *SMALL, "--json", "--home", home).json
+    assert both["paths"]  # from an end or a beginning: b has one of each
+    late = kgqa("ask", "Who?", "--entity", "a", *SMALL, "--time-limit", "0.001", "--home", home)
+    assert "--time-limit" in late.error

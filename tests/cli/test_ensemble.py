@@ -1,0 +1,97 @@
+"""`--method ensemble` and `--method auto` as they are typed."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kgqa.errors import ModelNotFoundError
+from kgqa.models.sentences import _minilm_folder
+from tests.cli.conftest import QUESTION
+from tests.cli.test_json import ASK, EVAL, check
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.conftest import Kgqa
+
+pytestmark = pytest.mark.model
+
+OBAMA = "m.02mjmr"
+ANSWERS = [{"id": (str, None), "name": str, "score": float, "grounded": bool}]
+
+
+@pytest.fixture(autouse=True)
+def minilm() -> None:
+    try:
+        _minilm_folder()
+    except ModelNotFoundError as error:
+        pytest.skip(error.message)
+
+
+def test_an_ensemble_has_the_paths_of_both(kgqa: Kgqa, plain_home: Path) -> None:
+    flags = ("--entity", OBAMA, "--home", plain_home, "--json")
+    asked = {
+        method: kgqa("ask", QUESTION, "--method", method, *flags).json
+        for method in ("gcr", "kg-cot", "ensemble")
+    }
+    both = asked["ensemble"]
+    check(both, ASK | {"others": ANSWERS})
+    assert both["method"] == "ensemble"
+    texts = {name: [path["text"] for path in one["paths"]] for name, one in asked.items()}
+    assert set(texts["ensemble"]) == {*texts["gcr"], *texts["kg-cot"]}
+    assert len(set(texts["ensemble"])) == len(texts["ensemble"])
+    assert all(path["grounded"] for path in both["paths"])
+    assert both["forwards"] == asked["gcr"]["forwards"] + asked["kg-cot"]["forwards"]
+    assert both["answers"][0]["name"] == "Honolulu"
+    again = kgqa("ask", QUESTION, "--method", "ensemble", *flags).json
+    assert again | {"timings": None} == both | {"timings": None}
+
+
+def test_auto_is_one_of_both_and_can_be_measured(
+    kgqa: Kgqa, plain_home: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "q.jsonl"
+    row = {"id": "1", "question": QUESTION, "topic_entities": [OBAMA], "answers": ["Honolulu"]}
+    file.write_text(json.dumps(row) + "\n", "utf-8")
+    flags = ("--method", "auto", "--home", plain_home, "--out", tmp_path / "out", "--json")
+    measured = kgqa("eval", "jsonl", file, *flags).json
+    assert set(EVAL) <= set(measured)
+    assert measured["method"] == "auto"
+    assert measured["hits_at_1"] == 100.0
+    assert measured["grounded_paths"] == 100.0
+    settings = json.loads((tmp_path / "out" / "run.json").read_text("utf-8"))
+    assert settings["walker"]
+    assert settings["weights"].keys() == {"gcr", "kg-cot"}
+    assert 0 < settings["sure"] <= 1
+
+
+def test_a_kg_that_no_walker_is_for(kgqa: Kgqa, tmp_path: Path) -> None:
+    file = tmp_path / "own.tsv"
+    file.write_text("head\trelation\ttail\nAda\tzorbles\tBo\nBo\tquuxes\tCi\n", "utf-8")
+    home = ("--home", tmp_path / "home")
+    assert kgqa("ingest", "triples", file, "--kg", "own", *home).code == 0
+    asked = kgqa("ask", "Whom does Ada zorble?", "--method", "auto", "--k", "2", *home, "--json")
+    assert asked.json["method"] == "gcr"
+    assert "Answering by --method gcr." in asked.err
+    assert asked.json["paths"]
+    both = kgqa("ask", "Whom does Ada zorble?", "--method", "ensemble", *home, "--json")
+    assert both.json["method"] == "ensemble"
+    assert "was trained on another KG" in both.err
+    absent = kgqa(
+        "ask", "Whom?", "--entity", "Ada", "--method", "auto", "--walker", tmp_path / "none", *home
+    )
+    assert "none" in absent.error
+
+
+def test_flags_that_belong_to_others_are_refused(kgqa: Kgqa, plain_home: Path) -> None:
+    for flags, said in (
+        (("--method", "ensemble", "--unconstrained"), "--unconstrained belongs to"),
+        (("--method", "gcr", "--walker", "freebase"), "--walker belongs to"),
+        (("--method", "auto", "--beams", "2"), "--beams belongs to"),
+    ):
+        verb = ("eval", "jsonl", plain_home / "none.jsonl") if "--unconstrained" in flags else ()
+        done = kgqa(*(verb or ("ask", QUESTION)), *flags, "--home", plain_home)
+        assert said in done.error
