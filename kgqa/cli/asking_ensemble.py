@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 # Chosen on development questions: docs/methods.md.
 WEIGHTS = {"gcr": 1.0, "kg-cot": 1.0}
-SURE = 0.95
+SURE = 0.98
 
 
 def make_ensemble(parts: Parts) -> Ready:

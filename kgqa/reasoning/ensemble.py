@@ -1,14 +1,18 @@
 """Several methods asked the same question: their votes put together, or the quick one first.
 
-Each member's list of entities is brought to sum 1 and the lists are added up by weight (a linear
-opinion pool), so an entity that two methods agree on passes one that a single method is sure of.
-With ``sure`` the members take turns: one that is as sure as that answers alone and the rest are not
-asked (``--method auto``). What it does not do: find paths. Every path shown is one of a member's,
-and was checked in the store there.
+Each member's list of entities is brought to sum 1, and the lists are multiplied, each to the power
+of its weight (a logarithmic opinion pool: Genest and Zidek, Statistical Science 1986), so an entity
+that two methods agree on passes one that a single method is sure of. A floor keeps a member that
+has never come by an entity from ruling it out. With ``sure`` the members take turns: one that is
+as sure as that answers alone and the rest are not asked (``--method auto``).
+
+What it does not do: find paths. Every path shown is one of a member's, and was checked in the store
+there.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
     from kgqa.reasoning.methods import Method, Numbered
 
 TOGETHER = 16  # questions that each member is given at a time
+FLOOR = 0.01  # what an entity has with a member that never came by it
 UNSURE = 0.25  # below this pooled confidence one member that finds no answer is believed
 
 
@@ -96,7 +101,8 @@ class Ensemble:
     def _sure(self, answer: Answer | KgqaError) -> bool:
         if self.sure is None or isinstance(answer, KgqaError) or answer.confidence is None:
             return False
-        return bool(answer.answers) and answer.confidence >= self.sure
+        single = len(answer.topic_entities) == 1
+        return single and bool(answer.answers) and answer.confidence >= self.sure
 
     def _pooled(self, given: Sequence[Answer | KgqaError]) -> Answer | KgqaError:
         good = [
@@ -156,25 +162,43 @@ class Ensemble:
 
 
 def pool(votes: Sequence[tuple[float, Answer]]) -> list[RankedAnswer]:
-    """Return the entities of all answers with their weighted mean share, best first.
+    """Return the entities of all answers with their pooled shares, best first.
 
-    Each answer's ``answers`` and ``others`` are brought to sum 1 first; what has no id goes by its
-    name. Scores sum to 1; equal ones are ordered by name, then id.
+    Each answer's ``answers`` and ``others`` are brought to sum 1 first, an answer that has none is
+    left out; what has no id goes by its name. Scores sum to 1; equal ones are ordered by name, then
+    id.
     """
-    total = sum(weight for weight, answer in votes if answer.answers or answer.others)
-    score: dict[str, float] = {}
+    shares: list[tuple[float, dict[str, float]]] = []
     known: dict[str, RankedAnswer] = {}
     for weight, answer in votes:
-        every = (*answer.answers, *answer.others)
-        mass = sum(one.score for one in every)
-        for one in every:
-            key = one.id if one.id is not None else f"\0{one.name}"
-            part = one.score / mass if mass > 0 else 1 / len(every)
-            score[key] = score.get(key, 0.0) + weight * part / total
-            before = known.setdefault(key, one)
-            if one.grounded and not before.grounded:
+        every = {
+            one.id if one.id is not None else f"\0{one.name}": one
+            for one in (*answer.answers, *answer.others)
+        }
+        if not every:
+            continue
+        mass = sum(one.score for one in every.values())
+        shares.append(
+            (
+                weight,
+                {
+                    key: one.score / mass if mass > 0 else 1 / len(every)
+                    for key, one in every.items()
+                },
+            )
+        )
+        for key, one in every.items():
+            if key not in known or (one.grounded and not known[key].grounded):
                 known[key] = one
-    ranked = [replace(known[key], score=score[key]) for key in score]
+    heavy = sum(weight for weight, _ in shares)
+    score = {
+        key: math.prod(
+            (share.get(key, 0.0) + FLOOR) ** (weight / heavy) for weight, share in shares
+        )
+        for key in known
+    }
+    total = math.fsum(score.values())
+    ranked = [replace(one, score=score[key] / total) for key, one in known.items()]
     return sorted(ranked, key=lambda one: (-one.score, one.name, one.id or ""))
 
 

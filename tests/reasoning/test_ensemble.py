@@ -82,20 +82,18 @@ def test_what_two_agree_on_passes_what_one_is_sure_of(sample: SqliteStore) -> No
     first = Fixed("a", answer({"x": 0.5, "y": 0.4, "z": 0.1}, confidence=0.5))
     second = Fixed("bb", answer({"y": 0.8, "w": 0.2}, confidence=0.7))
     found = one(Ensemble((first, second), (1.0, 1.0)), sample)
-    assert [(each.id, round(each.score, 3)) for each in (*found.answers, *found.others)] == [
-        ("y", 0.6),
-        ("x", 0.25),
-        ("w", 0.1),
-        ("z", 0.05),
-    ]
-    assert [each.id for each in found.answers] == ["y", "x"]  # x has 0.3 of the first's share
+    assert [each.id for each in (*found.answers, *found.others)] == ["y", "x", "w", "z"]
+    # 0.41 * 0.81, 0.51 * 0.01, 0.01 * 0.21, 0.11 * 0.01: their roots, brought to sum 1
+    roots = [(a * b) ** 0.5 for a, b in ((0.41, 0.81), (0.51, 0.01), (0.01, 0.21), (0.11, 0.01))]
+    assert [each.score for each in (*found.answers, *found.others)] == pytest.approx(
+        [root / sum(roots) for root in roots]
+    )
+    assert [each.id for each in found.answers] == ["y"]  # x has less than 0.3 of its share
     assert found.method == "ensemble"
     assert found.confidence == pytest.approx(0.6)
     assert (found.forwards, found.timings.link, found.timings.decode) == (6, 1.0, 4.0)
-    heavy = one(Ensemble((first, second), (3.0, 1.0)), sample)
-    assert [each.id for each in (*heavy.answers, *heavy.others)][:2] == ["y", "x"]
-    heavier = one(Ensemble((first, second), (9.0, 1.0)), sample)
-    assert heavier.answers[0].id == "x"
+    heavy = one(Ensemble((first, second), (30.0, 1.0)), sample)
+    assert [each.id for each in heavy.answers] == ["x", "y"]
 
 
 def test_several_topic_entities_ask_for_what_they_have_in_common(sample: SqliteStore) -> None:
@@ -116,6 +114,9 @@ def test_who_is_sure_answers_alone(sample: SqliteStore) -> None:
     quick.given = answer({"x": 1.0}, chosen=0, confidence=1.0)  # sure that there is no answer
     one(Ensemble((quick, slow), (1.0, 1.0), sure=0.5), sample)
     assert slow.asked == ["q0", "q0"]
+    quick.given = answer({"x": 1.0}, confidence=1.0, topics=2)  # walkers are worse at several
+    one(Ensemble((quick, slow), (1.0, 1.0), sure=0.5), sample)
+    assert slow.asked == ["q0", "q0", "q0"]
 
 
 def test_no_answer_where_no_member_has_one_or_together_they_are_unsure(
