@@ -1,7 +1,6 @@
-"""Multiple choice: a constraint that holds only paths which end in one of the choices.
+"""Multiple choice: what the choices mean, the paths that end in them, and what paths say of each.
 
-The model spreads its probability over those paths alone, so a choice's score is what the paths to
-it get together. The paths are found from both ends: how far each entity is from a choice is known
+The paths are found from both ends: how far each entity is from a choice is known
 before the first hop is taken, and no walk goes where no choice can be reached any more, so a hub
 between question and choice costs its edges, not its paths.
 
@@ -22,8 +21,6 @@ from kgqa.graph.names import normalise
 from kgqa.paths.walk import TAIL, PathTable, WalkRules, admissible, empty_paths, ordered, ranges
 from kgqa.reasoning.answer import RankedAnswer
 from kgqa.reasoning.expand import AGAINST, FRONTIER, hops_in_turn
-from kgqa.trie.build import path_tokens
-from kgqa.trie.stored import stored_constraint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,8 +28,6 @@ if TYPE_CHECKING:
     from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
     from kgqa.reasoning.answer import ScoredPath
-    from kgqa.trie.lexicon import PathLexicon
-    from kgqa.trie.stored import StoredConstraint
 
 MOST_PATHS = 200_000  # of all topic entities to all choices: what one constraint holds in memory
 _TEMPLATE = """\
@@ -156,15 +151,14 @@ def paths_between(
     )
 
 
-def choice_constraint(
+def choice_paths(
     store: GraphStore,
     topics: IntArray,
     choices: Sequence[AnswerChoice],
     rules: WalkRules,
-    lexicon: PathLexicon,
     most: int = MOST_PATHS,
-) -> tuple[StoredConstraint, list[str]]:
-    """Return the constraint whose language is every path from ``topics`` to a choice, and notes.
+) -> tuple[PathTable, list[str]]:
+    """Return every path from ``topics`` to a choice, and notes.
 
     A note says which choices no path leads to, and whether paths were left out. Raises
     EmptyLanguageError where no choice can be reached.
@@ -188,25 +182,28 @@ def choice_constraint(
         notes.append(
             f"There are more than {most:,} paths to the choices; only the shortest ones are used."
         )
-    table = ordered(table)
-    return stored_constraint([(path_tokens(store, table, lexicon), table)]), notes
+    return ordered(table), notes
 
 
 def rank_choices(
-    choices: Sequence[AnswerChoice], paths: Sequence[ScoredPath]
+    choices: Sequence[AnswerChoice],
+    paths: Sequence[ScoredPath],
+    weights: Sequence[float] | None = None,
 ) -> list[RankedAnswer]:
     """Return every choice with its share of the probability of ``paths``, the best first.
 
-    A path whose text ends in several entities gives each an equal part. Scores sum to 1 where any
-    path ends in a choice. A choice without a path has score 0 and is not grounded; equal ones stay
-    in the order they were given.
+    ``weights``: the logarithm of what each path counts, its score where there are none. A path
+    whose text ends in several entities gives each an equal part. Scores sum to 1 where any path
+    ends in a choice. A choice without a path has score 0 and is not grounded; equal ones stay in
+    the order they were given.
     """
     of = {one: number for number, choice in enumerate(choices) for one in choice.ids}
-    top = max((path.score for path in paths), default=0.0)
+    logs = [path.score for path in paths] if weights is None else weights
+    top = max(logs, default=0.0)
     weight = [0.0] * len(choices)
     shown: dict[int, tuple[str, str]] = {}
-    for path in paths:
-        share = math.exp(path.score - top) / len(path.groundings)
+    for path, log in zip(paths, logs, strict=True):
+        share = math.exp(log - top) / len(path.groundings)
         for grounding in path.groundings:
             number = of.get(grounding.tail.id)
             if number is not None:

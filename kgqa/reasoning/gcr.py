@@ -8,24 +8,21 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from kgqa.decoding.engine import Job
 from kgqa.errors import EmptyLanguageError, KgqaError, TimeLimitError
-from kgqa.graph.model import keys_array
 from kgqa.models.profile import engine_for
-from kgqa.paths.ground import ground
 from kgqa.reasoning.answer import (
     Answer,
-    ConstraintUse,
     KgLlmUse,
-    ScoredPath,
     Timings,
 )
-from kgqa.reasoning.choices import choice_constraint, find_choices, rank_choices
+from kgqa.reasoning.choice_scores import answer_choices
 from kgqa.reasoning.constraints import Choice, choose_constraint
-from kgqa.reasoning.evidence import evidence_of
 from kgqa.reasoning.general_answer import ask_general, with_reply
+from kgqa.reasoning.grounding import ground_all
 from kgqa.reasoning.hypotheses import write_hypotheses
 from kgqa.reasoning.searches import BEAM
 from kgqa.reasoning.vote import vote, weigh
@@ -35,17 +32,14 @@ if TYPE_CHECKING:
 
     from kgqa.decoding.engine import Engine, Outcome, Plan
     from kgqa.decoding.forward import ScoreRule
-    from kgqa.decoding.search import Hypothesis
     from kgqa.graph.store import GraphStore
     from kgqa.models.adapter import AdapterCard
     from kgqa.models.general import GeneralLLM
     from kgqa.models.kg_llm import KgLLM
     from kgqa.paths.walk import WalkRules
     from kgqa.reasoning.answer import TopicEntity
-    from kgqa.reasoning.choices import AnswerChoice
     from kgqa.reasoning.searches import SearchOptions
     from kgqa.reasoning.vote import WeighOptions
-    from kgqa.trie.constraint import Constraint
     from kgqa.trie.index.reader import TrieIndex
     from kgqa.trie.lexicon import PathLexicon
 
@@ -149,7 +143,6 @@ class _Taken:
     number: int
     asking: Asking
     choice: Choice
-    choices: tuple[AnswerChoice, ...]
     prompt: Sequence[int]
     seconds: float  # for the constraint
 
@@ -170,25 +163,53 @@ def answer_questions(
     error among them is handed on. The seconds of ``decode`` are a question's share of the forwards
     by tokens, the engine's own work between them not counted.
     """
+    for multiple, group in groupby(enumerate(questions), key=_is_multiple_choice):
+        if not multiple:
+            yield from _decoded(store, kg_llm, lexicon, group, rules, options, engine)
+            continue
+        for number, asking in group:
+            try:
+                assert isinstance(asking, Asking)
+                yield (
+                    number,
+                    answer_choices(store, kg_llm, lexicon, asking, rules, options, engine),
+                )
+            except KgqaError as error:
+                yield number, error
+
+
+def _is_multiple_choice(numbered: tuple[int, Asking | KgqaError]) -> bool:
+    return isinstance(numbered[1], Asking) and bool(numbered[1].choices)
+
+
+def _decoded(
+    store: GraphStore,
+    kg_llm: KgLLM,
+    lexicon: PathLexicon,
+    questions: Iterator[tuple[int, Asking | KgqaError]],
+    rules: WalkRules,
+    options: GcrOptions,
+    engine: Engine,
+) -> Generator[tuple[int, Answer | KgqaError], None, None]:
+    """Yield the answers of questions without choices, which share the engine's forwards."""
     taken: list[_Taken] = []
     failed: list[tuple[int, KgqaError]] = []
 
     def jobs() -> Iterator[Job]:
-        for number, asking in enumerate(questions):
+        for number, asking in questions:
             if isinstance(asking, KgqaError):
                 failed.append((number, asking))
                 continue
             try:
                 began = time.perf_counter()
-                choices = tuple(find_choices(store, asking.choices)) if asking.choices else ()
-                choice = _constraint(store, asking, choices, rules, lexicon)
+                choice = choose_constraint(store, asking.topics, rules, lexicon, asking.index)
                 seconds = time.perf_counter() - began
                 prompt = kg_llm.prompt_ids(asking.question, [topic.name for topic in asking.topics])
                 search = options.search.search(choice.constraint, options.k, options.length_penalty)
             except KgqaError as error:
                 failed.append((number, error))
                 continue
-            taken.append(_Taken(number, asking, choice, choices, prompt, seconds))
+            taken.append(_Taken(number, asking, choice, prompt, seconds))
             yield Job(
                 prompt=prompt,
                 constraint=choice.constraint,
@@ -196,7 +217,7 @@ def answer_questions(
                 rule=options.score_rule,
                 time_limit=options.time_limit,
                 max_forwards=options.search.max_forwards,
-                coverage=options.measures_coverage() and not choices,
+                coverage=options.measures_coverage(),
             )
 
     for place, outcome in engine.run(jobs()):
@@ -232,7 +253,7 @@ def _finished(
             "Allow more with --max-forwards, or use --search beam.",
         )
     written = None
-    if kg_llm.card.answer and not one.choices and hypotheses:  # a choice is a path's end already
+    if kg_llm.card.answer and hypotheses:
         decoded_paths = [each.tokens for each in hypotheses]
         written = write_hypotheses(kg_llm, plan, one.prompt, decoded_paths)
     decoded = time.perf_counter()
@@ -247,9 +268,7 @@ def _finished(
         )
     grounded = time.perf_counter()
     verdict = None
-    if one.choices:
-        answers = rank_choices(one.choices, paths)
-    elif (weighing := options.weighing(kg_llm.card)) is not None:
+    if (weighing := options.weighing(kg_llm.card)) is not None:
         verdict = weigh(store, paths, one.asking.topics, rules, lexicon.form, weighing)
         answers = list(verdict.answers)
     else:
@@ -285,62 +304,3 @@ def _finished(
         expanded=verdict.expanded if verdict else (),
         confidence=verdict.confidence if verdict else None,
     )
-
-
-def ground_all(
-    store: GraphStore,
-    constraint: Constraint,
-    lexicon: PathLexicon,
-    hypotheses: Sequence[Hypothesis],
-    written: Sequence[str] = (),
-    covered: Sequence[Sequence[float]] = (),
-) -> tuple[list[ScoredPath], list[str]]:
-    """Return the hypotheses as paths whose every edge is in the store, and what was refused.
-
-    ``written``: the answer that the model wrote after each, none where it writes none; the path's
-    last entity stands for one that is missing or blank. ``covered``: the log-coverage at each token
-    of each, where it was measured.
-    A path is shown only if its ids are in the store *and* its tokens are those of its ids: an index
-    that says something else than the graph is caught here, whatever its checksums say.
-    """
-    paths: list[ScoredPath] = []
-    notes: list[str] = []
-    for number, hypothesis in enumerate(hypotheses):
-        found = ground(store, constraint.ground(hypothesis.state), lexicon.form)
-        good, parts_of_best = [], None
-        for path in found:
-            if path is None:
-                continue
-            hops = [(edge.relation, edge.tail.name) for edge in path.edges]
-            parts = lexicon.parts(path.head.name, hops)
-            if tuple(token for part in parts for token in part) == hypothesis.tokens:
-                good.append(path)
-                parts_of_best = parts_of_best or parts
-        if len(good) < len(found) or not good:
-            text = lexicon.encoder.decode(hypothesis.tokens[:-1]).strip()
-            notes.append(f"A path that the graph does not hold was left out: {text}")
-        if parts_of_best:
-            best = good[0]
-            score = hypothesis.log_probability
-            answer = written[number] if written else ""
-            coverage, lost = None, 0.0
-            if covered and covered[number]:
-                coverage, lost = evidence_of(parts_of_best, len(lexicon.link), covered[number])
-            told = answer or best.tail.name
-            paths.append(ScoredPath(best.text, score, told, tuple(good), coverage, lost))
-    return paths, notes
-
-
-def _constraint(
-    store: GraphStore,
-    asking: Asking,
-    choices: Sequence[AnswerChoice],
-    rules: WalkRules,
-    lexicon: PathLexicon,
-) -> Choice:
-    if not choices:
-        return choose_constraint(store, asking.topics, rules, lexicon, asking.index)
-    keys = keys_array([topic.key for topic in asking.topics])
-    constraint, notes = choice_constraint(store, keys, choices, rules, lexicon)
-    uses = tuple(ConstraintUse(topic.id, "composed", None) for topic in asking.topics)
-    return Choice(constraint, uses, tuple(notes))

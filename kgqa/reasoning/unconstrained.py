@@ -29,7 +29,7 @@ from kgqa.reasoning.answer import (
     SearchUse,
     Timings,
 )
-from kgqa.reasoning.gcr import ground_all
+from kgqa.reasoning.grounding import ground_all
 from kgqa.reasoning.methods import one_by_one
 from kgqa.trie.composed import ComposedConstraint
 

@@ -10,8 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgqa.decoding.beam import beam
-from kgqa.decoding.engine import Engine, Job
 from kgqa.errors import EmptyLanguageError, UsageError
 from kgqa.graph.model import DIRECTIONS
 from kgqa.graph.sqlite import SqliteStore
@@ -22,7 +20,7 @@ from kgqa.paths.walk import WalkRules, ordered, walk
 from kgqa.progress import Silent
 from kgqa.reasoning.answer import ScoredPath
 from kgqa.reasoning.choices import (
-    choice_constraint,
+    choice_paths,
     choice_prompt,
     find_choices,
     parse_choices,
@@ -30,8 +28,6 @@ from kgqa.reasoning.choices import (
     rank_choices,
     read_choice,
 )
-from kgqa.reasoning.gcr import ground_all
-from kgqa.trie.lexicon import PathLexicon
 from tests.graph.tables import random_tables
 
 FORM = PathFormat()
@@ -75,33 +71,18 @@ def test_a_choice_is_an_id_or_every_entity_of_that_name(sample) -> None:
     assert unknown.ids == unknown.keys == ()
 
 
-def test_only_paths_to_choices_can_be_written(sample, random_llm) -> None:
-    lexicon = PathLexicon(random_llm.encoder, FORM)
+def test_paths_are_those_to_choices_and_every_other_choice_is_named(sample) -> None:
     choices = find_choices(sample, ["Bloemfontein", "London", "Atlantis 9"])
-    topics = sample.keys_of([TOLKIEN])
-    constraint, notes = choice_constraint(sample, topics, choices, RULES, lexicon)
-    assert any("Atlantis 9" in note for note in notes)
-    job = Job(
-        prompt=random_llm.prompt_ids("Where was he born?", ["Tolkien"]),
-        constraint=constraint,
-        search=beam(constraint, 20),
-        rule="allowed",
-    )
-    found = Engine(random_llm.model).decode(job).found()
-    paths, refused = ground_all(sample, constraint, lexicon, found.hypotheses)
-    assert not refused
-    assert {path.hypothesis for path in paths} == {"Bloemfontein", "London"}
-    ranked = rank_choices(choices, paths)
-    assert {one.name for one in ranked} == {"Bloemfontein", "London", "Atlantis 9"}
-    assert sum(one.score for one in ranked) == pytest.approx(1.0)
-    assert (ranked[-1].name, ranked[-1].score, ranked[-1].grounded) == ("Atlantis 9", 0.0, False)
+    table, notes = choice_paths(sample, sample.keys_of([TOLKIEN]), choices, RULES)
+    assert notes == ["No path leads to: Atlantis 9."]
+    named = {path.tail.name for path in ground(sample, table, FORM) if path}
+    assert named == {"Bloemfontein", "London"}
 
 
-def test_where_no_choice_can_be_reached_nothing_is_guessed(sample, random_llm) -> None:
-    lexicon = PathLexicon(random_llm.encoder, FORM)
+def test_where_no_choice_can_be_reached_nothing_is_guessed(sample) -> None:
     choices = find_choices(sample, ["Atlantis 9", "Tlon"])
     with pytest.raises(EmptyLanguageError, match="Atlantis 9"):
-        choice_constraint(sample, sample.keys_of([TOLKIEN]), choices, RULES, lexicon)
+        choice_paths(sample, sample.keys_of([TOLKIEN]), choices, RULES)
 
 
 def test_paths_to_one_choice_add_up(sample) -> None:

@@ -15,7 +15,8 @@ from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules
 from kgqa.reasoning.confidence import ConfidenceOptions, calibrated
 from kgqa.reasoning.evidence import relation_spans
-from kgqa.reasoning.gcr import GcrOptions, ground_all
+from kgqa.reasoning.gcr import GcrOptions
+from kgqa.reasoning.grounding import ground_all
 from kgqa.reasoning.vote import WeighOptions
 from kgqa.trie.composed import ComposedConstraint
 from kgqa.trie.lexicon import PathLexicon
