@@ -62,8 +62,14 @@ def train_kg_cot(
     ] = 0.1,
     held_out: Annotated[bool, typer.Option(help="Leave a fixed fifth out.")] = True,
     seed: Annotated[int, typer.Option(help="Seed.", min=0)] = 0,
+    resume: Annotated[
+        bool, typer.Option(help="Go on from the last checkpoint of a run that was stopped.")
+    ] = True,
+    checkpoint_every: Annotated[
+        int, typer.Option(help="Steps between checkpoints; 0: none.", min=0)
+    ] = 100,
 ) -> None:
-    """Train a walker for --method kg-cot; checkpoints are chosen on a tenth of the questions."""
+    """Train a walker for --method kg-cot; a stopped run goes on from its last checkpoint."""
     from kgqa.training.kg_cot import WalkerSettings, train_walker
     from kgqa.training.kg_cot_data import is_check
 
@@ -79,6 +85,7 @@ def train_kg_cot(
         hop_weight=hop_weight,
         path_weight=path_weight,
         seed=seed,
+        checkpoint_every=checkpoint_every,
     )
     from kgqa.models.sentences import load_sentence_encoder
     from kgqa.reasoning.kg_cot_hops import HopTable
@@ -102,6 +109,7 @@ def train_kg_cot(
             settings,
             described=described,
             progress=run.progress,
+            resume=resume,
             # a folder is found again wherever the walker is used from
             encoder_name=str(Path(encoder).resolve())
             if encoder and Path(encoder).is_dir()

@@ -11,13 +11,18 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from kgqa.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from kgqa.decoding.forward import ScoreRule
     from kgqa.decoding.marked import Markers
     from kgqa.decoding.search import Hypothesis
     from kgqa.paths.walk import PathTable
     from kgqa.trie.constraint import Constraint
 
-Stop: TypeAlias = Literal["end token", "stop string", "token limit"]
+Stop: TypeAlias = Literal["end token", "stop string", "token limit", "ending"]
+
+EndingFor: TypeAlias = "Callable[[Sequence[Span], Sequence[int], str], Ending | None]"
+"""From the spans so far, and the tokens and text after the last: how that is over, None if not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +32,14 @@ class FreeText:
     tokens: tuple[int, ...]
     text: str
     log_probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Free text is over: its first ``at`` characters stand, and ``note`` tells why if need be."""
+
+    at: int
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +99,7 @@ class SpanOptions:
     ``end_tokens`` end it and stand in its last piece. ``stop``: strings that end it, looked for in
     free text alone. ``never``: tokens that free text may not hold. ``force_opening``: the text
     begins with a span. ``rule`` scores inside spans; free text is always over the vocabulary.
+    ``ending`` is asked after each token of free text; what is over opens no span any more.
     """
 
     markers: Markers
@@ -95,6 +109,7 @@ class SpanOptions:
     never: frozenset[int] = frozenset()
     force_opening: bool = False
     rule: ScoreRule = "vocabulary"
+    ending: EndingFor | None = None
 
     def __post_init__(self) -> None:
         if not all(self.stop):

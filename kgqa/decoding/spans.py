@@ -20,6 +20,7 @@ from kgqa.decoding.beam import beam
 from kgqa.decoding.marked import MarkedConstraint
 from kgqa.decoding.pieces import FreeText, Span, Written
 from kgqa.decoding.search import run
+from kgqa.decoding.text import Text
 from kgqa.errors import ConstraintError, EmptyLanguageError, ModelError, UsageError
 
 if TYPE_CHECKING:
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
 
     import torch
 
-    from kgqa.decoding.pieces import SpanOptions, Stop
+    from kgqa.decoding.pieces import Ending, SpanOptions, Stop
     from kgqa.decoding.search import Search
-    from kgqa.decoding.text import Text, TextForward
+    from kgqa.decoding.text import TextForward
     from kgqa.trie.constraint import Constraint
 
 SpanSearch: TypeAlias = "Callable[[Constraint, int, int], Search]"
@@ -100,13 +101,14 @@ class Writer:
         self._options = options
         self._search = search
 
-    def start(self, prompt: Sequence[int]) -> Chain:
+    def start(self, prompt: Sequence[int] | Text) -> Chain:
         """Return the chain that has written nothing, or only the opening where it is forced.
 
-        Raises ModelError where the prompt is empty, ConstraintError where a forced opening does not
-        fit into the limits.
+        A prompt that is a text is not run again where the cache has it. Raises ModelError where the
+        prompt is empty, ConstraintError where a forced opening does not fit into the limits.
         """
-        chain = Chain(self._forward.text(prompt), len(prompt))
+        begun = prompt if isinstance(prompt, Text) else self._forward.text(prompt)
+        chain = Chain(begun, len(begun.tokens))
         options = self._options
         if not options.force_opening:
             return chain
@@ -200,6 +202,9 @@ class Writer:
         ((token, score),) = self._allowed(chain, scores, 1)
         drafted = (*chain.draft, (token, score))
         longer = replace(chain, text=chain.text.extended([token]), draft=drafted)
+        if token not in self._options.end_tokens and (over := self._over(longer)) is not None:
+            told = (*chain.notes, over.note) if over.note else chain.notes
+            return self._ended(replace(longer, notes=told), "ending", over.at)
         opening = self._options.markers.completed([one for one, _ in drafted])
         if opening is not None:  # what would open and may not is never allowed
             kept, marker = drafted[: -len(opening)], drafted[-len(opening) :]
@@ -256,15 +261,22 @@ class Writer:
         told = (*chain.notes, f"{note} The text goes on without spans.")
         return replace(chain.before, no_more=True, notes=told)
 
-    def _ended(self, chain: Chain, stop: Stop) -> Chain:
-        return replace(self._with_draft(chain), stop=stop, before=None)
+    def _over(self, chain: Chain) -> Ending | None:
+        ending = self._options.ending
+        if ending is None:
+            return None
+        return ending(chain.spans, [token for token, _ in chain.draft], self._drafted(chain))
 
-    def _with_draft(self, chain: Chain) -> Chain:
+    def _ended(self, chain: Chain, stop: Stop, at: int | None = None) -> Chain:
+        return replace(self._with_draft(chain, at), stop=stop, before=None)
+
+    def _with_draft(self, chain: Chain, at: int | None = None) -> Chain:
+        """Return the chain with its draft as a piece, of whose text the first ``at`` characters."""
         if not chain.draft:
             return chain
         tokens = tuple(token for token, _ in chain.draft)
         text = self._drafted(chain)
-        cut = self._cut(text)
+        cut = min((one for one in (at, self._cut(text)) if one is not None), default=None)
         piece = FreeText(tokens, text[:cut], sum(score for _, score in chain.draft))
         return replace(chain, pieces=(*chain.pieces, piece), draft=())
 

@@ -13,6 +13,7 @@ import numpy as np
 from kgqa.evaluation.intervals import interval
 from kgqa.evaluation.metrics import mean_percent
 from kgqa.evaluation.metrics_linking import linking_figures
+from kgqa.evaluation.metrics_triplets import triplet_figures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,8 +32,9 @@ def summarise(
 
     ``by_hop`` and ``by_type`` map a hop or type to ``{questions, hits_at_1, hit_at_k, f1,
     interval}`` (of Hits@1); ``intervals`` maps a figure to ``[low, high]``; ``outcomes`` counts
-    where questions ended; ``linking`` is that of :mod:`kgqa.evaluation.metrics_linking`. A figure
-    that no question has is None.
+    where questions ended; ``linking`` is that of :mod:`kgqa.evaluation.metrics_linking`,
+    ``triplets`` that of :mod:`kgqa.evaluation.metrics_triplets`. A figure that no question has is
+    None.
     """
     answered = [one for one in records if one.answered]
     correct = [one for one in answered if one.hit_at_k]
@@ -79,6 +81,7 @@ def summarise(
         "forwards": _percentiles([o.forwards for o in answered if o.forwards is not None], 50),
         "general_llm": _general(records),
         "linking": linking_figures(records, seed),
+        "triplets": triplet_figures(records, method),
     }
 
 

@@ -1,15 +1,17 @@
 """Triplets of chains: how many are the gold chain's, and how many are ill.
 
 Both are figures of Decoding on Graphs (arXiv 2410.18415, sec. 4). Gold triplets are names, as
-question files have them; whether a triplet is ill is decided by id, in the store. What this does
-not do: judge answers (``metrics``).
+question files have them; whether a triplet is ill is decided by id, in the store. A run counts the
+triplets of its first paths against the gold ones, and those of all its paths as ill or not. What
+this does not do: judge answers (``metrics``).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from kgqa.evaluation.metrics import mean_percent
 from kgqa.graph.model import Kind, keys_array
 from kgqa.paths.format import PathFormat
 from kgqa.reasoning.naming import form_of
@@ -17,10 +19,22 @@ from kgqa.reasoning.naming import form_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from kgqa.evaluation.readers_base import Question
+    from kgqa.evaluation.report_record import Record
     from kgqa.graph.store import GraphStore
     from kgqa.paths.ground import GroundedPath, PathEdge
+    from kgqa.reasoning.answer import Answer
 
 Triplet = tuple[str, str, str]
+CHAINS = "dog"  # the method whose paths are chains of triplets, gold ones or none
+SCORES = ("f1", "precision", "recall")
+# figure: what it is called in a report
+TITLES = {
+    "f1": "triplets: F1",
+    "precision": "triplets: precision",
+    "recall": "triplets: recall",
+    "ill": "triplets: ill",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +90,42 @@ def ill_triplets(
                 both = zip((edge.head.id, edge.tail.id), kinds, strict=True)
                 visited |= {one for one, kind in both if kind != Kind.VALUE}
     return ill, total
+
+
+def triplets_of(store: GraphStore, question: Question, answer: Answer | None) -> dict[str, Any]:
+    """Return the triplet scores of a question's first path, and how many of all paths are ill.
+
+    ``f1``, ``precision`` and ``recall`` (0 to 1) are None where the file has no gold triplets, 0
+    where there is no path. ``ill`` of ``written`` are counted over the first reading of every path.
+    Raises GraphError.
+    """
+    paths = [path.groundings[0] for path in answer.paths if path.groundings] if answer else []
+    found = triplet_scores(store, question.gold_triplets, paths[0] if paths else None)
+    topics = [one.id for one in answer.topic_entities] if answer else []
+    ill, written = ill_triplets(store, paths, topics)
+    scores = {name: None if found is None else getattr(found, name) for name in SCORES}
+    return {**scores, "ill": ill, "written": written}
+
+
+def triplet_figures(records: Sequence[Record], method: str) -> dict[str, float | None] | None:
+    """Return percentages; None where no question has gold triplets and ``method`` is not DoG.
+
+    ``f1``, ``precision`` and ``recall``: over the questions with gold triplets, a malformed line of
+    such a file being one that was missed; None where there is none. ``ill``: of all triplets that
+    were written; None where none was.
+    """
+    found = [one.triplets for one in records if one.triplets is not None]
+    golden = [one for one in found if one["f1"] is not None]
+    if not golden and method != CHAINS:
+        return None
+    missed = sum(one.triplets is None and one.outcome == "malformed" for one in records)
+    written = sum(one["written"] for one in found)
+    scores = {
+        name: mean_percent([*(one[name] for one in golden), *[0.0] * missed]) if golden else None
+        for name in SCORES
+    }
+    ill = sum(one["ill"] for one in found)
+    return {**scores, "ill": round(100 * ill / written, 2) if written else None}
 
 
 def _stored_facts(store: GraphStore, edge: PathEdge, relations: dict[str, int]) -> bool:

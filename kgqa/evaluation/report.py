@@ -11,6 +11,7 @@ from kgqa.errors import UsageError
 from kgqa.evaluation.html_report import html_report
 from kgqa.evaluation.metrics_linking import TITLES as LINKING_TITLES
 from kgqa.evaluation.metrics_paths import Outcome
+from kgqa.evaluation.metrics_triplets import TITLES as TRIPLET_TITLES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -56,6 +57,12 @@ def figure_rows(figures: Mapping[str, Any]) -> list[tuple[str, str, str]]:
             (title, f"{linking[name]:.1f}", _between(linking["intervals"][name]))
             for name, title in LINKING_TITLES.items()
         ]
+    triplets = figures.get("triplets") or {}
+    rows += [
+        (title, f"{triplets[name]:.1f}", "")
+        for name, title in TRIPLET_TITLES.items()
+        if triplets.get(name) is not None
+    ]
     return rows
 
 

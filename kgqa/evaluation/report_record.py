@@ -13,6 +13,7 @@ from kgqa.evaluation.metrics import gcr_scores, rog_scores, strict_scores
 from kgqa.evaluation.metrics_gold import known_topics, meant
 from kgqa.evaluation.metrics_linking import linking_of
 from kgqa.evaluation.metrics_paths import Outcome, distance, path_recall, relation_path
+from kgqa.evaluation.metrics_triplets import CHAINS, SCORES, triplets_of
 from kgqa.graph.names import normalise
 from kgqa.reasoning.expand import tails
 
@@ -39,7 +40,9 @@ class Record:
     far the nearest answer is. ``grounded``: whether the first answer has a path;
     ``grounded_paths``: the share of paths that have been checked. Precision, recall and F1 are of
     the answers; Hits@1, Hit@K and MRR of the ranked list. ``linking``: where the linker was asked,
-    what :func:`kgqa.evaluation.metrics_linking.linking_of` says.
+    what :func:`kgqa.evaluation.metrics_linking.linking_of` says. ``triplets``: where the file has
+    gold triplets or chains were written, what
+    :func:`kgqa.evaluation.metrics_triplets.triplets_of` says.
     """
 
     id: str
@@ -72,6 +75,7 @@ class Record:
     forwards: int | None = None
     general_llm: dict[str, Any] | None = None
     linking: dict[str, Any] | None = None
+    triplets: dict[str, Any] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the line as a JSON object."""
@@ -113,6 +117,9 @@ def failed_record(question: Question, error: KgqaError, seconds: float) -> Recor
         gold_names=question.answers,
         accuracy=0.0 if question.choices else None,
         path_recall=0.0 if question.relation_paths else None,
+        triplets={**dict.fromkeys(SCORES, 0.0), "ill": 0, "written": 0}
+        if question.gold_triplets
+        else None,
         legacy=_legacy((), question.answers),
         error=str(error),
         seconds=round(seconds, 4),
@@ -160,6 +167,7 @@ def record_of(
     grounded = [path.groundings for path in answer.paths if path.groundings] if answer else []
     every = [path for groundings in grounded for path in groundings]
     general = answer.general_llm if answer else None
+    in_triplets = question.gold_triplets or (answer is not None and answer.method == CHAINS)
     return Record(
         id=question.id,
         question=question.question,
@@ -209,6 +217,7 @@ def record_of(
         forwards=answer.forwards if answer else None,
         general_llm=None if general is None else asdict(general),
         linking=linking_of(store, question) if linked else None,
+        triplets=triplets_of(store, question, answer) if in_triplets else None,
     )
 
 

@@ -3,10 +3,11 @@
 After KG-CoT (IJCAI 2024, sec. 3.1) and TransferNet, which it builds on: at step t an attention over
 the question's tokens gives ``q_t``, an MLP of it a score in 0..1 for each relation, and the scores
 of entities are passed along edges times the score of their relation; ``beta`` says how many steps
-the question takes. Two things are this project's: the whole question and the step go into the MLP
-beside ``q_t``, since the encoder is frozen and its tokens were not trained for this; and a relation
-is one or two *parts* (the halves of a collapsed mediator), its logit the sum of theirs, so that a
-pair that was never seen is scored by what its halves mean.
+the question takes. Three things are this project's: the whole question and the step go into the
+MLP beside ``q_t``, since the encoder is frozen and its tokens were not trained for this; ``beta``
+reads attentions over the tokens too, one for each number of hops, where the pooled vector alone
+often mistakes it; and a relation is one or two *parts* (the halves of a collapsed mediator), its
+logit the sum of theirs, so that a pair that was never seen is scored by what its halves mean.
 
 All is integer arrays and tensors: rows of a batch, numbered relations, numbered pairs of a row and
 a node. What this does not do: know a graph, read files, or encode text.
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 UNTRAINED = -20.0  # the logit of what was never trained
 
 RelationsBy: TypeAlias = Literal["ids", "text"]
+BetaReads: TypeAlias = Literal["pooled", "tokens"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,12 +35,14 @@ class WalkerShape:
     """The sizes of a walker: ``hops`` steps, ``width`` of the encoder's vectors, ``hidden`` units.
 
     ``relations``: how many it has a row of its own for (``ids``), 0 where it reads their words.
+    ``beta_reads``: what says how many hops: the pooled vector alone, or tokens beside it.
     """
 
     hops: int
     width: int
     hidden: int = 192
     relations: int = 0
+    beta_reads: BetaReads = "tokens"
 
 
 class Reading(NamedTuple):
@@ -76,8 +80,13 @@ class GraphWalker(nn.Module):
         self.whole = nn.Linear(width, hidden)
         self.step = nn.Parameter(torch.zeros(hops, hidden))
         self.mixed = nn.Sequential(nn.GELU(), nn.Dropout(dropout), nn.Linear(hidden, hidden))
+        heads = hops if shape.beta_reads == "tokens" else 0
+        self.length_query = nn.ModuleList(nn.Linear(width, width) for _ in range(heads))
         self.length = nn.Sequential(
-            nn.Linear(width, hidden), nn.GELU(), nn.Dropout(dropout), nn.Linear(hidden, hops)
+            nn.Linear(width * (1 + heads), hidden),
+            nn.GELU(),
+            nn.Dropout(dropout),
+            nn.Linear(hidden, hops),
         )
         self.dropout = nn.Dropout(dropout)
         if shape.relations:
@@ -119,18 +128,18 @@ class GraphWalker(nn.Module):
         True where there is a token, ``pooled`` ``[rows, width]`` the questions' own vectors.
         """
         states = self.tokens(states)
-        scale = self.shape.width**-0.5
         pooled = pooled * self.shape.width**0.5  # of length 1: units of the size that layers expect
         whole = self.whole(self.dropout(pooled))
         hidden = []
         for number, query in enumerate(self.query):
-            asked = torch.tanh(query(pooled))
-            score = torch.einsum("rtw,rw->rt", states, asked) * scale
-            weight = torch.softmax(score.masked_fill(~there, -torch.inf), dim=1)
-            found = torch.einsum("rt,rtw->rw", weight, states)
+            found = _attended(torch.tanh(query(pooled)), states, there)
             mixed = self.attended(self.dropout(found)) + whole + self.step[number]
             hidden.append(self.mixed(mixed))
-        log_beta = torch.log_softmax(self.length(pooled), dim=1)
+        heads = [
+            self.dropout(_attended(torch.tanh(query(pooled)), states, there))
+            for query in self.length_query
+        ]
+        log_beta = torch.log_softmax(self.length(torch.cat([pooled, *heads], dim=1)), dim=1)
         return Reading(torch.stack(hidden, dim=1), log_beta.exp(), log_beta)
 
     def tables(self, words: Tensor | None = None) -> Tables:
@@ -148,6 +157,13 @@ class GraphWalker(nn.Module):
         bias = torch.einsum("rw,pdw->prd", words, self.bias_of_words) + self.bias[:, None, :]
         both = torch.cat([made, bias.unsqueeze(-1)], dim=3).flatten(1, 2)
         return Tables(both[0], both[1])
+
+
+def _attended(asked: Tensor, states: Tensor, there: Tensor) -> Tensor:
+    """Return the mean of the tokens' states, weighed by how near each is to ``asked``."""
+    score = torch.einsum("rtw,rw->rt", states, asked) * states.shape[2] ** -0.5
+    weight = torch.softmax(score.masked_fill(~there, -torch.inf), dim=1)
+    return torch.einsum("rt,rtw->rw", weight, states)
 
 
 def relation_logits(hidden: Tensor, tables: Tables, first: Tensor, second: Tensor) -> Tensor:

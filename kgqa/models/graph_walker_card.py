@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 BUNDLED_WALKERS = Path(__file__).parent.parent / "data" / "walkers"
 CARD_FILE = "walker.json"
 WEIGHTS_FILE = "walker.safetensors"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+_OLDER = {1: {"beta_reads": "pooled"}}  # versions that are read too: what their cards leave out
 _WORDS = "vectors_of_texts"  # the tensor of relations' text vectors
 # weights whose second dimension is a step, or a direction, and what they are where never trained
 _BY_STEP = {"rows": 0.0, "biases": UNTRAINED}
@@ -45,6 +46,7 @@ class WalkerCard:
 
     ``relations``: the ids of the relations it was trained with, in the order of its weights; with
     ``relations_by`` "text" ``texts`` holds their words, whose vectors are kept beside the weights.
+    ``beta_reads``: what the number of hops is read from, the pooled vector alone or tokens too.
     ``encoder``: a sentence encoder's name, or its folder. ``cut``: answers are entities
     with at least this part of the first one's score. ``described``: data, settings and figures.
     """
@@ -58,6 +60,7 @@ class WalkerCard:
     hidden: int
     relations: tuple[str, ...]
     texts: tuple[str, ...] = ()
+    beta_reads: str = "tokens"
     cut: float = 0.5
     described: Mapping[str, Any] = field(default_factory=dict)
     format_version: int = FORMAT_VERSION
@@ -68,6 +71,7 @@ class WalkerCard:
             ("direction", self.direction in ("out", "in", "both"), '"out", "in" or "both"'),
             ("mediators", self.mediators in ("collapse", "keep"), '"collapse" or "keep"'),
             ("relations_by", self.relations_by in ("ids", "text"), '"ids" or "text"'),
+            ("beta_reads", self.beta_reads in ("pooled", "tokens"), '"pooled" or "tokens"'),
             ("encoder", bool(self.encoder), "a name or a folder"),
             ("width", self.width >= 1, "at least 1"),
             ("hidden", self.hidden >= 1, "at least 1"),
@@ -91,7 +95,13 @@ class WalkerCard:
     def shape(self) -> WalkerShape:
         """The sizes of the model."""
         own = len(self.relations) if self.relations_by == "ids" else 0
-        return WalkerShape(hops=self.hops, width=self.width, hidden=self.hidden, relations=own)
+        return WalkerShape(
+            hops=self.hops,
+            width=self.width,
+            hidden=self.hidden,
+            relations=own,
+            beta_reads="pooled" if self.beta_reads == "pooled" else "tokens",
+        )
 
     def to_json(self) -> str:
         """Return the card as it stands in ``walker.json``."""
@@ -150,10 +160,13 @@ def read_walker_card(folder: Path) -> WalkerCard:
         raise ModelError(f"The walker card {file} is not JSON: {error}.", _AGAIN) from None
     if not isinstance(content, dict):
         raise ModelError(f"The walker card {file} is not a JSON object.", _AGAIN)
+    version = content.get("format_version")
+    if type(version) is int and version in _OLDER:
+        content = {**content, **_OLDER[version], "format_version": FORMAT_VERSION}
     if content.get("format_version") != FORMAT_VERSION:
         raise AdapterMismatchError(
-            f"The walker card {file} has format version {content.get('format_version')}; this kgqa "
-            f"reads version {FORMAT_VERSION}.",
+            f"The walker card {file} has format version {version}; this kgqa reads versions "
+            f"up to {FORMAT_VERSION}.",
             _AGAIN,
         )
     try:
@@ -260,6 +273,7 @@ def _card(content: Mapping[str, Any]) -> WalkerCard:
         "direction": str,
         "mediators": str,
         "relations_by": str,
+        "beta_reads": str,
         "encoder": str,
         "width": int,
         "hidden": int,

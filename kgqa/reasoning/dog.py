@@ -11,15 +11,20 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+import numpy as np
+
 from kgqa.errors import KgqaError, ModelError, UsageError
 from kgqa.graph.model import keys_array
-from kgqa.paths.triplets import SomeTriplets, StoreTriplets
+from kgqa.paths.triplets import END, SomeTriplets, StoreTriplets
 from kgqa.paths.walk import WalkRules
 from kgqa.reasoning.answer import Answer, ConstraintUse, KgLlmUse, Timings
 from kgqa.reasoning.choices import find_choices, read_choice
 from kgqa.reasoning.dog_answers import GraphNames, claimed, ranked, reached
 from kgqa.reasoning.dog_chains import (
     BETWEEN,
+    MOST_READINGS,
+    THOUGHT,
+    TOKENS,
     ChainOptions,
     ChainWriter,
     first_reading,
@@ -28,6 +33,7 @@ from kgqa.reasoning.dog_chains import (
 )
 from kgqa.reasoning.dog_paths import chain_path
 from kgqa.reasoning.methods import one_by_one
+from kgqa.trie.lexicon import names_of
 from kgqa.trie.triplets import TripletLanguage
 
 if TYPE_CHECKING:
@@ -47,6 +53,10 @@ Walk: TypeAlias = Literal["filtered", "store"]
 Visibility: TypeAlias = Literal["full", "local"]
 MOST_BEAMS = 16
 _OPENED = "The model ended without a triplet by itself: the first one was opened for it."
+_CUT = (
+    f"Names of a chain are shared by so many entities that it can be read in more than "
+    f"{MOST_READINGS} ways: the first of them, by ids, stand."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +66,22 @@ class DogOptions:
     ``beams``: triplets of each step, and chains. ``steps``: triplets of a chain at most. ``walk``:
     in the graph of the prompt (the paper's setting) or in the whole store. ``visibility``: the
     prompt shows all of that graph, or what touches an entity that was visited, anew at each step.
-    ``tokens``: of a chain. ``time_limit``: seconds of a question. Raises UsageError.
+    ``tokens``: of a chain, ``thought``: of it without a triplet (see
+    :class:`kgqa.reasoning.dog_chains.ChainOptions`). ``time_limit``: seconds of a question. Raises
+    UsageError.
     """
 
     beams: int = 3
     steps: int = 5
     walk: Walk = "filtered"
     visibility: Visibility = "full"
-    tokens: int = 512
+    tokens: int = TOKENS
+    thought: int = THOUGHT
     time_limit: float | None = None
 
     def __post_init__(self) -> None:
-        if not 1 <= self.beams <= MOST_BEAMS or self.steps < 1 or self.tokens < 2:
+        short = self.tokens < 2 or self.thought < 1
+        if not 1 <= self.beams <= MOST_BEAMS or self.steps < 1 or short:
             raise UsageError(
                 f"{self.beams} beams of {self.steps} steps cannot be written.",
                 f"Use 1 to {MOST_BEAMS} --beams and at least one of --steps.",
@@ -133,9 +147,11 @@ class Dog:
                 self.options.beams,
                 self.options.steps,
                 self.options.tokens,
+                self.options.thought,
                 self.options.time_limit,
             ),
             changing=self.options.visibility == "local",
+            names=names_of(store, np.unique(graph.rows[:, (0, END)])),
         )
         chains = writer.write()
         decoded = time.perf_counter()
@@ -147,6 +163,8 @@ class Dog:
             if path is not None:
                 pieces = without_end(chain, self.kg_llm.encoder.decode)
                 path = replace(path, written="".join(piece.text for piece in pieces))
+                if writer.has_more_readings(chain):
+                    notes.append(_CUT)
             paths.append(path)
             if path is None and chain.spans:
                 text = BETWEEN.join(span.text for span in chain.spans)
@@ -181,7 +199,7 @@ class Dog:
                 answer=time.perf_counter() - grounded,
             ),
             forwards=writer.forwards,
-            notes=(*notes, *told),
+            notes=tuple(dict.fromkeys((*notes, *told))),
             others=tuple(others),
         )
 

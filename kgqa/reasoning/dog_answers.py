@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from kgqa.graph.store import GraphStore
     from kgqa.reasoning.answer import ScoredPath
 
-_CLAIM = re.compile(r"\banswers?\s+(?:is|are)\b\s*:?", re.IGNORECASE)
-_STAR = re.compile(r"(?:^|(?<=\s))\*+(?=\s)")  # not the star inside M*A*S*H
+CLAIM = re.compile(r"\banswers?\s+(?:is|are)\b\s*:?", re.IGNORECASE)
+STAR = re.compile(r"(?:^|(?<=\s))\*+(?=\s)")  # not the star inside M*A*S*H
 _AND = re.compile(r"(?:[,;]\s*|\s+)and\s*$", re.IGNORECASE)
 _NOTHING = frozenset({"none", "unknown", "not known"})
 
@@ -43,17 +43,25 @@ def claimed(pieces: Sequence[FreeText | Span]) -> list[str] | None:
     for piece in reversed(pieces):
         if not isinstance(piece, FreeText):
             continue
-        claims = list(_CLAIM.finditer(piece.text))
+        claims = list(CLAIM.finditer(piece.text))
         if not claims:
             continue
         line = piece.text[claims[-1].end() :].strip().split("\n", 1)[0]
-        starred = _STAR.split(line)
-        parts = starred[1:] if len(starred) > 1 else starred
-        names = [_name(part, last=at == len(parts) - 1) for at, part in enumerate(parts)]
-        found = {form_of(name): name for name in reversed(names) if form_of(name)}
-        if found:
-            return [found[one] for one in reversed(found) if one not in _NOTHING]
+        names = names_of_line(line)
+        if names is not None:
+            return names
     return None
+
+
+def names_of_line(line: str) -> list[str] | None:
+    """Return the names after ``the answer is``, each once; None where there is none."""
+    starred = STAR.split(line)
+    parts = starred[1:] if len(starred) > 1 else starred
+    names = [_name(part, last=at == len(parts) - 1) for at, part in enumerate(parts)]
+    found = {form_of(name): name for name in reversed(names) if form_of(name)}
+    if not found:
+        return None
+    return [found[one] for one in reversed(found) if one not in _NOTHING]
 
 
 def _name(text: str, *, last: bool) -> str:

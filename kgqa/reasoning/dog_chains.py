@@ -18,11 +18,13 @@ import numpy as np
 import torch
 
 from kgqa.decoding.marked import Markers
-from kgqa.decoding.pieces import FreeText, Limits, SpanOptions
+from kgqa.decoding.pieces import Ending, FreeText, Limits, SpanOptions
 from kgqa.decoding.spans import Writer
-from kgqa.decoding.text import TextForward
+from kgqa.decoding.text import Text, TextForward
 from kgqa.errors import ConstraintError, EmptyLanguageError, ModelError, TimeLimitError
 from kgqa.paths.triplets import END, as_rows, lasting
+from kgqa.reasoning.dog_endings import answer_end, idle
+from kgqa.trie.lexicon import names_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 OPENING, CLOSING = "<", " >"  # literal, for models that were trained with no markers
 BETWEEN = " | "  # triplets of a chain, and of a graph
 TOKENS = 512  # of a chain, thoughts and triplets together
+THOUGHT = 128  # tokens between triplets
 SPAN_TOKENS = 192  # of a triplet
 MOST_READINGS = 256
 _STOPS = ("\nQuestion:", "\nGraph:")  # a model that goes on with a next example has ended
@@ -82,13 +85,30 @@ def extended(
 class ChainOptions:
     """``beams``: triplets of each step and chains that go on. ``steps``: triplets at most.
 
-    ``tokens``: of a chain in all. ``time_limit``: seconds of a question.
+    ``tokens``: of a chain in all. ``thought``: tokens of free text after which a chain ends that
+    opens no triplet: the thoughts of the prompt's examples have some 15, and one that goes on for
+    many times as long seldom comes to one. ``time_limit``: seconds of a question.
     """
 
     beams: int = 3
     steps: int = 5
     tokens: int = TOKENS
+    thought: int = THOUGHT
     time_limit: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is known of some spans, which are kept so that none takes another's place.
+
+    ``cut``: whether there are more readings. ``names``: casefolded, of the graph that was shown and
+    of the triplets.
+    """
+
+    spans: tuple[Span, ...]
+    readings: list[Reading]
+    cut: bool
+    names: frozenset[str]
 
 
 class ChainWriter:
@@ -96,7 +116,9 @@ class ChainWriter:
 
     ``language``: the graph to walk in. ``prompt_for``: the prompt's token ids, given what has been
     visited. ``changing``: whether that changes from step to step (the graph is seen in part); then
-    nothing of a chain stays cached from one step to the next.
+    nothing of a chain stays cached from one step to the next. ``names``: those that an answer may
+    well have, besides those of the chain's own triplets; a full stop in one does not end the
+    answer.
     """
 
     def __init__(
@@ -110,16 +132,17 @@ class ChainWriter:
         options: ChainOptions,
         *,
         changing: bool = False,
+        names: Iterable[str] = (),
     ) -> None:
         self._store = store
         self._language = language
-        self._start = start
         self._prompt_for = prompt_for
         self._options = options
         self._changing = changing
         self._until = _deadline(options.time_limit)
-        # by the spans of a chain, which are kept so that none takes another's place
-        self._readings: dict[tuple[int, ...], tuple[tuple[Span, ...], list[Reading]]] = {}
+        # by the ids of a chain's spans
+        self._readings: dict[tuple[int, ...], _Known] = {}
+        self._first = _Known((), [start], False, frozenset(name.casefold() for name in names))
         self.markers = markers_of(kg_llm.encoder)
         prompt = prompt_for(start.visited)
         longest = len(prompt) + options.tokens
@@ -133,6 +156,7 @@ class ChainWriter:
             limits=Limits(options.tokens, SPAN_TOKENS, options.steps),
             stop=_STOPS,
             rule=kg_llm.card.score_rule,
+            ending=self._ending,
         )
         forced = replace(freely, force_opening=True)
         self._free, self._forced = (
@@ -155,10 +179,10 @@ class ChainWriter:
         GraphError.
         """
         try:
-            found = self._write(self._free)
+            found = self._write(self._free, self._prompt)
             if not any(chain.spans for chain in found):
                 try:
-                    found = self._write(self._forced)
+                    found = self._write(self._forced, self._begun(found[0]))
                     self.opened = True
                 except ConstraintError:
                     pass  # no triplet fits into the limits: what it wrote by itself stands
@@ -172,12 +196,16 @@ class ChainWriter:
 
     def readings(self, chain: Chain) -> list[Reading]:
         """Return what the triplets of ``chain`` stand for, by id."""
-        return self._readings_of(chain.spans)
+        return self._known(chain.spans).readings
+
+    def has_more_readings(self, chain: Chain) -> bool:
+        """Return whether ``chain`` has more readings than stand, at any of its triplets."""
+        return self._known(chain.spans).cut
 
     # ── inside ──────────────────────────────────────────────────────────────────────────────
 
-    def _write(self, writer: Writer) -> list[Chain]:
-        found = [writer.start(self._prompt)]
+    def _write(self, writer: Writer, prompt: Sequence[int] | Text) -> list[Chain]:
+        found = [writer.start(prompt)]
         while any(chain.stop is None for chain in found):
             self._check_time()
             onward: list[Chain] = []
@@ -193,21 +221,39 @@ class ChainWriter:
         return found
 
     def _constraint_for(self, _number: int, spans: Sequence[Span]) -> TripletConstraint | None:
-        visited = frozenset().union(*(one.visited for one in self._readings_of(tuple(spans))))
+        visited = frozenset().union(*(one.visited for one in self._known(tuple(spans)).readings))
         try:
             return self._language.constraint(visited)
         except EmptyLanguageError:
             return None
 
-    def _readings_of(self, spans: tuple[Span, ...]) -> list[Reading]:
+    def _known(self, spans: tuple[Span, ...]) -> _Known:
         if not spans:
-            return [self._start]
+            return self._first
         known = self._readings.get(tuple(map(id, spans)))
         if known is None:
+            before = self._known(spans[:-1])
             rows = as_rows(spans[-1].ground())
-            known = (spans, extended(self._store, self._readings_of(spans[:-1]), rows))
+            # one more than may stand, which tells whether there are more
+            found = extended(self._store, before.readings, rows, MOST_READINGS + 1)
+            cut = before.cut or len(found) > MOST_READINGS
+            ends = names_of(self._store, rows[:1, (0, END)].ravel())  # all rows have these names
+            names = before.names.union(name.casefold() for name in ends)
+            known = _Known(spans, found[:MOST_READINGS], cut, names)
             self._readings[tuple(map(id, spans))] = known
-        return known[1]
+        return known
+
+    def _ending(self, spans: Sequence[Span], tokens: Sequence[int], text: str) -> Ending | None:
+        at = answer_end(text, self._known(tuple(spans)).names)
+        if at is not None:
+            return Ending(at)
+        note = idle(tokens, self._options.thought)
+        return None if note is None else Ending(len(text), note)
+
+    def _begun(self, chain: Chain) -> Text:
+        """Return the prompt of a chain as a text, so that it need not be run again."""
+        own, text = chain.prompt, chain.text
+        return Text(text.tokens[:own], text.columns[:own], text.stamps[:own])
 
     def _seen_anew(self, chain: Chain) -> Chain:
         """Return the chain after the prompt that shows what it has visited by now."""

@@ -66,6 +66,14 @@ class HopTable:
         """Return (first step, second step or -1) of every relation by number, ``[n, 2]``."""
         return np.array(list(self._numbers), np.int64).reshape(-1, 2)
 
+    def number(self, relations: IntArray) -> None:
+        """Give ``relations``, as :meth:`relations` returned them, the next numbers in that order.
+
+        Into a table that met none yet, each gets the number it had; those met already keep theirs.
+        """
+        for first, second in relations.tolist():
+            self._numbers.setdefault((first, second), len(self._numbers))
+
     def out_of(self, keys: IntArray) -> HopsOf:
         """Return every hop out of the distinct, sorted ``keys``. Raises GraphError.
 

@@ -9,15 +9,13 @@ does not do: make the examples (``data``), or choose the settings.
 from __future__ import annotations
 
 import shutil
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
-from filelock import FileLock, Timeout
 from safetensors.torch import load_file, save_file
 
-from kgqa.errors import DataError, UsageError
+from kgqa.errors import DataError
 from kgqa.models.kg_llm import make_special
 from kgqa.models.quiet import quiet
 from kgqa.models.tokenizer import HFEncoder
@@ -27,13 +25,14 @@ from kgqa.training.model_card import write_readme
 from kgqa.training.settings import (
     TrainingResult,
     TrainingSettings,
+    alone,
     checkpoint_to_resume,
     run_record,
 )
 from kgqa.training.trainer import PathTrainer, RunLog, Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from kgqa.graph.store import GraphStore
@@ -86,7 +85,7 @@ def train(
     from transformers import set_seed
 
     settings.check_start(start_from)
-    with _alone(out):
+    with alone(out):
         kg_llm = with_markers(kg_llm, kg_llm.card, settings.seed)
         if settings.loss == "relations":  # it has learnt nothing of which tail is meant
             kg_llm = kg_llm.with_card(replace(kg_llm.card, sharpness=0.0))
@@ -270,21 +269,3 @@ def _save(kg_llm: KgLLM, model: Any, out: Path, settings: TrainingSettings) -> N
     weights = {name: value.to(torch.bfloat16) for name, value in load_file(path).items()}
     save_file(weights, path, metadata={"format": "pt"})
     replace(kg_llm.card, base_model=kg_llm.name).write(out)
-
-
-@contextmanager
-def _alone(out: Path) -> Iterator[None]:
-    """Hold the folder ``out`` for one run. Raises UsageError where another one has it."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        with FileLock(out / ".lock", timeout=0):
-            yield
-    except Timeout:
-        raise UsageError(
-            f"Another run is training into {out}.",
-            "Wait until it has ended, or name another --out.",
-        ) from None
-    except FileExistsError:
-        raise UsageError(
-            f"{out} is no folder.", "Name a folder that is to hold the result: --out"
-        ) from None

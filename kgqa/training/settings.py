@@ -9,13 +9,16 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from filelock import FileLock, Timeout
 
 from kgqa.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
 Schedule: TypeAlias = Literal["cosine", "linear", "constant_with_warmup"]
@@ -99,6 +102,24 @@ class TrainingResult:
     path_accuracy: float | None = None
     checked: int = 0
     resumed_from: int | None = None  # the step of the checkpoint that the run went on from
+
+
+@contextmanager
+def alone(out: Path) -> Iterator[None]:
+    """Hold the folder ``out`` for one run. Raises UsageError where another one has it."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with FileLock(out / ".lock", timeout=0):
+            yield
+    except Timeout:
+        raise UsageError(
+            f"Another run is training into {out}.",
+            "Wait until it has ended, or name another --out.",
+        ) from None
+    except FileExistsError:
+        raise UsageError(
+            f"{out} is no folder.", "Name a folder that is to hold the result: --out"
+        ) from None
 
 
 def run_record(

@@ -72,6 +72,7 @@ EVAL = {
     "forwards": {"p50": (float, None)},
     "general_llm": None,
     "linking": None,
+    "triplets": None,
 }
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgqa.decoding.marked import MarkedConstraint, Markers
-from kgqa.decoding.pieces import FreeText, Limits, Span, SpanOptions
+from kgqa.decoding.pieces import Ending, FreeText, Limits, Span, SpanOptions
 from kgqa.decoding.spans import Writer, write
 from kgqa.decoding.text import TextForward
 from kgqa.errors import (
@@ -277,6 +277,66 @@ def test_a_stop_string_is_looked_for_in_free_text_alone() -> None:
     assert free.text.startswith(cut.pieces[1].text)
     assert stopped not in cut.pieces[1].text
     assert cut.pieces[1].tokens == free.tokens[: len(cut.pieces[1].tokens)]
+
+
+@pytest.mark.parametrize("trees", [True, False])
+def test_free_text_ends_where_it_is_over(trees: bool) -> None:
+    """What is over opens no span, even with the token that would have opened one."""
+    constraint = constraint_of(random_language(5, 20))
+    told = options(limits=Limits(tokens=200, span_tokens=40, spans=4))
+    for start in range(5, 40):  # until the model thinks before it opens a span, and after it
+        prompt = [start, *PROMPT]
+        (whole,) = write(writer(lambda number, spans: constraint, told, trees=trees), prompt)
+        kinds = [type(one) for one in whole.pieces[:3]]
+        if kinds == [FreeText, Span, FreeText]:
+            break
+    assert kinds == [FreeText, Span, FreeText]
+    thought = len(whole.pieces[0].tokens)
+    asked: list[tuple[int, str]] = []
+
+    def ending(spans: Sequence[Span], tokens: Sequence[int], text: str) -> Ending | None:
+        assert text == letters(tokens)
+        asked.append((len(spans), text))
+        return Ending(1, "Enough.") if len(spans) == over and len(tokens) > most else None
+
+    for over, most in ((0, thought), (1, 0)):
+        asked.clear()
+        told = options(limits=Limits(tokens=200, span_tokens=40, spans=4), ending=ending)
+        (cut,) = write(writer(lambda number, spans: constraint, told, trees=trees), prompt)
+        assert (cut.stop, cut.notes) == ("ending", ("Enough.",))
+        assert len(cut.spans) == over
+        last = cut.pieces[-1]
+        assert isinstance(last, FreeText)
+        assert (len(last.text), len(last.tokens)) == (1, most + 1)
+        assert cut.tokens == whole.tokens[: len(cut.tokens)]
+        assert asked[-1][0] == over
+
+
+def test_a_prompt_that_was_run_is_not_run_again() -> None:
+    constraint = constraint_of(random_language(5, 20))
+    told = options(force_opening=True)
+    prompt = [7, 8, 9, 10] * 20
+    forward = TextForward(tiny_model("llama"), budget=32)
+    one = Writer(forward, letters, lambda number, spans: constraint, told)
+    (first,) = write(one, prompt)
+    (text,), _ = forward.following([forward.text(prompt)])
+    run: list[int] = []
+    model = forward.tree.model  # type: ignore[union-attr]
+    hook = model.register_forward_pre_hook(
+        lambda _, args, named: run.append((args[0] if args else named["input_ids"]).numel()),
+        with_kwargs=True,
+    )
+    try:
+        chain = one.start(text)
+        begun = sum(run)
+        one.start(prompt)
+    finally:
+        hook.remove()
+    assert begun < 5 < len(prompt) <= sum(run) - begun
+    assert chain.opened is not None
+    assert chain.opened[1] == pytest.approx(first.spans[0].opening_log_probability, abs=1e-4)
+    (again,) = one.branches(chain, 1)
+    assert again.spans[0].hypothesis.tokens == first.spans[0].hypothesis.tokens
 
 
 def test_tokens_that_free_text_may_not_hold() -> None:

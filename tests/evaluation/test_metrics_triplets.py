@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from kgqa.evaluation.metrics_triplets import TripletScores, ill_triplets, triplet_scores
+from kgqa.evaluation.metrics_summary import summarise
+from kgqa.evaluation.metrics_triplets import (
+    TripletScores,
+    ill_triplets,
+    triplet_figures,
+    triplet_scores,
+)
+from kgqa.evaluation.report import figure_rows
+from kgqa.evaluation.report_record import Record
 from kgqa.graph.model import Kind
 from kgqa.paths.format import PathFormat
 from kgqa.paths.ground import GroundedPath, Node, PathEdge, ground
@@ -89,3 +97,37 @@ def test_ill_triplets_are_counted(store: SqliteStore) -> None:
     for one in wrong:
         assert ill_triplets(store, [chain(one)], ["a", "d"]) == (1, 1)
     assert ill_triplets(store, [], ["a"]) == (0, 0)
+
+
+def record(score: float | None, ill: int, written: int, outcome: str = "right") -> Record:
+    scores = dict.fromkeys(("f1", "precision", "recall"), score)
+    return Record("q", "?", outcome, triplets={**scores, "ill": ill, "written": written})
+
+
+def test_figures_are_over_questions_with_gold_triplets() -> None:
+    other = Record("q", "?", "right")
+    broken = Record("q", "", "malformed")
+    right, wrong = record(1.0, 0, 3), record(0.0, 1, 5)
+    found = triplet_figures([right, wrong, other], "gcr")
+    assert found == {"f1": 50.0, "precision": 50.0, "recall": 50.0, "ill": 12.5}
+    found = triplet_figures([right, wrong, broken, broken], "gcr")
+    assert found is not None
+    assert (found["f1"], found["ill"]) == (25.0, 12.5)  # a line that cannot be read is missed
+    without = dict.fromkeys(("f1", "precision", "recall"))
+    assert triplet_figures([record(None, 0, 4), broken], "dog") == {**without, "ill": 0.0}
+    assert triplet_figures([other], "dog") == {**without, "ill": None}
+    assert triplet_figures([other, broken], "gcr") is None
+    assert triplet_figures([record(0.0, 0, 0)], "gcr") == {
+        **dict.fromkeys(without, 0.0),
+        "ill": None,
+    }
+
+
+def test_figures_stand_in_the_summary_and_in_the_report() -> None:
+    figures = summarise([record(1.0, 0, 2)], kg="k", method="dog", form="2wiki")
+    assert figures["triplets"] == {"f1": 100.0, "precision": 100.0, "recall": 100.0, "ill": 0.0}
+    assert ("triplets: F1", "100.0", "") in figure_rows(figures)
+    assert ("triplets: ill", "0.0", "") in figure_rows(figures)
+    bare = summarise([Record("q", "?", "right")], kg="k", method="gcr", form="jsonl")
+    assert bare["triplets"] is None
+    assert not any("triplets" in title for title, _, _ in figure_rows(bare))

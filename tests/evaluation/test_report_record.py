@@ -143,6 +143,36 @@ def test_a_topic_that_the_file_does_not_give_is_no_linking_fault(small: SqliteSt
     assert one.outcome == "wrong tail"
 
 
+def test_triplets_are_of_questions_with_gold_ones_and_of_chains(small: SqliteStore) -> None:
+    from dataclasses import replace
+
+    answer = answer_of(small, "e.anna", BORN, VISITED)
+    gold = [("Anna", "born_in", "Oslo"), ("Oslo", "in", "Norway")]
+    one = recorded(small, answer, "Oslo", gold_triplets=gold)
+    assert one.triplets == {
+        "f1": pytest.approx(2 / 3),
+        "precision": 1.0,
+        "recall": 0.5,
+        "ill": 0,
+        "written": 2,
+    }
+    assert recorded(small, answer, "Oslo").triplets is None
+    chain = recorded(small, replace(answer, method="dog"), "Oslo").triplets
+    assert chain == dict.fromkeys(("f1", "precision", "recall")) | {"ill": 0, "written": 2}
+    elsewhere = replace(answer, topic_entities=(TopicEntity(0, "e.alone", "Alone", 1.0),))
+    strange = recorded(small, elsewhere, "Oslo", gold_triplets=gold).triplets
+    assert strange is not None
+    assert strange["ill"] == 2  # its paths begin where nothing was asked about
+    failed = recorded(small, LinkingError("x"), "Oslo", gold_triplets=gold).triplets
+    assert failed == dict.fromkeys(("f1", "precision", "recall"), 0.0) | {"ill": 0, "written": 0}
+
+
+def test_a_line_of_before_there_were_triplets_is_read(small: SqliteStore) -> None:
+    row = recorded(small, answer_of(small, "e.anna", BORN), "Oslo").to_json()
+    del row["triplets"]
+    assert record_from_json(row).triplets is None
+
+
 def test_accuracy_is_of_the_first_answer_that_is_a_choice(small: SqliteStore) -> None:
     answer = answer_of(small, "e.anna", BORN, VISITED, "Anna -> visited -> Sweden")
     for gold, accuracy in (("Norway", 1.0), ("Sweden", 0.0)):

@@ -367,7 +367,7 @@ def test_each_loader_given_the_file_of_another(
     if kind == given:
         pytest.skip("its own file is no wrong one")
     error = kgqa("ingest", kind, files_of(given, tmp_path), "--home", tmp_path / "home").error
-    assert str(tmp_path) in error or "other" in error or "META" in error
+    assert any(named in error for named in (str(tmp_path), "other", "META", "MRCOLS.RRF"))
     assert visible(tmp_path / "home") == []
 
 

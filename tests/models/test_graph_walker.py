@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,6 +19,9 @@ from kgqa.models.graph_walker import (
     transition,
     walk_loss,
 )
+
+if TYPE_CHECKING:
+    from kgqa.models.graph_walker import BetaReads
 
 
 @settings(deadline=None, max_examples=60)
@@ -91,7 +97,19 @@ def test_padding_changes_nothing() -> None:
     there = torch.tensor([[True] * 4 + [False] * 3])
     padded = model.read(longer, there, pooled)
     torch.testing.assert_close(padded.hidden, plain.hidden)
+    torch.testing.assert_close(padded.beta, plain.beta)
     torch.testing.assert_close(plain.beta.sum(1), torch.ones(1))
+
+
+@pytest.mark.parametrize(("beta_reads", "same"), [("tokens", False), ("pooled", True)])
+def test_the_number_of_hops_is_read_from_what_it_says(beta_reads: BetaReads, same: bool) -> None:
+    torch.manual_seed(3)
+    shape = WalkerShape(hops=2, width=8, hidden=6, relations=3, beta_reads=beta_reads)
+    model = GraphWalker(shape).eval()
+    there = torch.ones(1, 4, dtype=torch.bool)
+    pooled = torch.nn.functional.normalize(torch.randn(1, 8), dim=1)
+    one, other = (model.read(torch.randn(1, 4, 8), there, pooled).beta for _ in range(2))
+    assert torch.allclose(one, other) == same
 
 
 def test_answers_weigh_more_and_every_question_the_same() -> None:

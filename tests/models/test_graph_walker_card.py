@@ -73,6 +73,21 @@ def test_what_is_written_is_read(encoder: Path, folder: Path, tmp_path: Path) ->
     assert not any(one.requires_grad for one in found.model.parameters())
 
 
+def test_a_walker_of_the_first_version_is_read_as_before(encoder: Path, tmp_path: Path) -> None:
+    card = card_of(encoder, beta_reads="pooled")
+    model = GraphWalker(card.shape).eval()
+    save_walker(tmp_path, model, card, None)
+    file = tmp_path / "walker.json"
+    content = json.loads(file.read_text("utf-8"))
+    del content["beta_reads"]
+    file.write_text(json.dumps({**content, "format_version": 1}), "utf-8")
+    found = load(tmp_path)
+    assert found.card == card
+    asked = torch.randn(1, 4, WIDTH), torch.ones(1, 4, dtype=torch.bool), torch.ones(1, WIDTH)
+    for mine, its in zip(model.read(*asked), found.model.read(*asked), strict=True):
+        torch.testing.assert_close(its, mine.detach(), atol=2e-2, rtol=2e-2)
+
+
 @pytest.mark.parametrize(("direction", "left_out"), [("out", 1), ("in", 0), ("both", None)])
 @pytest.mark.parametrize("more", [{}, {"relations_by": "text", "texts": ("a b", "c d")}])
 def test_steps_that_are_never_taken_are_not_kept(
@@ -113,6 +128,9 @@ def test_a_bundled_walker_is_found_by_its_name_and_says_how_it_was_made() -> Non
         ({"relations": ["a.b", "a.b"]}, "relations is"),
         ({"relations": [1]}, "relations must be a list of texts"),
         ({"texts": ["a"]}, "texts is"),
+        ({"beta_reads": "ears"}, "beta_reads is ears"),
+        ({"beta_reads": "pooled"}, "not of the walker that its card describes"),
+        ({"format_version": 1}, "not of the walker that its card describes"),
         ({"cut": 3.0}, "cut is 3.0"),
         ({"surplus": 1}, "not known: surplus"),
         ({"width": None}, "width must be of type int"),
@@ -148,7 +166,7 @@ def test_what_is_missing_or_damaged_is_named(folder: Path, tmp_path: Path) -> No
     fails(ModelError, "is not JSON")
     card.write_text("[]", "utf-8")
     fails(ModelError, "not a JSON object")
-    card.write_text(text.replace('"format_version": 1', '"format_version": 9'), "utf-8")
+    card.write_text(text.replace('"format_version": 2', '"format_version": 9'), "utf-8")
     fails(AdapterMismatchError, "format version 9")
     card.unlink()
     fails(ModelNotFoundError, "has no walker.json")

@@ -156,6 +156,21 @@ def test_a_hostile_question_and_hostile_names_change_nothing(
     assert specials(question, " | ".join(hostile)) == specials("Where?", "a -> r -> b")
 
 
+def test_readings_that_were_cut_are_told(tmp_path: Path, llm: KgLLM, chosen: GraphFilter) -> None:
+    tables = tables_of(
+        [entity("a", "Ada"), *(entity(f"b{one}", "Bo") for one in range(300))],
+        [("a", "knows", f"b{one}") for one in range(300)],
+    )
+    with store_of(tables, tmp_path) as store:
+        method = dog(llm, chosen, beams=1, steps=1, walk="store")
+        answer = ask(store, method, Asking("Who knows Ada?", (topic(store, "a"),)))
+        assert [len(path.groundings) for path in answer.paths] == [256]
+        assert sum("more than 256 ways" in note for note in answer.notes) == 1
+        few = dog(llm, chosen, beams=1, steps=1)  # the prompt's graph has 12 of them
+        answer = ask(store, few, Asking("Who knows Ada?", (topic(store, "a"),)))
+        assert not any("more than 256 ways" in note for note in answer.notes)
+
+
 def test_the_prompt_has_graph_question_and_entities_in_their_places(llm: KgLLM) -> None:
     pieces = prompt_pieces(
         llm.card, llm.tokenizer, "Who? {graph}", ["A", "B"], "a -> {topics} -> b"
@@ -213,7 +228,7 @@ def test_what_cannot_be_done_is_an_error_of_its_question(
     long = dict(dog(llm, chosen).answers(sample, [replace(asking, question="why " * 9_000)]))[0]
     assert isinstance(long, ModelError)
     assert "no graph fits" in long.message
-    for wrong in ({"beams": 0}, {"beams": 17}, {"steps": 0}):
+    for wrong in ({"beams": 0}, {"beams": 17}, {"steps": 0}, {"thought": 0}):
         with pytest.raises(UsageError, match="cannot be written"):
             DogOptions(**wrong)
 

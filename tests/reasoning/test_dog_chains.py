@@ -15,9 +15,11 @@ from kgqa.graph.model import Kind, keys_array
 from kgqa.paths.format import PathFormat
 from kgqa.paths.triplets import SomeTriplets, StoreTriplets, joined_rows
 from kgqa.reasoning.dog_chains import (
+    MOST_READINGS,
     ChainOptions,
     ChainWriter,
     Reading,
+    end_tokens,
     extended,
     first_reading,
     score,
@@ -242,6 +244,54 @@ def test_a_model_that_opens_nothing_is_given_one_triplet(sample, random_llm) -> 
         check_chain(sample, path, topics, 1)
 
 
+def test_a_chain_ends_with_its_answer_and_the_prompt_is_run_once(sample, kg_llm) -> None:
+    """A model that says one line over and over stops after the first, and is asked again."""
+    from kgqa.models.presets import preset
+
+    llm = kg_llm.with_card(preset("dog"))
+    said = "Therefore, the answer is * J. R. R. Tolkien.\n"
+    example = f"< J. R. R. Tolkien -> people.person.gender -> Male > {said}"
+    prompt = llm.encoder.encode([example * 4 + said * 4])[0]
+    special = sorted(end_tokens(llm))
+    run: list[int] = []
+
+    def never_ends(_: Any, __: Any, logits: Any) -> None:
+        logits[..., special] -= 100.0
+
+    def counted(_: Any, args: Any, named: Any) -> None:
+        run.append((args[0] if args else named["input_ids"]).numel())
+
+    hooks = [
+        llm.model.get_output_embeddings().register_forward_hook(never_ends),
+        llm.model.register_forward_pre_hook(counted, with_kwargs=True),
+    ]
+    topics = sample.keys_of([TOLKIEN]).tolist()
+    try:
+        chains, paths = write(
+            sample, llm, topics, prompt=lambda _: prompt, beams=1, steps=1, tokens=200
+        )
+    finally:
+        for hook in hooks:
+            hook.remove()
+    (chain,) = chains
+    assert paths[0] is not None
+    check_chain(sample, paths[0], topics, 1)  # opened for it, for it had ended without one
+    assert chain.stop == "ending"
+    assert chain.pieces[-1].text.strip() == said.strip()
+    assert sum(one >= len(prompt) for one in run) == 1
+
+
+def test_a_thought_without_a_triplet_ends_and_is_told(sample, random_llm) -> None:
+    shy = opening_model(random_llm, 0, liking=-100.0, ending=-100.0)
+    topics = sample.keys_of([TOLKIEN]).tolist()
+    chains, paths = write(sample, shy, topics, beams=1, tokens=100, thought=16)
+    assert paths[0] is not None
+    assert len(chains[0].spans) == 1
+    assert chains[0].stop == "ending"
+    assert len(chains[0].pieces[-1].tokens) == 17
+    assert "16 tokens without a triplet" in chains[0].notes[-1]
+
+
 def test_a_time_limit_ends_a_question(sample, models) -> None:
     with pytest.raises(TimeLimitError, match="--time-limit"):
         write(sample, models[0], sample.keys_of([TOLKIEN]).tolist(), time_limit=0.0)
@@ -275,6 +325,32 @@ def test_readings_are_consistent_by_themselves(tmp_path: Path) -> None:
         assert last.visited == {a, c, d}
         assert extended(store, [first], np.array([[c, s, -1, -1, d]])) == []
         assert len(extended(store, both, np.array([[a, r, -1, -1, b]] * 9), most=5)) == 5
+
+
+def test_more_readings_than_stand_are_told(tmp_path: Path, models) -> None:
+    """A name that is shared by 300 entities; with 256 of them every reading stands."""
+    for count, cut in ((MOST_READINGS, False), (MOST_READINGS + 1, True)):
+        tables = tables_of(
+            [entity("a", "Ada"), *(entity(f"b{one}", "Bo") for one in range(count))],
+            [("a", "r", f"b{one}") for one in range(count)],
+        )
+        (tmp_path / str(count)).mkdir()
+        with store_of(tables, tmp_path / str(count)) as store:
+            lexicon = PathLexicon(models[0].encoder, FORM)
+            start = first_reading(store, store.keys_of(["a"]).tolist())
+            writer = ChainWriter(
+                models[0],
+                Plan(budget=32),
+                store,
+                TripletLanguage(store, StoreTriplets(store), lexicon),
+                start,
+                lambda _: [100, 200, 300],
+                ChainOptions(beams=1, steps=1, tokens=120),
+            )
+            (chain,) = writer.write()
+            assert chain.spans
+            assert writer.has_more_readings(chain) == cut
+            assert len(writer.readings(chain)) == MOST_READINGS
 
 
 def test_a_value_is_reached_and_not_gone_on_from(tmp_path: Path) -> None:

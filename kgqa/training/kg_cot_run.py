@@ -1,0 +1,197 @@
+"""A walker in training: its model, the questions' token states, the losses and the figures.
+
+What this does not do: step the optimizer, or keep anything on disk (``kg_cot``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from kgqa.models.graph_walker import (
+    GraphWalker,
+    WalkerShape,
+    hop_loss,
+    path_loss,
+    relation_logits,
+    walk_loss,
+)
+from kgqa.reasoning.kg_cot_scores import own_steps, padded, relation_words, steps_by
+from kgqa.reasoning.kg_cot_walk import walk_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch import Tensor
+
+    from kgqa.graph.model import IntArray
+    from kgqa.models.graph_walker import Reading, Tables
+    from kgqa.models.sentences import SentenceEncoder, TokenStates
+    from kgqa.progress import Progress
+    from kgqa.reasoning.kg_cot_hops import HopTable
+    from kgqa.reasoning.kg_cot_walk import Walked
+    from kgqa.training.kg_cot import WalkerSettings
+    from kgqa.training.kg_cot_data import WalkQuestion
+
+_CUTS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """Figures of check questions in per cent; ``cut``: that which gives the best F1."""
+
+    hits_at_1: float
+    hit_at_10: float
+    f1: float
+    cut: float
+
+    def __str__(self) -> str:
+        """Return the figures as words."""
+        return (
+            f"first answer right {self.hits_at_1:.1f} %, one of ten {self.hit_at_10:.1f} %, "
+            f"F1 {self.f1:.1f} (cut {self.cut:g})"
+        )
+
+
+class WalkerRun:
+    """One run: the model, the questions' states, and the relations as the model counts them."""
+
+    def __init__(
+        self,
+        table: HopTable,
+        questions: Sequence[WalkQuestion],
+        encoder: SentenceEncoder,
+        settings: WalkerSettings,
+        progress: Progress,
+    ) -> None:
+        self.table = table
+        self.questions = questions
+        self.settings = settings
+        self.states = _encoded(encoder, [one.question for one in questions], progress)
+        relations = table.store.relations()
+        by_text = settings.relations_by == "text"
+        self.texts = [relation_words(name) for name in relations.names] if by_text else []
+        self.words = torch.from_numpy(encoder.encode(self.texts)) if by_text else None
+        self.steps = steps_by(np.arange(len(relations)))
+        shape = WalkerShape(
+            hops=table.rules.hops,
+            width=encoder.width,
+            hidden=settings.hidden,
+            relations=0 if by_text else len(relations),
+            beta_reads=settings.beta_reads,
+        )
+        self.model = GraphWalker(shape, settings.dropout)
+        self._pairs: dict[tuple[int, int], int] = {}
+        self.seen = torch.zeros(2, 2 * len(relations), dtype=torch.bool)
+
+    def walk(self, rows: IntArray) -> tuple[Walked, Reading]:
+        """Walk the questions of ``rows``."""
+        reading = self.model.read(*padded(self.states, rows))
+        tables = self.model.tables(self.words)
+
+        def made(relations: IntArray) -> tuple[Tables, IntArray]:
+            if self.model.training:
+                for place in (0, 1):
+                    self.seen[place, relations[relations[:, place] >= 0, place]] = True
+            return tables, own_steps(relations, self.steps)
+
+        topics = [self.questions[row].topics for row in rows]
+        question = np.repeat(np.arange(len(rows)), list(map(len, topics)))
+        return walk_rows(self.table, made, reading, np.concatenate(topics), question), reading
+
+    def loss(self, rows: IntArray) -> Tensor:
+        """Return the loss of a batch."""
+        walked, reading = self.walk(rows)
+        settings = self.settings
+        wanted = self._wanted(walked, rows)
+        error = walk_loss(
+            walked.scores,
+            torch.from_numpy(wanted),
+            torch.from_numpy(walked.question),
+            len(rows),
+            settings.answer_weight,
+        )
+        hops = [self.questions[row].hops for row in rows]
+        error = error + settings.hop_weight * hop_loss(reading.log_beta, hops)
+        if not settings.path_weight:
+            return error
+        return error + settings.path_weight * self._path_loss(rows, reading)
+
+    def _path_loss(self, rows: IntArray, reading: Reading) -> Tensor:
+        """Return the loss of the relations that the questions' relation paths take, by step."""
+        known = self.table.relations()
+        if len(known) != len(self._pairs):
+            self._pairs = {(int(a), int(b)): at for at, (a, b) in enumerate(known)}
+        tables = self.model.tables(self.words)
+        first, second = torch.from_numpy(known[:, 0]), torch.from_numpy(known[:, 1])
+        parts = []
+        for depth in range(self.table.rules.hops):
+            taken = [
+                [self._pairs[path[depth]] for path in self.questions[row].paths
+                 if depth < len(path) and path[depth] in self._pairs]
+                for row in rows.tolist()
+            ]  # fmt: skip
+            some = [number for number, pairs in enumerate(taken) if pairs]
+            if not some:
+                continue
+            right = torch.zeros(len(some), len(known), dtype=torch.bool)
+            for number, at in enumerate(some):
+                right[number, taken[at]] = True
+            logits = relation_logits(reading.hidden[some, depth], tables, first, second)
+            parts.append(path_loss(logits, right) * len(some) / len(rows))
+        return torch.stack(parts).sum() if parts else reading.beta.sum() * 0.0
+
+    def _wanted(self, walked: Walked, rows: IntArray) -> np.ndarray[Any, np.dtype[np.float32]]:
+        wanted = np.zeros(len(walked.node), np.float32)
+        bounds = np.searchsorted(walked.question, np.arange(len(rows) + 1))
+        for number, row in enumerate(rows):
+            here = slice(bounds[number], bounds[number + 1])
+            wanted[here] = np.isin(walked.node[here], self.questions[row].answers)
+        return wanted
+
+    @torch.inference_mode()
+    def check(self, rows: IntArray) -> Checked:
+        """Return the figures of the questions of ``rows``."""
+        self.model.eval()
+        first, tenth = 0, 0
+        f1 = np.zeros(len(_CUTS))
+        for start in range(0, len(rows), self.settings.batch_size):
+            batch = rows[start : start + self.settings.batch_size]
+            walked, _ = self.walk(batch)
+            wanted = self._wanted(walked, batch)
+            bounds = np.searchsorted(walked.question, np.arange(len(batch) + 1))
+            for number, row in enumerate(batch):
+                here = slice(bounds[number], bounds[number + 1])
+                score, right = walked.scores[here].numpy(), wanted[here]
+                if not len(score):
+                    continue
+                order = np.argsort(-score, kind="stable")
+                first += bool(right[order[0]])
+                tenth += bool(right[order[:10]].any())
+                golds = len(self.questions[row].answers)
+                for place, cut in enumerate(_CUTS):
+                    kept = score >= cut * score[order[0]]
+                    f1[place] += 2 * right[kept].sum() / (kept.sum() + golds)
+        self.model.train()
+        best = int(np.argmax(f1))
+        share = 100 / max(len(rows), 1)
+        return Checked(share * first, share * tenth, share * float(f1[best]), _CUTS[best])
+
+
+def _encoded(encoder: SentenceEncoder, texts: Sequence[str], progress: Progress) -> TokenStates:
+    """Return the token states of all texts; encoded in parts, so that it can be told how far."""
+    parts = []
+    with progress.task("encoding questions", len(texts), "questions") as task:
+        for start in range(0, len(texts), 1_000):
+            some = texts[start : start + 1_000]
+            parts.append(encoder.encode_tokens(some))
+            task.advance(len(some))
+    counts = np.concatenate([np.diff(one.starts) for one in parts])
+    return type(parts[0])(
+        np.concatenate([one.states for one in parts]),
+        np.concatenate([[0], np.cumsum(counts)]),
+        np.concatenate([one.vectors for one in parts]),
+    )
