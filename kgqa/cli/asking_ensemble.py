@@ -33,15 +33,18 @@ def make_ensemble(parts: Parts) -> Ready:
     flags = parts.flags
     auto = flags.method == "auto"
 
-    def member(name: str) -> Ready:
-        return MAKERS[name](replace(parts, flags=replace(flags, method=name), general=None))
+    def member(name: str, walker: str | None = None) -> Ready:
+        mine = replace(flags, method=name, walker=walker)
+        return MAKERS[name](replace(parts, flags=mine, general=None))
 
     try:
         # the confidence of a walker from another KG says nothing, so it cannot answer alone
-        told = fitting_walker(parts.store)[1] if auto and flags.walker is None else ""
-        if told:
-            raise AdapterMismatchError(told)
-        walker = member("kg-cot")
+        named = flags.walker
+        if auto and named is None:
+            named, told = fitting_walker(parts.store)
+            if told:
+                raise AdapterMismatchError(told)
+        walker = member("kg-cot", named)
     except (AdapterMismatchError, ModelNotFoundError) as error:
         if not auto or flags.walker is not None:
             raise

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kgqa.paths.walk import FIRST, SECOND, PathTable, walk
+from kgqa.paths.walk import FIRST, SECOND, joined_tables, walk
 
 if TYPE_CHECKING:
     from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
-    from kgqa.paths.walk import WalkRules
+    from kgqa.paths.walk import PathTable, WalkRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +47,7 @@ def relation_paths_to(
     while len(over) and rules.hops > 1:
         rules = type(rules)(rules.hops - 1, rules.direction, rules.mediators)
         more, over = walk(store, over, rules, cap)
-        padded = np.full((len(more), table.hops.shape[1], 4), -1, np.int64)
-        padded[:, : rules.hops] = more.hops
-        table = PathTable(
-            np.concatenate([table.topic, more.topic]),
-            np.concatenate([table.length, more.length]),
-            np.concatenate([table.hops, padded]),
-        )
+        table = joined_tables([table, more])
     if not len(table):
         return []
     signature = np.concatenate(

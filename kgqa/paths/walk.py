@@ -21,6 +21,8 @@ from kgqa.errors import UsageError
 from kgqa.graph.model import DIRECTIONS, Direction, Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from kgqa.graph.model import BoolArray, IntArray
@@ -113,6 +115,22 @@ def empty_paths(hops: int) -> PathTable:
     """Return a table without a path."""
     none = np.empty(0, np.int64)
     return PathTable(none, none, np.empty((0, hops, 4), np.int64))
+
+
+def joined_tables(tables: Sequence[PathTable]) -> PathTable:
+    """Return the paths of ``tables``, at least one, in turn, with room for the longest's hops."""
+    most = max(one.hops.shape[1] for one in tables)
+    return PathTable(
+        np.concatenate([one.topic for one in tables]),
+        np.concatenate([one.length for one in tables]),
+        np.concatenate([_widened(one.hops, most) for one in tables]),
+    )
+
+
+def _widened(hops: IntArray, width: int) -> IntArray:
+    wide = np.full((len(hops), width, 4), -1, np.int64)
+    wide[:, : hops.shape[1]] = hops
+    return wide
 
 
 def ranges(starts: IntArray, counts: IntArray) -> IntArray:

@@ -22,7 +22,7 @@ import numpy as np
 from kgqa.decoding.engine import Job
 from kgqa.errors import EmptyLanguageError, TimeLimitError
 from kgqa.graph.model import keys_array
-from kgqa.paths.walk import PathTable, ordered
+from kgqa.paths.walk import PathTable, joined_tables, ordered
 from kgqa.reasoning.answer import Answer, ConstraintUse, KgLlmUse, SearchUse, Timings
 from kgqa.reasoning.choices import choice_paths, find_choices, rank_choices
 from kgqa.reasoning.grounding import ground_all
@@ -161,13 +161,7 @@ def _without_question(
     spent: _Spent,
 ) -> dict[str, float]:
     """Return by text the log-probability of each path of ``tables`` when nothing is asked."""
-    table = ordered(
-        PathTable(
-            np.concatenate([one.topic for one in tables]),
-            np.concatenate([one.length for one in tables]),
-            np.concatenate([one.hops for one in tables]),
-        )
-    )
+    table = ordered(joined_tables(tables))
     constraint = stored_constraint([(path_tokens(store, table, lexicon), table)])
     job = Job(
         prompt=kg_llm.prompt_ids("", named),

@@ -18,7 +18,16 @@ import numpy as np
 from kgqa.errors import EmptyLanguageError, UsageError
 from kgqa.graph.model import Kind
 from kgqa.graph.names import normalise
-from kgqa.paths.walk import TAIL, PathTable, WalkRules, admissible, empty_paths, ordered, ranges
+from kgqa.paths.walk import (
+    TAIL,
+    PathTable,
+    WalkRules,
+    admissible,
+    empty_paths,
+    joined_tables,
+    ordered,
+    ranges,
+)
 from kgqa.reasoning.answer import RankedAnswer
 from kgqa.reasoning.expand import AGAINST, FRONTIER, hops_in_turn
 
@@ -142,11 +151,7 @@ def paths_between(
     if not found:
         return empty_paths(rules.hops), cut
     return (
-        PathTable(
-            np.concatenate([one.topic for one in found]),
-            np.concatenate([one.length for one in found]),
-            np.concatenate([one.hops for one in found]),
-        ),
+        joined_tables(found),
         cut,
     )
 

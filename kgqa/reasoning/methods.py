@@ -21,7 +21,7 @@ from kgqa.errors import EmptyLanguageError, KgqaError
 from kgqa.graph.model import keys_array
 from kgqa.paths.ground import ground
 from kgqa.paths.sample import Sample, sample_walk
-from kgqa.paths.walk import PathTable, walk
+from kgqa.paths.walk import joined_tables, walk
 from kgqa.reasoning.answer import KgLlmUse
 from kgqa.reasoning.gcr import answer_questions
 from kgqa.reasoning.general_answer import ask_general, with_reply
@@ -263,11 +263,7 @@ def candidate_paths(
             for topic in {one.key: one for one in topics}.values()
             if topic.key in many
         ]
-    table = PathTable(
-        np.concatenate([one.topic for one in tables]),
-        np.concatenate([one.length for one in tables]),
-        np.concatenate([one.hops for one in tables]),
-    )
+    table = joined_tables(tables)
     by_text: dict[str, list[GroundedPath]] = {}
     for path in ground(store, table.take(np.argsort(table.length, kind="stable")), form):
         if path is not None:

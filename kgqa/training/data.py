@@ -18,7 +18,7 @@ import numpy as np
 
 from kgqa.graph.names import normalise
 from kgqa.paths.shortest import RelationPath, relation_paths_to
-from kgqa.paths.walk import FIRST, SECOND, TAIL, PathTable
+from kgqa.paths.walk import FIRST, SECOND, TAIL, PathTable, joined_tables
 from kgqa.training.gold import agreed, gold_paths
 from kgqa.trie.lexicon import names_of
 
@@ -286,11 +286,7 @@ def _candidates(
 
 def _shortest(tables: Sequence[PathTable]) -> PathTable:
     """Return the paths that no other path from their topic to their end is shorter than."""
-    table = PathTable(
-        np.concatenate([one.topic for one in tables]),
-        np.concatenate([one.length for one in tables]),
-        np.concatenate([one.hops for one in tables]),
-    )
+    table = joined_tables(tables)
     ends = np.stack([table.topic, table.ends()], axis=1)
     _, pair = np.unique(ends, axis=0, return_inverse=True)
     pair = pair.reshape(-1)

@@ -31,7 +31,7 @@ from kgqa.paths.walk import (
     ranges,
 )
 from kgqa.trie.arrays import TokenTrie, build_trie, in_order
-from kgqa.trie.constraint import Expansion
+from kgqa.trie.lazy import LazyConstraint, Position, State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -85,24 +85,7 @@ class _Part:
         return self.made[leaf]
 
 
-@dataclass(frozen=True, slots=True)
-class _Position:
-    part: _Part
-    node: int
-
-    def reached(self) -> _Prefix | _Relation | None:
-        leaf = int(self.part.trie.leaf[self.node])
-        return None if leaf < 0 else self.part.leads_to(leaf)
-
-
-@dataclass(slots=True)
-class _State:
-    positions: list[_Position]
-    moves: tuple[IntArray, IntArray] | None = None
-    ended: list[_Prefix] = field(default_factory=list)
-
-
-class ComposedConstraint:
+class ComposedConstraint(LazyConstraint[_Part, _Prefix]):
     """The language of all paths out of ``topics`` under ``rules``, never built as a whole.
 
     Raises EmptyLanguageError where the topics have no path at all. Not for use by several threads.
@@ -134,20 +117,7 @@ class ComposedConstraint:
             self._lexicon.heads(self._store, topics),
             lambda rows: _Prefix(0, topics[rows], root.hops[alive][rows], root.onward[alive][rows]),
         )
-        self._states = [_State([_Position(heads, 0)])]
-
-    @property
-    def paths(self) -> None:
-        """Not counted: counting would mean building the language."""
-        return
-
-    def start(self) -> int:
-        """Return the state before the first token."""
-        return 0
-
-    def is_end(self, states: Sequence[int]) -> BoolArray:
-        """Return which of ``states`` stand after the closing token."""
-        return np.array([bool(self._states[state].ended) for state in states], bool)
+        super().__init__([heads], lexicon.closing)
 
     def ground(self, state: int) -> PathTable:
         """Return every id path that the text of the end ``state`` stands for."""
@@ -161,47 +131,17 @@ class ComposedConstraint:
         hops = np.concatenate([prefix.hops for prefix in prefixes])
         return ordered(PathTable(topic, length, hops))
 
-    def expand(self, states: Sequence[int]) -> Expansion:
-        """Return the moves out of every one of ``states``."""
-        fresh = [self._states[state] for state in states if self._states[state].moves is None]
-        if fresh:
-            self._prepare(fresh)
-            for state in fresh:
-                if state.moves is None:  # the same state may be asked for twice
-                    state.moves = self._moves(state)
-        moves = [self._states[state].moves or _NO_MOVES for state in states]
-        row = np.repeat(np.arange(len(moves)), [len(tokens) for tokens, _ in moves])
-        if not len(row):
-            return Expansion(row, *_NO_MOVES)
-        tokens = np.concatenate([tokens for tokens, _ in moves])
-        return Expansion(row, tokens, np.concatenate([nexts for _, nexts in moves]))
-
     # ── inside ──────────────────────────────────────────────────────────────────────────────
 
-    def _moves(self, state: _State) -> tuple[IntArray, IntArray]:
-        nexts: dict[int, list[_Position]] = {}
-        closed: list[_Prefix] = []
-        for position in self._closure(state):
-            tokens, first = position.part.trie.children(position.node)
-            for at, token in enumerate(tokens.tolist()):
-                nexts.setdefault(token, []).append(_Position(position.part, first + at))
-            reached = position.reached()
-            if isinstance(reached, _Prefix) and reached.depth > 0:
-                closed.append(reached)
-        made = {token: _State(positions) for token, positions in nexts.items()}
-        if closed:
-            # names are encoded as plain text, so no name holds the closing token
-            made[self._lexicon.closing] = _State([], _NO_MOVES, closed)
-        tokens = np.array(sorted(made), np.int64)
-        numbers = np.arange(len(self._states), len(self._states) + len(made), dtype=np.int64)
-        self._states.extend(made[token] for token in tokens.tolist())
-        return tokens, numbers
+    def _end(self, position: Position[_Part]) -> _Prefix | None:
+        reached = _reached(position)
+        return reached if isinstance(reached, _Prefix) and reached.depth > 0 else None
 
-    def _closure(self, state: _State) -> list[_Position]:
+    def _closure(self, state: State[_Part, _Prefix]) -> list[Position[_Part]]:
         """Return the positions of ``state`` and the starts of the parts that may follow them."""
         positions = list(state.positions)
         for position in positions:  # grows while it is read
-            reached = position.reached()
+            reached = _reached(position)
             following = (
                 reached.relations
                 if isinstance(reached, _Prefix)
@@ -210,13 +150,13 @@ class ComposedConstraint:
                 else None
             )
             if following is not None:
-                positions.append(_Position(following, 0))
+                positions.append(Position(following, 0))
         return positions
 
-    def _prepare(self, states: list[_State]) -> None:
+    def _prepare(self, states: Sequence[State[_Part, _Prefix]]) -> None:
         """Make every part that may follow the positions of ``states``, for all in few calls."""
         while True:
-            reached = [p.reached() for state in states for p in self._closure(state)]
+            reached = [_reached(p) for state in states for p in self._closure(state)]
             prefixes = _distinct(
                 item
                 for item in reached
@@ -319,7 +259,12 @@ class _Groups:
 
 
 _Reached = TypeVar("_Reached", _Prefix, _Relation)
-_NO_MOVES = (np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+def _reached(position: Position[_Part]) -> _Prefix | _Relation | None:
+    """Return what the text that ends at ``position`` leads to, None where none ends there."""
+    leaf = position.leaf
+    return None if leaf < 0 else position.part.leads_to(leaf)
 
 
 def _distinct(items: Iterable[_Reached]) -> list[_Reached]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgqa.errors import EmptyLanguageError
-from kgqa.paths.walk import PathTable, empty_paths, ordered, ranges
+from kgqa.paths.walk import PathTable, empty_paths, joined_tables, ordered, ranges
 from kgqa.trie.arrays import build_trie, in_order, joined
 from kgqa.trie.build import JoinedSequences, all_joined
 from kgqa.trie.constraint import Expansion
@@ -76,12 +76,7 @@ def stored_constraint(
             "The topic entities have no path, so there is nothing the model may write.",
             "Choose another entity (--entity), or look at this one with: kgqa paths ENTITY",
         )
-    hops = max(table.hops.shape[1] for _, table in parts)
-    table = PathTable(
-        np.concatenate([table.topic for _, table in parts]),
-        np.concatenate([table.length for _, table in parts]),
-        np.concatenate([_widened(table.hops, hops) for _, table in parts]),
-    )
+    table = joined_tables([table for _, table in parts])
     language = _in_order([sequences for sequences, _ in parts])
     order = np.argsort(language.number, kind="stable")
     counts = np.bincount(language.number)
@@ -96,9 +91,3 @@ def _in_order(several: Sequence[JoinedSequences | Sequences]) -> Ordered:
     return in_order(
         joined([one.joined() if isinstance(one, JoinedSequences) else one for one in several])
     )
-
-
-def _widened(hops: IntArray, width: int) -> IntArray:
-    wide = np.full((len(hops), width, 4), -1, np.int64)
-    wide[:, : hops.shape[1]] = hops
-    return wide

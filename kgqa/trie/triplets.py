@@ -22,12 +22,12 @@ import numpy as np
 from kgqa.errors import EmptyLanguageError
 from kgqa.paths.triplets import END, as_paths, joined_rows
 from kgqa.trie.arrays import build_trie, in_order
-from kgqa.trie.constraint import Expansion
+from kgqa.trie.lazy import LazyConstraint, Position, State
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from kgqa.graph.model import BoolArray, IntArray
+    from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
     from kgqa.paths.triplets import Triplets
     from kgqa.paths.walk import PathTable
@@ -133,92 +133,34 @@ class _Part:
         return self.rows[self.starts[leaf] : self.starts[leaf + 1]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Position:
-    part: _Part
-    node: int
-
-    @property
-    def leaf(self) -> int:
-        """The text that ends here, -1 where none does."""
-        return int(self.part.trie.leaf[self.node])
-
-
-@dataclass(slots=True)
-class _State:
-    positions: list[_Position]
-    moves: tuple[IntArray, IntArray] | None = None
-    ended: list[IntArray] = field(default_factory=list)  # the triplets of a whole text
-
-
-class TripletConstraint:
+class TripletConstraint(LazyConstraint[_Part, "IntArray"]):
     """The language of one step of a chain. A :class:`kgqa.trie.constraint.Constraint`."""
 
     def __init__(self, language: TripletLanguage, parts: Iterable[_Part]) -> None:
+        super().__init__(parts, language.closing)
         self._language = language
-        self._states = [_State([_Position(part, 0) for part in parts])]
-
-    @property
-    def paths(self) -> None:
-        """Not counted: counting would mean building the language."""
-        return
-
-    def start(self) -> int:
-        """Return the state before the first token."""
-        return 0
-
-    def is_end(self, states: Sequence[int]) -> BoolArray:
-        """Return which of ``states`` stand after the closing token."""
-        return np.array([bool(self._states[state].ended) for state in states], bool)
 
     def ground(self, state: int) -> PathTable:
         """Return every triplet that the text of the end ``state`` stands for, as a path, sorted."""
         return as_paths(joined_rows(self._states[state].ended))
 
-    def expand(self, states: Sequence[int]) -> Expansion:
-        """Return the moves out of every one of ``states``."""
-        fresh = [self._states[one] for one in dict.fromkeys(states)]
-        fresh = [state for state in fresh if state.moves is None]
-        self._prepare(fresh)
-        for state in fresh:
-            state.moves = self._moves(state)
-        moves = [self._states[state].moves or _NO_MOVES for state in states]
-        row = np.repeat(np.arange(len(moves)), [len(tokens) for tokens, _ in moves])
-        if not len(row):
-            return Expansion(row, *_NO_MOVES)
-        tokens = np.concatenate([tokens for tokens, _ in moves])
-        return Expansion(row, tokens, np.concatenate([nexts for _, nexts in moves]))
-
     # ── inside ──────────────────────────────────────────────────────────────────────────────
 
-    def _prepare(self, states: Sequence[_State]) -> None:
+    def _prepare(self, states: Sequence[State[_Part, IntArray]]) -> None:
         """Let ``positions`` of ``states`` hold the starts of the parts that may follow, too."""
         waiting = [(state, position) for state in states for position in state.positions]
         while waiting:
             ended = [(state, one) for state, one in waiting if one.leaf >= 0]
             ended = [(state, one) for state, one in ended if one.part.level < _TAILS]
             self._language.prepare([one.part for _, one in ended], [one.leaf for _, one in ended])
-            waiting = [(state, _Position(one.part.following[one.leaf], 0)) for state, one in ended]
+            waiting = [(state, Position(one.part.following[one.leaf], 0)) for state, one in ended]
             for state, position in waiting:
                 state.positions.append(position)
 
-    def _moves(self, state: _State) -> tuple[IntArray, IntArray]:
-        nexts: dict[int, list[_Position]] = {}
-        closed: list[IntArray] = []
-        for position in state.positions:
-            tokens, first = position.part.trie.children(position.node)
-            for at, token in enumerate(tokens.tolist()):
-                nexts.setdefault(token, []).append(_Position(position.part, first + at))
-            if position.part.level == _TAILS and position.leaf >= 0:
-                closed.append(position.part.of(position.leaf))
-        made = {token: _State(positions) for token, positions in nexts.items()}
-        if closed:
-            # names are encoded as plain text, so no name holds the closing token
-            made[self._language.closing] = _State([], _NO_MOVES, closed)
-        tokens = np.array(sorted(made), np.int64)
-        numbers = np.arange(len(self._states), len(self._states) + len(made), dtype=np.int64)
-        self._states.extend(made[token] for token in tokens.tolist())
-        return tokens, numbers
+    def _closure(self, state: State[_Part, IntArray]) -> list[Position[_Part]]:
+        return state.positions  # completed by ``_prepare``
 
-
-_NO_MOVES = (np.empty(0, np.int64), np.empty(0, np.int64))
+    def _end(self, position: Position[_Part]) -> IntArray | None:
+        if position.part.level < _TAILS or position.leaf < 0:
+            return None
+        return position.part.of(position.leaf)

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kgqa.errors import ModelNotFoundError
-from kgqa.models.sentences import _minilm_folder
 from tests.cli.conftest import QUESTION
 from tests.cli.test_json import ASK, EVAL, PATH, check
 
@@ -23,14 +21,6 @@ pytestmark = pytest.mark.model
 SMALL = ("--method", "dog", "--triplets", "4", "--cap", "20", "--beams", "2", "--steps", "2")
 OBAMA = "m.02mjmr"
 WRITTEN = {"score": float, "written": str}
-
-
-@pytest.fixture
-def minilm() -> None:
-    try:
-        _minilm_folder()
-    except ModelNotFoundError as error:
-        pytest.skip(error.message)
 
 
 @pytest.mark.usefixtures("minilm")

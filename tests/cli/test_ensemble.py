@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kgqa.errors import ModelNotFoundError
-from kgqa.models.sentences import _minilm_folder
 from tests.cli.conftest import QUESTION
 from tests.cli.test_json import ASK, EVAL, check
 
@@ -17,18 +15,10 @@ if TYPE_CHECKING:
 
     from tests.cli.conftest import Kgqa
 
-pytestmark = pytest.mark.model
+pytestmark = [pytest.mark.model, pytest.mark.usefixtures("minilm")]
 
 OBAMA = "m.02mjmr"
 ANSWERS = [{"id": (str, None), "name": str, "score": float, "grounded": bool}]
-
-
-@pytest.fixture(autouse=True)
-def minilm() -> None:
-    try:
-        _minilm_folder()
-    except ModelNotFoundError as error:
-        pytest.skip(error.message)
 
 
 def test_an_ensemble_has_the_paths_of_both(kgqa: Kgqa, plain_home: Path) -> None:

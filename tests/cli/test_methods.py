@@ -9,8 +9,6 @@ import pytest
 
 from kgqa.cli.asking import METHODS
 from kgqa.cli.making import MAKERS
-from kgqa.errors import ModelNotFoundError
-from kgqa.models.sentences import _minilm_folder
 from tests.cli.conftest import QUESTION
 
 if TYPE_CHECKING:
@@ -33,14 +31,6 @@ def file(tmp_path: Path) -> Path:
     path = tmp_path / "q.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     return path
-
-
-@pytest.fixture
-def minilm() -> None:
-    try:
-        _minilm_folder()
-    except ModelNotFoundError as error:
-        pytest.skip(error.message)
 
 
 def general(server: OpenAIServer) -> tuple[str, str, str, str]:

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from kgqa.errors import ModelNotFoundError
 from kgqa.graph.sqlite import SqliteStore
-from kgqa.models.sentences import _minilm_folder
 from kgqa.training.data import is_held_out
 from tests.training.conftest import town_file  # noqa: F401 - a fixture
 
@@ -20,15 +18,7 @@ if TYPE_CHECKING:
 
     from tests.cli.conftest import Kgqa
 
-pytestmark = pytest.mark.model
-
-
-@pytest.fixture(autouse=True)
-def minilm() -> None:
-    try:
-        _minilm_folder()
-    except ModelNotFoundError as error:
-        pytest.skip(error.message)
+pytestmark = [pytest.mark.model, pytest.mark.usefixtures("minilm")]
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kgqa.graph.sqlite import SqliteStore
+    from kgqa.graph.store import GraphStore
     from kgqa.models.kg_llm import KgLLM
     from kgqa.trie.index import TrieIndex
 
@@ -49,6 +50,27 @@ def sample(sample_home: Path) -> Iterator[SqliteStore]:
 
     with SqliteStore(sample_home / "freebase" / "graph.sqlite", name="freebase") as store:
         yield store
+
+
+@pytest.fixture(scope="module")
+def in_neo4j(neo4j_server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GraphStore]:
+    """The bundled sample, loaded into Neo4j."""
+    from kgqa.ingest.pipeline import ingest
+    from kgqa.loaders import make_loader
+    from kgqa.progress import Silent
+
+    folder: Path = tmp_path_factory.mktemp("rejects")
+    with neo4j_server.connect() as connection:
+        ingest(
+            make_loader("freebase"),
+            [SAMPLE / "sample.nt.gz"],
+            "agree",
+            connection.writer(),
+            folder,
+            Silent(),
+        )
+        with connection.store("agree") as store:
+            yield store
 
 
 def random_model(llm: KgLLM, seed: int) -> KgLLM:

@@ -12,7 +12,6 @@ from kgqa.reasoning.dog_graph import neighbourhood
 from kgqa.trie.precompute import all_topics
 from tests.reasoning.dog_models import opening_model
 from tests.reasoning.test_dog_chains import write
-from tests.reasoning.test_stores_agree import in_neo4j as in_neo4j
 
 pytestmark = [pytest.mark.neo4j, pytest.mark.model]
 

@@ -18,13 +18,12 @@ from kgqa.reasoning.kg_cot import KgCot
 from kgqa.reasoning.kg_cot_scores import BoundWalker, score_questions
 from kgqa.trie.precompute import all_topics
 from tests.graph.tables import entity, tables_of
-from tests.reasoning.conftest import LINCOLN, SAMPLE, TOLKIEN
+from tests.reasoning.conftest import LINCOLN, TOLKIEN
 from tests.reasoning.test_methods import topic
 from tests.reasoning.walkers import encoder_folder, random_walker, tiny_encoder
 from tests.trie.language import store_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from kgqa.graph.sqlite import SqliteStore
@@ -218,24 +217,3 @@ def test_both_stores_give_the_same_answers(
                 )
             )
         assert found[0] == found[1]
-
-
-@pytest.fixture(scope="module")
-def in_neo4j(neo4j_server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GraphStore]:
-    """The bundled sample, loaded into Neo4j."""
-    from kgqa.ingest.pipeline import ingest
-    from kgqa.loaders import make_loader
-    from kgqa.progress import Silent
-
-    folder: Path = tmp_path_factory.mktemp("rejects")
-    with neo4j_server.connect() as connection:
-        ingest(
-            make_loader("freebase"),
-            [SAMPLE / "sample.nt.gz"],
-            "walked",
-            connection.writer(),
-            folder,
-            Silent(),
-        )
-        with connection.store("walked") as store:
-            yield store

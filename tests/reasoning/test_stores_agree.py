@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,19 +10,11 @@ from kgqa.graph.model import keys_array
 from kgqa.linking.linker import link
 from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules, walk
-from kgqa.progress import Silent
 from kgqa.reasoning.answer import TopicEntity
 from kgqa.reasoning.gcr import GcrOptions, answer_question
 from kgqa.trie.lexicon import PathLexicon
 from kgqa.trie.precompute import all_topics
-from tests.reasoning.conftest import SAMPLE
 from tests.trie.language import id_paths
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from kgqa.graph.store import GraphStore
 
 pytestmark = pytest.mark.neo4j
 
@@ -34,26 +25,6 @@ QUESTIONS = [
     "what is the capital of canada",
     "Who played Forrest Gump?",
 ]
-
-
-@pytest.fixture(scope="module")
-def in_neo4j(neo4j_server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GraphStore]:
-    """The bundled sample, loaded into Neo4j."""
-    from kgqa.ingest.pipeline import ingest
-    from kgqa.loaders import make_loader
-
-    folder: Path = tmp_path_factory.mktemp("rejects")
-    with neo4j_server.connect() as connection:
-        ingest(
-            make_loader("freebase"),
-            [SAMPLE / "sample.nt.gz"],
-            "agree",
-            connection.writer(),
-            folder,
-            Silent(),
-        )
-        with connection.store("agree") as store:
-            yield store
 
 
 def test_the_content_is_the_same(sample, in_neo4j) -> None:
