@@ -12,8 +12,20 @@ import typer
 from kgqa.cli import llm, train_chains
 from kgqa.cli.common import DirectionFlag, MediatorsFlag, Run, command
 from kgqa.cli.train_data import Source, gather, needs_store
+from kgqa.cli.train_flags import (
+    CheckpointEveryFlag,
+    EntitiesFlag,
+    FormFlag,
+    HeldOutFlag,
+    PerPairFlag,
+    PerRelationFlag,
+    ResumeFlag,
+    SeedFlag,
+    SelfFlag,
+    TemplatesFlag,
+    TopicsFlag,
+)
 from kgqa.cli.train_kg_cot import train_kg_cot
-from kgqa.cli.train_questions import TrainForm
 
 if TYPE_CHECKING:
     from kgqa.models.kg_llm import KgLLM
@@ -47,17 +59,6 @@ _Encoder = Annotated[
 _Questions = Annotated[
     list[Path] | None, typer.Option("--questions", help="A file of questions; may be repeated.")
 ]
-_Form = Annotated[TrainForm, typer.Option("--format", help="The form of the files.")]
-_Topics = Annotated[
-    Path | None, typer.Option(help="Topic entities by question id, for lines that name none.")
-]
-_Self = Annotated[
-    bool, typer.Option("--self", help="Make questions from the KG: from its relations' names.")
-]
-_Templates = Annotated[
-    Path | None,
-    typer.Option(help="A file of relations' phrases: also train on questions made from them."),
-]
 _General = Annotated[
     str | None,
     typer.Option(help="A general LLM that puts questions of --self into other words."),
@@ -74,21 +75,16 @@ _Paths = Annotated[
 _PerQuestion = Annotated[
     int | None, typer.Option(help="Examples of a question at most (4; all of shortest).", min=1)
 ]
-_PerRelation = Annotated[int, typer.Option(help="Made examples of a relation.", min=0)]
-_PerPair = Annotated[int, typer.Option(help="Made examples of several relations in turn.", min=0)]
-_Entities = Annotated[int, typer.Option(help="Entities that --self looks at.", min=1)]
-_HeldOut = Annotated[bool, typer.Option(help="Leave a fixed fifth out.")]
-_Seed = Annotated[int, typer.Option(help="Seed.", min=0)]
 
 
 def data(
     run: Run,
     out: Annotated[Path, typer.Option(help="The file of examples to write.")],
     questions: _Questions = None,
-    form: _Form = "jsonl",
-    topics: _Topics = None,
-    by_itself: _Self = False,
-    templates: _Templates = None,
+    form: FormFlag = "jsonl",
+    topics: TopicsFlag = None,
+    by_itself: SelfFlag = False,
+    templates: TemplatesFlag = None,
     general_model: _General = None,
     phrased: _Phrased = 400,
     method: _Method = "gcr",
@@ -98,13 +94,13 @@ def data(
     mediators: MediatorsFlag = None,
     paths: _Paths = None,
     per_question: _PerQuestion = None,
-    per_relation: _PerRelation = 12,
-    per_pair: _PerPair = 2,
-    entities: _Entities = 20_000,
+    per_relation: PerRelationFlag = 12,
+    per_pair: PerPairFlag = 2,
+    entities: EntitiesFlag = 20_000,
     triplets: _Triplets = None,
     encoder: _Encoder = None,
-    held_out: _HeldOut = True,
-    seed: _Seed = 0,
+    held_out: HeldOutFlag = True,
+    seed: SeedFlag = 0,
 ) -> None:
     """Write the training examples that questions and a KG give, to look at them."""
     import json
@@ -162,10 +158,10 @@ def train_run(
     run: Run,
     out: Annotated[Path, typer.Option(help="The folder for the adapter, or the model.")],
     questions: _Questions = None,
-    form: _Form = "jsonl",
-    topics: _Topics = None,
-    by_itself: _Self = False,
-    templates: _Templates = None,
+    form: FormFlag = "jsonl",
+    topics: TopicsFlag = None,
+    by_itself: SelfFlag = False,
+    templates: TemplatesFlag = None,
     general_model: _General = None,
     phrased: _Phrased = 400,
     method: _Method = "gcr",
@@ -175,13 +171,13 @@ def train_run(
     mediators: MediatorsFlag = None,
     paths: _Paths = None,
     per_question: _PerQuestion = None,
-    per_relation: _PerRelation = 12,
-    per_pair: _PerPair = 2,
-    entities: _Entities = 20_000,
+    per_relation: PerRelationFlag = 12,
+    per_pair: PerPairFlag = 2,
+    entities: EntitiesFlag = 20_000,
     triplets: _Triplets = None,
     encoder: _Encoder = None,
-    held_out: _HeldOut = True,
-    seed: _Seed = 0,
+    held_out: HeldOutFlag = True,
+    seed: SeedFlag = 0,
     model: Annotated[str | None, typer.Option(help="The model to train.")] = None,
     full: Annotated[
         bool | None, typer.Option("--full/--lora", help="All weights, or an adapter.")
@@ -189,9 +185,7 @@ def train_run(
     start_from: Annotated[
         Path | None, typer.Option(help="An adapter's folder to go on from.")
     ] = None,
-    resume: Annotated[
-        bool, typer.Option(help="Go on from the last checkpoint of a run that was stopped.")
-    ] = True,
+    resume: ResumeFlag = True,
     epochs: Annotated[
         float | None, typer.Option(help="Passes over the examples (3).", min=0.01)
     ] = None,
@@ -210,9 +204,7 @@ def train_run(
         Literal["path", "relations"] | None,
         typer.Option(help="What is learnt: the path, or its relations and end alone (path)."),
     ] = None,
-    checkpoint_every: Annotated[
-        int, typer.Option(help="Steps between checkpoints; 0: none.", min=0)
-    ] = 100,
+    checkpoint_every: CheckpointEveryFlag = 100,
     check_every: Annotated[
         int, typer.Option(help="Steps between checks on held-out questions; 0: at the end.", min=0)
     ] = 200,
@@ -309,19 +301,26 @@ def _defaults(method: str, preset: str | None) -> dict[str, float | int | bool]:
 def _model(run: Run, model: str | None, preset: str | None, start_from: Path | None) -> KgLLM:
     """Load the model to train, asked as the adapter that it starts from is."""
     from kgqa.errors import AdapterMismatchError
+    from kgqa.models import presets
     from kgqa.models.adapter import read_card
     from kgqa.models.kg_llm import NO_ADAPTER
     from kgqa.models.locate import same_base
     from kgqa.models.prompt import GRAPH
 
-    if start_from is None or preset not in (None, "dog"):
+    chains = preset in train_chains.PRESETS
+    if start_from is None or (preset is not None and not chains):
         return llm.load(run, model, NO_ADAPTER, preset)
     card = read_card(start_from)
-    if (GRAPH in card.prompt) != (preset == "dog"):
+    if GRAPH in card.prompt and not chains:
         raise AdapterMismatchError(
-            f"The adapter {start_from} was trained to write "
-            f"{'chains' if GRAPH in card.prompt else 'paths'}.",
-            "Train it with the method that it was trained with (--method).",
+            f"The adapter {start_from} was trained to write chains.",
+            "Train it with the method that it was trained with (--method dog).",
+        )
+    if GRAPH not in card.prompt and chains and card.added_tokens:
+        raise AdapterMismatchError(
+            f"The adapter {start_from} writes paths between markers of its own, which chains do "
+            "not have.",
+            "Start from an adapter without added tokens, or leave out --start-from.",
         )
     kg_llm = llm.load(run, model, NO_ADAPTER, None)
     if not same_base(card.base_model, kg_llm.name):
@@ -330,6 +329,9 @@ def _model(run: Run, model: str | None, preset: str | None, start_from: Path | N
             f"{kg_llm.name}.",
             f"Use --model {card.base_model}, or leave out --start-from.",
         )
+    if preset is not None and GRAPH not in card.prompt:
+        # which relations a question means is learnt already, how a chain is asked for is new
+        return kg_llm.with_card(presets.preset(preset))
     return kg_llm.with_card(dataclasses.replace(card, base_model=""))
 
 

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from kgqa.training.data import DataReport, TrainingQuestion
 
 
+PRESETS = ("dog-short", "dog")  # the prompts of chains, the one that is usual first
+
+
 def check(source: Source) -> None:
     """Raise UsageError for flags that one method has and the other one has not."""
     from kgqa.errors import UsageError
@@ -27,7 +30,7 @@ def check(source: Source) -> None:
         idle = {
             "--self": source.by_itself,
             "--paths": source.paths is not None,
-            f"--preset {source.preset}": source.preset not in (None, "dog"),
+            f"--preset {source.preset}": source.preset not in (None, *PRESETS),
         }
         for flag, given in idle.items():
             if given:
@@ -37,8 +40,8 @@ def check(source: Source) -> None:
                     f"Leave out {flag}.",
                 )
         return
-    if source.preset == "dog":
-        raise UsageError("--preset dog is a prompt for chains.", "Say --method dog.")
+    if source.preset in PRESETS:
+        raise UsageError(f"--preset {source.preset} is a prompt for chains.", "Say --method dog.")
     for flag, value in (("--triplets", source.triplets), ("--encoder", source.encoder)):
         if value is not None:
             raise UsageError(

@@ -79,7 +79,9 @@ class Source:
     @property
     def prompt_preset(self) -> str | None:
         """The preset whose prompt is asked with: chains have theirs."""
-        return "dog" if self.method == "dog" else self.preset
+        if self.method == "dog":
+            return self.preset or train_chains.PRESETS[0]
+        return self.preset
 
     def rules(self, store: GraphStore, card: AdapterCard) -> WalkRules:
         """Return which walks of a graph are paths."""
@@ -90,7 +92,7 @@ class Source:
             self.direction,
             self.mediators,
             # in which direction a KG is walked it says itself, whatever prompt it is asked with
-            card_decides=self.preset not in (None, "dog"),
+            card_decides=self.preset not in (None, *train_chains.PRESETS),
         )
 
     def selection(self) -> tuple[Selection, int | None]:

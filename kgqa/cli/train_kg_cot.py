@@ -9,6 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 import typer
 
 from kgqa.cli.common import DirectionFlag, MediatorsFlag, Run
+from kgqa.cli.train_flags import (
+    CheckpointEveryFlag,
+    EntitiesFlag,
+    FormFlag,
+    HeldOutFlag,
+    PerPairFlag,
+    PerRelationFlag,
+    ResumeFlag,
+    SeedFlag,
+    SelfFlag,
+    TemplatesFlag,
+    TopicsFlag,
+)
 from kgqa.cli.train_questions import TrainForm, read_file
 
 if TYPE_CHECKING:
@@ -17,6 +30,7 @@ if TYPE_CHECKING:
     from kgqa.reasoning.kg_cot_hops import HopTable
     from kgqa.training.kg_cot import WalkerResult
     from kgqa.training.kg_cot_data import WalkQuestion
+    from kgqa.training.self_made import SelfMadeOptions
 
 _FORMS: tuple[str, ...] = get_args(TrainForm)
 
@@ -25,14 +39,16 @@ def train_kg_cot(
     run: Run,
     out: Annotated[Path, typer.Option(help="The folder for the walker.")],
     questions: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option(help="A file of questions, or FORMAT=FILE; may be repeated."),
-    ],
-    form: Annotated[TrainForm, typer.Option("--format", help="The form of the files.")] = "jsonl",
-    topics: Annotated[
-        Path | None,
-        typer.Option(help="Topic entities by question id, for lines of jsonl that name none."),
     ] = None,
+    form: FormFlag = "jsonl",
+    topics: TopicsFlag = None,
+    by_itself: SelfFlag = False,
+    templates: TemplatesFlag = None,
+    per_relation: PerRelationFlag = 12,
+    per_pair: PerPairFlag = 2,
+    entities: EntitiesFlag = 20_000,
     hops: Annotated[int, typer.Option(help="Steps of the walk, and hops of a path.", min=1)] = 2,
     direction: DirectionFlag = None,
     mediators: MediatorsFlag = None,
@@ -60,20 +76,25 @@ def train_kg_cot(
         float,
         typer.Option(help="Of the loss of relation paths; 0: answers alone, as published.", min=0),
     ] = 0.1,
-    held_out: Annotated[bool, typer.Option(help="Leave a fixed fifth out.")] = True,
-    seed: Annotated[int, typer.Option(help="Seed.", min=0)] = 0,
-    resume: Annotated[
-        bool, typer.Option(help="Go on from the last checkpoint of a run that was stopped.")
-    ] = True,
-    checkpoint_every: Annotated[
-        int, typer.Option(help="Steps between checkpoints; 0: none.", min=0)
-    ] = 100,
+    held_out: HeldOutFlag = True,
+    seed: SeedFlag = 0,
+    resume: ResumeFlag = True,
+    checkpoint_every: CheckpointEveryFlag = 100,
 ) -> None:
     """Train a walker for --method kg-cot; a stopped run goes on from its last checkpoint."""
+    from kgqa.errors import UsageError
     from kgqa.training.kg_cot import WalkerSettings, train_walker
-    from kgqa.training.kg_cot_data import is_check
+    from kgqa.training.self_made import SelfMadeOptions
 
-    files = [_form_and_file(one, form) for one in questions]
+    files = [_form_and_file(one, form) for one in questions or ()]
+    if not files and not by_itself:
+        raise UsageError(
+            "There is nothing to train on.",
+            "Name a file of questions (--questions), or --self to make them from the KG.",
+        )
+    options = SelfMadeOptions(
+        per_relation=per_relation, per_path=per_pair, topics=entities, seed=seed
+    )
     settings = WalkerSettings(
         relations_by=relations,
         epochs=epochs,
@@ -89,22 +110,31 @@ def train_kg_cot(
     )
     from kgqa.models.sentences import load_sentence_encoder
     from kgqa.reasoning.kg_cot_hops import HopTable
+    from kgqa.training.kg_cot_data import is_check
 
     with run.open_store() as store:
         rules = _rules(store, hops, direction, mediators)
-        made = load_sentence_encoder(
+        loaded = load_sentence_encoder(
             encoder,
             device=run.settings.device,
             cache=run.settings.cache_folder,
             progress=run.progress,
         )
         table = HopTable(store, rules)
-        found, described = _gather(run, table, files, topics, held_out=held_out)
+        asked, described = _gather(run, table, files, topics, held_out=held_out)
+        made = []
+        if by_itself or templates is not None:
+            split = held_out and not files
+            made = _made(
+                run, table, options, templates, described, by_itself=by_itself, split=split
+            )
+        # checkpoints are chosen by questions that people asked, where there are any
+        apart = {one.id for one in asked or made if is_check(one.id)}
         result = train_walker(
             table,
-            [one for one in found if not is_check(one.id)],
-            [one for one in found if is_check(one.id)],
-            made,
+            [one for one in (*asked, *made) if one.id not in apart],
+            [one for one in asked or made if one.id in apart],
+            loaded,
             out,
             settings,
             described=described,
@@ -173,11 +203,53 @@ def _gather(
     info = table.store.info
     licence = f", licence {info.licence}" if info.licence else ""
     return found, {
-        "questions": "; ".join(told),
+        **({"questions": "; ".join(told)} if told else {}),
         "held out": "a fixed fifth by the hash of the id" if held_out else "none",
         "KG": f"{info.name} ({info.source}{licence}), {info.edges} edges, version "
         f"{info.version[:12]}",
     }
+
+
+def _made(
+    run: Run,
+    table: HopTable,
+    options: SelfMadeOptions,
+    templates: Path | None,
+    described: dict[str, Any],
+    *,
+    by_itself: bool,
+    split: bool,
+) -> list[WalkQuestion]:
+    """Return questions made from the KG, and describe them; ``split``: some are held out."""
+    from kgqa.paths.format import PathFormat
+    from kgqa.training.data import is_held_out
+    from kgqa.training.kg_cot_made import made_questions
+    from kgqa.training.self_made import self_made
+    from kgqa.training.templates import read_phrases, templated_examples
+
+    store, rules, form = table.store, table.rules, PathFormat()
+    phrases = read_phrases(templates) if templates is not None else {}
+    if by_itself:
+        examples = self_made(store, rules, form, phrases, options, run.progress).examples
+    else:
+        examples = templated_examples(
+            store,
+            rules,
+            form,
+            phrases,
+            per_relation=options.per_relation,
+            per_pair=options.per_path,
+            seed=options.seed,
+            progress=run.progress,
+        )
+    kept = [one for one in examples if not (split and is_held_out(one.question_id))]
+    made = made_questions(table, kept, form, run.progress)
+    said = f"{len(made):,} questions made from the KG"
+    if templates is not None:
+        said += f" by the phrases of {templates.name}"
+    run.note(f"{said}.")
+    described["made"] = said
+    return made
 
 
 def _show(result: WalkerResult) -> None:

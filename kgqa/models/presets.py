@@ -4,8 +4,9 @@
 were trained on, byte for byte: they are usable with no other prompt. ``few-shot`` is for chat
 models that were trained on no paths at all: three examples say what a path looks like, and the
 constraint does the rest. ``dog`` is for them, too: thoughts with triplets in between, and a prompt
-that has a graph in it (arXiv 2410.18415). What a preset does not hold: how many paths to decode,
-which is the method's to say.
+that has a graph in it (arXiv 2410.18415); ``dog-short`` is the same without instruction and
+examples, for models that are trained on such chains. What a preset does not hold: how many paths to
+decode, which is the method's to say.
 """
 
 from __future__ import annotations
@@ -81,6 +82,9 @@ Graph: {graph}
 Question: {question}
 Entities: {topics}"""
 
+# A model that has learnt what a chain is needs no examples of it: its prompt is half as long.
+_DOG_SHORT_PROMPT = "Graph: {graph}\nQuestion: {question}\nEntities: {topics}\nAnswer:"
+
 _PRESETS = {
     "default": AdapterCard(),
     "gcr": AdapterCard(
@@ -103,10 +107,11 @@ _PRESETS = {
     "dog": AdapterCard(
         prompt=_DOG_PROMPT, reply="Answer:", ask=True, score_rule="allowed", chat=True
     ),
+    "dog-short": AdapterCard(prompt=_DOG_SHORT_PROMPT, score_rule="allowed"),
 }
 
 PRESETS = tuple(_PRESETS)
-UNTUNED = ("few-shot", "dog")  # for models as they come: no adapter goes with them by itself
+UNTUNED = ("few-shot", "dog", "dog-short")  # no adapter goes with them by itself
 
 
 def preset(name: str) -> AdapterCard:

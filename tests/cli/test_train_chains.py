@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from kgqa.graph.sqlite import SqliteStore
+from kgqa.models.presets import preset
 from kgqa.training.data import is_held_out
 from tests.training.conftest import town_file  # noqa: F401 - a fixture
 
@@ -111,6 +112,26 @@ def test_an_adapter_is_trained_and_asked_with_its_prompt(
     assert "was trained to write chains" in error
 
 
+def test_chains_may_begin_with_an_adapter_of_paths(
+    kgqa: Kgqa, graph: str, questions: Path, long_tiny: Path, tmp_path: Path
+) -> None:
+    paths, chains, again = (tmp_path / name for name in ("paths", "chains", "again"))
+    common = ("--questions", questions, "--epochs", "0.2", "--rank", "2", "--check-questions", "0")
+    model = ("--model", long_tiny, "--graph", graph)
+    assert kgqa("train", "run", *common, "--out", paths, *model).code == 0
+    dog = ("train", "run", "--method", "dog", "--triplets", "6", *common, *model)
+    assert kgqa(*dog, "--start-from", paths, "--out", chains).code == 0
+    card = json.loads((chains / "kgqa.json").read_text("utf-8"))
+    assert card["prompt"] == preset("dog-short").prompt
+    # from there on it is asked as it was trained, whatever the preset of a new run would be
+    assert kgqa(*dog, "--start-from", chains, "--preset", "dog", "--out", again).code == 0
+    assert json.loads((again / "kgqa.json").read_text("utf-8"))["prompt"] == card["prompt"]
+    marked = {**json.loads((paths / "kgqa.json").read_text("utf-8")), "added_tokens": ["<PATH>"]}
+    (paths / "kgqa.json").write_text(json.dumps(marked), "utf-8")
+    error = kgqa(*dog, "--start-from", paths, "--out", tmp_path / "d").error
+    assert "between markers of its own" in error
+
+
 def test_what_has_no_meaning_for_chains_is_refused(
     kgqa: Kgqa, graph: str, questions: Path, tmp_path: Path
 ) -> None:
@@ -125,6 +146,7 @@ def test_what_has_no_meaning_for_chains_is_refused(
     assert "--preset gcr has no meaning" in refused(*dog, "--preset", "gcr")
     assert "--loss relations is for paths" in refused(*dog, "--loss", "relations")
     assert "Say --method dog" in refused(*common, "--preset", "dog")
+    assert "Say --method dog" in refused(*common, "--preset", "dog-short")
     assert "--triplets is for --method dog" in refused(*common, "--triplets", "4")
     assert "--encoder is for --method dog" in refused(*common, "--encoder", "x")
     assert not (tmp_path / "x").exists()

@@ -120,6 +120,41 @@ def test_a_killed_run_goes_on(kgqa: Kgqa, graph: str, questions: Path, tmp_path:
     assert not (out / "checkpoints").exists()
 
 
+def test_a_kg_without_questions_gets_a_walker(kgqa: Kgqa, graph: str, tmp_path: Path) -> None:
+    encoder, out = encoder_folder(tmp_path / "encoder"), tmp_path / "walker"
+    phrases = tmp_path / "phrases.tsv"
+    phrases.write_text("person.child\tthe heir of {x}\tWho is the heir of {x}?\n", "utf-8")
+    small = ("--hidden", "16", "--epochs", "1", "--per-relation", "3", "--per-pair", "1")
+    common = ("train", "kg-cot", "--encoder", encoder, "--out", out, *small, "--graph", graph)
+    done = kgqa(*common, "--self", "--templates", phrases, "--json")
+    assert "questions made from the KG by the phrases of phrases.tsv" in done.err
+    assert done.json["questions"] + done.json["checked"] > 8
+    assert "questions" not in done.json["data"]
+    assert (out / "walker.json").exists()
+    assert "There is nothing to train on" in kgqa(*common, "--templates", phrases).error
+    assert "There is nothing to train on" in kgqa(*common).error
+
+
+def test_phrases_stand_beside_questions(
+    kgqa: Kgqa, graph: str, questions: Path, tmp_path: Path
+) -> None:
+    encoder = encoder_folder(tmp_path / "encoder")
+    phrases = tmp_path / "phrases.tsv"
+    phrases.write_text("person.child\tthe heir of {x}\tWho is the heir of {x}?\n", "utf-8")
+
+    def trained(*flags: object) -> dict[str, int]:
+        common = ("--questions", questions, "--encoder", encoder, "--hidden", "16", "--epochs", "1")
+        found: dict[str, int] = kgqa(
+            "train", "kg-cot", *common, "--out", tmp_path / "w", *flags, "--graph", graph, "--json"
+        ).json
+        return found
+
+    alone = trained()
+    both = trained("--templates", phrases, "--no-resume")
+    assert both["questions"] > alone["questions"] + 10
+    assert both["checked"] == alone["checked"], "checkpoints are chosen by people's questions"
+
+
 def test_choices_and_several_topics(kgqa: Kgqa, graph: str, walker: Path) -> None:
     flags = ("--method", "kg-cot", "--walker", walker, "--graph", graph, "--json")
     two = ("--entity", "p3", "--entity", "p8", "--choices", "City 3,City 8,nowhere")

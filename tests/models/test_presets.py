@@ -53,7 +53,7 @@ def test_few_shot_is_for_any_chat_model_with_the_defaults_of_the_others() -> Non
 def test_an_unknown_preset_names_those_there_are() -> None:
     with pytest.raises(UsageError, match="There are: default, gcr, few-shot"):
         preset("gpt")
-    assert PRESETS == ("default", "gcr", "few-shot", "dog")
+    assert PRESETS == ("default", "gcr", "few-shot", "dog", "dog-short")
 
 
 def test_dog_has_a_place_for_the_graph_and_renormalised_scores() -> None:
@@ -61,4 +61,9 @@ def test_dog_has_a_place_for_the_graph_and_renormalised_scores() -> None:
     assert card.prompt.count(GRAPH) == 1
     assert (card.chat, card.score_rule, card.mediators) == (True, "allowed", "collapse")
     assert (card.start, card.end, card.added_tokens, card.base_model) == ("", "", (), "")
-    assert not any(GRAPH in preset(name).prompt for name in PRESETS if name != "dog")
+    short = preset("dog-short")
+    assert short.prompt.count(GRAPH) == 1
+    assert len(short.prompt) < len(card.prompt) / 10
+    assert (short.score_rule, short.mediators) == ("allowed", "collapse")
+    others = [name for name in PRESETS if not name.startswith("dog")]
+    assert not any(GRAPH in preset(name).prompt for name in others)
