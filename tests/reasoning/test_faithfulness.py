@@ -17,15 +17,20 @@ from kgqa.models.tokenizer import HFEncoder
 from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules
 from kgqa.reasoning.answer import Answer, TopicEntity
-from kgqa.reasoning.gcr import Asking, GcrOptions, answer_questions
+from kgqa.reasoning.ensemble import Ensemble
+from kgqa.reasoning.gcr import Asking, GcrOptions
+from kgqa.reasoning.kg_cot import KgCot
+from kgqa.reasoning.methods import Gcr
 from kgqa.reasoning.searches import BEAM, SearchOptions
 from kgqa.trie.lexicon import PathLexicon
 from kgqa.trie.precompute import all_topics
 from tests.reasoning.conftest import SAMPLE, random_model
+from tests.reasoning.walkers import encoder_folder, random_walker, tiny_encoder
 
 if TYPE_CHECKING:
     from kgqa.graph.sqlite import SqliteStore
     from kgqa.models.kg_llm import KgLLM
+    from kgqa.reasoning.methods import Method
 
 _LINE = re.compile(r"^(\S+)\s+(\S+)\s+(.+?)\s*\.\s*$")
 _NAMESPACE = "http://rdf.freebase.com/ns/"
@@ -56,16 +61,17 @@ def dump_facts() -> set[tuple[str, str, str]]:
     return facts
 
 
+def gcr(llm: KgLLM, k: int, search: SearchOptions = BEAM, form: PathFormat | None = None) -> Method:
+    """Graph-constrained reasoning, several questions decoded together."""
+    lexicon = PathLexicon(llm.encoder, form or PathFormat())
+    engine = Engine(llm.model, Plan(budget=64), together=8)
+    return Gcr(llm, lexicon, lambda _: WalkRules(), GcrOptions(k=k, search=search), engine)
+
+
 def walked(
-    store: SqliteStore,
-    llm: KgLLM,
-    facts: set[tuple[str, str, str]],
-    number: int,
-    k: int,
-    search: SearchOptions = BEAM,
-    form: PathFormat | None = None,
+    store: SqliteStore, method: Method, facts: set[tuple[str, str, str]], number: int
 ) -> int:
-    """Decode from ``number`` random entities, many together; return how many paths were checked."""
+    """Ask about ``number`` random entities, many together; return how many paths were checked."""
     keys = random.Random(5).sample(all_topics(store).tolist(), number)
     keys = [key for key in keys if len(store.neighbours(keys_array([key]), "out"))]
     entities = store.entities(keys_array(keys))
@@ -73,17 +79,11 @@ def walked(
         TopicEntity(key, entities.ids[row], entities.label(row), 1.0)
         for row, key in enumerate(keys)
     ]
-    found = answer_questions(
-        store,
-        llm,
-        PathLexicon(llm.encoder, form or PathFormat()),
-        [Asking(_ADVERSARIAL[row % len(_ADVERSARIAL)], (one,)) for row, one in enumerate(topics)],
-        WalkRules(),
-        GcrOptions(k=k, search=search),
-        engine=Engine(llm.model, Plan(budget=64), together=8),
-    )
+    questions = [
+        Asking(_ADVERSARIAL[row % len(_ADVERSARIAL)], (one,)) for row, one in enumerate(topics)
+    ]
     checked = answered = 0
-    for row, answer in found:
+    for row, answer in method.answers(store, questions):
         assert isinstance(answer, Answer), answer
         answered += 1
         assert not answer.notes
@@ -107,7 +107,7 @@ each_search = pytest.mark.parametrize("kind", ["beam", "diverse", "exact", "samp
 
 @each_search
 def test_no_decoded_path_is_outside_the_graph(sample, random_llm, dump_facts, kind: Any) -> None:
-    assert walked(sample, random_llm, dump_facts, 40, k=5, search=SearchOptions(kind)) > 130
+    assert walked(sample, gcr(random_llm, 5, SearchOptions(kind)), dump_facts, 40) > 130
 
 
 @pytest.mark.long
@@ -116,7 +116,34 @@ def test_no_decoded_path_of_a_thousand_entities_is_outside_the_graph(
     sample, random_llm, dump_facts, kind: Any
 ) -> None:
     """Over 10,000 paths in all, whatever groups, proofs or drawing had them chosen."""
-    assert walked(sample, random_llm, dump_facts, 1_000, k=10, search=SearchOptions(kind)) > 7_000
+    assert walked(sample, gcr(random_llm, 10, SearchOptions(kind)), dump_facts, 1_000) > 7_000
+
+
+@pytest.fixture(scope="module")
+def kg_cot(sample: SqliteStore, tmp_path_factory: pytest.TempPathFactory) -> Method:
+    """A walker with random weights, two paths to each of five entities."""
+    encoder = tiny_encoder(encoder_folder(tmp_path_factory.mktemp("encoder") / "tiny"))
+    walker = random_walker(sample, WalkRules(), encoder)
+    return KgCot(walker, PathFormat(), lambda _: WalkRules(), k=5, n=2)
+
+
+def test_no_path_of_a_walker_is_outside_the_graph(sample, kg_cot, dump_facts) -> None:
+    assert walked(sample, kg_cot, dump_facts, 40) > 130
+
+
+def test_no_path_of_methods_together_is_outside_the_graph(
+    sample, kg_cot, random_llm, dump_facts
+) -> None:
+    both = Ensemble((kg_cot, gcr(random_llm, 5)), (1, 1))
+    assert walked(sample, both, dump_facts, 40) > 250
+
+
+@pytest.mark.long
+def test_no_path_of_a_thousand_entities_is_outside_the_graph_whatever_walks(
+    sample, kg_cot, random_llm, dump_facts
+) -> None:
+    both = Ensemble((kg_cot, gcr(random_llm, 10)), (1, 1))
+    assert walked(sample, both, dump_facts, 1_000) > 10_000
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +160,7 @@ def marked_llm(kg_llm, smollm_folder) -> KgLLM:
 
 def test_markers_in_a_question_change_nothing(sample, marked_llm, dump_facts) -> None:
     form = PathFormat(start="<PATH>", end="</PATH>")
-    assert walked(sample, marked_llm, dump_facts, 20, k=5, form=form) > 60
+    assert walked(sample, gcr(marked_llm, 5, form=form), dump_facts, 20) > 60
 
 
 @pytest.mark.parametrize("question", _ADVERSARIAL)
