@@ -48,6 +48,7 @@ def train_kg_cot(
     templates: TemplatesFlag = None,
     per_relation: PerRelationFlag = 12,
     per_pair: PerPairFlag = 2,
+    most: Annotated[int, typer.Option("--made", help="Made questions at most.", min=1)] = 8_000,
     entities: EntitiesFlag = 20_000,
     hops: Annotated[int, typer.Option(help="Steps of the walk, and hops of a path.", min=1)] = 2,
     direction: DirectionFlag = None,
@@ -93,7 +94,7 @@ def train_kg_cot(
             "Name a file of questions (--questions), or --self to make them from the KG.",
         )
     options = SelfMadeOptions(
-        per_relation=per_relation, per_path=per_pair, topics=entities, seed=seed
+        per_relation=per_relation, per_path=per_pair, most=most, topics=entities, seed=seed
     )
     settings = WalkerSettings(
         relations_by=relations,
@@ -239,6 +240,7 @@ def _made(
             phrases,
             per_relation=options.per_relation,
             per_pair=options.per_path,
+            most=options.most,
             seed=options.seed,
             progress=run.progress,
         )

@@ -9,6 +9,7 @@ does not do: make the examples (``data``), or choose the settings.
 from __future__ import annotations
 
 import shutil
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -109,10 +110,13 @@ def train(
         set_seed(settings.seed)
         model = _trainable(kg_llm, settings, start_from)
         log = RunLog(out / LOG_FILE, after=step)
-        trainer = _trainer(kg_llm, model, rows, held_rows, checkpoints, settings, progress)
+        trainer = _trainer(kg_llm, model, rows, held_rows, checkpoints, settings)
         watch = Watch(log, check, kg_llm, settings, progress)
         trainer.add_callback(watch)
-        with quiet():  # warnings of autograd and accelerate are about things of their own
+        with (
+            quiet(),
+            closing(watch),
+        ):  # warnings of autograd and accelerate are about things of their own
             done = trainer.train(resume_from_checkpoint=None if last is None else str(last))
             final = trainer.evaluate() if held_rows else {}
             _save(kg_llm, model, out, settings)
@@ -213,7 +217,6 @@ def _trainer(
     held_rows: Sequence[dict[str, list[int]]],
     checkpoints: Path,
     settings: TrainingSettings,
-    progress: Progress,
 ) -> Any:
     from transformers import TrainingArguments
     from transformers.trainer_callback import PrinterCallback

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kgqa.models.kg_llm import KgLLM
-    from kgqa.progress import Progress
+    from kgqa.progress import Progress, Task
     from kgqa.training.check import PathCheck
     from kgqa.training.encode import ByLength
     from kgqa.training.settings import TrainingSettings
@@ -116,7 +117,10 @@ def _head_is_plain(causal: Any, inputs: dict[str, Any]) -> bool:
 
 
 class Watch(TrainerCallback):
-    """Tells and logs losses; counts right paths after every evaluation."""
+    """Tells steps and losses, and logs them; counts right paths after every evaluation.
+
+    To be closed when the training has ended, however it did.
+    """
 
     def __init__(
         self,
@@ -132,10 +136,24 @@ class Watch(TrainerCallback):
         self._settings = settings
         self._progress = progress
         self._began = time.monotonic()
+        self._shown = ExitStack()
+        self._task: Task | None = None
         self.accuracy: float | None = None
 
+    def close(self) -> None:
+        """Show no more steps."""
+        self._shown.close()
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Show how far the steps are."""
+        task = self._progress.task("training", int(state.max_steps), "steps")
+        self._task = self._shown.enter_context(task)
+        self._task.advance(int(state.global_step))  # those before the checkpoint
+
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Ask for an evaluation every so many steps; the one at the end comes by itself."""
+        """Count the step, and ask for an evaluation every so many; one comes at the end."""
+        if self._task is not None:
+            self._task.advance()
         every = self._settings.check_every
         if every and state.global_step % every == 0 and state.global_step < state.max_steps:
             control.should_evaluate = True

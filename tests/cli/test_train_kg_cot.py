@@ -153,6 +153,8 @@ def test_phrases_stand_beside_questions(
     both = trained("--templates", phrases, "--no-resume")
     assert both["questions"] > alone["questions"] + 10
     assert both["checked"] == alone["checked"], "checkpoints are chosen by people's questions"
+    few = trained("--templates", phrases, "--made", "4", "--no-resume")
+    assert few["questions"] == alone["questions"] + 4
 
 
 def test_choices_and_several_topics(kgqa: Kgqa, graph: str, walker: Path) -> None:

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,9 +29,10 @@ from kgqa.training.settings import TrainingSettings
 from tests.training.runs import EXAMPLES, SETTINGS, run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from kgqa.models.kg_llm import KgLLM
+    from kgqa.progress import Task
 
 pytestmark = pytest.mark.model
 FORM = PathFormat()
@@ -52,6 +54,32 @@ def loss_of(llm: KgLLM, form: PathFormat = FORM) -> float:
         return float(llm.model(input_ids=ids, labels=labels).loss)
 
 
+class Counted(Silent):
+    """Keeps how many steps were told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps: list[int] = []
+        self.total: int | None = None
+        self.open = False
+
+    @contextmanager
+    def task(self, what: str, total: int | None = None, unit: str = "") -> Iterator[Task]:
+        if what != "training":
+            with super().task(what, total, unit) as task:
+                yield task
+            return
+        self.total, self.open = total, True
+        yield self
+        self.open = False
+
+    def advance(self, amount: int = 1) -> None:
+        self.steps.append(amount)
+
+    def tell(self, text: str) -> None:
+        raise AssertionError(text)
+
+
 @pytest.fixture(scope="module")
 def undisturbed(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a run that nothing stopped."""
@@ -70,9 +98,11 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_weights(
     assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
     assert not (out / "adapter_model.safetensors").exists()
     (out / "checkpoints" / "checkpoint-999").mkdir()  # as one that was cut short while written
-    progress = Silent()
+    progress = Counted()
     result = run(tiny_folder, out, progress)
     assert result.resumed_from == 30
+    assert progress.steps == [30, *[1] * 18], "it is shown how far the steps are"
+    assert (progress.total, progress.open) == (48, False)
     assert any("Going on from step 30" in note for note in progress.notes)
     assert result.steps == 48
     assert same(weights(out), weights(undisturbed))
