@@ -102,6 +102,13 @@ class Flags:
 
         self.wanted.check()
         asking_dog.check(self)
+        preset = self.wanted.preset
+        if preset is not None and (preset == "kg-cot") != (self.method == "kg-cot"):
+            raise UsageError(
+                f"The preset {preset} does not go with --method {self.method}.",
+                f"Leave --preset {preset} out"
+                + (", or add --method kg-cot." if preset == "kg-cot" else "."),
+            )
         if self.unconstrained and self.all_paths:
             raise UsageError(
                 "--unconstrained lets the KG-LLM write freely, --all-paths leaves it out.",

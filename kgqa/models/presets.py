@@ -5,7 +5,9 @@ were trained on, byte for byte: they are usable with no other prompt. ``few-shot
 models that were trained on no paths at all: three examples say what a path looks like, and the
 constraint does the rest. ``dog`` is for them, too: thoughts with triplets in between, and a prompt
 that has a graph in it (arXiv 2410.18415); ``dog-short`` is the same without instruction and
-examples, for models that are trained on such chains. What a preset does not hold: how many paths to
+examples, for models that are trained on such chains. ``kg-cot`` names that method's published
+settings, which are its defaults: a walker has no prompt, and its card says how it walks. What a
+preset does not hold: how many paths to
 decode, which is the method's to say.
 """
 
@@ -108,6 +110,7 @@ _PRESETS = {
         prompt=_DOG_PROMPT, reply="Answer:", ask=True, score_rule="allowed", chat=True
     ),
     "dog-short": AdapterCard(prompt=_DOG_SHORT_PROMPT, score_rule="allowed"),
+    "kg-cot": AdapterCard(),
 }
 
 PRESETS = tuple(_PRESETS)

@@ -81,6 +81,10 @@ def test_what_was_trained_answers_and_is_measured(
     assert all(path["grounded"] for path in asked["paths"])
     shown = kgqa("ask", "where was person 3 born", "--entity", "p3", *flags)
     assert "City 3" in shown.out
+    # the published settings are the defaults
+    command = ("ask", "where was person 3 born", "--entity", "p3", *flags, "--json")
+    named = kgqa(*command, "--preset", "kg-cot").json
+    assert (named["answers"], named["paths"]) == (asked["answers"], asked["paths"])
     out = tmp_path / "out"
     found = kgqa("eval", "jsonl", questions, *flags, "--out", out, "--json").json
     assert found["grounded_paths"] == 100.0
@@ -171,6 +175,9 @@ def test_a_walker_that_cannot_be_used_is_named(
     asked = ("ask", "where was person 3 born", "--entity", "p3", "--graph", graph)
     flags = ("--method", "kg-cot", "--walker")
     assert "is not there" in kgqa(*asked, *flags, tmp_path / "none").error
+    other = kgqa(*asked, *flags, walker, "--preset", "gcr").error
+    assert "The preset gcr does not go with --method kg-cot" in other
+    assert "add --method kg-cot" in kgqa(*asked, "--preset", "kg-cot").error
     damaged = tmp_path / "damaged"
     damaged.mkdir()
     (damaged / "walker.json").write_text("{", "utf-8")

@@ -53,7 +53,7 @@ def test_few_shot_is_for_any_chat_model_with_the_defaults_of_the_others() -> Non
 def test_an_unknown_preset_names_those_there_are() -> None:
     with pytest.raises(UsageError, match="There are: default, gcr, few-shot"):
         preset("gpt")
-    assert PRESETS == ("default", "gcr", "few-shot", "dog", "dog-short")
+    assert PRESETS == ("default", "gcr", "few-shot", "dog", "dog-short", "kg-cot")
 
 
 def test_dog_has_a_place_for_the_graph_and_renormalised_scores() -> None:
