@@ -27,6 +27,7 @@ from scripts.benchmarks.ablations import (
 CHECKOUT = Path(__file__).resolve().parent.parent
 FIGURES: dict[str, Any] = {
     "method": "gcr",
+    "questions": 30,
     "hits_at_1": 72.2,
     "hit_at_k": 94.4,
     "f1": 66.9,
@@ -79,6 +80,23 @@ def test_questions_are_drawn_from_the_validation_fifth_by_the_seed(tmp_path: Pat
     assert draw(file, 20, 0, tmp_path / "0" / "q.jsonl") == 20  # again, into the same folder
     with pytest.raises(SystemExit, match="other questions"):
         draw(file, 20, 1, tmp_path / "0" / "q.jsonl")
+    few = tmp_path / "few.jsonl"
+    assert draw(file, 20, 0, few, 7) == 7
+    assert {json.loads(line)["id"] for line in few.read_text("utf-8").splitlines()} < set(drawn[0])
+
+
+def test_costly_rows_may_be_asked_of_fewer_questions(tmp_path: Path) -> None:
+    runner = Runner(tmp_path, tmp_path / "home", model="m", costly=7)
+    asked = {row.name: Path(runner.command(row, "webqsp")[1]).name for row in runs()}
+    costly = {"unconstrained", "general", "all-paths", "retrieval-general", "direct", "cot"}
+    costly.add("self-consistency")
+    assert {name for name, file in asked.items() if file == "webqsp-7.jsonl"} == costly
+    assert {file for name, file in asked.items() if name not in costly} == {"webqsp.jsonl"}
+    found = {"webqsp": {"default": FIGURES, "general": {**FIGURES, "questions": 7}}}
+    text = markdown(found, {}, {"webqsp": 30}, "seed 0.")
+    row = next(line for line in text.splitlines() if line.startswith("| with the general LLM"))
+    assert "72.2 [59.3, 83.3] of 7 | 94.4" in row
+    assert text.count(" of 7 |") == 1
 
 
 def test_tables_show_figures_intervals_and_failures() -> None:

@@ -49,6 +49,12 @@ class Row:
     general: bool = False
     kg: str = KG
     published: str = ""
+    slow: bool = False  # tens of seconds a question, without a general LLM
+
+    @property
+    def costly(self) -> bool:
+        """Whether it may be asked of fewer questions than the others."""
+        return self.general or self.slow
 
 
 @dataclass(frozen=True)
@@ -94,6 +100,7 @@ TABLES = (
                 "constraint off, the same model and prompt",
                 ("--unconstrained",),
                 published="48.1 (CWQ)",
+                slow=True,
             ),
         ),
         "*Paths in the graph* is the share of written paths that are there; published is the share "
@@ -201,14 +208,16 @@ def runs(only: Sequence[str] = ()) -> list[Row]:
     return [every[name] for name in ordered if not only or name in only]
 
 
-def draw(file: Path, number: int, seed: int, to: Path) -> int:
+def draw(file: Path, number: int, seed: int, to: Path, first: int | None = None) -> int:
     """Write ``number`` questions of the validation fifth of ``file``, drawn by ``seed``, to ``to``.
 
-    They stay in the file's order. Returns how many there are.
+    They stay in the file's order. ``first``: only those that were drawn first, so many. Returns how
+    many there are.
     """
     with file.open(encoding="utf-8") as lines:
         held = [line for line in lines if is_held_out(str(json.loads(line)["id"]))]
-    chosen = sorted(random.Random(seed).sample(range(len(held)), min(number, len(held))))
+    drawn = random.Random(seed).sample(range(len(held)), min(number, len(held)))
+    chosen = sorted(drawn[:first])
     to.parent.mkdir(parents=True, exist_ok=True)
     text = "".join(held[place] for place in chosen)
     if to.exists() and to.read_text("utf-8") != text:
@@ -224,7 +233,8 @@ def draw(file: Path, number: int, seed: int, to: Path) -> int:
 class Runner:
     """Runs rows as `kgqa eval` in processes of their own, and keeps their figures.
 
-    ``server``: the environment of the general LLM, and its model's name.
+    ``server``: the environment of the general LLM, and its model's name. ``costly``: of how many
+    questions costly rows are asked; None: of all.
     """
 
     out: Path
@@ -232,10 +242,12 @@ class Runner:
     server: Mapping[str, str] = field(default_factory=dict)
     model: str = ""
     answer_tokens: int | None = None
+    costly: int | None = None
 
     def command(self, row: Row, name: str) -> list[str]:
         """Return the command of a row over the question set ``name``."""
-        file = self.out / "questions" / f"{name}.jsonl"
+        some = f"-{self.costly}" if row.costly and self.costly else ""
+        file = self.out / "questions" / f"{name}{some}.jsonl"
         made = [f"{name}-graph", str(file), "--split", "validation", "--kg", row.kg, *row.flags]
         if row.general:
             made += ["--general-model", self.model]
@@ -317,12 +329,14 @@ def markdown(
         f"{' and '.join(f'{asked[one]} {SETS[one]}' for one in asked)} questions of the validation "
         f"fifths, drawn at random; {about} 95 % bootstrap intervals in brackets. **The subgraph "
         "over-represents answers, so these figures compare with no published one**; the published "
-        "figures of GCR (Freebase, whole test sets, an 8B model) stand in a column of their own.",
+        "figures of GCR (Freebase, whole test sets, an 8B model) stand in a column of their own. "
+        "Where a row was asked of fewer questions, it is said in its first cell; they are some of "
+        "the others.",
     ]
     for table in TABLES:
         if not any(row.name in figures[one] for one in figures for row in table.rows):
             continue
-        parts += ["", f"### {table.title}", "", *_table(table, figures, sizes)]
+        parts += ["", f"### {table.title}", "", *_table(table, figures, sizes, asked)]
         if table.said:
             parts += ["", table.said]
     return "\n".join(parts)
@@ -332,6 +346,7 @@ def _table(
     table: Table,
     figures: Mapping[str, Mapping[str, Mapping[str, Any]]],
     sizes: Mapping[str, Mapping[int, float]],
+    asked: Mapping[str, int],
 ) -> list[str]:
     published = any(row.published for row in table.rows)
     heads = [""]
@@ -346,7 +361,7 @@ def _table(
         cells = [row.label]
         for one in figures:
             found = figures[one].get(row.name)
-            cells += _cells(found)
+            cells += _cells(found, asked[one])
             if table.sizes:
                 length = int(row.label.rpartition(" ")[2])
                 size = sizes.get(one, {}).get(length)
@@ -358,7 +373,7 @@ def _table(
     return lines
 
 
-def _cells(found: Mapping[str, Any] | None) -> list[str]:
+def _cells(found: Mapping[str, Any] | None, asked: int) -> list[str]:
     if found is None:
         return ["not run", "", "", "", ""]
     if "failed" in found:
@@ -368,6 +383,8 @@ def _cells(found: Mapping[str, Any] | None) -> list[str]:
         between = found["intervals"].get(name)
         shown = "" if between is None else f" [{between[0]:.1f}, {between[1]:.1f}]"
         cells.append(f"{found[name]:.1f}{shown}")
+    if found["questions"] != asked:
+        cells[0] += f" of {found['questions']}"
     seconds = found["seconds"]["p50"]
     return [*cells, "" if seconds is None else f"{seconds:.2f}"]
 
