@@ -29,7 +29,10 @@ StepsFlag = Annotated[
     int | None, typer.Option(help="dog: triplets of a chain at most (5).", min=1, max=64)
 ]
 TripletsFlag = Annotated[
-    int | None, typer.Option(help="dog: triplets of the graph in the prompt (120).", min=1)
+    int | None,
+    typer.Option(
+        help="dog: triplets of the graph in the prompt (120, or as it was trained).", min=1
+    ),
 ]
 VisibilityFlag = Annotated[
     Literal["full", "local"] | None,
@@ -135,7 +138,7 @@ def make_dog(parts: Parts) -> Ready:
         form,
         hops=flags.wanted.hops or card.hops,
         cap=flags.cap or CANDIDATES,
-        most=given.triplets or TRIPLETS,
+        most=given.triplets or card.triplets or TRIPLETS,
     )
     plan = plan_for(kg_llm, progress=run.progress, budget=flags.budget)
     lexicon = PathLexicon(kg_llm.encoder, form)

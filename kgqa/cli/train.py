@@ -274,6 +274,8 @@ def train_run(
             )
         elif hops is not None:
             card = dataclasses.replace(card, hops=hops)
+        if gathered.graphs is not None:  # it will be asked with a graph as large
+            card = dataclasses.replace(card, triplets=gathered.graphs.most)
         result = train(
             kg_llm.with_card(card),
             gathered.train,

@@ -55,6 +55,7 @@ class AdapterCard:
     doubt: float = 0.0  # with a lower confidence there is no answer; 0: always one
     slope: float = 1.0  # of the log-odds of evidence, when a confidence is made of it
     shift: float = 0.0  # added to them
+    triplets: int = 0  # of the graph in its prompt, as it was trained; 0: it says nothing of that
     format_version: int = FORMAT_VERSION
 
     def __post_init__(self) -> None:
@@ -91,6 +92,8 @@ class AdapterCard:
             raise ModelError(
                 f"slope is {self.slope} and shift {self.shift}; both are finite, slope above 0."
             )
+        if self.triplets < 0:
+            raise ModelError(f"triplets is {self.triplets}; it is at least 0.")
         if self.hops < 1:
             raise ModelError(f"hops is {self.hops}; a path has at least one.")
         if not all(self.added_tokens) or len(set(self.added_tokens)) != len(self.added_tokens):

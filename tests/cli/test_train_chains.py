@@ -99,11 +99,12 @@ def test_an_adapter_is_trained_and_asked_with_its_prompt(
     card = json.loads((out / "kgqa.json").read_text("utf-8"))
     assert "{graph}" in card["prompt"]
     assert (card["hops"], card["direction"], card["base_model"]) == (2, "out", "Tiny-Llama")
+    assert card["triplets"] == 6
     readme = (out / "README.md").read_text("utf-8")
     assert "--method dog --adapter adapter" in readme
     assert "at most 6 triplets, chosen by all-MiniLM-L6-v2" in readme
     ask = ("ask", "Where was Person 3 born?", "--entity", "p3", "--method", "dog", "--json")
-    asked = kgqa(*ask, "--adapter", out, "--triplets", "6", "--beams", "1", *model).json
+    asked = kgqa(*ask, "--adapter", out, "--beams", "1", *model).json
     assert asked["method"] == "dog"
     assert asked["kg_llm"]["adapter"] == "adapter"
     assert [path["grounded"] for path in asked["paths"]] == [True]
