@@ -52,6 +52,7 @@ def test_fingerprints_are_equal_only_for_equal_cards(one: AdapterCard, other: Ad
         ({"hops": "2"}, "hops must be of type int, not str"),
         ({"hops": True}, "hops must be of type int, not bool"),
         ({"hops": 0}, "hops is 0"),
+        ({"triplets": -1}, "triplets is -1"),
         ({"chat": 1}, "chat must be of type bool"),
         ({"direction": "up"}, "direction is 'up'"),
         ({"answer": "\n# Answer:\n"}, "no marker that ends the path"),
