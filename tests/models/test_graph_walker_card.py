@@ -114,7 +114,7 @@ def test_a_bundled_walker_is_found_by_its_name_and_says_how_it_was_made() -> Non
         card = read_walker_card(walker_folder(name))
         assert card.described["figures"]
         assert "machine" not in json.dumps(card.described)
-        assert sum(one.stat().st_size for one in walker_folder(name).iterdir()) < 4_200_000
+        assert sum(one.stat().st_size for one in walker_folder(name).iterdir()) < 6_000_000
         assert (walker_folder(name) / "README.md").is_file()
 
 
