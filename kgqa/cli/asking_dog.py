@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kgqa.paths.walk import WalkRules
 
 PRESET = "dog"
+ADAPTER = "freebase-chains"  # the offline model's, bundled, where nothing else is named
 
 BeamsFlag = Annotated[
     int | None, typer.Option(help="dog: chains, and triplets tried at each step (3).", min=1)
@@ -145,7 +146,7 @@ def make_dog(parts: Parts) -> Ready:
     method = Dog(kg_llm, lexicon, _walks(parts), chosen, plan, options)
     settings = {
         "k": None,
-        "preset": flags.wanted.preset or PRESET,
+        "preset": flags.wanted.preset or (None if kg_llm.adapter else PRESET),
         "model": kg_llm.name,
         "adapter": kg_llm.adapter,
         "quantize": flags.quantize,
@@ -163,16 +164,24 @@ def make_dog(parts: Parts) -> Ready:
 
 
 def _load(parts: Parts) -> KgLLM:
-    """Load the model: as it comes, unless an adapter is named whose prompt has a graph in it."""
+    """Load the model: the offline one with the bundled chains' adapter, another as it comes.
+
+    An adapter that is named counts where its prompt has a graph in it; ``--preset dog`` asks the
+    offline model as it comes, too.
+    """
     from dataclasses import replace
 
     from kgqa.models.presets import preset
     from kgqa.models.prompt import GRAPH
 
     flags = parts.flags
-    adapted = flags.wanted.adapter or parts.run.settings.adapter
-    named = flags.wanted.preset or (None if adapted else PRESET)
-    kg_llm = replace(flags.wanted, preset=named).load(parts.run, flags.quantize)
+    wanted, settings = flags.wanted, parts.run.settings
+    if not (wanted.adapter or settings.adapter or wanted.preset):
+        if wanted.model or settings.model:
+            wanted = replace(wanted, preset=PRESET)
+        else:
+            wanted = replace(wanted, adapter=ADAPTER)
+    kg_llm = wanted.load(parts.run, flags.quantize)
     if GRAPH not in kg_llm.card.prompt:
         kg_llm = kg_llm.with_card(preset(PRESET))
     card = kg_llm.card

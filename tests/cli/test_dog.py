@@ -30,7 +30,7 @@ def test_ask_has_the_contracts_fields(kgqa: Kgqa, plain_home: Path) -> None:
     answers = [{"id": (str, None), "name": str, "score": float, "grounded": bool}]
     check(asked, ASK | {"paths": [PATH | WRITTEN], "others": answers})
     assert asked["method"] == "dog"
-    assert asked["kg_llm"]["adapter"] is None  # the model as it comes
+    assert asked["kg_llm"]["adapter"] == "freebase-chains"
     assert asked["topic_entities"][0]["id"] == OBAMA
     assert asked["paths"]
     for path in asked["paths"]:
@@ -42,6 +42,11 @@ def test_ask_has_the_contracts_fields(kgqa: Kgqa, plain_home: Path) -> None:
         assert len(path["text"].split(" | ")) == len(path["edges"])
     again = kgqa("ask", QUESTION, *flags, "--json").json
     assert again | {"timings": None} == asked | {"timings": None}
+    for untrained in (("--preset", "dog"), ("--adapter", "none")):
+        other = kgqa("ask", QUESTION, *flags, *untrained, "--json").json
+        assert other["kg_llm"]["adapter"] is None  # the model as it comes
+        assert other["kg_llm"]["prompt_tokens"] > asked["kg_llm"]["prompt_tokens"]
+        assert all(path["grounded"] for path in other["paths"])
 
 
 @pytest.mark.usefixtures("minilm")
@@ -68,7 +73,8 @@ def test_paths_are_shown_and_rog_graphs_are_walked_in(
     assert found["triplets"]["ill"] == 0.0
     assert (found["method"], found["answered"], found["grounded_paths"]) == ("dog", 1, 100.0)
     kept = json.loads((out / "run.json").read_text("utf-8"))
-    assert (kept["walk"], kept["triplets"], kept["beams"], kept["preset"]) == ("store", 4, 2, "dog")
+    assert (kept["walk"], kept["triplets"], kept["beams"]) == ("store", 4, 2)
+    assert (kept["adapter"], kept["preset"]) == ("freebase-chains", None)
     line = json.loads((out / "results.jsonl").read_text("utf-8").splitlines()[0])
     assert all("Ada" in path["text"] for path in line["paths"])
 
