@@ -122,13 +122,14 @@ def train_kg_cot(
             progress=run.progress,
         )
         table = HopTable(store, rules)
-        asked, described = _gather(run, table, files, topics, held_out=held_out)
+        asked, held, described = _gather(run, table, files, topics, held_out=held_out)
         made = []
         if by_itself or templates is not None:
             split = held_out and not files
             made = _made(
                 run, table, options, templates, described, by_itself=by_itself, split=split
             )
+        asked, made = _apart_from(run, held, asked), _apart_from(run, held, made)
         # checkpoints are chosen by questions that people asked, where there are any
         apart = {one.id for one in asked or made if is_check(one.id)}
         result = train_walker(
@@ -175,13 +176,15 @@ def _gather(
     topics: Path | None,
     *,
     held_out: bool,
-) -> tuple[list[WalkQuestion], dict[str, Any]]:
-    """Return the questions to train and check on, and a description of them for the card."""
+) -> tuple[list[WalkQuestion], set[str], dict[str, Any]]:
+    """Return the questions to train and check on, what held-out ones ask, and a description."""
     from kgqa.errors import UsageError
+    from kgqa.graph.names import normalise
     from kgqa.training.data import is_held_out
     from kgqa.training.kg_cot_data import walk_questions
 
     found: list[WalkQuestion] = []
+    held: set[str] = set()
     told = []
     for form, file in files:
         if form == "rog":
@@ -191,6 +194,7 @@ def _gather(
             )
         read, convert = read_file(run, file, form, topics if form == "jsonl" else None)
         mine = [one for one in read if not (held_out and is_held_out(one.id))]
+        held |= {normalise(one.question) for one in read if held_out and is_held_out(one.id)}
         store = table.store
         some, report = walk_questions(
             table,
@@ -203,12 +207,29 @@ def _gather(
         found += some
     info = table.store.info
     licence = f", licence {info.licence}" if info.licence else ""
-    return found, {
-        **({"questions": "; ".join(told)} if told else {}),
-        "held out": "a fixed fifth by the hash of the id" if held_out else "none",
-        "KG": f"{info.name} ({info.source}{licence}), {info.edges} edges, version "
-        f"{info.version[:12]}",
-    }
+    return (
+        found,
+        held,
+        {
+            **({"questions": "; ".join(told)} if told else {}),
+            "held out": "a fixed fifth by the hash of the id" if held_out else "none",
+            "KG": f"{info.name} ({info.source}{licence}), {info.edges} edges, version "
+            f"{info.version[:12]}",
+        },
+    )
+
+
+def _apart_from(run: Run, held: set[str], questions: list[WalkQuestion]) -> list[WalkQuestion]:
+    """Return the questions that ask nothing that a held-out one asks, whatever their ids."""
+    from kgqa.graph.names import normalise
+
+    kept = [one for one in questions if normalise(one.question) not in held]
+    if len(kept) < len(questions):
+        run.note(
+            "Left out, since they ask what a held-out question asks: "
+            f"{len(questions) - len(kept):,} of {len(questions):,} questions."
+        )
+    return kept
 
 
 def _made(

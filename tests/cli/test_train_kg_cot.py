@@ -157,6 +157,19 @@ def test_phrases_stand_beside_questions(
     both = trained("--templates", phrases, "--no-resume")
     assert both["questions"] > alone["questions"] + 10
     assert both["checked"] == alone["checked"], "checkpoints are chosen by people's questions"
+    held = next(at for at in range(PEOPLE - 1) if is_held_out(f"c{at}"))
+    asked = {"topic_entities": [f"p{held}"], "answers": [f"p{held + 1}"]}
+    name = next(f"again{at}" for at in range(99) if not is_held_out(f"again{at}"))
+    again = {"id": name, "question": f"Who is the child of Person {held}", **asked}
+    lines = [questions.read_text("utf-8"), json.dumps(again) + "\n"]
+    twice = tmp_path / "twice.jsonl"
+    twice.write_text("".join(lines), "utf-8")
+    known = kgqa(
+        *("train", "kg-cot", "--questions", twice, "--encoder", encoder, "--hidden", "16"),
+        *("--epochs", "1", "--out", tmp_path / "w", "--no-resume", "--graph", graph, "--json"),
+    )
+    assert "since they ask what a held-out question asks: 1 of" in known.err
+    assert known.json["questions"] == alone["questions"]
     few = trained("--templates", phrases, "--made", "4", "--no-resume")
     assert few["questions"] == alone["questions"] + 4
 
