@@ -183,7 +183,8 @@ def train_run(
         bool | None, typer.Option("--full/--lora", help="All weights, or an adapter.")
     ] = None,
     start_from: Annotated[
-        Path | None, typer.Option(help="An adapter's folder to go on from.")
+        Path | None,
+        typer.Option(help="An adapter to go on from: its folder, or a bundled one's name."),
     ] = None,
     resume: ResumeFlag = True,
     epochs: Annotated[
@@ -260,8 +261,12 @@ def train_run(
     )
     settings.check_start(start_from)
     train_chains.check_loss(method, settings.loss)
-    from kgqa.training.fit import train  # after the checks: it loads torch
+    # after the checks: these load torch
+    from kgqa.models.kg_llm import adapter_folder
+    from kgqa.training.fit import train
 
+    if start_from is not None:
+        start_from = adapter_folder(model, str(start_from))
     kg_llm = _model(run, model, source.prompt_preset, start_from)
     with ExitStack() as stack:
         store = stack.enter_context(run.open_store()) if needs_store(source) else None

@@ -127,6 +127,8 @@ def test_chains_may_begin_with_an_adapter_of_paths(
     # from there on it is asked as it was trained, whatever the preset of a new run would be
     assert kgqa(*dog, "--start-from", chains, "--preset", "dog", "--out", again).code == 0
     assert json.loads((again / "kgqa.json").read_text("utf-8"))["prompt"] == card["prompt"]
+    bundled = kgqa(*dog, "--start-from", "freebase", "--out", tmp_path / "c").error
+    assert "was trained for SmolLM2-135M-Instruct, and the model is Tiny-Llama" in bundled
     marked = {**json.loads((paths / "kgqa.json").read_text("utf-8")), "added_tokens": ["<PATH>"]}
     (paths / "kgqa.json").write_text(json.dumps(marked), "utf-8")
     error = kgqa(*dog, "--start-from", paths, "--out", tmp_path / "d").error
