@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kgqa.cli import llm, train_chains
+from kgqa.cli.train_flags import nothing_to_train_on
 from kgqa.cli.train_questions import TrainForm, read_file
 
 if TYPE_CHECKING:
@@ -57,10 +58,7 @@ class Source:
         from kgqa.models.presets import preset
 
         if not self.questions and not self.by_itself:
-            raise UsageError(
-                "There is nothing to train on.",
-                "Name a file of questions (--questions), or --self to make them from the KG.",
-            )
+            raise nothing_to_train_on()
         if self.topics is not None and self.form != "jsonl":
             raise UsageError(
                 f"A file of topic entities (--topics) is not for the form {self.form}, which has "

@@ -1,4 +1,4 @@
-"""The flags that every way of training has: questions, those made from the KG, and runs."""
+"""What every way of training has: flags of questions, of those made from the KG, and of runs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from kgqa.cli.train_questions import TrainForm
+from kgqa.errors import UsageError
 
 FormFlag = Annotated[TrainForm, typer.Option("--format", help="The form of the files.")]
 TopicsFlag = Annotated[
@@ -33,3 +34,11 @@ ResumeFlag = Annotated[
 CheckpointEveryFlag = Annotated[
     int, typer.Option(help="Steps between checkpoints; 0: none.", min=0)
 ]
+
+
+def nothing_to_train_on() -> UsageError:
+    """Return the error where neither a file nor the KG gives questions."""
+    return UsageError(
+        "There is nothing to train on.",
+        "Name a file of questions (--questions), or --self to make them from the KG.",
+    )

@@ -21,6 +21,7 @@ from kgqa.cli.train_flags import (
     SelfFlag,
     TemplatesFlag,
     TopicsFlag,
+    nothing_to_train_on,
 )
 from kgqa.cli.train_questions import TrainForm, read_file
 
@@ -83,16 +84,12 @@ def train_kg_cot(
     checkpoint_every: CheckpointEveryFlag = 100,
 ) -> None:
     """Train a walker for --method kg-cot; a stopped run goes on from its last checkpoint."""
-    from kgqa.errors import UsageError
     from kgqa.training.kg_cot import WalkerSettings, train_walker
     from kgqa.training.self_made import SelfMadeOptions
 
     files = [_form_and_file(one, form) for one in questions or ()]
     if not files and not by_itself:
-        raise UsageError(
-            "There is nothing to train on.",
-            "Name a file of questions (--questions), or --self to make them from the KG.",
-        )
+        raise nothing_to_train_on()
     options = SelfMadeOptions(
         per_relation=per_relation, per_path=per_pair, most=most, topics=entities, seed=seed
     )

@@ -7,8 +7,7 @@ constraint does the rest. ``dog`` is for them, too: thoughts with triplets in be
 that has a graph in it (arXiv 2410.18415); ``dog-short`` is the same without instruction and
 examples, for models that are trained on such chains. ``kg-cot`` names that method's published
 settings, which are its defaults: a walker has no prompt, and its card says how it walks. What a
-preset does not hold: how many paths to
-decode, which is the method's to say.
+preset does not hold: how many paths to decode, which is the method's to say.
 """
 
 from __future__ import annotations
