@@ -3,7 +3,7 @@
 Two kinds of entry are known: a paragraph (``{"text", "title"?, "id"?}``) and a question of
 2WikiMultihopQA or HotpotQA, whose ``context`` is a list of ``[title, [sentence…]]``. A list may be
 larger than memory: its entries are read one at a time. What it does not do: look at questions and
-answers (``kgqa.evaluation.readers_2wiki``).
+answers (``kgqa.questions.twowiki``).
 """
 
 from __future__ import annotations

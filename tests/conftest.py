@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from kgqa.models.kg_llm import KgLLM
 
-pytest_plugins = ["tests.graph.neo4j_server"]
+pytest_plugins = ["tests.graph.neo4j_server", "tests.fixtures"]
 
 _SERVER_START_S = 400.0  # two seconds on an idle machine, minutes on a busy one
 

@@ -139,11 +139,11 @@ def test_a_run_that_fails_says_why_and_is_not_kept(tmp_path: Path) -> None:
 
 
 def test_tries_grow_with_hops(tmp_path: Path) -> None:
-    from kgqa.evaluation.readers import Question
-    from kgqa.evaluation.readers_own import own_tables
     from kgqa.graph.sqlite import SqliteStore
     from kgqa.graph.sqlite_write import SqliteWriter
     from kgqa.progress import Silent
+    from kgqa.questions.own_graph import own_tables
+    from kgqa.questions.readers import Question
 
     tables = own_tables("kg", [("a", "r", "b"), ("b", "r", "c"), ("c", "r", "d")], [])
     SqliteWriter(tmp_path / "g.sqlite").write(tables, Silent())

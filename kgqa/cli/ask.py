@@ -12,9 +12,9 @@ from kgqa.cli import asking, asking_dog, llm, making
 from kgqa.cli.common import DirectionFlag, MediatorsFlag, Run, browser_link, others_of
 
 if TYPE_CHECKING:
+    from kgqa.answers.answer import Answer, TopicEntity
     from kgqa.graph.store import GraphStore
-    from kgqa.reasoning.answer import Answer, TopicEntity
-    from kgqa.reasoning.gcr import Asking
+    from kgqa.methods.gcr import Asking
 
 
 def ask(
@@ -41,7 +41,7 @@ def ask(
     answer_tokens: asking.AnswerTokensFlag = None,
     cache_calls: asking.CacheCallsFlag = True,
     encoder: asking.EncoderFlag = None,
-    walker: asking.WalkerFlag = None,
+    reasoner: asking.ReasonerFlag = None,
     paths_each: asking.PathsEachFlag = None,
     beams: asking_dog.BeamsFlag = None,
     steps: asking_dog.StepsFlag = None,
@@ -70,10 +70,10 @@ def ask(
     quantize: llm.QuantizeFlag = None,
 ) -> None:
     """Answer a question with facts, and show the path of facts behind each answer."""
+    from kgqa.answers.choices import parse_choices
     from kgqa.cli.show import say, show_answer
     from kgqa.errors import UsageError
-    from kgqa.reasoning.choices import parse_choices
-    from kgqa.reasoning.gcr import Asking
+    from kgqa.methods.gcr import Asking
 
     if method in asking.BASELINES:
         raise UsageError(
@@ -93,7 +93,7 @@ def ask(
         searched=llm.search_of(search, k, groups, diversity_penalty, path_seed, max_forwards),
         weigh=llm.weighing(expand, cut, doubt, most_tails),
         encoder=encoder,
-        walker=walker,
+        reasoner=reasoner,
         paths_each=paths_each,
         cut=cut,
         dog=asking_dog.DogFlags(beams, steps, graph_walk, visibility, triplets),
@@ -136,10 +136,10 @@ def find_topics(
     ``told``: whether the user hears of what else a name may mean. Raises LinkingError and
     EntityNotFoundError.
     """
+    from kgqa.answers.answer import TopicEntity
     from kgqa.errors import LinkingError
     from kgqa.linking.linker import link, topic_entities
     from kgqa.linking.resolve import resolve_entities
-    from kgqa.reasoning.answer import TopicEntity
 
     if not question.strip():
         raise LinkingError("The question is empty.", 'Ask one: kgqa ask "Where was … born?"')

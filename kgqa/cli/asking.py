@@ -13,10 +13,10 @@ import typer
 from kgqa.cli import asking_dog, llm
 
 if TYPE_CHECKING:
+    from kgqa.answers.vote import WeighOptions
     from kgqa.cli.common import Run
+    from kgqa.methods.searches import SearchOptions
     from kgqa.models.kg_llm import Quantize
-    from kgqa.reasoning.searches import SearchOptions
-    from kgqa.reasoning.vote import WeighOptions
 
 MethodName = Literal[
     "gcr", "kg-cot", "dog", "ensemble", "auto", "retrieval", "direct", "cot", "self-consistency"
@@ -40,9 +40,9 @@ CapFlag = Annotated[
     int | None,
     typer.Option(help="retrieval, --all-paths: a sample of so many of an entity (2000).", min=1),
 ]
-WalkerFlag = Annotated[
+ReasonerFlag = Annotated[
     str | None,
-    typer.Option(help="kg-cot, ensemble, auto: a walker's folder, or the name of a bundled one."),
+    typer.Option(help="kg-cot, ensemble, auto: a reasoner's folder, or the name of a bundled one."),
 ]
 PathsEachFlag = Annotated[
     int | None,
@@ -76,7 +76,7 @@ class Flags:
     unconstrained: bool = False
     all_paths: bool = False
     encoder: str | None = None
-    walker: str | None = None
+    reasoner: str | None = None
     paths_each: int | None = None
     cut: float | None = None
     dog: asking_dog.DogFlags = field(default_factory=asking_dog.DogFlags)
@@ -136,7 +136,7 @@ class Flags:
                 "--method retrieval and --method dog",
             ),
             *((flag, given, dog, "--method dog") for flag, given in self.dog.given()),
-            ("--walker", self.walker, walks, "--method kg-cot, ensemble and auto"),
+            ("--reasoner", self.reasoner, walks, "--method kg-cot, ensemble and auto"),
             ("--paths-each", self.paths_each, walks, "--method kg-cot, ensemble and auto"),
             (
                 "--cap",

@@ -109,10 +109,10 @@ def make_dog(parts: Parts) -> Ready:
     from dataclasses import replace
 
     from kgqa.cli.llm import path_format
+    from kgqa.methods.dog.graph import CANDIDATES, TRIPLETS, GraphFilter
+    from kgqa.methods.dog.method import Dog, DogOptions
     from kgqa.models.profile import plan_for
     from kgqa.models.sentences import load_sentence_encoder
-    from kgqa.reasoning.dog import Dog, DogOptions
-    from kgqa.reasoning.dog_graph import CANDIDATES, TRIPLETS, GraphFilter
     from kgqa.trie.lexicon import PathLexicon
 
     run, flags = parts.run, parts.flags

@@ -1,4 +1,4 @@
-"""``--method ensemble`` and ``--method auto``: graph-constrained decoding and a walker together.
+"""``--method ensemble`` and ``--method auto``: graph-constrained decoding and a reasoner together.
 
 What this does not do: make the members themselves (``kgqa.cli.making``).
 """
@@ -17,41 +17,41 @@ SURE = 0.98
 
 
 def make_ensemble(parts: Parts) -> Ready:
-    """Return both members in one, ``auto`` with the walker asked first.
+    """Return both members in one, ``auto`` with the reasoner asked first.
 
-    Where no walker was trained for the KG, or no sentence encoder is installed, ``auto`` is GCR
-    alone, and a note says so; an ``ensemble`` takes what walker there is. Raises what making a
+    Where no reasoner was trained for the KG, or no sentence encoder is installed, ``auto`` is GCR
+    alone, and a note says so; an ``ensemble`` takes what reasoner there is. Raises what making a
     member raises.
     """
+    from kgqa.answers.confidence import ConfidenceOptions
     from kgqa.cli.making import MAKERS
     from kgqa.errors import AdapterMismatchError, ModelNotFoundError
+    from kgqa.methods.ensemble import Ensemble
+    from kgqa.methods.kg_cot.scores import fitting_reasoner
     from kgqa.models.adapter import AdapterCard
-    from kgqa.reasoning.confidence import ConfidenceOptions
-    from kgqa.reasoning.ensemble import Ensemble
-    from kgqa.reasoning.kg_cot_scores import fitting_walker
 
     flags = parts.flags
     auto = flags.method == "auto"
 
-    def member(name: str, walker: str | None = None) -> Ready:
-        mine = replace(flags, method=name, walker=walker)
+    def member(name: str, reasoner: str | None = None) -> Ready:
+        mine = replace(flags, method=name, reasoner=reasoner)
         return MAKERS[name](replace(parts, flags=mine, general=None))
 
     try:
-        # the confidence of a walker from another KG says nothing, so it cannot answer alone
-        named = flags.walker
+        # the confidence of a reasoner from another KG says nothing, so it cannot answer alone
+        named = flags.reasoner
         if auto and named is None:
-            named, told = fitting_walker(parts.store)
+            named, told = fitting_reasoner(parts.store)
             if told:
                 raise AdapterMismatchError(told)
-        walker = member("kg-cot", named)
+        reasoner = member("kg-cot", named)
     except (AdapterMismatchError, ModelNotFoundError) as error:
-        if not auto or flags.walker is not None:
+        if not auto or flags.reasoner is not None:
             raise
         parts.run.note(f"{error.message} Answering by --method gcr.")
         return MAKERS["gcr"](replace(parts, flags=replace(flags, method="gcr")))
     gcr = member("gcr")
-    order = [("kg-cot", walker), ("gcr", gcr)] if auto else [("gcr", gcr), ("kg-cot", walker)]
+    order = [("kg-cot", reasoner), ("gcr", gcr)] if auto else [("gcr", gcr), ("kg-cot", reasoner)]
     judging = flags.weigh.confidence if flags.weigh else ConfidenceOptions()
     method = Ensemble(
         tuple(ready.method for _, ready in order),
@@ -65,10 +65,10 @@ def make_ensemble(parts: Parts) -> Ready:
         mediators=gcr.settings["mediators"],
     )
     settings = {
-        **walker.settings,
+        **reasoner.settings,
         **gcr.settings,
         "method": flags.method,
-        "walker": walker.settings["walker"],
+        "reasoner": reasoner.settings["reasoner"],
         "weights": dict(WEIGHTS),
         "sure": method.sure,
         "general_model": parts.general.model if parts.general else None,

@@ -17,12 +17,12 @@ from kgqa.cli.common import DirectionFlag, MediatorsFlag, Run
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from kgqa.answers.answer import Answer
     from kgqa.errors import KgqaError
-    from kgqa.evaluation.readers import Question, QuestionFile
     from kgqa.evaluation.report_record import Record
     from kgqa.graph.store import GraphStore
-    from kgqa.reasoning.answer import Answer
-    from kgqa.reasoning.gcr import Asking
+    from kgqa.methods.gcr import Asking
+    from kgqa.questions.readers import Question, QuestionFile
 
 Form = Literal[
     "jsonl",
@@ -56,7 +56,7 @@ def evaluate(
         bool, typer.Option("--all-paths", help="All paths to the general LLM; no KG-LLM.")
     ] = False,
     encoder: asking.EncoderFlag = None,
-    walker: asking.WalkerFlag = None,
+    reasoner: asking.ReasonerFlag = None,
     paths_each: asking.PathsEachFlag = None,
     beams: asking_dog.BeamsFlag = None,
     steps: asking_dog.StepsFlag = None,
@@ -125,11 +125,11 @@ def evaluate(
             "What is to be measured is missing.", "kgqa eval FORMAT FILE; see kgqa eval --help."
         )
     from kgqa.evaluation.metrics_summary import summarise
-    from kgqa.evaluation.readers import read_questions
     from kgqa.evaluation.report import write_reports
     from kgqa.evaluation.report_log import RunLog
     from kgqa.evaluation.report_record import malformed_record
     from kgqa.evaluation.run import run_questions
+    from kgqa.questions.readers import read_questions
 
     sample_walk, graph_walk = asking_dog.split_walk(walk)
     walk_seed, path_seed = llm.seeds_of(search, sample, seed)
@@ -145,7 +145,7 @@ def evaluate(
         unconstrained=unconstrained,
         all_paths=all_paths,
         encoder=encoder,
-        walker=walker,
+        reasoner=reasoner,
         paths_each=paths_each,
         cut=cut,
         dog=asking_dog.DogFlags(beams, steps, graph_walk, visibility, triplets),
@@ -237,7 +237,7 @@ class _Asker:
         self, store: GraphStore, questions: Sequence[Question]
     ) -> Iterator[tuple[int, Answer | KgqaError]]:
         """Yield each question's number with its answer or error, as they come."""
-        from kgqa.reasoning.answer import Answer
+        from kgqa.answers.answer import Answer
 
         with closing(self.ready.method.answers(store, self._asked(store, questions))) as found:
             for number, answer in found:
@@ -250,7 +250,7 @@ class _Asker:
     ) -> Iterator[Asking | KgqaError]:
         from kgqa.errors import EntityNotFoundError, KgqaError, LinkingError
         from kgqa.evaluation.metrics_gold import known_topics
-        from kgqa.reasoning.gcr import Asking
+        from kgqa.methods.gcr import Asking
 
         for question in questions:
             began = time.perf_counter()

@@ -21,8 +21,8 @@ from kgqa.cli.ingest_text import (
 )
 
 if TYPE_CHECKING:
-    from kgqa.ingest.pipeline import IngestResult
-    from kgqa.ingest.sources import Sources
+    from kgqa.loading.pipeline import IngestResult
+    from kgqa.loading.sources import Sources
 
 
 class Dump(StrEnum):
@@ -121,10 +121,10 @@ def ingest(
     """
     from kgqa.errors import UsageError
     from kgqa.graph.open import check_kg_name, open_writer
-    from kgqa.ingest.pipeline import ingest as load
-    from kgqa.ingest.sources import find_sources
     from kgqa.loaders import make_loader
     from kgqa.loaders.blocks import STDIN
+    from kgqa.loading.pipeline import ingest as load
+    from kgqa.loading.sources import find_sources
 
     if show_filters:
         _show_filters(run, dump, filters)

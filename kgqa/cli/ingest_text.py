@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from kgqa.cli.common import Run
     from kgqa.errors import KgqaError
-    from kgqa.ingest.pipeline import IngestResult
     from kgqa.loaders.text import Ask, Call, Reply
+    from kgqa.loading.pipeline import IngestResult
     from kgqa.models.general import GeneralLLM
 
 REPLY_TOKENS = 1_024
@@ -80,10 +80,10 @@ def ingest_text(
     from kgqa.cli.making import general_llm
     from kgqa.errors import UsageError
     from kgqa.graph.open import check_kg_name, open_writer
-    from kgqa.ingest.pipeline import ingest as load
-    from kgqa.ingest.sources import Sources
     from kgqa.loaders.text import FAILED, TextLoader, TextOptions
-    from kgqa.reasoning.methods import CONCURRENCY
+    from kgqa.loading.pipeline import ingest as load
+    from kgqa.loading.sources import Sources
+    from kgqa.methods.base import CONCURRENCY
 
     if unknown := [name for name, value in others.items() if value is not None]:
         raise UsageError(
@@ -140,7 +140,7 @@ def ingest_text(
 def _asker(general: GeneralLLM, max_tokens: int, concurrency: int) -> Ask:
     """Return what makes the calls, ``concurrency`` at a time."""
     from kgqa.loaders.text import Reply
-    from kgqa.reasoning.methods import several_at_once
+    from kgqa.methods.base import several_at_once
 
     def call(one: Call) -> Reply:
         done = general.complete(one.prompt, max_tokens=max_tokens)

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 if TYPE_CHECKING:
+    from kgqa.answers.answer import SearchUse
+    from kgqa.answers.vote import WeighOptions
     from kgqa.cli.common import Run
     from kgqa.graph.model import KGInfo
+    from kgqa.methods.searches import SearchKind, SearchOptions
     from kgqa.models.adapter import AdapterCard
     from kgqa.models.kg_llm import KgLLM, Quantize
     from kgqa.paths.format import PathFormat
     from kgqa.paths.sample import Sample
     from kgqa.paths.walk import WalkRules
-    from kgqa.reasoning.answer import SearchUse
-    from kgqa.reasoning.searches import SearchKind, SearchOptions
-    from kgqa.reasoning.vote import WeighOptions
     from kgqa.trie.index.manifest import IndexKey
     from kgqa.trie.tokens import TokenEncoder
 
@@ -231,7 +231,7 @@ def search_of(
 
     Raises UsageError for what cannot be meant, before anything is loaded.
     """
-    from kgqa.reasoning.searches import SearchOptions
+    from kgqa.methods.searches import SearchOptions
 
     options = SearchOptions(kind, groups, diversity_penalty, seed, max_forwards)
     options.check(k)
@@ -245,10 +245,10 @@ def weighing(
 
     Raises UsageError for a flag that a vote has no use for.
     """
+    from kgqa.answers.aggregate import AggregateOptions
+    from kgqa.answers.confidence import ConfidenceOptions
+    from kgqa.answers.vote import WeighOptions
     from kgqa.errors import UsageError
-    from kgqa.reasoning.aggregate import AggregateOptions
-    from kgqa.reasoning.confidence import ConfidenceOptions
-    from kgqa.reasoning.vote import WeighOptions
 
     given = {"--cut": cut, "--doubt": doubt, "--most-tails": most_tails}
     if not expand:

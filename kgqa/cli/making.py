@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from kgqa.cli.asking import Flags
     from kgqa.cli.common import Run
     from kgqa.graph.store import GraphStore
+    from kgqa.methods.base import Method
     from kgqa.models.adapter import AdapterCard
     from kgqa.models.general import GeneralLLM
     from kgqa.paths.walk import WalkRules
-    from kgqa.reasoning.methods import Method
     from kgqa.trie.index.manifest import IndexKey
     from kgqa.trie.index.reader import TrieIndex
 
@@ -97,7 +97,7 @@ class Parts:
         """Return ``method`` with its settings; with the general LLM behind it if ``written``."""
         from dataclasses import asdict
 
-        from kgqa.reasoning.methods import CONCURRENCY, WithGeneralLLM
+        from kgqa.methods.base import CONCURRENCY, WithGeneralLLM
 
         flags = self.flags
         if self.general is not None and written:
@@ -125,12 +125,12 @@ class Parts:
 def _gcr(parts: Parts) -> Ready:
     from dataclasses import asdict, replace
 
+    from kgqa.methods.all_paths import PROMPT_TOKENS, AllPaths
+    from kgqa.methods.base import CAP, Gcr
+    from kgqa.methods.gcr import GcrOptions
+    from kgqa.methods.searches import SearchOptions
+    from kgqa.methods.unconstrained import Unconstrained
     from kgqa.models.profile import engine_for
-    from kgqa.reasoning.all_paths import PROMPT_TOKENS, AllPaths
-    from kgqa.reasoning.gcr import GcrOptions
-    from kgqa.reasoning.methods import CAP, Gcr
-    from kgqa.reasoning.searches import SearchOptions
-    from kgqa.reasoning.unconstrained import Unconstrained
     from kgqa.trie.lexicon import PathLexicon
 
     run, flags = parts.run, parts.flags
@@ -183,9 +183,9 @@ def _gcr(parts: Parts) -> Ready:
 
 
 def _retrieval(parts: Parts) -> Ready:
+    from kgqa.methods.base import CAP
+    from kgqa.methods.retrieval import Retrieval
     from kgqa.models.sentences import load_sentence_encoder
-    from kgqa.reasoning.methods import CAP
-    from kgqa.reasoning.retrieval import Retrieval
 
     run, flags, card = parts.run, parts.flags, parts.card()
     encoder = load_sentence_encoder(
@@ -206,39 +206,39 @@ def _retrieval(parts: Parts) -> Ready:
 
 
 def _kg_cot(parts: Parts) -> Ready:
+    from kgqa.methods.kg_cot.method import KgCot
+    from kgqa.methods.kg_cot.scores import fitting_reasoner
     from kgqa.models.adapter import AdapterCard
-    from kgqa.models.graph_walker_card import load_walker
-    from kgqa.reasoning.kg_cot import KgCot
-    from kgqa.reasoning.kg_cot_scores import fitting_walker
+    from kgqa.models.graph_reasoner_card import load_reasoner
 
     run, flags = parts.run, parts.flags
-    named = flags.walker
+    named = flags.reasoner
     if named is None:
-        named, told = fitting_walker(parts.store)
+        named, told = fitting_reasoner(parts.store)
         if told:
             run.note(told)
-    walker = load_walker(
+    reasoner = load_reasoner(
         named,
         device=run.settings.device,
         cache=run.settings.cache_folder,
         progress=run.progress,
     )
-    made = walker.card
+    made = reasoner.card
     card = AdapterCard(
         hops=made.hops,
         direction=made.direction,  # type: ignore[arg-type]  # the card has checked both
         mediators=made.mediators,  # type: ignore[arg-type]
     )
     each = flags.paths_each or 1
-    method = KgCot(walker, llm.path_format(card), parts.walks(card), flags.k, each, flags.cut)
+    method = KgCot(reasoner, llm.path_format(card), parts.walks(card), flags.k, each, flags.cut)
     cut = made.cut if flags.cut is None else flags.cut
-    settings = {"walker": walker.name, "paths_each": each, "cut": cut}
+    settings = {"reasoner": reasoner.name, "paths_each": each, "cut": cut}
     return parts.ready(method, card, settings)
 
 
 def _direct(parts: Parts) -> Ready:
-    from kgqa.reasoning.direct import SAMPLES, TEMPERATURE, Direct
-    from kgqa.reasoning.methods import CONCURRENCY
+    from kgqa.methods.base import CONCURRENCY
+    from kgqa.methods.direct import SAMPLES, TEMPERATURE, Direct
 
     flags, card = parts.flags, parts.card()
     drawn = flags.method == "self-consistency"

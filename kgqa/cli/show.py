@@ -27,9 +27,9 @@ from rich.text import Text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from kgqa.answers.answer import Answer
     from kgqa.paths.ground import GroundedPath
     from kgqa.progress import Task
-    from kgqa.reasoning.answer import Answer
 
 _ANSWERS = 10  # answers that are shown
 _COLUMN = 44  # cells that a column is wide at most

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from kgqa.cli.common import Run
     from kgqa.cli.train_data import Source
     from kgqa.graph.store import GraphStore
+    from kgqa.methods.dog.graph import GraphFilter
     from kgqa.models.adapter import AdapterCard
     from kgqa.paths.walk import WalkRules
-    from kgqa.reasoning.dog_graph import GraphFilter
     from kgqa.training.chains import ChainExample
     from kgqa.training.data import DataReport, TrainingQuestion
 
@@ -63,8 +63,8 @@ def check_loss(method: str, loss: str) -> None:
 
 def graph_filter(run: Run, card: AdapterCard, source: Source) -> GraphFilter:
     """Return what chooses the graphs of prompts, as `kgqa ask --method dog` has it."""
+    from kgqa.methods.dog.graph import TRIPLETS, GraphFilter
     from kgqa.models.sentences import load_sentence_encoder
-    from kgqa.reasoning.dog_graph import TRIPLETS, GraphFilter
 
     encoder = load_sentence_encoder(
         source.encoder,

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from kgqa.cli.common import Run
-    from kgqa.evaluation.readers import Question
     from kgqa.graph.store import GraphStore
+    from kgqa.methods.dog.graph import GraphFilter
     from kgqa.models.adapter import AdapterCard
     from kgqa.paths.walk import WalkRules
-    from kgqa.reasoning.dog_graph import GraphFilter
+    from kgqa.questions.readers import Question
     from kgqa.training.chains import ChainExample
     from kgqa.training.check import HeldOut
     from kgqa.training.data import DataReport, Example, Selection, TrainingQuestion
@@ -183,7 +183,7 @@ def _from_file(
     report: DataReport,
     held_report: DataReport,
 ) -> None:
-    from kgqa.evaluation.readers_own import own_store
+    from kgqa.questions.own_graph import own_store
     from kgqa.training.check import always_open
     from kgqa.training.data import is_held_out
 
@@ -224,7 +224,7 @@ def _told(run: Run, what: str, items: Sequence[Any], do: Callable[[Any], Any]) -
 
 
 def _opener(question: Question) -> Callable[[], Any]:
-    from kgqa.evaluation.readers_own import own_store
+    from kgqa.questions.own_graph import own_store
 
     return lambda: own_store(question)
 

@@ -27,9 +27,9 @@ from kgqa.cli.train_questions import TrainForm, read_file
 
 if TYPE_CHECKING:
     from kgqa.graph.store import GraphStore
+    from kgqa.methods.kg_cot.hops import HopTable
     from kgqa.paths.walk import WalkRules
-    from kgqa.reasoning.kg_cot_hops import HopTable
-    from kgqa.training.kg_cot import WalkerResult
+    from kgqa.training.kg_cot import ReasonerResult
     from kgqa.training.kg_cot_data import WalkQuestion
     from kgqa.training.self_made import SelfMadeOptions
 
@@ -38,7 +38,7 @@ _FORMS: tuple[str, ...] = get_args(TrainForm)
 
 def train_kg_cot(
     run: Run,
-    out: Annotated[Path, typer.Option(help="The folder for the walker.")],
+    out: Annotated[Path, typer.Option(help="The folder for the reasoner.")],
     questions: Annotated[
         list[str] | None,
         typer.Option(help="A file of questions, or FORMAT=FILE; may be repeated."),
@@ -83,8 +83,8 @@ def train_kg_cot(
     resume: ResumeFlag = True,
     checkpoint_every: CheckpointEveryFlag = 100,
 ) -> None:
-    """Train a walker for --method kg-cot; a stopped run goes on from its last checkpoint."""
-    from kgqa.training.kg_cot import WalkerSettings, train_walker
+    """Train a reasoner for --method kg-cot; a stopped run goes on from its last checkpoint."""
+    from kgqa.training.kg_cot import ReasonerSettings, train_reasoner
     from kgqa.training.self_made import SelfMadeOptions
 
     files = [_form_and_file(one, form) for one in questions or ()]
@@ -93,7 +93,7 @@ def train_kg_cot(
     options = SelfMadeOptions(
         per_relation=per_relation, per_path=per_pair, most=most, topics=entities, seed=seed
     )
-    settings = WalkerSettings(
+    settings = ReasonerSettings(
         relations_by=relations,
         epochs=epochs,
         learning_rate=learning_rate,
@@ -106,8 +106,8 @@ def train_kg_cot(
         seed=seed,
         checkpoint_every=checkpoint_every,
     )
+    from kgqa.methods.kg_cot.hops import HopTable
     from kgqa.models.sentences import load_sentence_encoder
-    from kgqa.reasoning.kg_cot_hops import HopTable
     from kgqa.training.kg_cot_data import is_check
 
     with run.open_store() as store:
@@ -129,7 +129,7 @@ def train_kg_cot(
         asked, made = _apart_from(run, held, asked), _apart_from(run, held, made)
         # checkpoints are chosen by questions that people asked, where there are any
         apart = {one.id for one in asked or made if is_check(one.id)}
-        result = train_walker(
+        result = train_reasoner(
             table,
             [one for one in (*asked, *made) if one.id not in apart],
             [one for one in asked or made if one.id in apart],
@@ -139,7 +139,7 @@ def train_kg_cot(
             described=described,
             progress=run.progress,
             resume=resume,
-            # a folder is found again wherever the walker is used from
+            # a folder is found again wherever the reasoner is used from
             encoder_name=str(Path(encoder).resolve())
             if encoder and Path(encoder).is_dir()
             else None,
@@ -186,7 +186,7 @@ def _gather(
     for form, file in files:
         if form == "rog":
             raise UsageError(
-                "A walker walks one KG, and questions of the form rog each have their own.",
+                "A reasoner walks one KG, and questions of the form rog each have their own.",
                 "Load a KG with `kgqa ingest`, and train on questions that are asked of it.",
             )
         read, convert = read_file(run, file, form, topics if form == "jsonl" else None)
@@ -272,11 +272,11 @@ def _made(
     return made
 
 
-def _show(result: WalkerResult) -> None:
+def _show(result: ReasonerResult) -> None:
     print(
         f"{result.folder}: {result.questions:,} questions, best at step {result.steps:,}; of "
         f"{result.checked:,} check questions the first answer is right for "
         f"{result.hits_at_1:.1f} %, one of ten for {result.hit_at_10:.1f} %; "
         f"{result.seconds / 60:.1f} minutes.\n"
-        f'Use it: kgqa ask "…" --method kg-cot --walker {result.folder}'
+        f'Use it: kgqa ask "…" --method kg-cot --reasoner {result.folder}'
     )

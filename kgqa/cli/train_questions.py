@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from kgqa.cli.common import Run
-    from kgqa.evaluation.readers import Question
     from kgqa.graph.store import GraphStore
+    from kgqa.questions.readers import Question
     from kgqa.training.data import TrainingQuestion
 
 TrainForm = Literal[
@@ -32,7 +32,7 @@ def read_file(
     run: Run, path: Path, form: TrainForm, topics_file: Path | None
 ) -> tuple[list[Question], Callable[[GraphStore, Question], TrainingQuestion]]:
     """Return the questions of a file, and what makes a training question of each in a graph."""
-    from kgqa.evaluation.readers import Question, read_questions
+    from kgqa.questions.readers import Question, read_questions
     from kgqa.training.questions import read_topics, read_training_questions
 
     known: dict[str, TrainingQuestion] = {}

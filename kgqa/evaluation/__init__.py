@@ -10,7 +10,7 @@ from kgqa.evaluation.metrics import (
     rog_scores,
     strict_scores,
 )
-from kgqa.evaluation.readers import Malformed, Question, QuestionFile, read_questions
+from kgqa.questions.readers import Malformed, Question, QuestionFile, read_questions
 
 __all__ = [
     "LegacyScores",

@@ -15,8 +15,8 @@ from kgqa.graph.names import normalise
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kgqa.evaluation.readers_base import Question
     from kgqa.graph.store import GraphStore
+    from kgqa.questions.base import Question
 
 _TYPES = ("date", "dateTime", "gYear", "gYearMonth", "integer", "int", "float", "double", "decimal")
 

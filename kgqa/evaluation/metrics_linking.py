@@ -17,9 +17,9 @@ from kgqa.linking import link, topic_entities
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kgqa.evaluation.readers_base import Question
     from kgqa.evaluation.report_record import Record
     from kgqa.graph.store import GraphStore
+    from kgqa.questions.base import Question
 
 FIVE = 5
 # figure: what it is called in a report

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from kgqa.answers.expand import hops_in_turn, walked_back
 from kgqa.graph.model import Kind
 from kgqa.paths.walk import TAIL
-from kgqa.reasoning.expand import hops_in_turn, walked_back
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

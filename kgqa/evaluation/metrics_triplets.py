@@ -11,19 +11,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kgqa.answers.naming import form_of
 from kgqa.evaluation.metrics import mean_percent
 from kgqa.graph.model import Kind, keys_array
 from kgqa.paths.format import PathFormat
-from kgqa.reasoning.naming import form_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from kgqa.evaluation.readers_base import Question
+    from kgqa.answers.answer import Answer
     from kgqa.evaluation.report_record import Record
     from kgqa.graph.store import GraphStore
     from kgqa.paths.ground import GroundedPath, PathEdge
-    from kgqa.reasoning.answer import Answer
+    from kgqa.questions.base import Question
 
 Triplet = tuple[str, str, str]
 CHAINS = "dog"  # the method whose paths are chains of triplets, gold ones or none

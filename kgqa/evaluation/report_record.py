@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
+from kgqa.answers.expand import tails
 from kgqa.errors import EntityNotFoundError, LinkingError, TimeLimitError
 from kgqa.evaluation.metrics import gcr_scores, rog_scores, strict_scores
 from kgqa.evaluation.metrics_gold import known_topics, meant
@@ -15,17 +16,16 @@ from kgqa.evaluation.metrics_linking import linking_of
 from kgqa.evaluation.metrics_paths import Outcome, distance, path_recall, relation_path
 from kgqa.evaluation.metrics_triplets import CHAINS, SCORES, triplets_of
 from kgqa.graph.names import normalise
-from kgqa.reasoning.expand import tails
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from kgqa.answers.answer import Answer
     from kgqa.errors import KgqaError
     from kgqa.evaluation.metrics_gold import Meant
-    from kgqa.evaluation.readers_base import Malformed, Question
     from kgqa.graph.store import GraphStore
     from kgqa.paths.walk import WalkRules
-    from kgqa.reasoning.answer import Answer
+    from kgqa.questions.base import Malformed, Question
 
 _KEPT = 20  # predictions and paths that stay in a line
 

@@ -10,19 +10,19 @@ import time
 from typing import TYPE_CHECKING
 
 from kgqa.errors import DataError, GraphError
-from kgqa.evaluation.readers_own import own_store
 from kgqa.evaluation.report_record import failed_record, record_of
+from kgqa.questions.own_graph import own_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from kgqa.answers.answer import Answer
     from kgqa.errors import KgqaError
-    from kgqa.evaluation.readers import Question
     from kgqa.evaluation.report_record import Record
     from kgqa.graph.store import GraphStore
     from kgqa.paths.walk import WalkRules
     from kgqa.progress import Progress
-    from kgqa.reasoning.answer import Answer
+    from kgqa.questions.readers import Question
 
     Answers = Callable[[GraphStore, Sequence[Question]], Iterator[tuple[int, "Answer | KgqaError"]]]
 

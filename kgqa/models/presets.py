@@ -6,7 +6,7 @@ models that were trained on no paths at all: three examples say what a path look
 constraint does the rest. ``dog`` is for them, too: thoughts with triplets in between, and a prompt
 that has a graph in it (arXiv 2410.18415); ``dog-short`` is the same without instruction and
 examples, for models that are trained on such chains. ``kg-cot`` names that method's published
-settings, which are its defaults: a walker has no prompt, and its card says how it walks. What a
+settings, which are its defaults: a reasoner has no prompt, and its card says how it walks. What a
 preset does not hold: how many paths to decode, which is the method's to say.
 """
 

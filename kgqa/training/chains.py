@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kgqa.answers.naming import form_of
 from kgqa.decoding.pieces import FreeText
 from kgqa.errors import EmptyLanguageError
 from kgqa.graph.model import keys_array
+from kgqa.methods.dog.answers import claimed
+from kgqa.methods.dog.chains import OPENING, ChainOptions
 from kgqa.paths.ground import ground
 from kgqa.paths.triplets import WIDTH, StoreTriplets, as_paths, turned
 from kgqa.paths.walk import FIRST, MEDIATOR, SECOND, TAIL
-from kgqa.reasoning.dog_answers import claimed
-from kgqa.reasoning.dog_chains import OPENING, ChainOptions
-from kgqa.reasoning.naming import form_of
 from kgqa.training.data import DataReport, near_best, relation_paths_of
 from kgqa.training.templates import words_of_relation
 from kgqa.trie.lexicon import names_of
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
     from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
+    from kgqa.methods.dog.graph import GraphFilter
     from kgqa.paths.format import PathFormat
     from kgqa.paths.ground import GroundedPath
     from kgqa.paths.shortest import RelationPath
     from kgqa.paths.walk import WalkRules
     from kgqa.progress import Progress
-    from kgqa.reasoning.dog_graph import GraphFilter
     from kgqa.training.data import TrainingQuestion
     from kgqa.training.templates import Phrases
 

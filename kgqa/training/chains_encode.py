@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kgqa.reasoning.dog_chains import BETWEEN, OPENING, SPAN_TOKENS, TOKENS, markers_of
+from kgqa.methods.dog.chains import BETWEEN, OPENING, SPAN_TOKENS, TOKENS, markers_of
 
 if TYPE_CHECKING:
     from kgqa.decoding.marked import Markers

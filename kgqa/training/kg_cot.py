@@ -1,4 +1,4 @@
-"""Training a graph walker: questions and answers → a model that walks to the answers.
+"""Training a graph reasoner: questions and answers → a model that walks to the answers.
 
 After KG-CoT (IJCAI 2024, sec. 3.1): the squared error between the scores of the entities around a
 question and its answers, answers weighing more, and the cross-entropy of the hop weights where the
@@ -20,20 +20,20 @@ import numpy as np
 import torch
 
 from kgqa.errors import DataError
-from kgqa.models.graph_walker_card import WalkerCard, save_walker
-from kgqa.reasoning.kg_cot_walk import FLOOR
-from kgqa.training.kg_cot_checkpoint import Best, Checkpoints, walker_record
-from kgqa.training.kg_cot_run import WalkerRun
+from kgqa.methods.kg_cot.walk import FLOOR
+from kgqa.models.graph_reasoner_card import ReasonerCard, save_reasoner
+from kgqa.training.kg_cot_checkpoint import Best, Checkpoints, reasoner_record
+from kgqa.training.kg_cot_run import ReasonerRun
 from kgqa.training.settings import alone
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from kgqa.models.graph_walker import BetaReads, RelationsBy
+    from kgqa.methods.kg_cot.hops import HopTable
+    from kgqa.models.graph_reasoner import BetaReads, RelationsBy
     from kgqa.models.sentences import SentenceEncoder
     from kgqa.progress import Progress
-    from kgqa.reasoning.kg_cot_hops import HopTable
     from kgqa.training.kg_cot_data import WalkQuestion
 
 _WARM_UP = 0.05  # share of the steps in which the learning rate rises
@@ -42,8 +42,8 @@ _LEAST = 0.05  # of the learning rate, at the end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WalkerSettings:
-    """How a walker is trained.
+class ReasonerSettings:
+    """How a reasoner is trained.
 
     ``epochs``: passes over the questions, of which a part may be less than one. ``answer_weight``:
     what an answer weighs in the error beside another entity (100 on WebQSP and 10 on CWQ in the
@@ -70,7 +70,7 @@ class WalkerSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class WalkerResult:
+class ReasonerResult:
     """What a training run gave; figures are of the check questions, in per cent.
 
     ``seconds`` are of this process alone, ``resumed_from`` the step of the checkpoint that the run
@@ -90,20 +90,20 @@ class WalkerResult:
     resumed_from: int | None = None
 
 
-def train_walker(
+def train_reasoner(
     table: HopTable,
     questions: Sequence[WalkQuestion],
     checks: Sequence[WalkQuestion],
     encoder: SentenceEncoder,
     out: Path,
-    settings: WalkerSettings,
+    settings: ReasonerSettings,
     *,
     described: Mapping[str, Any],
     progress: Progress,
     encoder_name: str | None = None,
     resume: bool = True,
-) -> WalkerResult:
-    """Train on ``questions`` and write the walker that does best on ``checks`` into ``out``.
+) -> ReasonerResult:
+    """Train on ``questions`` and write the reasoner that does best on ``checks`` into ``out``.
 
     The walks are those of ``table``. ``described`` goes into the card. ``encoder_name``: what
     loads the encoder again, where that is not its name. A run that was stopped goes on from its
@@ -122,13 +122,13 @@ def train_walker(
     if not checks:  # too few questions to keep some apart
         checks = questions
     with alone(out):
-        record = walker_record(table, questions, checks, encoder, settings)
+        record = reasoner_record(table, questions, checks, encoder, settings)
         kept = Checkpoints(out / "checkpoints", record, settings.checkpoint_every, resume=resume)
         if kept.step is not None:
             progress.note(f"Going on from step {kept.step}, the last checkpoint in {kept.folder}.")
         run, result = _train(table, questions, checks, encoder, out, settings, kept, progress)
         card = _card(run, encoder_name or encoder.name, settings, result, described)
-        save_walker(out, run.model, card, run.words)
+        save_reasoner(out, run.model, card, run.words)
         kept.remove()
         return result
 
@@ -139,10 +139,10 @@ def _train(
     checks: Sequence[WalkQuestion],
     encoder: SentenceEncoder,
     out: Path,
-    settings: WalkerSettings,
+    settings: ReasonerSettings,
     kept: Checkpoints,
     progress: Progress,
-) -> tuple[WalkerRun, WalkerResult]:
+) -> tuple[ReasonerRun, ReasonerResult]:
     """Return a run that has ended, its model that of the best check, and what it gave."""
     began = time.perf_counter()
     torch.manual_seed(settings.seed)
@@ -155,7 +155,7 @@ def _train(
         number = len(questions)
     if len(checks) > _CHECKED:
         checks = [checks[row] for row in np.sort(random.permutation(len(checks))[:_CHECKED])]
-    run = WalkerRun(table, [*questions, *checks], encoder, settings, progress)
+    run = ReasonerRun(table, [*questions, *checks], encoder, settings, progress)
     check_rows = np.arange(number, number + len(checks))
     order = np.concatenate([random.permutation(number) for _ in range(math.ceil(settings.epochs))])
     order = order[: math.ceil(number * max(settings.epochs, 1.0))]
@@ -196,7 +196,7 @@ def _train(
     best = reached.best
     run.model.load_state_dict(best.weights)
     run.model.forget(*run.seen)
-    return run, WalkerResult(
+    return run, ReasonerResult(
         folder=out,
         questions=number,
         checked=len(checks),
@@ -218,12 +218,12 @@ def _rate(step: int, steps: int) -> float:
 
 
 def _card(
-    run: WalkerRun,
+    run: ReasonerRun,
     encoder: str,
-    settings: WalkerSettings,
-    result: WalkerResult,
+    settings: ReasonerSettings,
+    result: ReasonerResult,
     described: Mapping[str, Any],
-) -> WalkerCard:
+) -> ReasonerCard:
     rules = run.table.rules
     figures = {
         "check questions": result.checked,
@@ -232,7 +232,7 @@ def _card(
         "f1": round(result.f1, 1),
         "step": result.steps,
     }
-    return WalkerCard(
+    return ReasonerCard(
         hops=rules.hops,
         direction=rules.direction,
         mediators=rules.mediators,

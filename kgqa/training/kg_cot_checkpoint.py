@@ -1,10 +1,10 @@
-"""Checkpoints of a walker in training, so that a run that was stopped goes on where it was.
+"""Checkpoints of a reasoner in training, so that a run that was stopped goes on where it was.
 
 Beside weights, optimizer and random state a checkpoint holds the numbers that relations got as they
 were met, so that a run that goes on ends in the same weights as one that nobody stopped. Only the
 last is kept; a checkpoint appears whole, under its name, or not at all. The questions' token states
 are not kept, which would be hundreds of megabytes: they are made again. What this does not do:
-train, or say which checkpoint is the best walker (``kg_cot``).
+train, or say which checkpoint is the best reasoner (``kg_cot``).
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from kgqa.methods.kg_cot.hops import HopTable
     from kgqa.models.sentences import SentenceEncoder
-    from kgqa.reasoning.kg_cot_hops import HopTable
-    from kgqa.training.kg_cot import WalkerSettings
+    from kgqa.training.kg_cot import ReasonerSettings
     from kgqa.training.kg_cot_data import WalkQuestion
-    from kgqa.training.kg_cot_run import WalkerRun
+    from kgqa.training.kg_cot_run import ReasonerRun
 
 _STATE = "state.pt"
 _STEP = "trainer_state.json"  # what `checkpoint_to_resume` takes the step from
@@ -72,12 +72,12 @@ class Reached:
     best: Best | None = None
 
 
-def walker_record(
+def reasoner_record(
     table: HopTable,
     questions: Sequence[WalkQuestion],
     checks: Sequence[WalkQuestion],
     encoder: SentenceEncoder,
-    settings: WalkerSettings,
+    settings: ReasonerSettings,
 ) -> dict[str, Any]:
     """Return what a run is known by: KG, walks, encoder, questions in their order, settings."""
     digest = hashlib.sha256()
@@ -114,7 +114,7 @@ class Checkpoints:
 
     def restore(
         self,
-        run: WalkerRun,
+        run: ReasonerRun,
         optimizer: torch.optim.Optimizer,
         schedule: torch.optim.lr_scheduler.LRScheduler,
     ) -> Reached:
@@ -146,7 +146,7 @@ class Checkpoints:
 
     def keep(
         self,
-        run: WalkerRun,
+        run: ReasonerRun,
         optimizer: torch.optim.Optimizer,
         schedule: torch.optim.lr_scheduler.LRScheduler,
         reached: Reached,

@@ -1,4 +1,4 @@
-"""Questions as a walker is trained on them: keys of topic entities and answers, and hops.
+"""Questions as a reasoner is trained on them: keys of topic entities and answers, and hops.
 
 What this does not do: read files, or find out what names mean.
 """
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
+    from kgqa.methods.kg_cot.hops import HopTable
     from kgqa.paths.shortest import RelationPath
     from kgqa.paths.walk import WalkRules
     from kgqa.progress import Progress
-    from kgqa.reasoning.kg_cot_hops import HopTable
     from kgqa.training.data import TrainingQuestion
 
 

@@ -1,7 +1,7 @@
-"""Questions made from a KG as a walker is trained on them.
+"""Questions made from a KG as a reasoner is trained on them.
 
 ``templates`` and ``self_made`` put a relation path into words and follow one walk along it. A
-walker is asked for all that the relation path leads to, so it is followed again, whole. What this
+reasoner is asked for all that the relation path leads to, so it is followed again, whole. What this
 does not do: put anything into words.
 """
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kgqa.graph.model import IntArray
+    from kgqa.methods.kg_cot.hops import HopTable
     from kgqa.paths.format import PathFormat
     from kgqa.progress import Progress
-    from kgqa.reasoning.kg_cot_hops import HopTable
     from kgqa.training.data import Example
     from kgqa.training.kg_cot_data import Steps
 

@@ -1,4 +1,4 @@
-"""A walker in training: its model, the questions' token states, the losses and the figures.
+"""A reasoner in training: its model, the questions' token states, the losses and the figures.
 
 What this does not do: step the optimizer, or keep anything on disk (``kg_cot``).
 """
@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from kgqa.models.graph_walker import (
-    GraphWalker,
-    WalkerShape,
+from kgqa.methods.kg_cot.scores import own_steps, padded, relation_words, steps_by
+from kgqa.methods.kg_cot.walk import walk_rows
+from kgqa.models.graph_reasoner import (
+    GraphReasoner,
+    ReasonerShape,
     hop_loss,
     path_loss,
     relation_logits,
     walk_loss,
 )
-from kgqa.reasoning.kg_cot_scores import own_steps, padded, relation_words, steps_by
-from kgqa.reasoning.kg_cot_walk import walk_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from kgqa.graph.model import IntArray
-    from kgqa.models.graph_walker import Reading, Tables
+    from kgqa.methods.kg_cot.hops import HopTable
+    from kgqa.methods.kg_cot.walk import Walked
+    from kgqa.models.graph_reasoner import Reading, Tables
     from kgqa.models.sentences import SentenceEncoder, TokenStates
     from kgqa.progress import Progress
-    from kgqa.reasoning.kg_cot_hops import HopTable
-    from kgqa.reasoning.kg_cot_walk import Walked
-    from kgqa.training.kg_cot import WalkerSettings
+    from kgqa.training.kg_cot import ReasonerSettings
     from kgqa.training.kg_cot_data import WalkQuestion
 
 _CUTS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
@@ -56,7 +56,7 @@ class Checked:
         )
 
 
-class WalkerRun:
+class ReasonerRun:
     """One run: the model, the questions' states, and the relations as the model counts them."""
 
     def __init__(
@@ -64,7 +64,7 @@ class WalkerRun:
         table: HopTable,
         questions: Sequence[WalkQuestion],
         encoder: SentenceEncoder,
-        settings: WalkerSettings,
+        settings: ReasonerSettings,
         progress: Progress,
     ) -> None:
         self.table = table
@@ -76,14 +76,14 @@ class WalkerRun:
         self.texts = [relation_words(name) for name in relations.names] if by_text else []
         self.words = torch.from_numpy(encoder.encode(self.texts)) if by_text else None
         self.steps = steps_by(np.arange(len(relations)))
-        shape = WalkerShape(
+        shape = ReasonerShape(
             hops=table.rules.hops,
             width=encoder.width,
             hidden=settings.hidden,
             relations=0 if by_text else len(relations),
             beta_reads=settings.beta_reads,
         )
-        self.model = GraphWalker(shape, settings.dropout)
+        self.model = GraphReasoner(shape, settings.dropout)
         self._pairs: dict[tuple[int, int], int] = {}
         self.seen = torch.zeros(2, 2 * len(relations), dtype=torch.bool)
 

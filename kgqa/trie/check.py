@@ -261,18 +261,18 @@ def _random_walks(
             break
         hops = hops_out_of(store, frontier, rules)
         starts = hops.offsets(len(frontier))
-        for walker in np.flatnonzero(going).tolist():
-            at = int(np.searchsorted(frontier, end[walker]))
+        for reasoner in np.flatnonzero(going).tolist():
+            at = int(np.searchsorted(frontier, end[reasoner]))
             added = hops.hop[starts[at] : starts[at + 1]]
-            walk = np.full(len(added), walker)
+            walk = np.full(len(added), reasoner)
             good = np.flatnonzero(admissible(topic[walk], taken[walk], depth, added))
             if not len(good):
-                going[walker] = False
+                going[reasoner] = False
                 continue
             pick = int(choose.choice(good))
-            taken[walker, depth] = added[pick]
-            length[walker] = depth + 1
-            end[walker] = added[pick, TAIL]
-            going[walker] = hops.kind[starts[at] + pick] != Kind.VALUE
+            taken[reasoner, depth] = added[pick]
+            length[reasoner] = depth + 1
+            end[reasoner] = added[pick, TAIL]
+            going[reasoner] = hops.kind[starts[at] + pick] != Kind.VALUE
     there = np.flatnonzero(length)
     return PathTable(topic[there], length[there], taken[there])

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from kgqa.evaluation.readers import Question
     from kgqa.graph.store import GraphStore
+    from kgqa.questions.readers import Question
 
 KG = "fbsub"
 SETS = {"webqsp": "WebQSP", "cwq": "CWQ"}

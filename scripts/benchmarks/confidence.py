@@ -13,24 +13,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kgqa.answers.answer import TopicEntity
+from kgqa.answers.confidence import ConfidenceOptions, calibrated
+from kgqa.answers.vote import WeighOptions
 from kgqa.errors import KgqaError
 from kgqa.evaluation.metrics_gold import known_topics, meant
 from kgqa.evaluation.metrics_paths import distance
 from kgqa.linking.resolve import resolve_entities
-from kgqa.reasoning.answer import TopicEntity
-from kgqa.reasoning.confidence import ConfidenceOptions, calibrated
-from kgqa.reasoning.gcr import Asking, GcrOptions, answer_questions
-from kgqa.reasoning.vote import WeighOptions
+from kgqa.methods.gcr import Asking, GcrOptions, answer_questions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kgqa.decoding.engine import Engine
     from kgqa.evaluation.metrics_gold import Meant
-    from kgqa.evaluation.readers import Question
     from kgqa.graph.store import GraphStore
     from kgqa.models.kg_llm import KgLLM
     from kgqa.paths.walk import WalkRules
+    from kgqa.questions.readers import Question
     from kgqa.trie.lexicon import PathLexicon
 
 _TRIES = 50  # other questions that are looked at for a topic entity without an answer

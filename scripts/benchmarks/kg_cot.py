@@ -1,7 +1,7 @@
-"""How often an answer is among the first K entities: a walker, BM25 and dense retrieval of paths.
+"""How often an answer is among the first K entities: a reasoner, BM25 and dense retrieval of paths.
 
 BM25 and the sentence encoder rank the texts of all paths out of the topic entities (of a hub a
-sample, whose size ``cap`` says); an entity stands where its best path does. The walker ranks
+sample, whose size ``cap`` says); an entity stands where its best path does. The reasoner ranks
 entities. Every question counts, those without a topic entity or a path as missed.
 """
 
@@ -13,24 +13,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kgqa.answers.answer import Answer, TopicEntity
 from kgqa.errors import KgqaError
 from kgqa.evaluation.metrics_gold import known_topics, meant
 from kgqa.linking.resolve import resolve_entities
+from kgqa.methods.base import candidate_paths
+from kgqa.methods.gcr import Asking
+from kgqa.methods.retrieval import in_words
 from kgqa.paths.format import PathFormat
-from kgqa.reasoning.answer import Answer, TopicEntity
-from kgqa.reasoning.gcr import Asking
-from kgqa.reasoning.methods import candidate_paths
-from kgqa.reasoning.retrieval import in_words
 from scripts.benchmarks.bm25 import bm25
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kgqa.evaluation.readers import Question
     from kgqa.graph.store import GraphStore
+    from kgqa.methods.kg_cot.method import KgCot
     from kgqa.models.sentences import SentenceEncoder
     from kgqa.paths.walk import WalkRules
-    from kgqa.reasoning.kg_cot import KgCot
+    from kgqa.questions.readers import Question
 
 FIRST = (1, 5, 10, 15)
 
@@ -75,8 +75,8 @@ def measure(
     rules: WalkRules,
     cap: int,
 ) -> list[Coverage]:
-    """Return the coverage of the walker, and of BM25 and the encoder where there is one."""
-    walker, lexical, dense = Coverage("kg-cot"), Coverage("bm25"), Coverage("dense")
+    """Return the coverage of the reasoner, and of BM25 and the encoder where there is one."""
+    reasoner, lexical, dense = Coverage("kg-cot"), Coverage("bm25"), Coverage("dense")
     golds = []
     askings = []
     for question in questions:
@@ -93,10 +93,10 @@ def measure(
         ranked = []
         if isinstance(answer, Answer):
             ranked = [one.id or "" for one in (*answer.answers, *answer.others)]
-        walker.add(ranked, golds[number], spent)
+        reasoner.add(ranked, golds[number], spent)
         began = time.perf_counter()
     if encoder is None:
-        return [walker]
+        return [reasoner]
     for asking, gold in zip(askings, golds, strict=True):
         began = time.perf_counter()
         texts, ends = _texts(store, asking, rules, cap)
@@ -113,7 +113,7 @@ def measure(
             order = np.argsort(-scores, kind="stable")
             ranked = list(dict.fromkeys(ends[row] for row in order.tolist()))
             coverage.add(ranked, gold, walked + time.perf_counter() - began)
-    return [walker, lexical, dense]
+    return [reasoner, lexical, dense]
 
 
 def _texts(

@@ -18,24 +18,24 @@ import pyarrow as pa
 from kgqa.errors import LinkingError
 from kgqa.evaluation.intervals import interval
 from kgqa.evaluation.metrics_gold import known_topics, meant
-from kgqa.evaluation.readers import read_questions
 from kgqa.graph.model import EDGE_SCHEMA, ENTITY_SCHEMA, EdgeBatch, EntityBatch, Kind
 from kgqa.graph.names import normalise
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.graph.sqlite_write import SqliteWriter
-from kgqa.ingest.assemble import assemble
 from kgqa.linking import link, topic_entities
+from kgqa.loading.assemble import assemble
 from kgqa.progress import Silent
+from kgqa.questions.readers import read_questions
 from kgqa.training.data import is_held_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from kgqa.evaluation.readers import Question
     from kgqa.graph.store import GraphStore
     from kgqa.linking import Candidate
     from kgqa.linking.linker import TextEncoder
+    from kgqa.questions.readers import Question
 
 SETS = ("webqsp", "cwq", "metaqa")
 SHARES = ("first", "in_five", "in_ten", "in_linked", "all_linked", "exactly_linked")

@@ -53,12 +53,12 @@ def test_auto_is_one_of_both_and_can_be_measured(
     assert measured["hits_at_1"] == 100.0
     assert measured["grounded_paths"] == 100.0
     settings = json.loads((tmp_path / "out" / "run.json").read_text("utf-8"))
-    assert settings["walker"]
+    assert settings["reasoner"]
     assert settings["weights"].keys() == {"gcr", "kg-cot"}
     assert 0 < settings["sure"] <= 1
 
 
-def test_a_kg_that_no_walker_is_for(kgqa: Kgqa, tmp_path: Path) -> None:
+def test_a_kg_that_no_reasoner_is_for(kgqa: Kgqa, tmp_path: Path) -> None:
     file = tmp_path / "own.tsv"
     file.write_text("head\trelation\ttail\nAda\tzorbles\tBo\nBo\tquuxes\tCi\n", "utf-8")
     home = ("--home", tmp_path / "home")
@@ -71,7 +71,15 @@ def test_a_kg_that_no_walker_is_for(kgqa: Kgqa, tmp_path: Path) -> None:
     assert both.json["method"] == "ensemble"
     assert "was trained on another KG" in both.err
     absent = kgqa(
-        "ask", "Whom?", "--entity", "Ada", "--method", "auto", "--walker", tmp_path / "none", *home
+        "ask",
+        "Whom?",
+        "--entity",
+        "Ada",
+        "--method",
+        "auto",
+        "--reasoner",
+        tmp_path / "none",
+        *home,
     )
     assert "none" in absent.error
 
@@ -79,7 +87,7 @@ def test_a_kg_that_no_walker_is_for(kgqa: Kgqa, tmp_path: Path) -> None:
 def test_flags_that_belong_to_others_are_refused(kgqa: Kgqa, plain_home: Path) -> None:
     for flags, said in (
         (("--method", "ensemble", "--unconstrained"), "--unconstrained belongs to"),
-        (("--method", "gcr", "--walker", "freebase"), "--walker belongs to"),
+        (("--method", "gcr", "--reasoner", "freebase"), "--reasoner belongs to"),
         (("--method", "auto", "--beams", "2"), "--beams belongs to"),
     ):
         verb = ("eval", "jsonl", plain_home / "none.jsonl") if "--unconstrained" in flags else ()

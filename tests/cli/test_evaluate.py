@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kgqa.cli.evaluate import Form
-from kgqa.evaluation.readers import FORMS
+from kgqa.questions.readers import FORMS
 from tests.cli.conftest import QUESTION
 
 if TYPE_CHECKING:

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgqa.cli.show import path_line, plain, share, show_answer, show_rows
-from kgqa.paths.ground import Fact, GroundedPath, Node, PathEdge
-from kgqa.reasoning.answer import (
+from kgqa.answers.answer import (
     Answer,
     GeneralLlmUse,
     KgLlmUse,
@@ -19,6 +17,8 @@ from kgqa.reasoning.answer import (
     Timings,
     TopicEntity,
 )
+from kgqa.cli.show import path_line, plain, share, show_answer, show_rows
+from kgqa.paths.ground import Fact, GroundedPath, Node, PathEdge
 from tests.cli.conftest import QUESTION
 
 if TYPE_CHECKING:

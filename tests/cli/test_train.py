@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kgqa.cli.train_questions import TrainForm
-from kgqa.evaluation.readers import FORMS
 from kgqa.graph.sqlite import SqliteStore
+from kgqa.questions.readers import FORMS
 from kgqa.training.data import is_held_out
 from tests.training.conftest import town_file  # noqa: F401 - a fixture
 

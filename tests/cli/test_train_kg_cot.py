@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kgqa.training.data import is_held_out
-from tests.reasoning.walkers import encoder_folder
+from tests.methods.reasoners import encoder_folder
 from tests.training.conftest import PEOPLE, town_file  # noqa: F401 - a fixture
 
 if TYPE_CHECKING:
@@ -51,13 +51,13 @@ def questions(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def walker(
+def reasoner(
     kgqa: Kgqa, graph: str, questions: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """A walker that the command trained."""
-    folder = tmp_path_factory.mktemp("walker")
+    """A reasoner that the command trained."""
+    folder = tmp_path_factory.mktemp("reasoner")
     encoder = encoder_folder(folder / "encoder")
-    out = folder / "walker"
+    out = folder / "reasoner"
     small = ("--hidden", "32", "--epochs", "30", "--learning-rate", "5e-3", "--dropout", "0")
     named = ("--questions", f"jsonl={questions}", "--encoder", encoder, "--out", out)
     done = kgqa("train", "kg-cot", *named, *small, "--graph", graph, "--json")
@@ -71,9 +71,9 @@ def walker(
 
 
 def test_what_was_trained_answers_and_is_measured(
-    kgqa: Kgqa, graph: str, walker: Path, questions: Path, tmp_path: Path
+    kgqa: Kgqa, graph: str, reasoner: Path, questions: Path, tmp_path: Path
 ) -> None:
-    flags = ("--method", "kg-cot", "--walker", walker, "--graph", graph)
+    flags = ("--method", "kg-cot", "--reasoner", reasoner, "--graph", graph)
     asked = kgqa("ask", "where was person 3 born", "--entity", "p3", *flags, "--json").json
     assert asked["method"] == "kg-cot"
     assert asked["answers"][0]["id"] == "c3"
@@ -90,13 +90,13 @@ def test_what_was_trained_answers_and_is_measured(
     assert found["grounded_paths"] == 100.0
     assert found["hits_at_1"] > 50.0
     settings = json.loads((out / "run.json").read_text("utf-8"))
-    assert settings["walker"] == str(walker)
+    assert settings["reasoner"] == str(reasoner)
     more = kgqa("eval", "jsonl", questions, *flags, "--out", out, "--paths-each", "2")
     assert "another paths_each" in more.error
 
 
 def test_a_killed_run_goes_on(kgqa: Kgqa, graph: str, questions: Path, tmp_path: Path) -> None:
-    encoder, out = encoder_folder(tmp_path / "encoder"), tmp_path / "walker"
+    encoder, out = encoder_folder(tmp_path / "encoder"), tmp_path / "reasoner"
     small = ("--hidden", "16", "--epochs", "60", "--checkpoint-every", "5")
     named = ("--questions", str(questions), "--encoder", str(encoder), "--out", str(out))
     command = ("train", "kg-cot", *named, *small, "--graph", graph)
@@ -111,21 +111,21 @@ def test_a_killed_run_goes_on(kgqa: Kgqa, graph: str, questions: Path, tmp_path:
     finally:
         process.kill()
         process.wait()
-    assert not (out / "walker.json").exists()
+    assert not (out / "reasoner.json").exists()
     other = kgqa(*command, "--dropout", "0")
     assert "are of a run with another dropout (0.2, not 0.0)" in other.error
     again = kgqa(*command, "--json")
     assert again.json["resumed_from"] >= 5
     assert "Going on from step" in again.err
     assert sorted(one.name for one in out.iterdir() if one.suffix) == [
-        "walker.json",
-        "walker.safetensors",
+        "reasoner.json",
+        "reasoner.safetensors",
     ]
     assert not (out / "checkpoints").exists()
 
 
-def test_a_kg_without_questions_gets_a_walker(kgqa: Kgqa, graph: str, tmp_path: Path) -> None:
-    encoder, out = encoder_folder(tmp_path / "encoder"), tmp_path / "walker"
+def test_a_kg_without_questions_gets_a_reasoner(kgqa: Kgqa, graph: str, tmp_path: Path) -> None:
+    encoder, out = encoder_folder(tmp_path / "encoder"), tmp_path / "reasoner"
     phrases = tmp_path / "phrases.tsv"
     phrases.write_text("person.child\tthe heir of {x}\tWho is the heir of {x}?\n", "utf-8")
     small = ("--hidden", "16", "--epochs", "1", "--per-relation", "3", "--per-pair", "1")
@@ -134,7 +134,7 @@ def test_a_kg_without_questions_gets_a_walker(kgqa: Kgqa, graph: str, tmp_path: 
     assert "questions made from the KG by the phrases of phrases.tsv" in done.err
     assert done.json["questions"] + done.json["checked"] > 8
     assert "questions" not in done.json["data"]
-    assert (out / "walker.json").exists()
+    assert (out / "reasoner.json").exists()
     assert "There is nothing to train on" in kgqa(*common, "--templates", phrases).error
     assert "There is nothing to train on" in kgqa(*common).error
 
@@ -174,30 +174,30 @@ def test_phrases_stand_beside_questions(
     assert few["questions"] == alone["questions"] + 4
 
 
-def test_choices_and_several_topics(kgqa: Kgqa, graph: str, walker: Path) -> None:
-    flags = ("--method", "kg-cot", "--walker", walker, "--graph", graph, "--json")
+def test_choices_and_several_topics(kgqa: Kgqa, graph: str, reasoner: Path) -> None:
+    flags = ("--method", "kg-cot", "--reasoner", reasoner, "--graph", graph, "--json")
     two = ("--entity", "p3", "--entity", "p8", "--choices", "City 3,City 8,nowhere")
     asked = kgqa("ask", "where was person 3 born", *two, *flags).json
     assert {one["name"] for one in asked["answers"][:2]} == {"City 3", "City 8"}
     assert asked["answers"][2] == {"id": None, "name": "nowhere", "score": 0.0, "grounded": False}
 
 
-def test_a_walker_that_cannot_be_used_is_named(
-    kgqa: Kgqa, graph: str, walker: Path, plain_home: Path, tmp_path: Path
+def test_a_reasoner_that_cannot_be_used_is_named(
+    kgqa: Kgqa, graph: str, reasoner: Path, plain_home: Path, tmp_path: Path
 ) -> None:
     asked = ("ask", "where was person 3 born", "--entity", "p3", "--graph", graph)
-    flags = ("--method", "kg-cot", "--walker")
+    flags = ("--method", "kg-cot", "--reasoner")
     assert "is not there" in kgqa(*asked, *flags, tmp_path / "none").error
-    other = kgqa(*asked, *flags, walker, "--preset", "gcr").error
+    other = kgqa(*asked, *flags, reasoner, "--preset", "gcr").error
     assert "The preset gcr does not go with --method kg-cot" in other
     assert "add --method kg-cot" in kgqa(*asked, "--preset", "kg-cot").error
     damaged = tmp_path / "damaged"
     damaged.mkdir()
-    (damaged / "walker.json").write_text("{", "utf-8")
+    (damaged / "reasoner.json").write_text("{", "utf-8")
     assert "is not JSON" in kgqa(*asked, *flags, damaged).error
-    assert "--walker belongs to --method kg-cot" in kgqa(*asked, "--walker", walker).error
-    assert "walks 2 hops at most" in kgqa(*asked, *flags, walker, "--hops", "3").error
-    other = kgqa("ask", "Where was Barack Obama born?", "--home", plain_home, *flags, walker)
+    assert "--reasoner belongs to --method kg-cot" in kgqa(*asked, "--reasoner", reasoner).error
+    assert "walks 2 hops at most" in kgqa(*asked, *flags, reasoner, "--hops", "3").error
+    other = kgqa("ask", "Where was Barack Obama born?", "--home", plain_home, *flags, reasoner)
     assert "it is another KG's" in other.error
 
 

@@ -211,8 +211,8 @@ def test_the_lines_in_the_docs_run_and_write_paths_of_the_graph(
     document: str, smollm_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from kgqa.graph.open import open_writer
-    from kgqa.ingest.pipeline import ingest
     from kgqa.loaders import make_loader
+    from kgqa.loading.pipeline import ingest
     from kgqa.progress import Silent
 
     root = Path(__file__).parents[2]

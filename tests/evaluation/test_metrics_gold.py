@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 from kgqa.evaluation.metrics import strict_scores
 from kgqa.evaluation.metrics_gold import known_topics, meant
-from kgqa.evaluation.readers import Question
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.graph.sqlite_write import SqliteWriter
 from kgqa.progress import Silent
+from kgqa.questions.readers import Question
 from tests.graph.tables import entity, tables_of
 
 if TYPE_CHECKING:

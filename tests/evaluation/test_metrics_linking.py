@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from kgqa.errors import LinkingError
 from kgqa.evaluation.metrics_linking import linking_figures, linking_of
 from kgqa.evaluation.metrics_summary import summarise
-from kgqa.evaluation.readers import Malformed, Question
 from kgqa.evaluation.report import figure_rows
 from kgqa.evaluation.report_record import malformed_record, record_from_json, record_of
 from kgqa.paths.walk import WalkRules
+from kgqa.questions.readers import Malformed, Question
 
 if TYPE_CHECKING:
     from kgqa.evaluation.report_record import Record

@@ -7,6 +7,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kgqa.answers.expand import tails
 from kgqa.evaluation.metrics_paths import (
     distance,
     path_recall,
@@ -20,7 +21,6 @@ from kgqa.paths.format import PathFormat
 from kgqa.paths.ground import ground
 from kgqa.paths.walk import WalkRules, walk
 from kgqa.progress import Silent
-from kgqa.reasoning.expand import tails
 from tests.graph.tables import random_tables
 
 

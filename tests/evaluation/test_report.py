@@ -14,9 +14,9 @@ from kgqa.errors import UsageError
 from kgqa.evaluation.compare import compare
 from kgqa.evaluation.html_plots import bars, histogram
 from kgqa.evaluation.metrics_summary import summarise
-from kgqa.evaluation.readers import Malformed
 from kgqa.evaluation.report import comparison_rows, figure_rows, markdown, worst, write_reports
 from kgqa.evaluation.report_record import Record, malformed_record
+from kgqa.questions.readers import Malformed
 
 if TYPE_CHECKING:
     from pathlib import Path

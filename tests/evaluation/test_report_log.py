@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kgqa.errors import DataError, UsageError
-from kgqa.evaluation.readers import Malformed
 from kgqa.evaluation.report_log import RESULTS, RUN, RunLog, read_run, read_settings
 from kgqa.evaluation.report_record import Record, malformed_record, record_from_json
+from kgqa.questions.readers import Malformed
 
 if TYPE_CHECKING:
     from pathlib import Path

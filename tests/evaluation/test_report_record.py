@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kgqa.errors import EmptyLanguageError, GeneralModelError, LinkingError, TimeLimitError
-from kgqa.evaluation.readers import Question
-from kgqa.evaluation.report_record import record_from_json, record_of
-from kgqa.paths.format import PathFormat
-from kgqa.paths.ground import ground
-from kgqa.paths.walk import WalkRules, walk
-from kgqa.reasoning.answer import (
+from kgqa.answers.answer import (
     Answer,
     KgLlmUse,
     RankedAnswer,
@@ -21,6 +15,12 @@ from kgqa.reasoning.answer import (
     Timings,
     TopicEntity,
 )
+from kgqa.errors import EmptyLanguageError, GeneralModelError, LinkingError, TimeLimitError
+from kgqa.evaluation.report_record import record_from_json, record_of
+from kgqa.paths.format import PathFormat
+from kgqa.paths.ground import ground
+from kgqa.paths.walk import WalkRules, walk
+from kgqa.questions.readers import Question
 
 if TYPE_CHECKING:
     from kgqa.errors import KgqaError

@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kgqa.errors import LinkingError
-from kgqa.evaluation.readers import Question, read_questions
-from kgqa.evaluation.run import run_questions
-from kgqa.paths.format import PathFormat
-from kgqa.paths.ground import ground
-from kgqa.paths.walk import WalkRules, walk
-from kgqa.progress import Silent
-from kgqa.reasoning.answer import (
+from kgqa.answers.answer import (
     Answer,
     KgLlmUse,
     RankedAnswer,
@@ -22,6 +15,13 @@ from kgqa.reasoning.answer import (
     Timings,
     TopicEntity,
 )
+from kgqa.errors import LinkingError
+from kgqa.evaluation.run import run_questions
+from kgqa.paths.format import PathFormat
+from kgqa.paths.ground import ground
+from kgqa.paths.walk import WalkRules, walk
+from kgqa.progress import Silent
+from kgqa.questions.readers import Question, read_questions
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kgqa.graph.model import Kind
-from kgqa.ingest.assemble import assemble
 from kgqa.loaders import make_loader
 from kgqa.loaders.base import Rejects, Report
+from kgqa.loading.assemble import assemble
 from kgqa.progress import Silent
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ import pytest
 from kgqa.errors import DumpMalformedError, GeneralModelError, IngestError
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.graph.sqlite_write import SqliteWriter
-from kgqa.ingest.pipeline import ingest
 from kgqa.loaders.text import FAILED, NO_FACT, Call, Reply, TextLoader, TextOptions
 from kgqa.loaders.text_triplets import NO_TAIL
+from kgqa.loading.pipeline import ingest
 from kgqa.progress import Silent
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kgqa.errors import KgqaError
-    from kgqa.ingest.pipeline import IngestResult
+    from kgqa.loading.pipeline import IngestResult
 
 TEXT = """\
 The Grey Heron was built in Varde.

@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from kgqa.answers.naming import form_of
 from kgqa.decoding.marked import MarkedConstraint
 from kgqa.decoding.pieces import FreeText
+from kgqa.methods.dog.answers import claimed
+from kgqa.methods.dog.chains import BETWEEN, extended, first_reading, markers_of
+from kgqa.methods.dog.graph import GraphFilter
 from kgqa.models.kg_llm import NO_ADAPTER, load_kg_llm
 from kgqa.models.presets import preset
 from kgqa.models.sentences import SentenceEncoder
@@ -17,10 +21,6 @@ from kgqa.paths.format import PathFormat
 from kgqa.paths.triplets import END, StoreTriplets, as_rows, joined_rows
 from kgqa.paths.walk import WalkRules
 from kgqa.progress import Silent
-from kgqa.reasoning.dog_answers import claimed
-from kgqa.reasoning.dog_chains import BETWEEN, extended, first_reading, markers_of
-from kgqa.reasoning.dog_graph import GraphFilter
-from kgqa.reasoning.naming import form_of
 from kgqa.training.chains import ChainExample, Step, as_stored, build_chains, can_be_said, concluded
 from kgqa.training.chains_encode import chain_tokens, encode_chain
 from kgqa.training.data import TrainingQuestion, without_repeats

@@ -1,4 +1,4 @@
-"""A walker learns a toy KG: questions of one and two hops, by ids and by words, and is kept."""
+"""A reasoner learns a toy KG: questions of one and two hops, by ids and by words, and is kept."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import numpy as np
 import pytest
 import torch
 
+from kgqa.answers.answer import Answer, TopicEntity
 from kgqa.errors import DataError, UsageError
-from kgqa.models.graph_walker_card import load_walker
+from kgqa.methods.gcr import Asking
+from kgqa.methods.kg_cot.hops import HopTable
+from kgqa.methods.kg_cot.method import KgCot
+from kgqa.models.graph_reasoner_card import load_reasoner
 from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules
 from kgqa.progress import Silent, Task
-from kgqa.reasoning.answer import Answer, TopicEntity
-from kgqa.reasoning.gcr import Asking
-from kgqa.reasoning.kg_cot import KgCot
-from kgqa.reasoning.kg_cot_hops import HopTable
 from kgqa.training.data import TrainingQuestion
-from kgqa.training.kg_cot import WalkerSettings, train_walker
+from kgqa.training.kg_cot import ReasonerSettings, train_reasoner
 from kgqa.training.kg_cot_data import is_check, walk_questions
 from kgqa.training.settings import alone
-from tests.reasoning.walkers import encoder_folder, tiny_encoder
+from tests.methods.reasoners import encoder_folder, tiny_encoder
 from tests.training.conftest import PEOPLE
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from kgqa.graph.sqlite import SqliteStore
     from kgqa.models.sentences import SentenceEncoder
-    from kgqa.training.kg_cot import WalkerResult
+    from kgqa.training.kg_cot import ReasonerResult
 
 RULES = WalkRules(2)
 encoder_at: list[str] = []  # where the encoder of the module lies
@@ -72,15 +72,15 @@ def trained(
     progress: Silent | None = None,
     resume: bool = True,
     **more: object,
-) -> tuple[WalkerResult, Silent]:
+) -> tuple[ReasonerResult, Silent]:
     table = HopTable(town, RULES)
     progress = progress or Silent()
     asked = [pair for pair in questions() if pair[0].id not in apart]
     found, report = walk_questions(table, asked, len(asked), progress)
     assert (report.used, report.unreachable, report.unknown) == (len(asked), [], [])
     usual = {"epochs": 40, "hidden": 32, "dropout": 0.0, "learning_rate": 5e-3, "checks": 3}
-    settings = WalkerSettings(**{**usual, **more})  # type: ignore[arg-type]
-    return train_walker(
+    settings = ReasonerSettings(**{**usual, **more})  # type: ignore[arg-type]
+    return train_reasoner(
         table,
         [one for one in found if not is_check(one.id)],
         [one for one in found if is_check(one.id)],
@@ -103,21 +103,21 @@ def test_it_learns_questions_of_two_hops_and_is_kept(
 ) -> None:
     result, progress = trained(town, encoder, tmp_path / "w", APART, relations_by=relations_by)
     assert result.hits_at_1 >= 90.0, progress.notes
-    walker = load_walker(str(tmp_path / "w"), device="cpu", cache=tmp_path, progress=Silent())
-    assert walker.card.described["data"] == "a town"
+    reasoner = load_reasoner(str(tmp_path / "w"), device="cpu", cache=tmp_path, progress=Silent())
+    assert reasoner.card.described["data"] == "a town"
     asked = [pair[0] for pair in questions() if pair[0].id in APART]
     right = 0
     for one in asked:
         key = int(town.keys_of(one.topics)[0])
         topic = TopicEntity(key, one.topics[0], one.topics[0], 1.0)
-        method = KgCot(walker, PathFormat(), lambda _: RULES)
+        method = KgCot(reasoner, PathFormat(), lambda _: RULES)
         answer = dict(method.answers(town, [Asking(one.question, (topic,))]))[0]
         assert isinstance(answer, Answer)
         right += answer.answers[0].id == one.answers[0]
     assert right == len(asked) == 8
     # loading a second time gives the same, to the last digit
-    again = load_walker(str(tmp_path / "w"), device="cpu", cache=tmp_path, progress=Silent())
-    for name, weight in walker.model.state_dict().items():
+    again = load_reasoner(str(tmp_path / "w"), device="cpu", cache=tmp_path, progress=Silent())
+    for name, weight in reasoner.model.state_dict().items():
         assert torch.equal(weight, again.model.state_dict()[name])
 
 
@@ -133,7 +133,7 @@ def test_answers_alone_teach_too(
     assert result.loss < 0.8 * float(first.split("loss ")[1].split(",")[0])
 
 
-def test_the_same_seed_gives_the_same_walker(
+def test_the_same_seed_gives_the_same_reasoner(
     town: SqliteStore, encoder: SentenceEncoder, tmp_path: Path
 ) -> None:
     first, _ = trained(town, encoder, tmp_path / "a", APART, seed=5)
@@ -193,7 +193,7 @@ def test_a_stopped_run_goes_on_to_the_same_weights(
     said = [dataclasses.replace(one, folder=out, seconds=0.0, resumed_from=0)
             for one in (whole, result)]  # fmt: skip
     assert said[0] == said[1]
-    for name in ("walker.safetensors", "walker.json"):
+    for name in ("reasoner.safetensors", "reasoner.json"):
         assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
     assert not (out / "checkpoints").exists()
 
@@ -203,7 +203,7 @@ def test_checkpoints_of_another_run_are_refused_by_name(
 ) -> None:
     short: dict[str, object] = {"epochs": 4, "checkpoint_every": 2}
 
-    def again(apart: set[str] = APART, **more: object) -> WalkerResult:
+    def again(apart: set[str] = APART, **more: object) -> ReasonerResult:
         return trained(town, encoder, tmp_path, apart, **{**short, **more})[0]
 
     with pytest.raises(KeyboardInterrupt):
@@ -260,13 +260,13 @@ def test_what_cannot_be_reached_is_told(town: SqliteStore, encoder: SentenceEnco
     assert (report.unreachable, report.unknown) == (["a"], ["b"])
     assert "1 of 3 questions are used" in str(report)
     with pytest.raises(DataError, match="no question to train on"):
-        train_walker(
+        train_reasoner(
             table,
             [],
             [],
             encoder,
             None,  # type: ignore[arg-type]
-            WalkerSettings(),
+            ReasonerSettings(),
             described={},
             progress=Silent(),
         )

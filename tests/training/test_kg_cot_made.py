@@ -1,4 +1,4 @@
-"""A walker's questions made from a KG are answered by all that their relation path leads to."""
+"""A reasoner's questions made from a KG are answered by all that their relation path leads to."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from kgqa.methods.kg_cot.hops import HopTable
 from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import FIRST, SECOND, WalkRules, walk
 from kgqa.progress import Silent
-from kgqa.reasoning.kg_cot_hops import HopTable
 from kgqa.training.data import Example
 from kgqa.training.kg_cot_made import made_questions
 from kgqa.training.self_made import SelfMadeOptions, self_made

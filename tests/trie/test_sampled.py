@@ -11,17 +11,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kgqa.answers.answer import TopicEntity
 from kgqa.errors import IndexStaleError
 from kgqa.graph.model import keys_array
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.graph.sqlite_write import SqliteWriter
+from kgqa.methods.constraints import choose_constraint
 from kgqa.paths.format import PathFormat
 from kgqa.paths.ground import ground
 from kgqa.paths.sample import WALKS, Sample
 from kgqa.paths.walk import WalkRules
 from kgqa.progress import Silent
-from kgqa.reasoning.answer import TopicEntity
-from kgqa.reasoning.constraints import choose_constraint
 from kgqa.trie.index import IndexKey, IndexWriter, open_index
 from kgqa.trie.lexicon import PathLexicon
 from kgqa.trie.precompute import PrecomputeResult, precompute

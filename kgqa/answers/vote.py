@@ -1,0 +1,188 @@
+"""Answers from scored paths without a general LLM.
+
+``vote`` counts the decoded paths alone, each with its probability. ``weigh`` puts them together by
+relation path, expands those that are sure enough to all their tails, and decides which entities are
+the answers. What it does not do: decode, or ask a model.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kgqa.answers.aggregate import (
+    AggregateOptions,
+    aggregate,
+    relation_paths,
+    worth_expanding,
+)
+from kgqa.answers.answer import RankedAnswer
+from kgqa.answers.ballots import cast
+from kgqa.answers.confidence import ConfidenceOptions, judge
+from kgqa.answers.expand import expanded, paths_along, reached_by
+from kgqa.graph.model import keys_array
+from kgqa.paths.format import PathFormat
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kgqa.answers.aggregate import Candidate, RelationPath
+    from kgqa.answers.answer import ScoredPath, TopicEntity
+    from kgqa.answers.expand import ExpandedPath
+    from kgqa.graph.store import GraphStore
+    from kgqa.paths.walk import WalkRules
+
+_NAMED = 3  # entities that a note names
+
+
+@dataclass(frozen=True, slots=True)
+class WeighOptions:
+    """How paths become answers: how they are put together, and when to answer."""
+
+    aggregate: AggregateOptions = field(default_factory=AggregateOptions)
+    confidence: ConfidenceOptions = field(default_factory=ConfidenceOptions)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What paths say.
+
+    ``answers``: the answers, best first; ``others``: the entities that come after them, and have
+    less behind them; where the evidence is ``thin`` all stand there. Scores sum to at most 1 over
+    both. ``expanded``: a path for each of them that no decoded path ends in. ``confidence``: see
+    :class:`kgqa.answers.confidence.Judged`. ``notes``: what the user should know.
+    """
+
+    answers: tuple[RankedAnswer, ...]
+    others: tuple[RankedAnswer, ...]
+    expanded: tuple[ExpandedPath, ...]
+    confidence: float
+    thin: bool
+    notes: tuple[str, ...]
+
+
+def weigh(
+    store: GraphStore,
+    paths: Sequence[ScoredPath],
+    topics: Sequence[TopicEntity],
+    rules: WalkRules,
+    form: PathFormat,
+    options: WeighOptions | None = None,
+) -> Verdict:
+    """Return what decoded, grounded ``paths`` out of ``topics`` say together.
+
+    ``rules`` and ``form`` are those that the paths were walked by and are written in. Raises
+    GraphError.
+    """
+    options = options or WeighOptions()
+    ballots = cast(paths, form, store)
+    paths = ballots.paths
+    found = relation_paths(paths, options.aggregate.unbias)
+    notes: list[str] = []
+    for one in worth_expanding(found, options.aggregate):
+        most = options.aggregate.most_tails
+        tails = paths_along(store, one.grounding, rules, most)
+        if tails.whole:
+            one.expanded = expanded(store, one.grounding, one.source.text, tails, form)
+        else:
+            notes.append(_too_many(one, most))
+    reached = _reached(store, topics, found, rules, notes) if options.aggregate.support else {}
+    candidates = aggregate(found, paths, options.aggregate, reached, ballots.written)
+    judged = judge(candidates, found, options.confidence, len(topics))
+    ranked = [
+        RankedAnswer(one.node.id or None, one.node.name, score, one.grounded)
+        for one, score in zip(candidates, judged.scores, strict=True)
+    ]
+    if judged.thin and candidates:
+        notes.append(_no_answer(candidates[0], judged.confidence))
+    return Verdict(
+        answers=tuple(ranked[: judged.chosen]),
+        others=tuple(ranked[judged.chosen :]),
+        expanded=tuple(one.expanded for one in candidates if one.expanded is not None),
+        confidence=judged.confidence,
+        thin=judged.thin,
+        notes=tuple(notes),
+    )
+
+
+def vote(paths: Sequence[ScoredPath], store: GraphStore | None = None) -> list[RankedAnswer]:
+    """Return the ends of ``paths``, ranked by the probability that leads to them.
+
+    A path gives its probability to every entity that its text can end in (entities may share a
+    name), or to what was written after it (:mod:`kgqa.answers.ballots`; ``store`` is where names
+    that no path holds are looked up). Scores sum to 1 over all votes; equal ones are ordered by
+    name, then id. Raises GraphError.
+    """
+    ballots = cast(paths, PathFormat(), store)
+    weight: dict[str, float] = {}
+    name: dict[str, str] = {}
+    beyond: set[str] = set()
+    for path in ballots.paths:
+        for tail in {one.tail.id: one.tail for one in path.groundings}.values():
+            weight[tail.id] = weight.get(tail.id, 0.0) + math.exp(path.score)
+            name[tail.id] = tail.name
+    for one in ballots.written:
+        for id_, shown in [(node.id, node.name) for node in one.nodes] or [("", one.name)]:
+            key = id_ or f"\0{shown}"
+            if key not in weight and not one.grounded:
+                beyond.add(key)
+            weight[key] = weight.get(key, 0.0) + math.exp(one.score)
+            name[key] = shown
+    total = sum(weight.values())
+    if total == 0.0:  # every path is too unlikely for a float: their order still stands
+        weight = {one: 1.0 / (1 + rank) for rank, one in enumerate(weight)}
+        total = sum(weight.values())
+    ranked = sorted(weight, key=lambda one: (-weight[one], name[one], one))
+    return [
+        RankedAnswer(
+            None if one.startswith("\0") else one, name[one], weight[one] / total, one not in beyond
+        )
+        for one in ranked
+    ]
+
+
+def _reached(
+    store: GraphStore,
+    topics: Sequence[TopicEntity],
+    found: Sequence[RelationPath],
+    rules: WalkRules,
+    notes: list[str],
+) -> dict[str, list[str]]:
+    """Return for each entity that ``found`` leads to which of several topic entities reach it."""
+    if len(topics) < 2:
+        return {}
+    decoded = (entity for one in found for entity in one.tails)
+    walked = (path.grounding.tail.id for one in found for path in one.expanded)
+    ids = list(dict.fromkeys([*decoded, *walked]))
+    keys = store.keys_of(ids)
+    reached = reached_by(store, keys_array([topic.key for topic in topics]), keys, rules)
+    if reached.left_out:
+        names = store.entities(keys_array(sorted(reached.left_out)[:_NAMED]))
+        shown = ", ".join(f"{names.label(row)} ({names.ids[row]})" for row in range(len(names)))
+        more = len(reached.left_out) - _NAMED
+        notes.append(
+            f"Too well connected to see which topic entities lead there: {shown}"
+            + (f" and {more} more." if more > 0 else ".")
+        )
+    return {
+        entity: [topic.id for topic in topics if key in reached.by.get(topic.key, ())]
+        for entity, key in zip(ids, keys.tolist(), strict=True)
+    }
+
+
+def _too_many(one: RelationPath, most: int) -> str:
+    label = " -> ".join(edge.relation for edge in one.grounding.edges)
+    head = one.grounding.head
+    return (
+        f"{label} leads from {head.name} ({head.id}) to more than {most:,} entities; only those "
+        f"that the KG-LLM wrote are listed ({len(one.tails)})."
+    )
+
+
+def _no_answer(first: Candidate, confidence: float) -> str:
+    return (
+        "This graph seems to hold no answer: the paths found have little to do with the question "
+        f"(confidence {confidence:.2f}). The best of them ends in {first.node.name}"
+        + (f" ({first.node.id})." if first.node.id else ".")
+    )

@@ -1,0 +1,307 @@
+"""Chains of triplets: written by a beam over chains, and read back as ids.
+
+The model thinks in free text and opens a triplet when it wants one; a token beam gives the best
+triplets that may follow, each a chain of its own, and the best chains go on. Which entities a chain
+has visited is known by id: where names are shared, a chain has several *readings*, each of which is
+well-formed by itself, and the next triplet may touch what any of them has visited.
+
+What this does not do: choose the graph or the prompt, or read the answer.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from kgqa.decoding.marked import Markers
+from kgqa.decoding.pieces import Ending, FreeText, Limits, SpanOptions
+from kgqa.decoding.spans import Writer
+from kgqa.decoding.text import Text, TextForward
+from kgqa.errors import ConstraintError, EmptyLanguageError, ModelError, TimeLimitError
+from kgqa.methods.dog.endings import answer_end, idle
+from kgqa.paths.triplets import END, as_rows, lasting
+from kgqa.trie.lexicon import names_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from kgqa.decoding.engine import Plan
+    from kgqa.decoding.pieces import Span
+    from kgqa.decoding.spans import Chain
+    from kgqa.graph.model import IntArray
+    from kgqa.graph.store import GraphStore
+    from kgqa.models.kg_llm import KgLLM
+    from kgqa.models.tokenizer import HFEncoder
+    from kgqa.trie.triplets import TripletConstraint, TripletLanguage
+
+OPENING, CLOSING = "<", " >"  # literal, for models that were trained with no markers
+BETWEEN = " | "  # triplets of a chain, and of a graph
+TOKENS = 512  # of a chain, thoughts and triplets together
+THOUGHT = 128  # tokens between triplets
+SPAN_TOKENS = 192  # of a triplet
+MOST_READINGS = 256
+_STOPS = ("\nQuestion:", "\nGraph:")  # a model that goes on with a next example has ended
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A chain by id: its triplets in order, and the entities that may be gone on from."""
+
+    triplets: tuple[tuple[int, ...], ...]
+    visited: frozenset[int]
+
+
+def first_reading(store: GraphStore, topics: Iterable[int]) -> Reading:
+    """Return the reading of a chain without a triplet: the topic entities are visited."""
+    keys = np.unique(np.array(list(topics), np.int64))
+    return Reading((), frozenset(keys[lasting(store, keys)].tolist()))
+
+
+def extended(
+    store: GraphStore, readings: Sequence[Reading], rows: IntArray, most: int = MOST_READINGS
+) -> list[Reading]:
+    """Return the readings with one more triplet, which is one of ``rows`` and touches them.
+
+    Of more than ``most`` the first stand, by ids: fewer readings allow less, never more.
+    """
+    ends = np.unique(rows[:, (0, END)])
+    lasts = set(ends[lasting(store, ends)].tolist())
+    found = []
+    for reading in readings:
+        for row in map(tuple, rows.tolist()):
+            both = {row[0], row[END]}
+            if reading.visited & both:
+                found.append(Reading((*reading.triplets, row), reading.visited | (both & lasts)))
+                if len(found) == most:
+                    return found
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class ChainOptions:
+    """``beams``: triplets of each step and chains that go on. ``steps``: triplets at most.
+
+    ``tokens``: of a chain in all. ``thought``: tokens of free text after which a chain ends that
+    opens no triplet: the thoughts of the prompt's examples have some 15, and one that goes on for
+    many times as long seldom comes to one. ``time_limit``: seconds of a question.
+    """
+
+    beams: int = 3
+    steps: int = 5
+    tokens: int = TOKENS
+    thought: int = THOUGHT
+    time_limit: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is known of some spans, which are kept so that none takes another's place.
+
+    ``cut``: whether there are more readings. ``names``: casefolded, of the graph that was shown and
+    of the triplets.
+    """
+
+    spans: tuple[Span, ...]
+    readings: list[Reading]
+    cut: bool
+    names: frozenset[str]
+
+
+class ChainWriter:
+    """Writes the chains of one question.
+
+    ``language``: the graph to walk in. ``prompt_for``: the prompt's token ids, given what has been
+    visited. ``changing``: whether that changes from step to step (the graph is seen in part); then
+    nothing of a chain stays cached from one step to the next. ``names``: those that an answer may
+    well have, besides those of the chain's own triplets; a full stop in one does not end the
+    answer.
+    """
+
+    def __init__(
+        self,
+        kg_llm: KgLLM,
+        plan: Plan,
+        store: GraphStore,
+        language: TripletLanguage,
+        start: Reading,
+        prompt_for: Callable[[frozenset[int]], list[int]],
+        options: ChainOptions,
+        *,
+        changing: bool = False,
+        names: Iterable[str] = (),
+    ) -> None:
+        self._store = store
+        self._language = language
+        self._prompt_for = prompt_for
+        self._options = options
+        self._changing = changing
+        self._until = _deadline(options.time_limit)
+        # by the ids of a chain's spans
+        self._readings: dict[tuple[int, ...], _Known] = {}
+        self._first = _Known((), [start], False, frozenset(name.casefold() for name in names))
+        self.markers = markers_of(kg_llm.encoder)
+        prompt = prompt_for(start.visited)
+        longest = len(prompt) + options.tokens
+        trees = plan.way == "tree" and (plan.limit is None or longest <= plan.limit)
+        self.prompt_tokens = len(prompt)
+        self._forward = TextForward(kg_llm.model, trees=trees, budget=plan.budget)
+        self._prompt = prompt
+        freely = SpanOptions(
+            self.markers,
+            end_tokens=end_tokens(kg_llm),
+            limits=Limits(options.tokens, SPAN_TOKENS, options.steps),
+            stop=_STOPS,
+            rule=kg_llm.card.score_rule,
+            ending=self._ending,
+        )
+        forced = replace(freely, force_opening=True)
+        self._free, self._forced = (
+            Writer(self._forward, kg_llm.encoder.decode, self._constraint_for, one)
+            for one in (freely, forced)
+        )
+        self.opened = False
+
+    @property
+    def forwards(self) -> int:
+        """The forwards so far."""
+        return self._forward.forwards
+
+    def write(self) -> list[Chain]:
+        """Return the chains, best first: at most ``beams``, each ended.
+
+        A chain's score is the sum of the log-probabilities of its triplets. Where the model ends
+        without a triplet, one is opened for it at the very beginning, and ``opened`` says so.
+        Raises TimeLimitError, ModelError where the model gives no numbers or memory runs out,
+        GraphError.
+        """
+        try:
+            found = self._write(self._free, self._prompt)
+            if not any(chain.spans for chain in found):
+                try:
+                    found = self._write(self._forced, self._begun(found[0]))
+                    self.opened = True
+                except ConstraintError:
+                    pass  # no triplet fits into the limits: what it wrote by itself stands
+            return found
+        except torch.OutOfMemoryError as error:
+            raise ModelError(
+                "Memory ran out while chains were written.",
+                "Use fewer beams (--beams), a smaller graph (--triplets), a smaller or quantized "
+                "model, or another --device.",
+            ) from error
+
+    def readings(self, chain: Chain) -> list[Reading]:
+        """Return what the triplets of ``chain`` stand for, by id."""
+        return self._known(chain.spans).readings
+
+    def has_more_readings(self, chain: Chain) -> bool:
+        """Return whether ``chain`` has more readings than stand, at any of its triplets."""
+        return self._known(chain.spans).cut
+
+    # ── inside ──────────────────────────────────────────────────────────────────────────────
+
+    def _write(self, writer: Writer, prompt: Sequence[int] | Text) -> list[Chain]:
+        found = [writer.start(prompt)]
+        while any(chain.stop is None for chain in found):
+            self._check_time()
+            onward: list[Chain] = []
+            for chain in writer.free(found):
+                if chain.opened is None:
+                    onward.append(chain)
+                    continue
+                self._check_time()
+                grown = writer.branches(chain, self._options.beams)
+                onward += [self._seen_anew(one) for one in grown] if self._changing else grown
+            found = sorted(onward, key=lambda one: -score(one))[: self._options.beams]
+            writer.keep(found)
+        return found
+
+    def _constraint_for(self, _number: int, spans: Sequence[Span]) -> TripletConstraint | None:
+        visited = frozenset().union(*(one.visited for one in self._known(tuple(spans)).readings))
+        try:
+            return self._language.constraint(visited)
+        except EmptyLanguageError:
+            return None
+
+    def _known(self, spans: tuple[Span, ...]) -> _Known:
+        if not spans:
+            return self._first
+        known = self._readings.get(tuple(map(id, spans)))
+        if known is None:
+            before = self._known(spans[:-1])
+            rows = as_rows(spans[-1].ground())
+            # one more than may stand, which tells whether there are more
+            found = extended(self._store, before.readings, rows, MOST_READINGS + 1)
+            cut = before.cut or len(found) > MOST_READINGS
+            ends = names_of(self._store, rows[:1, (0, END)].ravel())  # all rows have these names
+            names = before.names.union(name.casefold() for name in ends)
+            known = _Known(spans, found[:MOST_READINGS], cut, names)
+            self._readings[tuple(map(id, spans))] = known
+        return known
+
+    def _ending(self, spans: Sequence[Span], tokens: Sequence[int], text: str) -> Ending | None:
+        at = answer_end(text, self._known(tuple(spans)).names)
+        if at is not None:
+            return Ending(at)
+        note = idle(tokens, self._options.thought)
+        return None if note is None else Ending(len(text), note)
+
+    def _begun(self, chain: Chain) -> Text:
+        """Return the prompt of a chain as a text, so that it need not be run again."""
+        own, text = chain.prompt, chain.text
+        return Text(text.tokens[:own], text.columns[:own], text.stamps[:own])
+
+    def _seen_anew(self, chain: Chain) -> Chain:
+        """Return the chain after the prompt that shows what it has visited by now."""
+        if chain.stop is not None:
+            return chain
+        visited = frozenset().union(*(one.visited for one in self.readings(chain)))
+        prompt = self._prompt_for(visited)
+        if chain.text.tokens[: chain.prompt] == tuple(prompt):
+            return chain
+        written = chain.text.tokens[chain.prompt :]
+        return replace(chain, text=self._forward.text((*prompt, *written)), prompt=len(prompt))
+
+    def _check_time(self) -> None:
+        if time.monotonic() > self._until:
+            raise TimeLimitError(
+                f"The time limit of {self._options.time_limit:g} s passed before the chains had "
+                "ended.",
+                "Allow more with --time-limit, or ask for fewer --beams or --steps.",
+            )
+
+
+def markers_of(encoder: HFEncoder) -> Markers:
+    """Return ``<`` and ``>`` as they are opened and closed; one that is forced has a space first.
+
+    Raises MarkerMissingError where the tokenizer cannot write them.
+    """
+    markers = Markers.of(encoder, OPENING, CLOSING)
+    return Markers(markers.openings[::-1], markers.closing)
+
+
+def score(chain: Chain) -> float:
+    """Return the sum of the log-probabilities of a chain's triplets; thoughts do not count."""
+    return sum(span.hypothesis.log_probability for span in chain.spans)
+
+
+def without_end(chain: Chain, decode: Callable[[Sequence[int]], str]) -> list[FreeText | Span]:
+    """Return the pieces of a chain; the token that ended it is not in their text."""
+    pieces = list(chain.pieces)
+    if chain.stop == "end token" and isinstance(last := pieces[-1], FreeText):
+        pieces[-1] = replace(last, text=last.text.removesuffix(decode(last.tokens[-1:])))
+    return pieces
+
+
+def end_tokens(kg_llm: KgLLM) -> frozenset[int]:
+    """Return the tokens that end a text: the end of sequence and every other special token."""
+    known = kg_llm.tokenizer.added_tokens_decoder.items()
+    return frozenset({number for number, token in known if token.special}) | {kg_llm.encoder.eos_id}
+
+
+def _deadline(limit: float | None) -> float:
+    return float("inf") if limit is None else time.monotonic() + limit

@@ -1,0 +1,148 @@
+"""The best paths that a walk took to an entity: k-best search over its transitions, exact.
+
+A path's score is the mean of the scores of its relations (KG-CoT, IJCAI 2024, sec. 3.2), over paths
+of every length that the walk has. How well the beginning of a path can score at most is known
+beforehand for every pair of a row and an entity and every number of hops (dynamic programming over
+the levels); the search then goes back from the entity, the most promising end first, so the first
+whole paths that it comes to are the best. A path visits no entity and no mediator twice, as
+:mod:`kgqa.paths.walk` has it. Of paths that differ in a collapsed mediator alone, one is taken.
+
+What this does not do: ground paths, or take edges that the walk left out.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from kgqa.paths.walk import FIRST, MEDIATOR, SECOND, TAIL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from kgqa.graph.model import IntArray
+    from kgqa.methods.kg_cot.walk import Level
+
+    Scores: TypeAlias = NDArray[np.float64]
+    Hop: TypeAlias = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPath:
+    """A path as ids: its topic entity's key, its hops (columns of a hop each), and its score."""
+
+    topic: int
+    hops: tuple[Hop, ...]
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Edges:
+    """The edges into the pairs of a level, by pair: those into pair i lie from ``starts[i]`` on.
+
+    ``order`` are the level's edges; ``best`` is what the best way over each scores up to its end,
+    and of one pair's edges the best stands first.
+    """
+
+    starts: IntArray
+    order: IntArray
+    best: Scores
+
+
+@dataclass(order=True, slots=True)
+class _Way:
+    """The end of a path: ``place`` is the next edge to try of those into ``pair`` at ``depth``.
+
+    Sorted by how well a whole path with this end can score at most, then by when it was found.
+    """
+
+    rank: float
+    number: int
+    length: int = field(compare=False)
+    depth: int = field(compare=False)
+    pair: int = field(compare=False)
+    place: int = field(compare=False)
+    scored: float = field(compare=False)
+    hops: tuple[Hop, ...] = field(compare=False)
+
+
+class PathSearch:
+    """Finds the best paths of a walk, ``levels``, whose rows start at ``topics`` (keys)."""
+
+    def __init__(self, levels: Sequence[Level], topics: IntArray) -> None:
+        self._levels = levels
+        self._topics = topics
+        self._edges: list[_Edges] = []
+        self._reach: list[Scores] = [np.zeros(len(levels[0].row))]  # the best sum up to each pair
+        for level in levels[1:]:
+            best = self._reach[-1][level.source] + level.passed.astype(np.float64)
+            # of one pair the best edge first; equal ones in the order of the store
+            order = np.lexsort((-best, level.target))
+            starts = np.searchsorted(level.target[order], np.arange(len(level.row) + 1))
+            self._edges.append(_Edges(starts, order, best))
+            self._reach.append(best[order[starts[:-1]]])
+
+    def best(self, node: int, most: int) -> list[FoundPath]:
+        """Return the ``most`` best paths that end in the entity of key ``node``, best first."""
+        found: list[FoundPath] = []
+        seen = set()
+        for path in self._paths(node):
+            said = (path.topic, tuple((hop[FIRST], hop[SECOND], hop[TAIL]) for hop in path.hops))
+            if said not in seen:
+                seen.add(said)
+                found.append(path)
+                if len(found) == most:
+                    break
+        return found
+
+    def _paths(self, node: int) -> Iterator[FoundPath]:
+        """Yield every path to ``node``, the best first."""
+        heap: list[_Way] = []
+        number = 0
+
+        def push(length: int, depth: int, pair: int, place: int, way: _Way | None) -> None:
+            nonlocal number
+            edges = self._edges[depth - 1]
+            at = int(edges.starts[pair]) + place
+            if at >= int(edges.starts[pair + 1]):
+                return
+            scored, hops = (way.scored, way.hops) if way else (0.0, ())
+            bound = (float(edges.best[edges.order[at]]) + scored) / length
+            number += 1
+            heapq.heappush(heap, _Way(-bound, number, length, depth, pair, place, scored, hops))
+
+        for depth, level in enumerate(self._levels[1:], 1):
+            for pair in np.flatnonzero(level.node == node).tolist():
+                push(depth, depth, pair, 0, None)
+        while heap:
+            way = heapq.heappop(heap)
+            push(way.length, way.depth, way.pair, way.place + 1, way)
+            level, edges = self._levels[way.depth], self._edges[way.depth - 1]
+            edge = int(edges.order[int(edges.starts[way.pair]) + way.place])
+            first, mediator, second, tail = level.hop[edge].tolist()
+            hop = (first, mediator, second, tail)
+            if not _fits(hop, way.hops):
+                continue
+            scored = way.scored + float(level.passed[edge])
+            hops = (hop, *way.hops)
+            source = int(level.source[edge])
+            if way.depth == 1:
+                topic = int(self._topics[self._levels[0].row[source]])
+                yield FoundPath(topic, hops, scored / way.length)
+                continue
+            longer = _Way(0.0, 0, way.length, way.depth, way.pair, 0, scored, hops)
+            push(way.length, way.depth - 1, source, 0, longer)
+
+
+def _fits(hop: Hop, after: tuple[Hop, ...]) -> bool:
+    """Return whether a path that goes on with ``after`` visits nothing twice with ``hop`` before.
+
+    The walk itself sees to it that nothing comes back to the topic entity.
+    """
+    visited = {one[place] for one in after for place in (MEDIATOR, TAIL)} - {-1}
+    return hop[TAIL] not in visited and hop[MEDIATOR] not in visited

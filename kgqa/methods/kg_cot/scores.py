@@ -1,0 +1,306 @@
+"""A reasoner in a graph: the relation scores and the entity distribution of a question.
+
+A reasoner knows relations by its own numbers, a store by its keys; here the two meet. Relations
+that a reasoner of ids was not trained with have no score and are not walked; one that reads
+relations by
+their words has the vectors of those it was trained with, and encodes others when it comes by them.
+Other methods may use this: :func:`score_questions` says how well each relation fits each step of
+a question, and how likely each entity around its topic entities is the answer.
+
+What this does not do: paths (:mod:`kgqa.methods.kg_cot.paths`), answers, or training.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from kgqa.errors import AdapterMismatchError, ModelNotFoundError
+from kgqa.methods.kg_cot.hops import HopTable
+from kgqa.methods.kg_cot.walk import FLOOR, Level, walk_rows
+from kgqa.models.graph_reasoner import relation_logits
+from kgqa.models.graph_reasoner_card import bundled_reasoners, read_reasoner_card, reasoner_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from kgqa.graph.model import BoolArray, IntArray
+    from kgqa.graph.store import GraphStore
+    from kgqa.models.graph_reasoner import Reading, Tables
+    from kgqa.models.graph_reasoner_card import LoadedReasoner
+    from kgqa.models.sentences import SentenceEncoder, TokenStates
+    from kgqa.paths.walk import WalkRules
+
+KNOWN = 0.5  # share of a KG's relations that a reasoner of ids must have been trained with
+UNKNOWN_STEP = -2
+_WORDS = str.maketrans(dict.fromkeys("._/^", " "))
+
+
+@dataclass(frozen=True, slots=True)
+class RelationScores:
+    """How well each relation fits each step of a question's walk.
+
+    ``relations`` ``[n, 2]`` are (first step, second step or -1) as :mod:`kgqa.paths.walk` has them,
+    those that stand round the topic entities; ``scores`` ``[hops, n]`` are in 0..1; ``beta``
+    ``[hops]`` says how likely the question takes so many hops, and sums to 1.
+    """
+
+    relations: IntArray
+    scores: NDArray[np.float32]
+    beta: NDArray[np.float32]
+
+    def of_step(self, hop: int) -> dict[tuple[int, int], float]:
+        """Return the scores of one hop (0 is the first) by relation."""
+        pairs = map(tuple, self.relations.tolist())
+        return dict(zip(pairs, self.scores[hop].tolist(), strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionScores:
+    """What a reasoner says of one question.
+
+    ``node`` and ``kind`` are entities around the topic entities, ``score`` the likeliness of each,
+    in 0..1, the best first (of equal ones the lower key). ``levels`` are the walk itself, its rows
+    the ``topics``. ``tokens``: what the encoder read.
+    """
+
+    topics: IntArray
+    node: IntArray
+    kind: NDArray[np.uint8]
+    score: NDArray[np.float32]
+    relations: RelationScores
+    levels: tuple[Level, ...]
+    tokens: int
+
+    def only(self, keep: BoolArray) -> QuestionScores:
+        """Return the same for some of the entities; the walk stays."""
+        return replace(self, node=self.node[keep], kind=self.kind[keep], score=self.score[keep])
+
+
+class BoundReasoner:
+    """``reasoner`` in one store, walking by ``rules``; belongs to the thread of the store.
+
+    Raises AdapterMismatchError for a reasoner of ids that was trained with less than half of the KG's
+       relations, or for walks of other rules.
+    """
+
+    def __init__(self, reasoner: LoadedReasoner, store: GraphStore, rules: WalkRules) -> None:
+        self.reasoner = reasoner
+        self.store = store
+        self.rules = rules
+        self.hops = HopTable(store, rules)
+        check_fits(reasoner, store, rules)
+        relations = store.relations()
+        card = reasoner.card
+        self._tables: Tables | None = None
+        if card.relations_by == "ids":
+            number = {one: at for at, one in enumerate(card.relations)}
+            known = np.array([number.get(one, -1) for one in relations.ids], np.int64)
+            self._step = _walkable(steps_by(known), card.direction)
+            return
+        assert reasoner.words is not None  # the card says so, and loading has checked it
+        self._step = _walkable(steps_by(np.arange(len(relations))), card.direction)
+        self._texts = [relation_words(name) for name in relations.names]
+        place = {text: at for at, text in enumerate(card.texts)}
+        self._known = np.array([place.get(text, -1) for text in self._texts], np.int64)
+        self._words = torch.zeros(len(relations), card.width)
+        there = np.flatnonzero(self._known >= 0)
+        self._words[there] = reasoner.words[torch.from_numpy(self._known[there])]
+
+    def tables(self, relations: IntArray) -> tuple[Tables, IntArray]:
+        """Return the vectors of steps, and ``relations`` ``[n, 2]`` as the reasoner counts steps."""
+        if self.reasoner.card.relations_by == "text":
+            keys = np.unique(relations[relations >= 0] // 2)
+            new = keys[self._known[keys] < 0]
+            if len(new):
+                made = self.reasoner.encoder.encode([self._texts[key] for key in new.tolist()])
+                self._words[torch.from_numpy(new)] = torch.from_numpy(made)
+                self._known[new] = 0
+                self._tables = None
+        if self._tables is None:
+            words = self._words if self.reasoner.card.relations_by == "text" else None
+            with torch.inference_mode():
+                self._tables = self.reasoner.model.tables(words)
+        return self._tables, own_steps(relations, self._step)
+
+
+def check_fits(reasoner: LoadedReasoner, store: GraphStore, rules: WalkRules) -> None:
+    """Raise AdapterMismatchError where ``reasoner`` cannot walk ``store`` by ``rules``."""
+    card = reasoner.card
+    if rules.hops > card.hops:
+        raise AdapterMismatchError(
+            f"The reasoner {reasoner.name} walks {card.hops} hops at most, not {rules.hops}.",
+            f"Ask for fewer: --hops {card.hops}; or train one: kgqa train kg-cot --hops "
+            f"{rules.hops}.",
+        )
+    share = known_share(card.relations, store)
+    if card.relations_by == "ids" and share < KNOWN:
+        raise AdapterMismatchError(
+            f"The reasoner {reasoner.name} was trained with {share:.0%} of the relations of the KG "
+            f"{store.info.name}: it is another KG's, and knows relations by their ids.",
+            "Train one for this KG: kgqa train kg-cot; with --relations text it can move to "
+            "another KG.",
+        )
+
+
+def fitting_reasoner(store: GraphStore | None) -> tuple[str, str]:
+    """Return the bundled reasoner that fits ``store`` best, and what the user should know; or "".
+
+    ``store`` is None where every question has a graph of its own. Raises ModelNotFoundError where
+    none is bundled, AdapterMismatchError where none can walk this KG.
+    """
+    train = "Train one for this KG (kgqa train kg-cot), and name it with --reasoner FOLDER."
+    cards = {name: read_reasoner_card(reasoner_folder(name)) for name in bundled_reasoners()}
+    if not cards:
+        raise ModelNotFoundError("No reasoner is bundled.", train)
+    by_text = [name for name, card in cards.items() if card.relations_by == "text"]
+    if store is None:
+        return (by_text or list(cards))[0], ""
+    share = {name: known_share(card.relations, store) for name, card in cards.items()}
+    best = max(cards, key=lambda name: share[name])
+    if share[best] >= KNOWN:
+        return best, ""
+    if not by_text:
+        raise AdapterMismatchError(
+            f"No bundled reasoner was trained for the KG {store.info.name}: {best} knows "
+            f"{share[best]:.0%} of its relations.",
+            train,
+        )
+    return by_text[0], (
+        f"The reasoner {by_text[0]} was trained on another KG, and reads the relations of "
+        f"{store.info.name} by their words. {train}"
+    )
+
+
+def known_share(relations: Sequence[str], store: GraphStore) -> float:
+    """Return the share of the store's relations that are among ``relations``, 1 where it has none.
+
+    It is counted over relations, not over edges.
+    """
+    known = set(relations)
+    ids = store.relations().ids
+    return sum(one in known for one in ids) / len(ids) if ids else 1.0
+
+
+def relation_words(name: str) -> str:
+    """Return a relation as an encoder reads it: the words that it is made of.
+
+    >>> relation_words("people.person.place_of_birth")
+    'people person place of birth'
+    """
+    return " ".join(name.translate(_WORDS).split())
+
+
+def steps_by(number: IntArray) -> IntArray:
+    """Return for each step of a store the step of a reasoner, given its number of each relation."""
+    along = np.where(number >= 0, 2 * number, UNKNOWN_STEP)
+    against = np.where(number >= 0, 2 * number + 1, UNKNOWN_STEP)
+    return np.stack([along, against], axis=1).reshape(-1)
+
+
+def _walkable(step: IntArray, direction: str) -> IntArray:
+    """Return ``step`` without those against a direction that the reasoner was never trained in."""
+    if direction == "both":
+        return step
+    step = step.copy()
+    step[direction == "out" :: 2] = UNKNOWN_STEP
+    return step
+
+
+def own_steps(relations: IntArray, step: IntArray) -> IntArray:
+    """Return ``relations`` ``[n, 2]`` in a reasoner's steps; -1 stays."""
+    return np.where(relations >= 0, step[np.maximum(relations, 0)], relations)
+
+
+def padded(states: TokenStates, rows: IntArray) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return states ``[n, tokens, width]``, which are there, and the vectors of some questions."""
+    counts = states.starts[rows + 1] - states.starts[rows]
+    there = np.arange(int(counts.max())) < counts[:, None]
+    block = np.zeros((*there.shape, states.vectors.shape[1]), np.float32)
+    flat = np.concatenate([states.states[states.starts[r] : states.starts[r + 1]] for r in rows])
+    block[there] = flat
+    return torch.from_numpy(block), torch.from_numpy(there), torch.from_numpy(states.vectors[rows])
+
+
+@torch.inference_mode()
+def score_questions(
+    bound: BoundReasoner,
+    questions: Sequence[tuple[str, IntArray]],
+    floor: float = FLOOR,
+    encoder: SentenceEncoder | None = None,
+) -> list[QuestionScores]:
+    """Return what the reasoner says of each question, a pair of its text and its topics' keys.
+
+    The questions are walked together. ``encoder``: in place of the reasoner's own. Raises GraphError.
+    """
+    states = (encoder or bound.reasoner.encoder).encode_tokens([text for text, _ in questions])
+    reading = bound.reasoner.model.read(*padded(states, np.arange(len(questions))))
+    hops = bound.rules.hops
+    log_beta = torch.log_softmax(reading.log_beta[:, :hops], dim=1)
+    reading = reading._replace(
+        hidden=reading.hidden[:, :hops], beta=log_beta.exp(), log_beta=log_beta
+    )
+    topics = [np.unique(keys) for _, keys in questions]
+    question = np.repeat(np.arange(len(topics)), list(map(len, topics)))
+    row_of = np.concatenate([[0], np.cumsum(list(map(len, topics)))])
+    every = np.concatenate(topics)
+    walked = walk_rows(bound.hops, bound.tables, reading, every, question, floor)
+    found = []
+    bounds = np.searchsorted(walked.question, np.arange(len(topics) + 1))
+    for number, keys in enumerate(topics):
+        here = slice(bounds[number], bounds[number + 1])
+        score = walked.scores[here].numpy()
+        order = np.argsort(-score, kind="stable")  # nodes ascend, so equal ones stay by key
+        levels = walked.levels
+        if len(topics) > 1:
+            levels = tuple(_rows(walked.levels, int(row_of[number]), int(row_of[number + 1])))
+        found.append(
+            QuestionScores(
+                topics=keys,
+                node=walked.node[here][order],
+                kind=walked.kind[here][order],
+                score=score[order],
+                relations=_relation_scores(bound, levels, keys, reading, number),
+                levels=levels,
+                tokens=int(states.starts[number + 1] - states.starts[number]),
+            )
+        )
+    return found
+
+
+def _relation_scores(
+    bound: BoundReasoner, levels: Sequence[Level], topics: IntArray, reading: Reading, number: int
+) -> RelationScores:
+    """Return the scores of the relations out of ``topics`` and of those that were walked."""
+    walked = [one.relation for one in levels[1:]]
+    numbers = np.unique(np.concatenate([bound.hops.out_of(topics).relation, *walked]))
+    relations = bound.hops.relations()[numbers]
+    tables, steps = bound.tables(relations)
+    first, second = torch.from_numpy(steps[:, 0]), torch.from_numpy(steps[:, 1])
+    logits = relation_logits(reading.hidden[number], tables, first, second)
+    return RelationScores(relations, torch.sigmoid(logits).numpy(), reading.beta[number].numpy())
+
+
+def _rows(levels: Sequence[Level], first: int, last: int) -> Iterator[Level]:
+    """Yield the part of each level that belongs to rows ``first`` to ``last``."""
+    before = 0
+    for level in levels:
+        low, high = np.searchsorted(level.row, [first, last]).tolist()  # pairs ascend by row
+        edges = np.flatnonzero((level.target >= low) & (level.target < high))
+        yield Level(
+            row=level.row[low:high] - first,
+            node=level.node[low:high],
+            kind=level.kind[low:high],
+            scores=level.scores[low:high],
+            source=level.source[edges] - before,
+            target=level.target[edges] - low,
+            hop=level.hop[edges],
+            relation=level.relation[edges],
+            passed=level.passed[edges],
+        )
+        before = low

@@ -1,0 +1,105 @@
+"""Which search decodes the paths of a question, and with which options.
+
+Options are checked before anything is loaded; the searches themselves are in ``kgqa.decoding``.
+What this does not do: run one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from kgqa.answers.answer import SearchUse
+from kgqa.decoding.beam import beam
+from kgqa.decoding.best_first import best_first
+from kgqa.decoding.diverse import diverse_beam
+from kgqa.decoding.stochastic import sample
+from kgqa.decoding.wave import NoConstraint
+from kgqa.errors import UsageError
+
+if TYPE_CHECKING:
+    from kgqa.decoding.search import Certificate, Search
+    from kgqa.trie.constraint import Constraint
+
+SearchKind: TypeAlias = Literal["beam", "diverse", "exact", "sample"]
+
+# Which search an option belongs to. An option of another search would be passed over in silence.
+_OF = {
+    "groups": "diverse",
+    "diversity_penalty": "diverse",
+    "seed": "sample",
+    "max_forwards": "exact",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SearchOptions:
+    """How paths are searched for; None is the search's own default.
+
+    ``kind``: ``beam`` (the ranked list of ``generate``), ``diverse`` (groups kept apart), ``exact``
+    (the most probable paths, proven), ``sample`` (drawn without replacement). ``groups`` (1 to K,
+    default K) and ``diversity_penalty`` (at least 0, default 1) are of ``diverse``, ``seed`` (at
+    least 0, default 0) of ``sample``. ``max_forwards`` (at least 1, default without end) is of
+    ``exact``: the forwards that a question may take part in; then it ends with what it has.
+
+    Raises UsageError for an option of another search.
+    """
+
+    kind: SearchKind = "beam"
+    groups: int | None = None
+    diversity_penalty: float | None = None
+    seed: int | None = None
+    max_forwards: int | None = None
+
+    def __post_init__(self) -> None:
+        for option, kind in _OF.items():
+            if getattr(self, option) is not None and kind != self.kind:
+                flag = "--" + option.replace("_", "-")
+                raise UsageError(
+                    f"{flag} belongs to --search {kind}, and the search is {self.kind}.",
+                    f"Leave out {flag}, or use --search {kind}.",
+                )
+        if self.max_forwards is not None and self.max_forwards < 1:
+            raise UsageError(f"A search takes at least 1 forward, not {self.max_forwards}.")
+
+    def check(self, k: int, length_penalty: float = 0.0) -> None:
+        """Raise UsageError where the options cannot be meant for ``k`` paths."""
+        # options are checked when a search is made; the constraint is asked once it runs
+        self.search(NoConstraint(), k, length_penalty).close()
+
+    def search(self, constraint: Constraint, k: int, length_penalty: float = 0.0) -> Search:
+        """Return a search for ``k`` paths. Raises UsageError where an option cannot be meant."""
+        if self.kind == "diverse":
+            penalty = 1.0 if self.diversity_penalty is None else self.diversity_penalty
+            return diverse_beam(
+                constraint,
+                k,
+                groups=self.groups,
+                diversity_penalty=penalty,
+                length_penalty=length_penalty,
+            )
+        if self.kind == "exact":
+            return best_first(constraint, k, length_penalty=length_penalty)
+        if self.kind == "sample":
+            if length_penalty != 0.0:
+                raise UsageError(
+                    "A length penalty ranks paths, and a sample is in the order of its drawing.",
+                    "Leave the length penalty at 0, or use beam search.",
+                )
+            return sample(constraint, k, seed=self.seed or 0)
+        return beam(constraint, k, length_penalty=length_penalty)
+
+    def use(self, certificate: Certificate | None) -> SearchUse:
+        """Return what is told of a search that has ended with ``certificate``."""
+        if certificate is None:
+            return SearchUse(self.kind)
+        return SearchUse(
+            self.kind,
+            certificate.proven,
+            certificate.certain,
+            certificate.bound,
+            certificate.demands,
+        )
+
+
+BEAM = SearchOptions()

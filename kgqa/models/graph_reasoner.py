@@ -1,0 +1,245 @@
+"""The graph model that walks: step attention over a question, relation scores, transitions.
+
+After KG-CoT (IJCAI 2024, sec. 3.1) and TransferNet, which it builds on: at step t an attention over
+the question's tokens gives ``q_t``, an MLP of it a score in 0..1 for each relation, and the scores
+of entities are passed along edges times the score of their relation; ``beta`` says how many steps
+the question takes. Three things are this project's: the whole question and the step go into the
+MLP beside ``q_t``, since the encoder is frozen and its tokens were not trained for this; ``beta``
+reads attentions over the tokens too, one for each number of hops, where the pooled vector alone
+often mistakes it; and a relation is one or two *parts* (the halves of a collapsed mediator), its
+logit the sum of theirs, so that a pair that was never seen is scored by what its halves mean.
+
+All is integer arrays and tensors: rows of a batch, numbered relations, numbered pairs of a row and
+a node. What this does not do: know a graph, read files, or encode text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+UNTRAINED = -20.0  # the logit of what was never trained
+
+RelationsBy: TypeAlias = Literal["ids", "text"]
+BetaReads: TypeAlias = Literal["pooled", "tokens"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReasonerShape:
+    """The sizes of a reasoner: ``hops`` steps, ``width`` of vectors, ``hidden`` units.
+
+    ``relations``: how many it has a row of its own for (``ids``), 0 where it reads their words.
+    ``beta_reads``: what says how many hops: the pooled vector alone, or tokens beside it.
+    """
+
+    hops: int
+    width: int
+    hidden: int = 192
+    relations: int = 0
+    beta_reads: BetaReads = "tokens"
+
+
+class Reading(NamedTuple):
+    """What a reasoner makes of questions: ``hidden`` ``[rows, hops, hidden]``, ``beta``.
+
+    ``beta``, ``[rows, hops]``, sums to 1 over hops; ``log_beta`` is its logarithm.
+    """
+
+    hidden: Tensor
+    beta: Tensor
+    log_beta: Tensor
+
+
+class Tables(NamedTuple):
+    """A vector and a bias for each step in each place of a relation.
+
+    ``first`` and ``second`` have shape ``[steps, hidden + 1]``, the bias in the last column; a step
+    is ``2 * relation``, ``+ 1`` against its direction.
+    """
+
+    first: Tensor
+    second: Tensor
+
+
+class GraphReasoner(nn.Module):
+    """The model; ``shape.relations`` says which of the two ways of scoring relations it has."""
+
+    def __init__(self, shape: ReasonerShape, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.shape = shape
+        width, hidden, hops = shape.width, shape.hidden, shape.hops
+        self.query = nn.ModuleList(nn.Linear(width, width) for _ in range(hops))
+        self.tokens = nn.LayerNorm(width)
+        self.attended = nn.Linear(width, hidden)
+        self.whole = nn.Linear(width, hidden)
+        self.step = nn.Parameter(torch.zeros(hops, hidden))
+        self.mixed = nn.Sequential(nn.GELU(), nn.Dropout(dropout), nn.Linear(hidden, hidden))
+        heads = hops if shape.beta_reads == "tokens" else 0
+        self.length_query = nn.ModuleList(nn.Linear(width, width) for _ in range(heads))
+        self.length = nn.Sequential(
+            nn.Linear(width * (1 + heads), hidden),
+            nn.GELU(),
+            nn.Dropout(dropout),
+            nn.Linear(hidden, hops),
+        )
+        self.dropout = nn.Dropout(dropout)
+        if shape.relations:
+            self.rows = nn.Parameter(torch.randn(2, 2 * shape.relations, hidden) * hidden**-0.5)
+            self.biases = nn.Parameter(torch.zeros(2, 2 * shape.relations))
+        else:
+            # for each place (first, second) and direction (along, against)
+            self.words = nn.Parameter(torch.randn(2, 2, width, hidden) * width**-0.5)
+            self.bias_of_words = nn.Parameter(torch.zeros(2, 2, width))
+            self.bias = nn.Parameter(torch.zeros(2, 2))
+
+    @property
+    def relations_by(self) -> RelationsBy:
+        """Whether relations have rows of their own, or are read by their words."""
+        return "ids" if self.shape.relations else "text"
+
+    @torch.no_grad()
+    def forget(self, first: Tensor, second: Tensor) -> None:
+        """Make low what was never trained: ``first`` and ``second`` ``[steps]`` say what was.
+
+        A relation with a row of its own that no question came by has no meaning; one that is read
+        by its words has, unless its place or its direction never came up at all.
+        """
+        for place, seen in enumerate((first, second)):
+            if self.shape.relations:
+                self.rows[place, ~seen] = 0.0
+                self.biases[place, ~seen] = UNTRAINED
+                continue
+            for direction in (0, 1):
+                if not bool(seen[direction::2].any()):
+                    self.words[place, direction] = 0.0
+                    self.bias_of_words[place, direction] = 0.0
+                    self.bias[place, direction] = UNTRAINED
+
+    def read(self, states: Tensor, there: Tensor, pooled: Tensor) -> Reading:
+        """Return what the reasoner makes of questions.
+
+        ``states`` ``[rows, tokens, width]`` are the tokens' states, ``there`` ``[rows, tokens]`` is
+        True where there is a token, ``pooled`` ``[rows, width]`` the questions' own vectors.
+        """
+        states = self.tokens(states)
+        pooled = pooled * self.shape.width**0.5  # of length 1: units of the size that layers expect
+        whole = self.whole(self.dropout(pooled))
+        hidden = []
+        for number, query in enumerate(self.query):
+            found = _attended(torch.tanh(query(pooled)), states, there)
+            mixed = self.attended(self.dropout(found)) + whole + self.step[number]
+            hidden.append(self.mixed(mixed))
+        heads = [
+            self.dropout(_attended(torch.tanh(query(pooled)), states, there))
+            for query in self.length_query
+        ]
+        log_beta = torch.log_softmax(self.length(torch.cat([pooled, *heads], dim=1)), dim=1)
+        return Reading(torch.stack(hidden, dim=1), log_beta.exp(), log_beta)
+
+    def tables(self, words: Tensor | None = None) -> Tables:
+        """Return the steps' vectors; ``words`` ``[relations, width]`` where they are read by text.
+
+        The text vectors have length 1.
+        """
+        if self.shape.relations:
+            both = torch.cat([self.rows, self.biases.unsqueeze(-1)], dim=2)
+            return Tables(both[0], both[1])
+        if words is None:
+            raise ValueError("a reasoner that reads relations by their words needs their vectors")
+        words = words * self.shape.width**0.5
+        made = torch.einsum("rw,pdwh->prdh", words, self.words) * self.shape.width**-0.5
+        bias = torch.einsum("rw,pdw->prd", words, self.bias_of_words) + self.bias[:, None, :]
+        both = torch.cat([made, bias.unsqueeze(-1)], dim=3).flatten(1, 2)
+        return Tables(both[0], both[1])
+
+
+def _attended(asked: Tensor, states: Tensor, there: Tensor) -> Tensor:
+    """Return the mean of the tokens' states, weighed by how near each is to ``asked``."""
+    score = torch.einsum("rtw,rw->rt", states, asked) * states.shape[2] ** -0.5
+    weight = torch.softmax(score.masked_fill(~there, -torch.inf), dim=1)
+    return torch.einsum("rt,rtw->rw", weight, states)
+
+
+def relation_logits(hidden: Tensor, tables: Tables, first: Tensor, second: Tensor) -> Tensor:
+    """Return the logit of each relation for each row, ``[rows, relations]``.
+
+    ``hidden`` ``[rows, hidden]`` is of one step of the walk; ``first`` and ``second`` are steps,
+    ``[relations]``, ``second`` -1 where a relation is one edge. A step of -2 is one that the
+    reasoner does not know: its relation has the logit ``-inf``, so nothing is walked by it.
+    """
+    known = (first >= 0) & (second >= -1)
+    parts = tables.first[first.clamp(min=0)]
+    parts = parts + tables.second[second.clamp(min=0)] * (second >= 0).unsqueeze(1)
+    logits = hidden @ parts[:, :-1].T + parts[:, -1]
+    return logits.masked_fill(~known, -torch.inf)
+
+
+def transition(before: Tensor, source: Tensor, passed: Tensor, target: Tensor, size: int) -> Tensor:
+    """Return the scores of entities after one step, ``[size]``.
+
+    ``before`` are the scores of (row, entity) pairs; edge i goes from pair ``source[i]`` to pair
+    ``target[i]`` of the ``size`` pairs after the step, and ``passed[i]`` is its relation's score.
+    The sum over edges is clamped: where it is over 1 it is divided by its own detached value, which
+    keeps the gradient's direction.
+    """
+    moved = before[source] * passed
+    summed = torch.zeros(size, dtype=moved.dtype).index_add(0, target, moved)
+    return clamped(summed)
+
+
+def clamped(scores: Tensor) -> Tensor:
+    """Return ``scores`` with each that is over 1 divided by its own detached value."""
+    return scores / scores.detach().clamp(min=1.0)
+
+
+def walk_loss(
+    scores: Tensor,
+    wanted: Tensor,
+    row: Tensor,
+    rows: int,
+    answer_weight: float,
+) -> Tensor:
+    """Return the mean over questions of the weighed squared error over their neighbourhoods.
+
+    ``scores`` and ``wanted`` (1 at answers) belong to pairs of a question ``row`` and an entity. An
+    answer weighs ``answer_weight``, any other entity 1 (KG-CoT, sec. 3.1; the weights are those of
+    the public programs of its family).
+    """
+    weight = torch.where(wanted > 0, answer_weight, 1.0)
+    error = torch.zeros(rows).index_add(0, row, weight * (scores - wanted).square())
+    total = torch.zeros(rows).index_add(0, row, weight)
+    return (error / total.clamp(min=1.0)).mean()
+
+
+def hop_loss(log_beta: Tensor, hops: Sequence[int]) -> Tensor:
+    """Return the cross-entropy of the hop weights over rows whose ``hops`` are known (0: not).
+
+    Raises nothing; where no row's are known it is 0.
+    """
+    wanted = torch.tensor(hops) - 1
+    known = (wanted >= 0) & (wanted < log_beta.shape[1])
+    if not bool(known.any()):
+        return log_beta.sum() * 0.0
+    return nn.functional.nll_loss(log_beta[known], wanted[known])
+
+
+def path_loss(logits: Tensor, right: Tensor) -> Tensor:
+    """Return how far relations' ``logits`` are from what gold relation paths take at a step.
+
+    Both are ``[rows, relations]``; ``right`` is True where the step takes the relation. The right
+    ones are pulled above 0 and all others below, the hardest most: ``log(1 + sum exp(-logit))``
+    over the right ones and ``log(1 + sum exp(logit))`` over the others, the mean over rows. Unlike
+    the walk's squared error it does not fade where a score is wrong and sure.
+    """
+    none = torch.zeros(len(logits), 1)
+    away = torch.where(right, -torch.inf, logits)
+    towards = torch.where(right, -logits, -torch.inf)
+    parts = torch.logsumexp(torch.cat([none, away], dim=1), dim=1)
+    parts = parts + torch.logsumexp(torch.cat([none, towards], dim=1), dim=1)
+    return parts.mean()

@@ -1,0 +1,152 @@
+"""Multiple choice: only paths to choices may be written, and every choice gets its share."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kgqa.answers.answer import ScoredPath
+from kgqa.answers.choices import (
+    choice_paths,
+    choice_prompt,
+    find_choices,
+    parse_choices,
+    paths_between,
+    rank_choices,
+    read_choice,
+)
+from kgqa.errors import EmptyLanguageError, UsageError
+from kgqa.graph.model import DIRECTIONS
+from kgqa.graph.sqlite import SqliteStore
+from kgqa.graph.sqlite_write import SqliteWriter
+from kgqa.paths.format import PathFormat
+from kgqa.paths.ground import ground
+from kgqa.paths.walk import WalkRules, ordered, walk
+from kgqa.progress import Silent
+from tests.graph.tables import random_tables
+
+FORM = PathFormat()
+RULES = WalkRules()
+TOLKIEN = "m.041h0"
+
+
+def scored(store, topic: str, *wanted: tuple[str, float]) -> list[ScoredPath]:
+    """Real paths of the sample that end in the wanted names, with made-up scores."""
+    table, _ = walk(store, store.keys_of([topic]), RULES)
+    grounded = [path for path in ground(store, table, FORM) if path]
+    found = []
+    for name, score in wanted:
+        path = next(one for one in grounded if one.tail.name == name)
+        found.append(ScoredPath(path.text, score, name, (path,)))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "choices"),
+    [
+        ("a,b", ["a", "b"]),
+        (" Paris , Rome,,", ["Paris", "Rome"]),
+        (r"Washington\, D.C.,Rome", ["Washington, D.C.", "Rome"]),
+    ],
+)
+def test_choices_are_written_with_commas(text: str, choices: list[str]) -> None:
+    assert parse_choices(text) == choices
+
+
+@pytest.mark.parametrize("text", ["", "one", " , ", "same,same"])
+def test_fewer_than_two_choices_are_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="at least two"):
+        parse_choices(text)
+
+
+def test_a_choice_is_an_id_or_every_entity_of_that_name(sample) -> None:
+    by_id, by_name, unknown = find_choices(sample, ["m.0c499", "united kingdom", "Atlantis 9"])
+    assert by_id.ids == ("m.0c499",)
+    assert sample.entities(np.array(by_name.keys)).names[0] == "United Kingdom"
+    assert unknown.ids == unknown.keys == ()
+
+
+def test_paths_are_those_to_choices_and_every_other_choice_is_named(sample) -> None:
+    choices = find_choices(sample, ["Bloemfontein", "London", "Atlantis 9"])
+    table, notes = choice_paths(sample, sample.keys_of([TOLKIEN]), choices, RULES)
+    assert notes == ["No path leads to: Atlantis 9."]
+    named = {path.tail.name for path in ground(sample, table, FORM) if path}
+    assert named == {"Bloemfontein", "London"}
+
+
+def test_where_no_choice_can_be_reached_nothing_is_guessed(sample) -> None:
+    choices = find_choices(sample, ["Atlantis 9", "Tlon"])
+    with pytest.raises(EmptyLanguageError, match="Atlantis 9"):
+        choice_paths(sample, sample.keys_of([TOLKIEN]), choices, RULES)
+
+
+def test_paths_to_one_choice_add_up(sample) -> None:
+    choices = find_choices(sample, ["Bloemfontein", "London"])
+    paths = scored(sample, TOLKIEN, ("Bloemfontein", -1.0), ("London", -1.5))
+    assert [one.name for one in rank_choices(choices, paths)] == ["Bloemfontein", "London"]
+    twice = [*paths, ScoredPath("another", -1.5, "London", paths[1].groundings)]
+    assert [one.name for one in rank_choices(choices, twice)] == ["London", "Bloemfontein"]
+    unlikely = [ScoredPath(p.text, p.score - 5000, p.hypothesis, p.groundings) for p in paths]
+    assert [one.score for one in rank_choices(choices, unlikely)] == pytest.approx(
+        [one.score for one in rank_choices(choices, paths)]
+    )
+
+
+def test_the_general_llm_chooses_among_the_choices_and_nothing_else(sample) -> None:
+    choices = find_choices(sample, ["Bloemfontein", "London", "Atlantis 9"])
+    paths = scored(sample, TOLKIEN, ("Bloemfontein", -1.0), ("London", -1.5))
+    by_paths = rank_choices(choices, paths)
+    for text, first in (
+        ("London", "London"),
+        ("The answer is London.", "London"),
+        ("Atlantis 9", "Atlantis 9"),
+        ("Paris", "Bloemfontein"),
+        ("London or Bloemfontein", "Bloemfontein"),
+        ("", "Bloemfontein"),
+    ):
+        ranked = read_choice(text, choices, paths)
+        assert ranked[0].name == first, text
+        assert sum(one.score for one in ranked) <= 1.0 + 1e-9
+        assert {one.name for one in ranked} == {one.name for one in by_paths}
+    assert not read_choice("Atlantis 9", choices, paths)[0].grounded
+
+
+def test_the_prompt_holds_question_choices_and_paths_whatever_they_say(sample) -> None:
+    paths = scored(sample, TOLKIEN, ("Bloemfontein", -1.0))
+    prompt = choice_prompt("Where {choices}?", ["{paths}", "Rome"], paths)
+    assert paths[0].text in prompt
+    assert "Question: Where {choices}?" in prompt
+    assert "- {paths}\n- Rome\n" in prompt
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    hops=st.integers(1, 3),
+    direction=st.sampled_from(DIRECTIONS),
+    mediators=st.sampled_from(["collapse", "keep"]),
+    ends=st.integers(0, 3),
+)
+def test_paths_between_are_the_walks_that_end_there(
+    seed: int, hops: int, direction, mediators, ends: int
+) -> None:
+    rules = WalkRules(hops, direction, mediators)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "graph.sqlite"
+        SqliteWriter(path).write(random_tables(seed), Silent())
+        with SqliteStore(path, name="random") as store:
+            topics, wanted = store.topic_keys()[:3], store.topic_keys()[2 : 2 + ends]
+            table, _ = walk(store, topics, rules)
+            expected = ordered(table.take(np.flatnonzero(np.isin(table.ends(), wanted))))
+            found, cut = paths_between(store, topics, wanted, rules)
+            assert not cut
+            assert ordered(found).hops.tolist() == expected.hops.tolist()
+            assert ordered(found).topic.tolist() == expected.topic.tolist()
+            some, cut = paths_between(store, topics, wanted, rules, most=2)
+            assert len(some) <= 2
+            assert cut or len(some) == len(found)

@@ -1,0 +1,129 @@
+"""A relation path leads to all its tails, each with a path that the store holds."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kgqa.answers.expand import expanded, paths_along, tails
+from kgqa.graph.model import DIRECTIONS
+from kgqa.graph.sqlite import SqliteStore
+from kgqa.graph.sqlite_write import SqliteWriter
+from kgqa.paths.format import PathFormat
+from kgqa.paths.ground import ground
+from kgqa.paths.walk import FIRST, SECOND, WalkRules, walk
+from kgqa.progress import Silent
+from tests.graph.tables import random_tables
+
+FORM = PathFormat()
+RULES = WalkRules()
+JAMAICA = "m.03_r3"
+
+
+def paths_of(store: SqliteStore, topic: str, rules: WalkRules = RULES):
+    table, _ = walk(store, store.keys_of([topic]), rules)
+    return [path for path in ground(store, table, FORM) if path]
+
+
+def languages(sample: SqliteStore):
+    """A path of the sample's whose relation path has several tails."""
+    return next(
+        path
+        for path in paths_of(sample, JAMAICA)
+        if len(path.edges) == 1 and path.edges[0].relation == "location.country.languages_spoken"
+    )
+
+
+def test_an_expanded_relation_path_gives_every_tail_a_path_of_its_own(sample) -> None:
+    decoded = languages(sample)
+    found = paths_along(sample, decoded, RULES, most=100)
+    assert found.whole
+    assert found.count == len(found.paths) > 1
+    walked = expanded(sample, decoded, decoded.text, found, FORM)
+    assert len(walked) == found.count - 1, "the decoded path itself is not walked again"
+    every = {
+        path.tail.id
+        for path in paths_of(sample, JAMAICA)
+        if path.relation_path == decoded.relation_path
+    }
+    assert {decoded.tail.id, *(one.grounding.tail.id for one in walked)} == every
+    for one in walked:
+        row = one.to_json()
+        assert row["expanded"] is True
+        assert row["score"] is None, "no model scored it"
+        assert row["source"] == decoded.text
+        assert row["edges"][-1]["facts"], "an expanded answer shows its facts, too"
+        assert one.grounding.head == decoded.head
+
+
+def test_a_relation_path_with_too_many_tails_is_not_cut_in_silence(sample) -> None:
+    decoded = languages(sample)
+    whole = paths_along(sample, decoded, RULES, most=100)
+    assert paths_along(sample, decoded, RULES, most=whole.count).whole
+    few = paths_along(sample, decoded, RULES, most=whole.count - 1)
+    assert not few.whole
+    assert few.count == whole.count
+    assert not len(few.paths)
+    hub = paths_along(sample, decoded, RULES, most=100, most_paths=1)
+    assert not hub.whole
+    assert not len(hub.paths)
+
+
+def test_a_path_of_more_hops_than_the_rules_allow_leads_nowhere(sample) -> None:
+    long = next(path for path in paths_of(sample, JAMAICA) if len(path.edges) == 2)
+    assert paths_along(sample, long, WalkRules(hops=1), most=100).count == 0
+
+
+def test_an_edge_that_the_store_lacks_is_not_shown(sample) -> None:
+    decoded = languages(sample)
+    found = paths_along(sample, decoded, RULES, most=100)
+    found.paths.hops[:, 0, FIRST] = 2 * (len(sample.relations()) - 1)
+    assert expanded(sample, decoded, decoded.text, found, FORM) == []
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    hops=st.integers(1, 3),
+    direction=st.sampled_from(DIRECTIONS),
+    mediators=st.sampled_from(["collapse", "keep"]),
+)
+def test_expanding_finds_the_tails_of_exactly_the_walks_with_the_same_steps(
+    seed: int, hops: int, direction, mediators
+) -> None:
+    rules = WalkRules(hops, direction, mediators)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "graph.sqlite"
+        SqliteWriter(path).write(random_tables(seed), Silent())
+        with SqliteStore(path, name="random") as store:
+            table, _ = walk(store, store.topic_keys()[:3], rules)
+            some = table.take(np.arange(min(len(table), 10)))
+            for row, grounded in enumerate(ground(store, some, FORM)):
+                assert grounded is not None
+                found = paths_along(store, grounded, rules, most=1000)
+                steps = table.hops[:, :, (FIRST, SECOND)]
+                same = (
+                    (table.topic == some.topic[row])
+                    & (table.length == some.length[row])
+                    & (steps == some.hops[row][:, (FIRST, SECOND)]).all(axis=(1, 2))
+                )
+                ends = set(table.ends()[same].tolist())
+                assert found.whole
+                assert found.paths.ends().tolist() == sorted(ends)
+                assert ends <= set(tails(store, grounded, rules).tolist())
+                assert all(one is not None for one in ground(store, found.paths, FORM))
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_few_tails_are_expanded_whatever_the_bound(sample, most: int) -> None:
+    one = next(
+        path
+        for path in paths_of(sample, JAMAICA)
+        if paths_along(sample, path, RULES, most=100).count == 1
+    )
+    assert paths_along(sample, one, RULES, most=most).whole

@@ -1,0 +1,173 @@
+"""From paths to the list of answers, over the bundled sample and with a real constraint."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from kgqa.answers.aggregate import AggregateOptions
+from kgqa.answers.answer import ScoredPath, TopicEntity
+from kgqa.answers.confidence import ConfidenceOptions
+from kgqa.answers.vote import WeighOptions, vote, weigh
+from kgqa.methods.gcr import GcrOptions, answer_question
+from kgqa.paths.format import PathFormat
+from kgqa.paths.ground import ground
+from kgqa.paths.walk import WalkRules, walk
+from kgqa.trie.lexicon import PathLexicon
+
+FORM = PathFormat()
+RULES = WalkRules()
+JAMAICA, TOLKIEN = "m.03_r3", "m.041h0"
+SURE = ConfidenceOptions(cut=0.3, doubt=0.0)
+
+
+def topics_of(store, *ids: str) -> list[TopicEntity]:
+    keys = store.keys_of(ids)
+    entities = store.entities(keys)
+    return [
+        TopicEntity(int(key), entities.ids[row], entities.label(row), 1.0)
+        for row, key in enumerate(keys)
+    ]
+
+
+def decoded(store, topic: str, *wanted: tuple[str, float]) -> list[ScoredPath]:
+    """The first real path of each relation wanted, with a made-up probability."""
+    table, _ = walk(store, store.keys_of([topic]), WalkRules(hops=1))
+    grounded = [path for path in ground(store, table, FORM) if path]
+    found = []
+    for relation, probability in wanted:
+        path = next(one for one in grounded if one.edges[0].relation == relation)
+        found.append(ScoredPath(path.text, math.log(probability), path.tail.name, (path,)))
+    return found
+
+
+SPOKEN = ("location.country.languages_spoken", 0.7)
+MONEY = ("location.country.currency_used", 0.1)
+
+
+def test_a_question_for_a_list_gets_the_list(sample) -> None:
+    paths = decoded(sample, JAMAICA, SPOKEN, MONEY)
+    assert len(vote(paths)) == 2
+    verdict = weigh(
+        sample, paths, topics_of(sample, JAMAICA), RULES, FORM, WeighOptions(confidence=SURE)
+    )
+    languages = {one.name for one in verdict.answers}
+    assert len(languages) > 1
+    assert paths[0].hypothesis in languages
+    assert [one.name for one in verdict.others] == [paths[1].hypothesis]
+    scores = [one.score for one in (*verdict.answers, *verdict.others)]
+    assert sum(scores) == pytest.approx(0.8)
+    assert scores == sorted(scores, reverse=True)
+    assert verdict.confidence == pytest.approx(0.7)
+
+
+def test_every_answer_has_a_path_of_its_own(sample) -> None:
+    paths = decoded(sample, JAMAICA, SPOKEN, MONEY)
+    verdict = weigh(sample, paths, topics_of(sample, JAMAICA), RULES, FORM)
+    shown = {path.groundings[0].tail.id for path in paths}
+    shown |= {path.grounding.tail.id for path in verdict.expanded}
+    assert {one.id for one in (*verdict.answers, *verdict.others)} == shown
+    assert verdict.expanded
+    for one in verdict.expanded:
+        fact = one.grounding.edges[-1].facts[-1]
+        ends = sample.keys_of([fact.head, fact.tail])
+        relation = sample.relations().ids.index(fact.predicate)
+        assert sample.has_edges(ends[:1], ends[:1] * 0 + relation, ends[1:]).all()
+
+
+def test_a_hub_is_left_as_it_was_decoded_and_that_is_said(sample) -> None:
+    paths = decoded(sample, JAMAICA, SPOKEN, MONEY)
+    options = WeighOptions(AggregateOptions(most_tails=1), SURE)
+    verdict = weigh(sample, paths, topics_of(sample, JAMAICA), RULES, FORM, options)
+    assert [one.name for one in verdict.answers] == [paths[0].hypothesis]
+    assert any("languages_spoken" in note and "Jamaica" in note for note in verdict.notes)
+
+
+def test_thin_evidence_is_told_and_its_candidates_are_kept(sample) -> None:
+    paths = decoded(sample, JAMAICA, (SPOKEN[0], 0.02), (MONEY[0], 0.01))
+    options = WeighOptions(confidence=ConfidenceOptions(doubt=0.3))
+    verdict = weigh(sample, paths, topics_of(sample, JAMAICA), RULES, FORM, options)
+    assert verdict.thin
+    assert verdict.answers == ()
+    assert verdict.others[0].name in verdict.notes[-1]
+    assert "no answer" in verdict.notes[-1]
+
+
+def test_what_a_second_topic_entity_leads_to_comes_first(sample) -> None:
+    """Of two people's places the one that is in a second topic entity's reach is preferred."""
+    table, _ = walk(sample, sample.keys_of([JAMAICA]), WalkRules(hops=1))
+    tails = {path.tail.id: path for path in ground(sample, table, FORM) if path}
+    for other in sample.entities(sample.topic_keys(limit=400)).ids:
+        reach, _ = walk(sample, sample.keys_of([other]), RULES)
+        near = set(sample.entities(reach.ends()).ids) & set(tails)
+        far = set(tails) - near - {other}
+        if other != JAMAICA and near and far:
+            break
+    near_path, far_path = tails[sorted(near)[0]], tails[sorted(far)[0]]
+    paths = [
+        ScoredPath(far_path.text, math.log(0.5), far_path.tail.name, (far_path,)),
+        ScoredPath(near_path.text, math.log(0.4), near_path.tail.name, (near_path,)),
+    ]
+
+    def first(*topics: str, support: float = 3.0) -> str:
+        options = WeighOptions(AggregateOptions(expand=False, support=support), SURE)
+        return (
+            weigh(sample, paths, topics_of(sample, *topics), RULES, FORM, options).answers[0].name
+        )
+
+    assert first(JAMAICA) == far_path.tail.name
+    assert first(JAMAICA, other) == near_path.tail.name
+    assert first(JAMAICA, other, support=0.0) == far_path.tail.name
+
+
+def ask(store, llm, question: str, **more):
+    return answer_question(
+        store,
+        llm,
+        PathLexicon(llm.encoder, FORM),
+        question,
+        topics_of(store, *more.pop("topics")),
+        RULES,
+        more.pop("options"),
+        **more,
+    )
+
+
+def test_weighed_answers_come_with_what_else_was_found(sample, random_llm) -> None:
+    options = GcrOptions(k=5, score_rule="allowed", weigh=WeighOptions(confidence=SURE))
+    answer = ask(sample, random_llm, "Which?", topics=[JAMAICA], options=options)
+    given = answer.to_json(None)
+    everything = [*given["answers"], *given["others"]]
+    assert sum(one["score"] for one in everything) <= 1.0 + 1e-9
+    ends = {path["edges"][-1]["tail"]["id"] for path in given["paths"]}
+    ends |= {path["edges"][-1]["tail"]["id"] for path in given["expanded"]}
+    assert {one["id"] for one in everything} == ends
+    assert 0.0 < given["confidence"] <= 1.0
+    facts = set(answer.facts())
+    assert all(set(one.grounding.edges[-1].facts) <= facts for one in answer.expanded_answers())
+
+
+def test_doubt_is_for_probabilities_over_what_is_allowed(sample, random_llm) -> None:
+    """Over the whole vocabulary every path is unlikely; that is no evidence against it."""
+    doubting = WeighOptions(confidence=ConfidenceOptions(doubt=1.0))
+    for rule, answered in (("vocabulary", True), ("allowed", False)):
+        options = GcrOptions(k=2, score_rule=rule, weigh=doubting)
+        answer = ask(sample, random_llm, "Which?", topics=[JAMAICA], options=options)
+        assert bool(answer.answers) == answered
+        assert bool(answer.notes) != answered
+
+
+def test_multiple_choice_answers_with_a_choice(sample, random_llm) -> None:
+    answer = ask(
+        sample,
+        random_llm,
+        "Where was he born?",
+        topics=[TOLKIEN],
+        options=GcrOptions(k=5, weigh=WeighOptions()),
+        choices=["London", "Bloemfontein", "Atlantis 9"],
+    )
+    assert {one.name for one in answer.answers[:2]} == {"London", "Bloemfontein"}
+    assert answer.answers[2].name == "Atlantis 9"
+    assert {path.hypothesis for path in answer.paths} <= {"London", "Bloemfontein"}
+    assert any("Atlantis 9" in note for note in answer.notes)

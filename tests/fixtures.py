@@ -1,0 +1,136 @@
+"""The bundled sample as an open store, and a model with random weights to decode it with."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+import pytest
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kgqa.graph.sqlite import SqliteStore
+    from kgqa.graph.store import GraphStore
+    from kgqa.models.kg_llm import KgLLM
+    from kgqa.trie.index import TrieIndex
+
+TOLKIEN, LINCOLN = "m.041h0", "m.0gzh"
+SAMPLE = Path(__file__).parents[1] / "kgqa" / "data" / "freebase"
+
+
+@pytest.fixture(scope="session")
+def sample_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with the bundled Freebase sample ingested."""
+    from kgqa.graph.open import open_writer
+    from kgqa.loaders import make_loader
+    from kgqa.loading.pipeline import ingest
+    from kgqa.progress import Silent
+
+    home = tmp_path_factory.mktemp("home")
+    with open_writer(home, "freebase") as writer:
+        ingest(
+            make_loader("freebase"),
+            [SAMPLE / "sample.nt.gz"],
+            "freebase",
+            writer,
+            home / "freebase",
+            Silent(),
+        )
+    return home
+
+
+@pytest.fixture(scope="session")
+def sample(sample_home: Path) -> Iterator[SqliteStore]:
+    """The bundled sample."""
+    from kgqa.graph.sqlite import SqliteStore
+
+    with SqliteStore(sample_home / "freebase" / "graph.sqlite", name="freebase") as store:
+        yield store
+
+
+@pytest.fixture(scope="module")
+def in_neo4j(neo4j_server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GraphStore]:
+    """The bundled sample, loaded into Neo4j."""
+    from kgqa.loaders import make_loader
+    from kgqa.loading.pipeline import ingest
+    from kgqa.progress import Silent
+
+    folder: Path = tmp_path_factory.mktemp("rejects")
+    with neo4j_server.connect() as connection:
+        ingest(
+            make_loader("freebase"),
+            [SAMPLE / "sample.nt.gz"],
+            "agree",
+            connection.writer(),
+            folder,
+            Silent(),
+        )
+        with connection.store("agree") as store:
+            yield store
+
+
+def random_model(llm: KgLLM, seed: int) -> KgLLM:
+    """SmolLM2's tokenizer before a tiny model with random weights: it prefers nothing sensible."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(seed)
+    config = LlamaConfig(
+        vocab_size=llm.encoder.vocab_size,
+        hidden_size=32,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        initializer_range=0.3,
+        bos_token_id=None,
+        eos_token_id=llm.encoder.eos_id,
+    )
+    model = LlamaForCausalLM(config).eval().requires_grad_(False)
+    return replace(llm, model=model, name=f"random weights {seed}", adapter=None, plans=None)
+
+
+@pytest.fixture(scope="session")
+def random_llm(kg_llm: KgLLM) -> KgLLM:
+    """A model that knows nothing; see ``random_model``."""
+    return random_model(kg_llm, 0)
+
+
+@pytest.fixture
+def index(sample: SqliteStore, random_llm: KgLLM, tmp_path: Path) -> Iterator[TrieIndex]:
+    """An index of two topic entities, closed at the end."""
+    from kgqa.graph.sqlite import SqliteStore
+    from kgqa.paths.format import PathFormat
+    from kgqa.paths.walk import WalkRules
+    from kgqa.progress import Silent
+    from kgqa.trie.index import IndexKey, IndexWriter, open_index
+    from kgqa.trie.index.shard import token_width
+    from kgqa.trie.lexicon import PathLexicon
+    from kgqa.trie.precompute import precompute
+
+    form, rules = PathFormat(), WalkRules()
+    key = IndexKey(
+        kg="freebase",
+        kg_version=sample.info.version,
+        tokenizer=random_llm.encoder.fingerprint,
+        path_format=form.fingerprint,
+        hops=2,
+        direction="out",
+        mediators="collapse",
+    )
+    path = Path(unquote(urlsplit(sample.url).path))
+    width = token_width(random_llm.encoder.vocab_size)
+    with IndexWriter(tmp_path, key, cap=9999, token_width=width, tokenizer_name="x") as writer:
+        precompute(
+            lambda: (SqliteStore(path), PathLexicon(random_llm.encoder, form)),
+            writer,
+            rules,
+            cap=9999,
+            topics=sample.keys_of([TOLKIEN, LINCOLN]),
+            progress=Silent(),
+        )
+    with open_index(tmp_path, key) as opened:
+        yield opened

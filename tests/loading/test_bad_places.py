@@ -1,0 +1,221 @@
+"""What a load does where it may not read or write, where there is no room, and beside another one.
+
+The command runs in processes of its own.
+"""
+
+from __future__ import annotations
+
+import bz2
+import ctypes
+import gzip
+import os
+import resource
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.cli.conftest import Outcome
+from tests.graph.neo4j_server import CHECKOUT
+from tests.loading.dumps import (
+    EDGE,
+    MANY,
+    NAME,
+    PLAIN,
+    dump_of,
+    line,
+    rejects_of,
+    visible,
+    zstd,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.cli.conftest import Kgqa
+
+_PR_CAPBSET_DROP, _DAC_OVERRIDE, _DAC_READ_SEARCH = 24, 1, 2  # of Linux
+
+
+def start(*arguments: str | Path, **options: Any) -> subprocess.Popen[bytes]:
+    """Start the real command in a process of its own."""
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("KGQA_", "NEO4J_"))}
+    return subprocess.Popen(
+        [sys.executable, "-c", "from kgqa.cli import main; main()", *map(str, arguments)],
+        env={**inherited, "PYTHONPATH": str(CHECKOUT), "PYTHONDONTWRITEBYTECODE": "1"},
+        stdin=options.pop("stdin", subprocess.DEVNULL),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        **options,
+    )
+
+
+def outcome(process: subprocess.Popen[bytes], given: bytes | None = None) -> Outcome:
+    out, err = process.communicate(given, timeout=300)
+    return Outcome(process.returncode, out.decode(), err.decode())
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress, zstd])
+def test_standard_input(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    command = ("ingest", "freebase", "-", "--json", "--home", tmp_path / "home")
+    process = start(*command, stdin=subprocess.PIPE)
+    result = outcome(process, pack(MANY + b"no triple\n")).json
+    assert (result["lines"], result["edges"], result["rejected"]) == (3004, 3001, 1)
+    assert rejects_of(result)[0][:2] == ["standard input", "3004"]
+
+
+def test_empty_standard_input(tmp_path: Path) -> None:
+    command = ("ingest", "freebase", "-", "--home", tmp_path / "home")
+    assert "is empty" in outcome(start(*command, stdin=subprocess.PIPE), b"").error
+
+
+def test_another_process_is_loading_the_same_kg(kgqa: Kgqa, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    first = start("ingest", "freebase", "-", "--json", "--home", home, stdin=subprocess.PIPE)
+    assert first.stdin is not None
+    try:
+        first.stdin.write(PLAIN)
+        first.stdin.flush()
+        for _ in range(1200):
+            if (home / "freebase" / "ingest" / "scan").exists():
+                break
+            time.sleep(0.05)
+        (tmp_path / "dump.nt").write_bytes(PLAIN)
+        error = kgqa("ingest", "freebase", tmp_path / "dump.nt", "--home", home).error
+        assert "Another load of freebase is going on" in error
+        # a KG of another name is nobody else's business
+        done = kgqa("ingest", "freebase", tmp_path / "dump.nt", "--kg", "two", "--home", home)
+        assert done.code == 0
+        result = outcome(first).json
+        assert result["edges"] == 1
+    finally:
+        first.kill()
+        first.wait()
+
+
+def as_a_user() -> dict[str, Any]:
+    """How a process is started for which files' permissions hold, even where we are root."""
+    if os.geteuid() != 0:
+        return {}
+    if sys.platform != "linux":
+        pytest.skip("root may do everything here")
+    library = ctypes.CDLL(None, use_errno=True)
+
+    def drop() -> None:
+        for capability in (_DAC_OVERRIDE, _DAC_READ_SEARCH):
+            if library.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0):
+                raise OSError(ctypes.get_errno(), "a capability cannot be given up")
+
+    return {"preexec_fn": drop}
+
+
+def test_a_dump_that_may_not_be_read(tmp_path: Path) -> None:
+    dump = tmp_path / "dump.nt"
+    dump.write_bytes(PLAIN)
+    dump.chmod(0)
+    home = tmp_path / "home"
+    home.mkdir(mode=0o777)
+    home.chmod(0o777)
+    error = outcome(start("ingest", "freebase", dump, "--home", home, **as_a_user())).error
+    assert str(dump) in error
+    assert "not readable" in error or "ermission" in error
+
+
+@pytest.mark.parametrize("where", ["the home", "the folder above", "the KG's folder"])
+def test_a_folder_that_may_not_be_written(tmp_path: Path, where: str) -> None:
+    dump, home = tmp_path / "dump.nt", tmp_path / "home"
+    dump.write_bytes(PLAIN)
+    if where != "the folder above":
+        home.mkdir()
+    if where == "the KG's folder":
+        home.chmod(0o777)
+        (home / "freebase").mkdir(mode=0o555)
+        (home / "freebase").chmod(0o555)
+    if where == "the home":
+        home.chmod(0o555)
+    tmp_path.chmod(0o555)
+    try:
+        error = outcome(start("ingest", "freebase", dump, "--home", home, **as_a_user())).error
+    finally:
+        tmp_path.chmod(0o755)
+        if home.exists():
+            home.chmod(0o755)
+    assert str(home) in error
+    assert "ermission" in error
+
+
+def test_a_read_only_home_with_a_kg_still_serves_it(kgqa: Kgqa, tmp_path: Path) -> None:
+    dump, home = tmp_path / "dump.nt", tmp_path / "home"
+    dump.write_bytes(PLAIN)
+    assert kgqa("ingest", "freebase", dump, "--home", home).code == 0
+    before = visible(home)
+    for path in (home / "freebase", home):
+        path.chmod(0o555)
+    try:
+        error = outcome(start("ingest", "freebase", dump, "--home", home, **as_a_user())).error
+        assert str(home) in error
+        served = outcome(start("paths", "One", "--json", "--home", home, **as_a_user()))
+        assert served.json["total"] == 1
+    finally:
+        for path in (home, home / "freebase"):
+            path.chmod(0o755)
+    assert visible(home) == before
+
+
+def bigger(count: int) -> bytes:
+    """A dump whose columns and store are of some size."""
+    named = (line(f"m.0{n}", NAME, f'"Some name {n}"@en') for n in range(count))
+    edges = (line(f"m.0{n}", EDGE, f"m.0{n * 7919 % count}") for n in range(count))
+    return dump_of([*named, *edges])
+
+
+@pytest.mark.parametrize("room", [1, 64, 256, 512, 700])
+def test_a_full_disk_at_every_stage(kgqa: Kgqa, tmp_path: Path, room: int) -> None:
+    """A file may grow to ``room`` KB: the scan's do not fit, then the stages' and the store's."""
+    dump, home = tmp_path / "dump.nt", tmp_path / "home"
+    (tmp_path / "older.nt").write_bytes(PLAIN)
+    assert kgqa("ingest", "freebase", tmp_path / "older.nt", "--home", home).code == 0
+    before = visible(home)
+    dump.write_bytes(bigger(9000))
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room << 10, room << 10))
+
+    error = outcome(start("ingest", "freebase", dump, "--home", home, preexec_fn=limit)).error
+    assert "disk" in error
+    assert visible(home) == before
+    # with room again the load goes on, and ends
+    result = kgqa("ingest", "freebase", dump, "--json", "--home", home).json
+    assert (result["entities"], result["edges"]) == (9000, 9000)
+    assert visible(home) != before
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A real disk of half a megabyte."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    options = ["-t", "tmpfs", "-o", "size=512k", "kgqa-test", str(folder)]
+    try:
+        done = subprocess.run(["mount", *options], capture_output=True, timeout=60)
+    except OSError as error:
+        pytest.skip(f"no mount: {error}")
+    if done.returncode:
+        pytest.skip(f"a small disk cannot be mounted: {done.stderr.decode().strip()}")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True, timeout=60)
+
+
+def test_a_disk_that_is_really_full(kgqa: Kgqa, small_disk: Path, tmp_path: Path) -> None:
+    dump, home = tmp_path / "dump.nt", small_disk / "home"
+    dump.write_bytes(PLAIN)
+    assert kgqa("ingest", "freebase", dump, "--home", home).code == 0
+    before = visible(home)
+    dump.write_bytes(bigger(20_000))
+    error = kgqa("ingest", "freebase", dump, "--home", home).error
+    assert "disk" in error
+    assert "No space left" in error or "full" in error
+    assert visible(home) == before

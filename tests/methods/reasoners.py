@@ -1,0 +1,90 @@
+"""Reasoners for tests: random weights, and an encoder so small that it is made in a moment."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import torch
+
+from kgqa.methods.kg_cot.scores import relation_words
+from kgqa.models.graph_reasoner import GraphReasoner, ReasonerShape
+from kgqa.models.graph_reasoner_card import LoadedReasoner, ReasonerCard
+from kgqa.models.sentences import load_sentence_encoder
+from kgqa.progress import Silent
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kgqa.graph.store import GraphStore
+    from kgqa.models.graph_reasoner import RelationsBy
+    from kgqa.models.sentences import SentenceEncoder
+    from kgqa.paths.walk import WalkRules
+
+WIDTH = 32
+
+
+def encoder_folder(folder: Path) -> Path:
+    """A sentence encoder with random weights: a real BERT of one layer that reads characters."""
+    from transformers import BertConfig, BertModel, BertTokenizerFast
+
+    folder.mkdir(parents=True)
+    letters = "abcdefghijklmnopqrstuvwxyz0123456789?.,'"
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *(f"##{x}" for x in letters)]
+    (folder / "vocab.txt").write_text("\n".join(words), "utf-8")
+    torch.manual_seed(1)
+    config = BertConfig(
+        vocab_size=len(words),
+        hidden_size=WIDTH,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=128,
+        initializer_range=0.2,
+    )
+    BertModel(config).save_pretrained(folder)
+    BertTokenizerFast(vocab=str(folder / "vocab.txt"), do_lower_case=True).save_pretrained(folder)
+    limit = {"max_seq_length": 128}
+    (folder / "sentence_bert_config.json").write_text(json.dumps(limit), "utf-8")
+    return folder
+
+
+def tiny_encoder(folder: Path) -> SentenceEncoder:
+    """The encoder of ``encoder_folder``, loaded."""
+    return load_sentence_encoder(str(folder), device="cpu", cache=folder, progress=Silent())
+
+
+def random_reasoner(
+    store: GraphStore,
+    rules: WalkRules,
+    encoder: SentenceEncoder,
+    seed: int = 0,
+    relations_by: RelationsBy = "ids",
+) -> LoadedReasoner:
+    """A reasoner for ``store`` that prefers nothing sensible."""
+    torch.manual_seed(seed)
+    relations = store.relations()
+    texts = tuple(map(relation_words, relations.names)) if relations_by == "text" else ()
+    card = ReasonerCard(
+        hops=rules.hops,
+        direction=rules.direction,
+        mediators=rules.mediators,
+        relations_by=relations_by,
+        encoder=encoder.name,
+        width=encoder.width,
+        hidden=16,
+        relations=tuple(relations.ids),
+        texts=texts,
+    )
+    model = GraphReasoner(card.shape).eval().requires_grad_(False)
+    words = torch.from_numpy(encoder.encode(texts)) if texts else None
+    return LoadedReasoner("random", card, model, encoder, words)
+
+
+def random_model(relations: int, hops: int, seed: int) -> GraphReasoner:
+    """A model of ids with weights large enough to tell relations apart."""
+    torch.manual_seed(seed)
+    shape = ReasonerShape(hops=hops, width=WIDTH, hidden=8, relations=relations)
+    model = GraphReasoner(shape).eval().requires_grad_(False)
+    model.rows *= 6.0
+    return model

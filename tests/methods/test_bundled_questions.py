@@ -1,0 +1,67 @@
+"""The bundled adapter answers the bundled questions, with and without a given topic entity."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kgqa.answers.answer import TopicEntity
+from kgqa.evaluation.metrics import strict_scores
+from kgqa.linking.linker import link, topic_entities
+from kgqa.methods.gcr import GcrOptions, answer_question
+from kgqa.paths.format import PathFormat
+from kgqa.paths.walk import WalkRules
+from kgqa.questions.readers import Question, read_questions
+from kgqa.trie.lexicon import PathLexicon
+from tests.fixtures import SAMPLE
+
+if TYPE_CHECKING:
+    from kgqa.graph.sqlite import SqliteStore
+    from kgqa.models.kg_llm import KgLLM
+
+pytestmark = pytest.mark.model
+
+
+def topics_of(store: SqliteStore, question: Question, linked: bool) -> list[TopicEntity]:
+    if linked:
+        found = topic_entities(link(store, question.question))
+        return [TopicEntity(one.key, one.id, one.name, one.score) for one in found]
+    keys = store.keys_of(question.topic_entities)
+    entities = store.entities(keys)
+    return [
+        TopicEntity(int(key), entities.ids[row], entities.label(row), 1.0)
+        for row, key in enumerate(keys)
+    ]
+
+
+def right_first(store: SqliteStore, llm: KgLLM, linked: bool, number: int | None) -> list[bool]:
+    """Whether the first answer is right, for ``number`` seeded questions or all."""
+    questions = [one for one in read_questions(SAMPLE / "questions.jsonl").questions if one.answers]
+    if number is not None:
+        questions = random.Random(2).sample(questions, number)
+    lexicon = PathLexicon(llm.encoder, PathFormat(start=llm.card.start, end=llm.card.end))
+    options = GcrOptions(k=10, score_rule=llm.card.score_rule)
+    right = []
+    for question in questions:
+        topics = topics_of(store, question, linked)
+        answer = answer_question(
+            store, llm, lexicon, question.question, topics, WalkRules(), options
+        )
+        assert not answer.notes, "every decoded path is grounded"
+        scores = strict_scores([one.id or "" for one in answer.answers], question.answers)
+        right.append(scores.hits_at_1 == 1.0)
+    return right
+
+
+def test_most_of_a_seeded_dozen_is_answered_rightly(sample, kg_llm) -> None:
+    right = right_first(sample, kg_llm, linked=False, number=12)
+    assert sum(right) >= 8, right
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("linked", "share"), [(False, 0.8), (True, 0.6)])
+def test_the_share_of_right_first_answers(sample, kg_llm, linked: bool, share: float) -> None:
+    right = right_first(sample, kg_llm, linked, number=None)
+    assert sum(right) / len(right) >= share

@@ -1,0 +1,230 @@
+"""Votes of several methods together: laws of the pool, who is asked, what a failure costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kgqa.answers.answer import Answer, KgLlmUse, RankedAnswer, Timings, TopicEntity
+from kgqa.errors import EmptyLanguageError, KgqaError, LinkingError, UsageError
+from kgqa.methods.base import NO_KG_LLM, Gcr
+from kgqa.methods.ensemble import TOGETHER, Ensemble, pool
+from kgqa.methods.gcr import Asking, GcrOptions
+from kgqa.paths.format import PathFormat
+from kgqa.paths.walk import WalkRules
+from tests.fixtures import LINCOLN, TOLKIEN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kgqa.graph.sqlite import SqliteStore
+    from kgqa.graph.store import GraphStore
+    from kgqa.methods.base import Method, Numbered
+    from kgqa.models.kg_llm import KgLLM
+
+
+def answer(
+    scores: dict[str, float], chosen: int = 1, confidence: float | None = None, topics: int = 1
+) -> Answer:
+    """An answer whose entities are called as their ids are."""
+    ranked = [RankedAnswer(id_, id_, score, True) for id_, score in scores.items()]
+    return Answer(
+        question="?",
+        method="fixed",
+        topic_entities=(TopicEntity(0, "t", "t", 1.0),) * topics,
+        answers=tuple(ranked[:chosen]),
+        others=tuple(ranked[chosen:]),
+        paths=(),
+        constraints=(),
+        kg_llm=NO_KG_LLM,
+        general_llm=None,
+        timings=Timings(link=1.0, decode=2.0),
+        forwards=3,
+        confidence=confidence,
+    )
+
+
+@dataclass
+class Fixed:
+    """A method that gives the same for each question, and keeps what it was asked."""
+
+    name: str
+    given: Answer | KgqaError
+    asked: list[str] = field(default_factory=list)
+
+    def rules(self, store: GraphStore) -> WalkRules:
+        return WalkRules(hops=len(self.name))
+
+    def answers(self, store: GraphStore, questions: Iterable[Asking | KgqaError]) -> Numbered:
+        every = list(questions)
+        self.asked += [one.question for one in every if isinstance(one, Asking)]
+        for number in reversed(range(len(every))):  # any order is allowed
+            yield number, self.given
+
+
+def asked(ensemble: Ensemble, store: GraphStore, number: int = 1) -> list[Answer | KgqaError]:
+    questions = [Asking(f"q{one}", ()) for one in range(number)]
+    found = dict(ensemble.answers(store, questions))
+    return [found[one] for one in range(number)]
+
+
+def one(ensemble: Ensemble, store: GraphStore) -> Answer:
+    (found,) = asked(ensemble, store)
+    assert isinstance(found, Answer)
+    return found
+
+
+def test_what_two_agree_on_passes_what_one_is_sure_of(sample: SqliteStore) -> None:
+    first = Fixed("a", answer({"x": 0.5, "y": 0.4, "z": 0.1}, confidence=0.5))
+    second = Fixed("bb", answer({"y": 0.8, "w": 0.2}, confidence=0.7))
+    found = one(Ensemble((first, second), (1.0, 1.0)), sample)
+    assert [each.id for each in (*found.answers, *found.others)] == ["y", "x", "w", "z"]
+    # 0.41 * 0.81, 0.51 * 0.01, 0.01 * 0.21, 0.11 * 0.01: their roots, brought to sum 1
+    roots = [(a * b) ** 0.5 for a, b in ((0.41, 0.81), (0.51, 0.01), (0.01, 0.21), (0.11, 0.01))]
+    assert [each.score for each in (*found.answers, *found.others)] == pytest.approx(
+        [root / sum(roots) for root in roots]
+    )
+    assert [each.id for each in found.answers] == ["y"]  # x has less than 0.3 of its share
+    assert found.method == "ensemble"
+    assert found.confidence == pytest.approx(0.6)
+    assert (found.forwards, found.timings.link, found.timings.decode) == (6, 1.0, 4.0)
+    heavy = one(Ensemble((first, second), (30.0, 1.0)), sample)
+    assert [each.id for each in heavy.answers] == ["x", "y"]
+
+
+def test_several_topic_entities_ask_for_what_they_have_in_common(sample: SqliteStore) -> None:
+    members = tuple(Fixed(name, answer({"x": 0.5, "y": 0.4}, topics=2)) for name in "ab")
+    assert [each.id for each in one(Ensemble(members, (1, 1)), sample).answers] == ["x"]
+
+
+def test_who_is_sure_answers_alone(sample: SqliteStore) -> None:
+    quick, slow = Fixed("a", answer({"x": 1.0}, confidence=0.9)), Fixed("b", answer({"y": 1.0}))
+    found = one(Ensemble((quick, slow), (1.0, 1.0), sure=0.9), sample)
+    assert [each.id for each in found.answers] == ["x"]
+    assert not slow.asked
+    assert found.method == "auto"
+    assert found.notes == ("Answered by a alone.",)
+    found = one(Ensemble((quick, slow), (1.0, 1.0), sure=0.91), sample)
+    assert slow.asked == ["q0"]
+    assert {each.id for each in found.answers} == {"x", "y"}
+    quick.given = answer({"x": 1.0}, chosen=0, confidence=1.0)  # sure that there is no answer
+    one(Ensemble((quick, slow), (1.0, 1.0), sure=0.5), sample)
+    assert slow.asked == ["q0", "q0"]
+    quick.given = answer({"x": 1.0}, confidence=1.0, topics=2)  # reasoners are worse at several
+    one(Ensemble((quick, slow), (1.0, 1.0), sure=0.5), sample)
+    assert slow.asked == ["q0", "q0", "q0"]
+
+
+def test_no_answer_where_no_member_has_one_or_together_they_are_unsure(
+    sample: SqliteStore,
+) -> None:
+    thin = Fixed("a", answer({"x": 0.3}, chosen=0, confidence=0.1))
+    sure = Fixed("b", answer({"y": 0.3}, confidence=0.9))
+    assert one(Ensemble((thin, sure), (1, 1)), sample).answers
+    unsure = Fixed("b", answer({"y": 0.3}, confidence=0.3))
+    assert not one(Ensemble((thin, unsure), (1, 1)), sample).answers
+    assert one(Ensemble((unsure, unsure), (1, 1)), sample).answers
+    both = one(Ensemble((thin, Fixed("b", answer({"y": 0.3}, chosen=0))), (1, 1)), sample)
+    assert not both.answers
+    assert {each.id for each in both.others} == {"x", "y"}
+
+
+def test_a_member_that_fails_is_named_and_all_failing_is_an_error(sample: SqliteStore) -> None:
+    broken = Fixed("a", EmptyLanguageError("No path.", "Look elsewhere."))
+    found = one(Ensemble((broken, Fixed("b", answer({"y": 1.0}))), (1, 1)), sample)
+    assert found.answers[0].id == "y"
+    assert found.notes == ("a did not answer: No path.", "Answered by b alone.")
+    (error,) = asked(Ensemble((broken, Fixed("b", LinkingError("Nobody."))), (1, 1)), sample)
+    assert isinstance(error, EmptyLanguageError)
+
+
+def test_every_question_comes_back_once_and_errors_are_handed_on(sample: SqliteStore) -> None:
+    quick, slow = Fixed("a", answer({"x": 1.0})), Fixed("b", answer({"y": 1.0}))
+    questions = [
+        LinkingError("Nobody.") if number % 7 == 3 else Asking(f"q{number}", ())
+        for number in range(2 * TOGETHER + 5)
+    ]
+    found = list(Ensemble((quick, slow), (1, 1)).answers(sample, iter(questions)))
+    assert sorted(number for number, _ in found) == list(range(len(questions)))
+    for number, given_back in found:
+        assert isinstance(given_back, Answer) == (number % 7 != 3)
+    assert quick.asked == slow.asked == [q.question for q in questions if isinstance(q, Asking)]
+
+
+@pytest.mark.parametrize(
+    ("members", "weights"), [(1, (1.0,)), (2, (1.0,)), (2, (1.0, 0.0)), (2, (-1.0, 1.0))]
+)
+def test_weights_that_mean_nothing_are_refused(members: int, weights: tuple[float, ...]) -> None:
+    with pytest.raises(UsageError):
+        Ensemble(tuple(Fixed(str(n), answer({"x": 1.0})) for n in range(members)), weights)
+
+
+SHARES = st.dictionaries(st.sampled_from("uvwxyz"), st.floats(0, 1), min_size=0, max_size=6)
+
+
+@given(st.lists(st.tuples(st.floats(0.1, 10), SHARES), min_size=1, max_size=3))
+def test_pooled_shares_sum_to_one_and_hold_every_entity_once(
+    votes: list[tuple[float, dict[str, float]]],
+) -> None:
+    ranked = pool([(weight, answer(scores)) for weight, scores in votes])
+    assert {each.id for each in ranked} == {id_ for _, scores in votes for id_ in scores}
+    assert len({each.id for each in ranked}) == len(ranked)
+    if ranked:
+        assert sum(each.score for each in ranked) == pytest.approx(1.0)
+    assert [each.score for each in ranked] == sorted((r.score for r in ranked), reverse=True)
+
+
+def test_what_one_grounded_is_grounded() -> None:
+    said = answer({})
+    free = RankedAnswer("x", "x", 1.0, False)
+    found = pool([(1.0, _with(said, free)), (1.0, answer({"x": 1.0}))])
+    assert found == [RankedAnswer("x", "x", 1.0, True)]
+    nameless = RankedAnswer(None, "x", 1.0, False)
+    assert len(pool([(1.0, _with(said, nameless)), (1.0, answer({"x": 1.0}))])) == 2
+
+
+def _with(said: Answer, one: RankedAnswer) -> Answer:
+    from dataclasses import replace
+
+    return replace(said, answers=(one,))
+
+
+def test_real_members_show_each_path_once_and_add_their_costs(
+    sample: SqliteStore, random_llm: KgLLM
+) -> None:
+    from kgqa.models.profile import engine_for
+    from kgqa.trie.lexicon import PathLexicon
+
+    lexicon = PathLexicon(random_llm.encoder, PathFormat())
+    engine = engine_for(random_llm, together=2)
+
+    def gcr(k: int) -> Method:
+        return Gcr(random_llm, lexicon, lambda _: WalkRules(hops=1), GcrOptions(k=k), engine)
+
+    questions = []
+    for id_ in (TOLKIEN, LINCOLN):
+        key = int(sample.keys_of([id_])[0])
+        questions.append(Asking("Who?", (TopicEntity(key, id_, id_, 1.0),)))
+    few, many = (dict(gcr(k).answers(sample, questions)) for k in (2, 4))
+    both = dict(Ensemble((gcr(2), gcr(4)), (1, 1)).answers(sample, questions))
+    for number in range(2):
+        a, b, found = few[number], many[number], both[number]
+        assert isinstance(a, Answer)
+        assert isinstance(b, Answer)
+        assert isinstance(found, Answer)
+        assert len({(path.text, path.groundings) for path in found.paths}) == len(found.paths)
+        assert {path.text for path in found.paths} == {
+            path.text for each in (a, b) for path in each.paths
+        }
+        assert all(path.groundings for path in found.paths)
+        assert found.kg_llm == KgLlmUse(
+            random_llm.name,
+            None,
+            2,
+            a.kg_llm.prompt_tokens + b.kg_llm.prompt_tokens,
+            a.kg_llm.generated_tokens + b.kg_llm.generated_tokens,
+        )

@@ -1,0 +1,219 @@
+"""KG-CoT as a method: whatever the weights, answers and paths are in the graph."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kgqa.answers.answer import Answer, TopicEntity
+from kgqa.errors import AdapterMismatchError, EmptyLanguageError, LinkingError
+from kgqa.graph.model import keys_array
+from kgqa.methods.gcr import Asking
+from kgqa.methods.kg_cot.method import KgCot
+from kgqa.methods.kg_cot.scores import BoundReasoner, score_questions
+from kgqa.paths.format import PathFormat
+from kgqa.paths.walk import WalkRules, walk
+from kgqa.trie.precompute import all_topics
+from tests.fixtures import LINCOLN, TOLKIEN
+from tests.graph.tables import entity, tables_of
+from tests.methods.reasoners import encoder_folder, random_reasoner, tiny_encoder
+from tests.methods.test_base import topic
+from tests.trie.language import store_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kgqa.graph.sqlite import SqliteStore
+    from kgqa.graph.store import GraphStore
+    from kgqa.models.graph_reasoner_card import LoadedReasoner
+    from kgqa.models.sentences import SentenceEncoder
+
+FORM = PathFormat()
+RULES = WalkRules()
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> SentenceEncoder:
+    return tiny_encoder(encoder_folder(tmp_path_factory.mktemp("encoder") / "tiny"))
+
+
+@pytest.fixture(scope="module", params=["ids", "text"])
+def reasoner(request, sample: SqliteStore, encoder: SentenceEncoder) -> LoadedReasoner:
+    return random_reasoner(sample, RULES, encoder, relations_by=request.param)
+
+
+def ask(store: GraphStore, reasoner: LoadedReasoner, asking: Asking, **more: float) -> Answer:
+    method = KgCot(reasoner, FORM, lambda _: RULES, **more)  # type: ignore[arg-type]
+    answer = dict(method.answers(store, [LinkingError("none"), asking]))[1]
+    assert isinstance(answer, Answer), answer
+    return answer
+
+
+def test_every_path_is_a_path_of_the_graph(sample: SqliteStore, reasoner: LoadedReasoner) -> None:
+    keys = all_topics(sample)[::60]
+    keys = [key for key in keys.tolist() if len(sample.neighbours(keys_array([key]), "out"))]
+    names = sample.entities(keys_array(keys))
+    checked = 0
+    for row, key in enumerate(keys):
+        start = TopicEntity(key, names.ids[row], names.label(row), 1.0)
+        answer = ask(sample, reasoner, Asking("Who?", (start,)), k=5, n=2)
+        every = {
+            tuple(map(tuple, hops[:length].tolist()))
+            for hops, length in zip(*_hops(sample, key), strict=True)
+        }
+        shown = [path for one in answer.paths for path in one.groundings]
+        shown += [one.grounding for one in answer.expanded]
+        for path in shown:
+            assert path.head.id == start.id
+            assert _ids(sample, path) in every
+            checked += 1
+        ends = {path.tail.id for path in shown}
+        assert {one.id for one in (*answer.answers, *answer.others)} <= ends
+        assert all(one.grounded for one in answer.answers)
+        assert sum(one.score for one in (*answer.answers, *answer.others)) <= 1.0 + 1e-6
+    assert checked > 300
+
+
+def _hops(store: GraphStore, key: int) -> tuple:
+    table, _ = walk(store, keys_array([key]), RULES)
+    return table.hops, table.length
+
+
+def _ids(store: GraphStore, path) -> tuple:
+    """A grounded path as hops of keys, made from its facts alone."""
+    relation = {id_: number for number, id_ in enumerate(store.relations().ids)}
+    hops = []
+    for edge in path.edges:
+        steps = [2 * relation[fact.predicate] for fact in edge.facts]
+        middle = edge.facts[0].tail if len(steps) == 2 else None
+        keys = store.keys_of([edge.tail.id, *([middle] if middle else [])]).tolist()
+        hops.append((steps[0], keys[1] if middle else -1, steps[1] if middle else -1, keys[0]))
+    return tuple(hops)
+
+
+def test_scores_say_what_they_are(sample: SqliteStore, reasoner: LoadedReasoner) -> None:
+    asking = Asking("Where was he born?", (topic(sample, TOLKIEN),))
+    answer = ask(sample, reasoner, asking, k=4, cut=0.0)
+    bound = BoundReasoner(reasoner, sample, RULES)
+    key = sample.keys_of([TOLKIEN])
+    (scores,) = score_questions(bound, [(asking.question, key)])
+    ranked = sample.entities(scores.node).ids
+    shown = [one.id for one in (*answer.answers, *answer.others)]
+    assert shown == ranked[: len(shown)]
+    assert len(answer.answers) == len(shown)  # a cut of 0 takes all
+    assert [one.score for one in answer.answers] == pytest.approx(
+        (scores.score / scores.score.sum())[: len(shown)].tolist(), abs=1e-5
+    )
+    assert answer.confidence == pytest.approx(float(scores.score[0]))
+    relation = {}
+    for hop in range(2):
+        relation[hop] = scores.relations.of_step(hop)
+    numbers = {id_: at for at, id_ in enumerate(sample.relations().ids)}
+    for path in answer.paths:
+        steps = [
+            tuple([*(2 * numbers[fact.predicate] for fact in edge.facts), -1][:2])
+            for edge in path.groundings[0].edges
+        ]
+        mean = sum(relation[at][step] for at, step in enumerate(steps)) / len(steps)
+        assert path.score == pytest.approx(math.log(mean), abs=1e-4)
+    assert scores.relations.beta.sum() == pytest.approx(1.0, abs=1e-5)
+
+
+def test_a_question_is_answered_the_same_beside_others(
+    sample: SqliteStore, reasoner: LoadedReasoner
+) -> None:
+    bound = BoundReasoner(reasoner, sample, RULES)
+    keys = sample.keys_of([TOLKIEN, LINCOLN])
+    asked = [("Who?", keys[:1]), ("Where was she born?", keys), ("What is it?", keys[1:])]
+    together = score_questions(bound, asked)
+    for one, found in zip(asked, together, strict=True):
+        (alone,) = score_questions(BoundReasoner(reasoner, sample, RULES), [one])
+        assert set(alone.node.tolist()) == set(found.node.tolist())
+        assert alone.score == pytest.approx(found.score, abs=1e-5)
+        assert [len(level.row) for level in alone.levels] == [
+            len(level.row) for level in found.levels
+        ]
+        assert alone.relations.of_step(0) == pytest.approx(found.relations.of_step(0), abs=1e-5)
+
+
+def test_the_json_is_the_contracts(sample: SqliteStore, reasoner: LoadedReasoner) -> None:
+    answer = ask(sample, reasoner, Asking("Who?", (topic(sample, LINCOLN),)), k=3, n=2)
+    found = json.loads(json.dumps(answer.to_json(None)))
+    assert found["method"] == "kg-cot"
+    assert found["kg_llm"]["adapter"] == "random"
+    assert (found["kg_llm"]["calls"], found["kg_llm"]["generated_tokens"]) == (1, 0)
+    assert found["kg_llm"]["prompt_tokens"] > 0
+    assert found["general_llm"] is None
+    assert found["search"]["kind"] == "walk"
+    assert found["constraints"] == []
+    for path in found["paths"]:
+        assert path["grounded"]
+        assert path["edges"] == path["groundings"][0]
+        assert path["score"] <= 0.0
+    assert len({path["text"] for path in found["paths"]}) == len(found["paths"])
+
+
+def test_of_choices_only_choices_are_answers(sample: SqliteStore, reasoner: LoadedReasoner) -> None:
+    start = topic(sample, LINCOLN)
+    table, _ = walk(sample, keys_array([start.key]), RULES)
+    names = sample.entities(table.ends()[[0, 40]])
+    choices = (*names.ids, "no such thing")
+    answer = ask(sample, reasoner, Asking("Which?", (start,), choices=choices))
+    assert {one.id for one in answer.answers if one.grounded} == set(names.ids)
+    assert [(one.name, one.score) for one in answer.answers if not one.grounded] == [
+        ("no such thing", 0.0)
+    ]
+    assert sum(one.score for one in answer.answers) == pytest.approx(1.0)
+    ends = {one.tail.id for path in answer.paths for one in path.groundings}
+    assert ends == set(names.ids)
+
+
+def test_of_an_entity_without_paths_it_is_said(
+    sample: SqliteStore, encoder: SentenceEncoder, tmp_path: Path
+) -> None:
+    with store_of(
+        tables_of([entity("a"), entity("b"), entity("c")], [("a", "r", "b")]), tmp_path
+    ) as store:
+        reasoner = random_reasoner(store, RULES, encoder)
+        method = KgCot(reasoner, FORM, lambda _: RULES)
+        error = dict(method.answers(store, [Asking("Who?", (topic(store, "c"),))]))[0]
+        assert isinstance(error, EmptyLanguageError)
+        assert "no path" in error.message
+
+
+def test_a_reasoner_of_another_kg_is_refused_and_one_that_reads_words_moves(
+    sample: SqliteStore, encoder: SentenceEncoder, tmp_path: Path
+) -> None:
+    ids = random_reasoner(sample, RULES, encoder)
+    words = random_reasoner(sample, RULES, encoder, relations_by="text")
+    with store_of(
+        tables_of([entity("a"), entity("b")], [("a", "was born in", "b")]), tmp_path
+    ) as store:
+        with pytest.raises(AdapterMismatchError, match="0% of the relations"):
+            BoundReasoner(ids, store, RULES)
+        answer = ask(store, words, Asking("Who?", (topic(store, "a"),)))
+        assert answer.paths[0].text == "a -> was born in -> b"
+    with pytest.raises(AdapterMismatchError, match="walks 2 hops at most"):
+        BoundReasoner(ids, sample, WalkRules(3))
+
+
+@pytest.mark.neo4j
+def test_both_stores_give_the_same_answers(
+    sample: SqliteStore, in_neo4j: GraphStore, encoder: SentenceEncoder
+) -> None:
+    reasoner = random_reasoner(sample, RULES, encoder, seed=4)
+    for id_ in (TOLKIEN, LINCOLN):
+        found = []
+        for store in (sample, in_neo4j):
+            answer = ask(store, reasoner, Asking("Where?", (topic(store, id_),)), k=8, n=3)
+            found.append(
+                (
+                    [(one.id, round(one.score, 6)) for one in (*answer.answers, *answer.others)],
+                    [(one.text, one.groundings) for one in answer.paths],
+                    [one.grounding for one in answer.expanded],
+                )
+            )
+        assert found[0] == found[1]

@@ -1,0 +1,155 @@
+"""Walks and their best paths against every path of the graph, made by the definition."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kgqa.graph.model import Kind, keys_array
+from kgqa.methods.kg_cot.hops import HopTable
+from kgqa.methods.kg_cot.paths import PathSearch
+from kgqa.methods.kg_cot.walk import walk_rows
+from kgqa.models.graph_reasoner import Reading, relation_logits
+from tests.methods.reasoners import random_model
+from tests.trie.language import brute_force, graphs, rules_of, store_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kgqa.graph.model import GraphTables, IntArray
+    from kgqa.graph.store import GraphStore
+    from kgqa.methods.kg_cot.walk import Walked
+    from kgqa.models.graph_reasoner import GraphReasoner, Tables
+    from kgqa.paths.walk import WalkRules
+
+CHECKED = settings(
+    deadline=None,
+    max_examples=60,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+
+def walked(
+    store: GraphStore,
+    rules: WalkRules,
+    model: GraphReasoner,
+    topics: IntArray,
+    rows: int,
+    seed: int,
+) -> tuple[Walked, Reading]:
+    """Walk from all ``topics`` for each of ``rows`` random questions, taking every edge."""
+    torch.manual_seed(seed)
+    log_beta = torch.log_softmax(torch.randn(rows, rules.hops), dim=1)
+    hidden = torch.randn(rows, rules.hops, model.shape.hidden)
+    reading = Reading(hidden, log_beta.exp(), log_beta)
+    tables = model.tables()
+
+    def made(relations: IntArray) -> tuple[Tables, IntArray]:
+        return tables, relations
+
+    table = HopTable(store, rules)
+    question = np.repeat(np.arange(rows), len(topics))
+    return walk_rows(table, made, reading, np.tile(topics, rows), question, floor=0.0), reading
+
+
+def score_of(model: GraphReasoner, reading: Reading, row: int, depth: int, hop: tuple) -> float:
+    first, second = torch.tensor([hop[0]]), torch.tensor([hop[2]])
+    logit = relation_logits(reading.hidden[row : row + 1, depth], model.tables(), first, second)
+    return float(torch.sigmoid(logit)[0, 0])
+
+
+@CHECKED
+@given(tables=graphs(), rules=rules_of, seed=st.integers(0, 99), most=st.integers(1, 4))
+def test_the_best_paths_are_the_best_of_all_paths(
+    tables: GraphTables, rules: WalkRules, seed: int, most: int, tmp_path: Path
+) -> None:
+    model = random_model(tables.info.relations, rules.hops, seed)
+    with store_of(tables, tmp_path) as store:
+        kinds = tables.nodes["kind"].to_pylist()
+        topics = keys_array([key for key in (0, 1) if kinds[key] != Kind.VALUE])
+        found, reading = walked(store, rules, model, topics, 1, seed)
+        search = PathSearch(found.levels, topics)
+        expected: dict[int, dict[tuple, float]] = {}
+        for topic in topics.tolist():
+            for _, hops in brute_force(tables, topic, rules):
+                said = (topic, tuple((one[0], one[2], one[3]) for one in hops))
+                score = np.mean([score_of(model, reading, 0, *at) for at in enumerate(hops)])
+                expected.setdefault(hops[-1][3], {})[said] = float(score)
+        ends = set(found.node.tolist())
+        assert set(expected) <= ends  # every end of a path has a score
+        every = {
+            (topic, hops)
+            for topic in topics.tolist()
+            for _, hops in brute_force(tables, topic, rules)
+        }
+        for node in ends:
+            best = sorted(expected.get(node, {}).values(), reverse=True)[:most]
+            paths = search.best(node, most)
+            assert [path.score for path in paths] == pytest.approx(best, abs=1e-5)
+            for path in paths:
+                assert (path.topic, path.hops) in every
+                said = (path.topic, tuple((one[0], one[2], one[3]) for one in path.hops))
+                assert path.score == pytest.approx(expected[node][said], abs=1e-5)
+
+
+@CHECKED
+@given(tables=graphs(), rules=rules_of, seed=st.integers(0, 99))
+def test_scores_are_those_of_dense_matrices(
+    tables: GraphTables, rules: WalkRules, seed: int, tmp_path: Path
+) -> None:
+    """Walks may pass an entity twice, but for the topic entity; each triple counts once."""
+    model = random_model(tables.info.relations, rules.hops, seed)
+    one_hop = type(rules)(1, rules.direction, rules.mediators)
+    size = len(tables.nodes)
+    kinds = np.array(tables.nodes["kind"].to_pylist())
+    triples = {
+        (node, hops[0][0], hops[0][2], hops[0][3], hops[0][1])
+        for node in range(size)
+        for _, hops in brute_force(tables, node, one_hop)
+    }
+    with store_of(tables, tmp_path) as store:
+        found, reading = walked(store, rules, model, keys_array([0]), 2, seed)
+    for row in (0, 1):
+        total = np.zeros(size)
+        before = np.zeros(size)
+        before[0] = 1.0
+        for depth in range(rules.hops):
+            through: dict[tuple[int, int, int, int], bool] = {}
+            for head, first, second, tail, mediator in triples:
+                if kinds[head] != 2 and tail != 0 and mediator != 0:
+                    through[head, first, second, tail] = True
+            after = np.zeros(size)
+            for head, first, second, tail in through:
+                score = score_of(model, reading, row, depth, (first, 0, second, tail))
+                after[tail] += before[head] * score
+            before = np.minimum(after, 1.0)
+            total += float(reading.beta[row, depth]) * before
+        mine = found.question == row
+        scores = np.zeros(size)
+        scores[found.node[mine]] = found.scores[torch.from_numpy(mine)].numpy()
+        np.testing.assert_allclose(scores, np.minimum(total, 1.0), atol=1e-4)
+
+
+def test_a_hop_table_forgets_and_reads_again(tmp_path: Path) -> None:
+    from tests.graph.tables import tricky_tables
+
+    tables = tricky_tables()
+    with store_of(tables, tmp_path) as store:
+        from kgqa.paths.walk import WalkRules, hops_out_of
+
+        rules = WalkRules(2, "both")
+        small, large = HopTable(store, rules, most=3), HopTable(store, rules)
+        every = np.arange(len(tables.nodes))
+        for keys in (every[3:9], every[::2], every, every[:1]):
+            direct = hops_out_of(store, keys, rules)
+            for table in (small, large):
+                found = table.out_of(keys)
+                assert found.row.tolist() == direct.row.tolist()
+                assert found.hop.tolist() == direct.hop.tolist()
+                relations = table.relations()[found.relation]
+                assert relations.tolist() == direct.hop[:, (0, 2)].tolist()

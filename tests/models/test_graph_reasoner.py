@@ -1,0 +1,125 @@
+"""The graph model's arithmetic: against a dense reference, and what was never trained."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kgqa.models.graph_reasoner import (
+    GraphReasoner,
+    ReasonerShape,
+    clamped,
+    hop_loss,
+    relation_logits,
+    transition,
+    walk_loss,
+)
+
+if TYPE_CHECKING:
+    from kgqa.models.graph_reasoner import BetaReads
+
+
+@settings(deadline=None, max_examples=60)
+@given(seed=st.integers(0, 10_000), size=st.integers(1, 8), relations=st.integers(1, 4))
+def test_a_transition_is_that_of_dense_matrices(seed: int, size: int, relations: int) -> None:
+    """e_t[j] = sum over i of e_{t-1}[i] R[rel(i, j)], clamped at 1 (KG-CoT, sec. 3.1)."""
+    random = np.random.default_rng(seed)
+    there = random.random((relations, size, size)) < 0.3
+    score = random.random(relations).astype(np.float32)
+    before = random.random(size).astype(np.float32)
+    dense = np.minimum(np.einsum("i,rij,r->j", before, there, score), 1.0)
+    of, source, target = np.nonzero(there)
+    after = transition(
+        torch.from_numpy(before),
+        torch.from_numpy(source),
+        torch.from_numpy(score)[torch.from_numpy(of)],
+        torch.from_numpy(target),
+        size,
+    )
+    np.testing.assert_allclose(after.numpy(), dense, atol=1e-5)
+
+
+def test_what_is_over_one_is_clamped_and_still_learns() -> None:
+    scores = torch.tensor([0.5, 3.0], requires_grad=True)
+    found = clamped(scores)
+    assert found.tolist() == [0.5, 1.0]
+    found.sum().backward()  # type: ignore[no-untyped-call]
+    assert scores.grad is not None
+    torch.testing.assert_close(scores.grad, torch.tensor([1.0, 1.0 / 3.0]))
+
+
+def test_a_pair_of_halves_is_the_sum_of_both_and_an_unknown_step_is_never_walked() -> None:
+    torch.manual_seed(0)
+    model = GraphReasoner(ReasonerShape(hops=1, width=4, hidden=3, relations=2))
+    tables = model.tables()
+    hidden = torch.randn(5, 3)
+    first = torch.tensor([0, 2, 0, -2, 0])
+    second = torch.tensor([-1, -1, 3, -1, -2])
+    logits = relation_logits(hidden, tables, first, second)
+    half = hidden @ tables.second[3, :-1] + tables.second[3, -1]
+    torch.testing.assert_close(logits[:, 2], logits[:, 0] + half)
+    assert not torch.isclose(logits[:, 0], logits[:, 1]).all()
+    assert torch.isneginf(logits[:, 3:]).all()
+    assert (torch.sigmoid(logits[:, 3:]) == 0).all()
+
+
+def test_relations_that_no_question_came_by_are_low() -> None:
+    model = GraphReasoner(ReasonerShape(hops=1, width=4, hidden=3, relations=2))
+    seen = torch.tensor([True, False, True, False])
+    model.forget(seen, ~seen)
+    first, second = model.tables()
+    hidden = torch.randn(9, 3)
+    for table, was in ((first, seen), (second, ~seen)):
+        scores = torch.sigmoid(hidden @ table[:, :-1].T + table[:, -1])
+        assert (scores[:, ~was] < 1e-6).all()
+        assert (scores[:, was] > 1e-6).all()
+    by_text = GraphReasoner(ReasonerShape(hops=1, width=4, hidden=3))
+    by_text.forget(seen, torch.zeros(4, dtype=torch.bool))  # never against, never a second half
+    words = torch.nn.functional.normalize(torch.randn(6, 4), dim=1)
+    first, second = by_text.tables(words)
+    low = torch.sigmoid(hidden @ first[1::2, :-1].T + first[1::2, -1])
+    assert (low < 1e-6).all()
+    assert (torch.sigmoid(hidden @ second[:, :-1].T + second[:, -1]) < 1e-6).all()
+    assert (torch.sigmoid(hidden @ first[::2, :-1].T + first[::2, -1]) > 1e-6).all()
+
+
+def test_padding_changes_nothing() -> None:
+    torch.manual_seed(3)
+    model = GraphReasoner(ReasonerShape(hops=2, width=8, hidden=6, relations=3)).eval()
+    states, pooled = torch.randn(1, 4, 8), torch.nn.functional.normalize(torch.randn(1, 8), dim=1)
+    plain = model.read(states, torch.ones(1, 4, dtype=torch.bool), pooled)
+    longer = torch.cat([states, torch.full((1, 3, 8), 9.0)], dim=1)
+    there = torch.tensor([[True] * 4 + [False] * 3])
+    padded = model.read(longer, there, pooled)
+    torch.testing.assert_close(padded.hidden, plain.hidden)
+    torch.testing.assert_close(padded.beta, plain.beta)
+    torch.testing.assert_close(plain.beta.sum(1), torch.ones(1))
+
+
+@pytest.mark.parametrize(("beta_reads", "same"), [("tokens", False), ("pooled", True)])
+def test_the_number_of_hops_is_read_from_what_it_says(beta_reads: BetaReads, same: bool) -> None:
+    torch.manual_seed(3)
+    shape = ReasonerShape(hops=2, width=8, hidden=6, relations=3, beta_reads=beta_reads)
+    model = GraphReasoner(shape).eval()
+    there = torch.ones(1, 4, dtype=torch.bool)
+    pooled = torch.nn.functional.normalize(torch.randn(1, 8), dim=1)
+    one, other = (model.read(torch.randn(1, 4, 8), there, pooled).beta for _ in range(2))
+    assert torch.allclose(one, other) == same
+
+
+def test_answers_weigh_more_and_every_question_the_same() -> None:
+    scores, wanted = torch.tensor([0.0, 0.0, 1.0, 0.5]), torch.tensor([1.0, 0.0, 1.0, 0.0])
+    row = torch.tensor([0, 0, 1, 1])
+    loss = walk_loss(scores, wanted, row, 2, 9.0)
+    torch.testing.assert_close(loss, torch.tensor((9.0 / 10.0 + 0.25 / 10.0) / 2.0))
+
+
+def test_hops_count_where_they_are_known() -> None:
+    log_beta = torch.log(torch.tensor([[0.5, 0.5], [0.9, 0.1], [0.2, 0.8]]))
+    torch.testing.assert_close(hop_loss(log_beta, [0, 1, 3]), -log_beta[1, 0])
+    assert hop_loss(log_beta, [0, 0, 0]).item() == 0.0

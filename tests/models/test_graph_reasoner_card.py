@@ -1,0 +1,179 @@
+"""A reasoner's folder: what is written is read, and what is damaged is named."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+
+from kgqa.errors import AdapterMismatchError, KgqaError, ModelError, ModelNotFoundError
+from kgqa.models.graph_reasoner import GraphReasoner
+from kgqa.models.graph_reasoner_card import (
+    ReasonerCard,
+    bundled_reasoners,
+    load_reasoner,
+    read_reasoner_card,
+    reasoner_folder,
+    save_reasoner,
+)
+from kgqa.progress import Silent
+from tests.methods.reasoners import WIDTH, encoder_folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kgqa.models.graph_reasoner_card import LoadedReasoner
+
+
+def card_of(encoder: Path | str, **more: Any) -> ReasonerCard:
+    values: dict[str, Any] = {
+        "hops": 2,
+        "direction": "out",
+        "mediators": "collapse",
+        "relations_by": "ids",
+        "encoder": str(encoder),
+        "width": WIDTH,
+        "hidden": 8,
+        "relations": ("a.b", "c.d"),
+        "described": {"data": "none"},
+    }
+    return ReasonerCard(**{**values, **more})
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return encoder_folder(tmp_path_factory.mktemp("encoder") / "tiny")
+
+
+@pytest.fixture
+def folder(encoder: Path, tmp_path: Path) -> Path:
+    torch.manual_seed(2)
+    card = card_of(encoder)
+    save_reasoner(tmp_path / "w", GraphReasoner(card.shape), card, None)
+    return tmp_path / "w"
+
+
+def load(folder: Path) -> LoadedReasoner:
+    return load_reasoner(str(folder), device="cpu", cache=folder, progress=Silent())
+
+
+def test_what_is_written_is_read(encoder: Path, folder: Path, tmp_path: Path) -> None:
+    assert load(folder).card == card_of(encoder)
+    texts = ("a b", "c d")
+    card = card_of(encoder, relations_by="text", texts=texts, direction="both")
+    model, words = GraphReasoner(card.shape), torch.randn(2, WIDTH).half().float()
+    save_reasoner(tmp_path / "text", model, card, words)
+    found = load(tmp_path / "text")
+    assert found.words is not None
+    assert torch.equal(found.words, words)
+    for name, weight in model.state_dict().items():
+        torch.testing.assert_close(found.model.state_dict()[name], weight, atol=1e-3, rtol=1e-3)
+    assert not any(one.requires_grad for one in found.model.parameters())
+
+
+def test_a_reasoner_of_the_first_version_is_read_as_before(encoder: Path, tmp_path: Path) -> None:
+    card = card_of(encoder, beta_reads="pooled")
+    model = GraphReasoner(card.shape).eval()
+    save_reasoner(tmp_path, model, card, None)
+    file = tmp_path / "reasoner.json"
+    content = json.loads(file.read_text("utf-8"))
+    del content["beta_reads"]
+    file.write_text(json.dumps({**content, "format_version": 1}), "utf-8")
+    found = load(tmp_path)
+    assert found.card == card
+    asked = torch.randn(1, 4, WIDTH), torch.ones(1, 4, dtype=torch.bool), torch.ones(1, WIDTH)
+    for mine, its in zip(model.read(*asked), found.model.read(*asked), strict=True):
+        torch.testing.assert_close(its, mine.detach(), atol=2e-2, rtol=2e-2)
+
+
+@pytest.mark.parametrize(("direction", "left_out"), [("out", 1), ("in", 0), ("both", None)])
+@pytest.mark.parametrize("more", [{}, {"relations_by": "text", "texts": ("a b", "c d")}])
+def test_steps_that_are_never_taken_are_not_kept(
+    encoder: Path, tmp_path: Path, direction: str, left_out: int | None, more: dict[str, Any]
+) -> None:
+    card = card_of(encoder, direction=direction, **more)
+    model = GraphReasoner(card.shape)
+    words = torch.nn.functional.normalize(torch.randn(2, WIDTH), dim=1) if more else None
+    save_reasoner(tmp_path / "w", model, card, words)
+    found = load(tmp_path / "w").model.tables(words)
+    for mine, its in zip(model.tables(words), found, strict=True):
+        for parity in (0, 1):
+            if parity == left_out:
+                assert (its[parity::2, -1] < -10).all()
+                assert (its[parity::2, :-1] == 0).all()
+            else:
+                torch.testing.assert_close(
+                    its[parity::2].detach(), mine[parity::2].detach(), atol=1e-2, rtol=1e-2
+                )
+
+
+def test_a_bundled_reasoner_is_found_by_its_name_and_says_how_it_was_made() -> None:
+    for name in bundled_reasoners():
+        card = read_reasoner_card(reasoner_folder(name))
+        assert card.described["figures"]
+        assert "machine" not in json.dumps(card.described)
+        assert sum(one.stat().st_size for one in reasoner_folder(name).iterdir()) < 6_000_000
+        assert (reasoner_folder(name) / "README.md").is_file()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"hops": 0}, "hops is 0"),
+        ({"hops": True}, "hops must be of type int"),
+        ({"direction": "up"}, "direction is up"),
+        ({"relations_by": "sound"}, "relations_by is sound"),
+        ({"relations": ["a.b", "a.b"]}, "relations is"),
+        ({"relations": [1]}, "relations must be a list of texts"),
+        ({"texts": ["a"]}, "texts is"),
+        ({"beta_reads": "ears"}, "beta_reads is ears"),
+        ({"beta_reads": "pooled"}, "not of the reasoner that its card describes"),
+        ({"format_version": 1}, "not of the reasoner that its card describes"),
+        ({"cut": 3.0}, "cut is 3.0"),
+        ({"surplus": 1}, "not known: surplus"),
+        ({"width": None}, "width must be of type int"),
+        ({"relations": ["a.b"]}, "not of the reasoner that its card describes"),
+    ],
+)
+def test_a_card_that_cannot_be_meant_is_named(
+    folder: Path, change: dict[str, Any], said: str
+) -> None:
+    file = folder / "reasoner.json"
+    file.write_text(json.dumps({**json.loads(file.read_text("utf-8")), **change}), "utf-8")
+    with pytest.raises(ModelError, match=said) as raised:
+        load(folder)
+    assert "kgqa train kg-cot" in raised.value.hint
+
+
+def test_what_is_missing_or_damaged_is_named(folder: Path, tmp_path: Path) -> None:
+    weights, card = folder / "reasoner.safetensors", folder / "reasoner.json"
+    whole, text = weights.read_bytes(), card.read_text("utf-8")
+
+    def fails(kind: type[KgqaError], said: str, where: Path = folder) -> None:
+        with pytest.raises(kind, match=said) as raised:
+            load(where)
+        assert raised.value.hint
+
+    fails(ModelNotFoundError, "is not there", tmp_path / "no such")
+    weights.write_bytes(whole[: len(whole) // 2])
+    fails(ModelError, "are damaged")
+    weights.unlink()
+    fails(ModelNotFoundError, "has no reasoner.safetensors")
+    weights.write_bytes(whole)
+    card.write_text(text[:-40], "utf-8")
+    fails(ModelError, "is not JSON")
+    card.write_text("[]", "utf-8")
+    fails(ModelError, "not a JSON object")
+    card.write_text(text.replace('"format_version": 2', '"format_version": 9'), "utf-8")
+    fails(AdapterMismatchError, "format version 9")
+    card.unlink()
+    fails(ModelNotFoundError, "has no reasoner.json")
+
+
+def test_an_encoder_of_another_width_is_refused(encoder: Path, tmp_path: Path) -> None:
+    card = card_of(encoder, width=WIDTH + 1)
+    save_reasoner(tmp_path / "w", GraphReasoner(card.shape), card, None)
+    with pytest.raises(AdapterMismatchError, match="gives 32"):
+        load(tmp_path / "w")
