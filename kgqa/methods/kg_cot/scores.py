@@ -85,7 +85,7 @@ class QuestionScores:
 class BoundReasoner:
     """``reasoner`` in one store, walking by ``rules``; belongs to the thread of the store.
 
-    Raises AdapterMismatchError for a reasoner of ids that was trained with less than half of the KG's
+    Raises AdapterMismatchError for a reasoner of ids trained with less than half of the KG's
        relations, or for walks of other rules.
     """
 
@@ -113,7 +113,7 @@ class BoundReasoner:
         self._words[there] = reasoner.words[torch.from_numpy(self._known[there])]
 
     def tables(self, relations: IntArray) -> tuple[Tables, IntArray]:
-        """Return the vectors of steps, and ``relations`` ``[n, 2]`` as the reasoner counts steps."""
+        """Return the vectors of steps, and ``relations`` ``[n, 2]`` as it counts them."""
         if self.reasoner.card.relations_by == "text":
             keys = np.unique(relations[relations >= 0] // 2)
             new = keys[self._known[keys] < 0]
@@ -236,7 +236,7 @@ def score_questions(
 ) -> list[QuestionScores]:
     """Return what the reasoner says of each question, a pair of its text and its topics' keys.
 
-    The questions are walked together. ``encoder``: in place of the reasoner's own. Raises GraphError.
+    The questions are walked together. ``encoder``: in place of its own. Raises GraphError.
     """
     states = (encoder or bound.reasoner.encoder).encode_tokens([text for text, _ in questions])
     reading = bound.reasoner.model.read(*padded(states, np.arange(len(questions))))

@@ -1,0 +1,383 @@
+"""The registries: the names under which stores, loaders, methods, searches and formats are found.
+
+There is one table for each kind. An entry is a name, the class behind it as ``"module:Class"``, a
+sentence, and an options model: the class's ``Options``, or where importing the class is slow, a
+model named beside it in a module that imports nothing heavier than pydantic. Flags of the command
+line, ``--set key=value``, keywords of the library and the tables of the docs all come from these
+models.
+
+Another package adds an entry by an entry point in the kind's group, for example ``kgqa.methods``,
+whose name is the entry's and whose value is the class. Entry points are read only for names that no
+table has, for listings, and for the docs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from kgqa.errors import KgqaError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from importlib.metadata import EntryPoint
+
+    from pydantic.fields import FieldInfo
+
+
+class Options(BaseModel):
+    """The options of a registered class: what it can be asked for, each field with a sentence.
+
+    Unknown names and values that do not fit are errors. ``only_for`` names the value of another
+    field that a field belongs to; given with another value, it is an error, not passed over.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+    only_for: ClassVar[Mapping[str, tuple[str, str]]] = {}  # field -> (other field, its value)
+
+    def given(self) -> dict[str, Any]:
+        """Return the options that were set, without those left at their defaults."""
+        return {
+            name: getattr(self, name)
+            for name in type(self).model_fields
+            if name in self.model_fields_set
+        }
+
+
+def option(
+    default: Any,
+    help: str,
+    *,
+    flag: bool = False,
+    group: str = "",
+    **constraints: Any,
+) -> Any:
+    """Return a field of an options model: its default, a sentence, and the limits of its value.
+
+    ``flag``: the commands show it as a flag of its own, under the heading ``group``; every other
+    field is set by ``--set``. ``constraints`` are those of :func:`pydantic.Field` (``ge``, ``gt``,
+    ``le``, ``pattern``, …).
+    """
+    return Field(
+        default, description=help, json_schema_extra={"flag": flag, "group": group}, **constraints
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One name of a registry.
+
+    ``target`` is ``"module:Class"``; ``help`` a sentence; ``options`` the options model in the same
+    form, or empty for the class's own ``Options``. ``origin`` names the distribution that brought
+    an entry point.
+    """
+
+    name: str
+    target: str
+    help: str = ""
+    options: str = ""
+    origin: str = ""
+
+    def load(self) -> Any:
+        """Import and return the class. Raises UsageError if that fails."""
+        return _imported(self.target, self.name)
+
+    def options_model(self) -> type[Options]:
+        """Return the options model. Raises UsageError if it is missing."""
+        if self.options:
+            model = _imported(self.options, self.name)
+        else:
+            model = getattr(self.load(), "Options", None)
+        if not (isinstance(model, type) and issubclass(model, Options)):
+            raise UsageError(
+                f"'{self.name}' has no options model derived from kgqa.registry.Options."
+            )
+        return model
+
+
+@dataclass(slots=True)
+class Registry:
+    """The entries of one kind, which ``kind`` names in errors; ``group`` is of entry points."""
+
+    kind: str
+    group: str
+    table: tuple[Entry, ...]
+    _added: dict[str, Entry] = field(default_factory=dict)
+
+    def names(self) -> list[str]:
+        """Return every name, the built-in ones first, then those of other packages."""
+        return [entry.name for entry in self.entries()]
+
+    def entries(self) -> list[Entry]:
+        """Return every entry; a built-in one wins over an entry point of the same name."""
+        every = {entry.name: entry for entry in self.table}
+        for point in _entry_points(self.group):
+            every.setdefault(point.name, _entry_of(point))
+        for name, entry in self._added.items():
+            every.setdefault(name, entry)
+        return list(every.values())
+
+    def entry(self, name: str) -> Entry:
+        """Return the entry ``name``. Raises UsageError that lists the names if there is none."""
+        for one in self.table:
+            if one.name == name:
+                return one
+        if name in self._added:
+            return self._added[name]
+        for point in _entry_points(self.group):
+            if point.name == name:
+                return _entry_of(point)
+        names = self.names()
+        near = get_close_matches(name, names, 1)
+        hint = f"Did you mean '{near[0]}'? " if near else ""
+        raise UsageError(
+            f"There is no {self.kind} '{name}'.", f"{hint}There are: {', '.join(names)}."
+        )
+
+    def add(self, entry: Entry) -> None:
+        """Add an entry for this process. Raises UsageError if a built-in one has the name."""
+        if any(one.name == entry.name for one in self.table):
+            raise UsageError(f"There is a built-in {self.kind} '{entry.name}' already.")
+        self._added[entry.name] = entry
+
+    def options(self, name: str, given: Mapping[str, Any]) -> Any:
+        """Return the options of ``name`` made of ``given``; None stands for the default.
+
+        Text is converted to each field's type. Raises UsageError for an unknown or unusable one.
+        """
+        model = self.entry(name).options_model()
+        return validated(model, given, f"the {self.kind} {name}")
+
+
+def validated(model: type[Options], given: Mapping[str, Any], of: str) -> Any:
+    """Return ``model`` made of ``given``, where None stands for the default.
+
+    ``of`` names what the options belong to, for errors. Raises UsageError that names the first
+    option that is unknown, unusable, or belongs to another value of its ``only_for`` field.
+    """
+    set_ = {name: value for name, value in given.items() if value is not None}
+    if unknown := [name for name in set_ if name not in model.model_fields]:
+        near = get_close_matches(unknown[0], model.model_fields, 1)
+        hint = f"Did you mean `{near[0]}`?" if near else f"It has: {', '.join(model.model_fields)}."
+        raise UsageError(f"The option `{unknown[0]}` does not belong to {of}.", hint)
+    try:
+        options = model(**set_)
+    except ValidationError as error:
+        cause = (error.errors(include_url=False)[0].get("ctx") or {}).get("error")
+        if isinstance(cause, KgqaError):
+            raise cause from None
+        first = error.errors(include_input=True, include_url=False)[0]
+        name = str(first["loc"][0]) if first["loc"] else ""
+        message = first["msg"].removeprefix("Value error, ").removeprefix("Input ").rstrip(".")
+        where = (
+            f"The option `{name}` of {of} cannot be {first['input']!r}"
+            if name
+            else f"The options of {of} do not fit together"
+        )
+        raise UsageError(f"{where}: {'it ' if name else ''}{message}.") from None
+    for name, (other, value) in model.only_for.items():
+        if set_.get(name) is not None and getattr(options, other) != value:
+            raise UsageError(
+                f"`{name}` belongs to the {other} {value}, and it is {getattr(options, other)}.",
+                f"Leave out `{name}`, or set `{other}` to {value}.",
+            )
+    return options
+
+
+def is_flag(info: FieldInfo) -> bool:
+    """Return whether a field of an options model is shown as a flag."""
+    extra = info.json_schema_extra
+    return isinstance(extra, dict) and bool(extra.get("flag"))
+
+
+def type_words(info: FieldInfo) -> str:
+    """Return the type of a field in words, for tables: ``int``, ``beam | exact``, ``path``."""
+    kind = info.annotation
+    kinds = [one for one in get_args(kind) or (kind,) if one is not type(None)]
+    return " | ".join(
+        str(one) if not isinstance(one, type) else one.__name__.lower()
+        for each in kinds
+        for one in (get_args(each) or (each,))
+    )
+
+
+def _imported(target: str, name: str) -> Any:
+    module, _, attribute = target.partition(":")
+    try:
+        return getattr(import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise UsageError(
+            f"'{name}' cannot be used, since {target} cannot be imported: {error}."
+        ) from error
+
+
+def _entry_points(group: str) -> list[EntryPoint]:
+    from importlib.metadata import entry_points
+
+    return sorted(entry_points(group=group), key=lambda point: point.name)
+
+
+def _entry_of(point: EntryPoint) -> Entry:
+    origin = point.dist.name if point.dist is not None else ""
+    return Entry(
+        point.name, point.value, f"from the package {origin}" if origin else "", "", origin
+    )
+
+
+LOADERS = Registry(
+    "loader",
+    "kgqa.loaders",
+    (
+        Entry("freebase", "kgqa.loaders.freebase:FreebaseLoader", "the RDF dump of Freebase"),
+        Entry(
+            "conceptnet",
+            "kgqa.loaders.conceptnet:ConceptnetLoader",
+            "the assertions of ConceptNet 5",
+        ),
+        Entry("umls", "kgqa.loaders.umls:UmlsLoader", "an RRF release of the UMLS Metathesaurus"),
+        Entry(
+            "triples",
+            "kgqa.loaders.triples:TriplesLoader",
+            "your own triples: TSV, CSV, N-Triples, JSON lines, Parquet",
+        ),
+        Entry(
+            "text", "kgqa.loaders.text:TextLoader", "texts, whose triples a general LLM extracts"
+        ),
+    ),
+)
+
+METHODS = Registry(
+    "method",
+    "kgqa.methods",
+    (
+        Entry(
+            "gcr",
+            "kgqa.methods.gcr:Gcr",
+            "graph-constrained reasoning: a language model writes paths under the constraint",
+            "kgqa.methods.options:GcrOptions",
+        ),
+        Entry(
+            "kg-cot",
+            "kgqa.methods.kg_cot.method:KgCot",
+            "a small graph reasoner scores relations step by step",
+            "kgqa.methods.options:KgCotOptions",
+        ),
+        Entry(
+            "dog",
+            "kgqa.methods.dog.method:Dog",
+            "decoding on graphs: free thoughts with constrained triplets",
+            "kgqa.methods.options:DogOptions",
+        ),
+        Entry(
+            "ensemble",
+            "kgqa.methods.ensemble:Ensemble",
+            "gcr and kg-cot, their rankings multiplied",
+            "kgqa.methods.options:EnsembleOptions",
+        ),
+        Entry(
+            "auto",
+            "kgqa.methods.ensemble:Auto",
+            "kg-cot where it is sure, else gcr and kg-cot together",
+            "kgqa.methods.options:AutoOptions",
+        ),
+        Entry(
+            "retrieval",
+            "kgqa.methods.retrieval:Retrieval",
+            "the paths whose text is nearest to the question",
+            "kgqa.methods.options:RetrievalOptions",
+        ),
+        Entry(
+            "unconstrained",
+            "kgqa.methods.unconstrained:Unconstrained",
+            "baseline: gcr without the constraint",
+            "kgqa.methods.options:UnconstrainedOptions",
+        ),
+        Entry(
+            "all-paths",
+            "kgqa.methods.all_paths:AllPaths",
+            "baseline: every path in the prompt of a general LLM",
+            "kgqa.methods.options:AllPathsOptions",
+        ),
+        Entry(
+            "direct",
+            "kgqa.methods.direct:Direct",
+            "baseline: a general LLM without the KG",
+            "kgqa.methods.options:DirectOptions",
+        ),
+        Entry(
+            "cot",
+            "kgqa.methods.direct:ChainOfThought",
+            "baseline: the same, thinking step by step",
+            "kgqa.methods.options:DirectOptions",
+        ),
+        Entry(
+            "self-consistency",
+            "kgqa.methods.direct:SelfConsistency",
+            "baseline: the vote of several such replies",
+            "kgqa.methods.options:SelfConsistencyOptions",
+        ),
+    ),
+)
+
+SEARCHES = Registry(
+    "search",
+    "kgqa.searches",
+    (
+        Entry("beam", "kgqa.decoding.beam:BeamSearch", "the ranked list of generate(num_beams=K)"),
+        Entry(
+            "diverse", "kgqa.decoding.diverse:DiverseSearch", "beams in groups that are kept apart"
+        ),
+        Entry(
+            "exact",
+            "kgqa.decoding.best_first:ExactSearch",
+            "the K most probable paths, with a proof",
+        ),
+        Entry(
+            "sample", "kgqa.decoding.stochastic:SampleSearch", "K paths drawn without replacement"
+        ),
+    ),
+)
+
+STORES = Registry(
+    "store",
+    "kgqa.stores",
+    (
+        Entry(
+            "sqlite", "kgqa.graph.sqlite:SqliteStores", "embedded, one file a KG: sqlite:///FOLDER"
+        ),
+        Entry(
+            "neo4j", "kgqa.graph.neo4j:Neo4jStores", "a Neo4j server, by routing: neo4j://HOST:7687"
+        ),
+        Entry("bolt", "kgqa.graph.neo4j:Neo4jStores", "a Neo4j server, directly: bolt://HOST:7687"),
+    ),
+)
+
+QUESTION_FORMATS = Registry(
+    "question format",
+    "kgqa.question_formats",
+    (
+        Entry("jsonl", "kgqa.questions.jsonl:JsonLines", "kgqa's own: a JSON object a line"),
+        Entry("webqsp", "kgqa.questions.webqsp:WebQSP", "WebQSP as Microsoft released it"),
+        Entry(
+            "webqsp-graph",
+            "kgqa.questions.graphs:GraphQuestions",
+            "WebQSP, each question with a graph",
+        ),
+        Entry(
+            "cwq-graph",
+            "kgqa.questions.graphs:GraphQuestions",
+            "ComplexWebQuestions, each with a graph",
+        ),
+        Entry("rog", "kgqa.questions.graphs:RogQuestions", "the data sets of RoG and GCR"),
+        Entry("metaqa", "kgqa.questions.metaqa:MetaQA", "MetaQA"),
+        Entry("pathquestion", "kgqa.questions.pathquestion:PathQuestion", "PathQuestion"),
+        Entry("commonsenseqa", "kgqa.questions.choice:CommonsenseQA", "CommonsenseQA"),
+        Entry("medqa", "kgqa.questions.choice:MedQA", "MedQA (USMLE)"),
+        Entry("2wiki", "kgqa.questions.twowiki:TwoWiki", "2WikiMultihopQA"),
+    ),
+)
