@@ -39,6 +39,12 @@ class Options(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
     only_for: ClassVar[Mapping[str, tuple[str, str]]] = {}  # field -> (other field, its value)
+    parts: ClassVar[Mapping[str, Registry]] = {}
+    """Field that names an entry of another registry -> that registry.
+
+    The entry's own options are given beside the model's, and end in the field ``NAME_options``: a
+    method with ``parts = {"search": SEARCHES}`` takes ``search="diverse", groups=3``.
+    """
 
     def given(self) -> dict[str, Any]:
         """Return the options that were set, without those left at their defaults."""
@@ -161,6 +167,11 @@ def validated(model: type[Options], given: Mapping[str, Any], of: str) -> Any:
     option that is unknown, unusable, or belongs to another value of its ``only_for`` field.
     """
     set_ = {name: value for name, value in given.items() if value is not None}
+    for name, registry in model.parts.items():
+        part = str(set_.get(name, model.model_fields[name].default))
+        fields = registry.entry(part).options_model().model_fields
+        own = [field for field in set_ if field in fields and field not in model.model_fields]
+        set_[f"{name}_options"] = registry.options(part, {field: set_.pop(field) for field in own})
     if unknown := [name for name in set_ if name not in model.model_fields]:
         near = get_close_matches(unknown[0], model.model_fields, 1)
         hint = f"Did you mean `{near[0]}`?" if near else f"It has: {', '.join(model.model_fields)}."
