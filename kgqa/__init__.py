@@ -1,3 +1,98 @@
-"""kgqa: answers from a knowledge graph, each with a path of facts that no model made up."""
+"""Answers from a knowledge graph, each with a path of facts that no language model can make up.
+
+>>> import kgqa
+>>> kg = kgqa.ingest("triples", "my.tsv")                # doctest: +SKIP
+>>> answer = kg.ask("Who is on call for checkout-api?")  # doctest: +SKIP
+>>> answer.best.name, answer.paths[0].text               # doctest: +SKIP
+
+Names are imported when they are first used: ``import kgqa`` loads nothing heavy.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kgqa.answers.answer import Answer, RankedAnswer, ScoredPath, TopicEntity
+    from kgqa.api import (
+        KG,
+        QA,
+        Check,
+        PathLanguage,
+        ask,
+        attach,
+        compare,
+        ingest,
+        open,
+        options,
+        processor,
+        status,
+    )
+    from kgqa.errors import KgqaError
+    from kgqa.questions import Question, read_questions
+    from kgqa.registry import Options, option
 
 __version__ = "0.1.0"
+
+_WHERE = {
+    "Answer": "kgqa.answers.answer",
+    "Check": "kgqa.api",
+    "KG": "kgqa.api",
+    "KgqaError": "kgqa.errors",
+    "Options": "kgqa.registry",
+    "PathLanguage": "kgqa.api",
+    "QA": "kgqa.api",
+    "Question": "kgqa.questions",
+    "RankedAnswer": "kgqa.answers.answer",
+    "ScoredPath": "kgqa.answers.answer",
+    "TopicEntity": "kgqa.answers.answer",
+    "ask": "kgqa.api",
+    "attach": "kgqa.api",
+    "compare": "kgqa.api",
+    "ingest": "kgqa.api",
+    "open": "kgqa.api",
+    "option": "kgqa.registry",
+    "options": "kgqa.api",
+    "processor": "kgqa.api",
+    "read_questions": "kgqa.questions",
+    "status": "kgqa.api",
+}
+
+__all__ = [
+    "KG",
+    "QA",
+    "Answer",
+    "Check",
+    "KgqaError",
+    "Options",
+    "PathLanguage",
+    "Question",
+    "RankedAnswer",
+    "ScoredPath",
+    "TopicEntity",
+    "__version__",
+    "ask",
+    "attach",
+    "compare",
+    "ingest",
+    "open",
+    "option",
+    "options",
+    "processor",
+    "read_questions",
+    "status",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _WHERE:
+        from importlib import import_module
+
+        value = getattr(import_module(_WHERE[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'kgqa' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return __all__

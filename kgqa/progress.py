@@ -1,12 +1,12 @@
-"""The one seam through which a long task tells how far it is.
+"""The one interface through which a long task reports how far it is.
 
 A library call takes a ``Progress`` and never prints; the command line passes one that draws, tests
-and scripts pass ``SILENT``. What it does not do: decide what is worth a warning, that is
-:meth:`Progress.note`'s caller.
+and scripts pass :class:`Silent`, the library :class:`Logged`.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
@@ -81,3 +81,11 @@ class Silent:
     def note(self, text: str) -> None:
         """Keep the note."""
         self.notes.append(text)
+
+
+class Logged(Silent):
+    """Shows nothing and sends notes to the logger ``kgqa``: the library's default."""
+
+    def note(self, text: str) -> None:
+        """Log the note."""
+        logging.getLogger("kgqa").info(text)

@@ -1,23 +1,78 @@
-"""The Typer application and its one exit: an error is a line on stderr, never a traceback."""
+"""The application and its one exit: an error is a line on stderr, never a traceback.
+
+A command's module is imported when the command is run or asked for its help, so that the help of
+the whole loads nothing.
+"""
 
 from __future__ import annotations
 
 import io
 import os
+import re
 import sys
-from typing import Annotated, Any, NoReturn
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_command
 
 from kgqa import __version__
-from kgqa.cli import ask, attach, evaluate, graph, ingest, train, tries, tries_export
-from kgqa.cli.common import Global, command
+from kgqa.cli.common import Global, add_command, current_flags
 from kgqa.errors import KgqaError, without_secrets
+
+if TYPE_CHECKING:
+    from typer._click import Command, Context, HelpFormatter
 
 STOPPED = 130  # the exit code of a program that Ctrl-C ended
 
+COMMANDS = {
+    "ingest": "Load a dump: freebase, conceptnet, umls, your own triples, or text.",
+    "ask": "Answer questions with facts, and show the path of facts behind each answer.",
+    "paths": "Show the paths of an entity.",
+    "link": "Show which entities a question may be about.",
+    "check": "Say whether a statement is in the graph, and by which edges.",
+    "precompute-tries": "Build the trie index, or go on with one that was stopped.",
+    "tries": "Look at the tries that constrain a model.",
+    "status": "Show what there is, what fits, and what is missing.",
+    "options": "List methods, searches, loaders, stores and formats with their options.",
+    "attach": "Use a Neo4j database as it is, read-only.",
+    "eval": "Answer a file of questions and measure it, or compare two runs.",
+    "train": "Train an adapter or a graph reasoner.",
+}
+"""Each command's name, which with ``_`` for ``-`` is its module's and function's, and its help."""
+
+
+class Commands(TyperGroup):
+    """The commands, each imported when it is needed."""
+
+    def list_commands(self, ctx: Context) -> list[str]:
+        """Return the names in the order of the help."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Context, cmd_name: str) -> Command | None:
+        """Import a command, None if there is none of that name."""
+        if cmd_name not in COMMANDS:
+            return None
+        name = cmd_name.replace("-", "_")
+        module = import_module(f"kgqa.cli.{name}")
+        group: typer.Typer | None = getattr(module, "app", None)
+        if group is None:
+            group = typer.Typer(rich_markup_mode=None, add_completion=False)
+            add_command(group, cmd_name, getattr(module, name))
+        command: Any = get_command(group)
+        command.name = cmd_name
+        return command  # type: ignore[no-any-return]
+
+    def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:
+        """Write each command with its whole sentence, without importing it."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
 app = typer.Typer(
     name="kgqa",
+    cls=Commands,
     help="Answers from a knowledge graph, each with a path of facts that no model made up.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -48,26 +103,14 @@ def _options(
     ctx.obj = Global(kg, graph, home, as_json, debug)
 
 
-command(app, "ingest")(ingest.ingest)
-command(app, "attach")(attach.attach)
-command(app, "precompute-tries")(tries.precompute_tries)
-command(app, "ask")(ask.ask)
-command(app, "paths")(graph.paths)
-command(app, "link")(graph.link)
-command(app, "status")(graph.status)
-command(app, "eval")(evaluate.evaluate)
-app.add_typer(train.app, name="train")
-app.add_typer(tries_export.app, name="tries")
-
-
 def main() -> None:
     """Run the command line, and turn what goes wrong into one line and an exit code.
 
-    0: done; 1: an error, told in one line on stderr; 130: stopped by the user.
+    0: done; 1: an error, in one line on stderr; 130: stopped by the user.
     """
     debug = "--debug" in sys.argv
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a name the terminal cannot show is no error
+        if isinstance(stream, io.TextIOWrapper):  # for a name that the terminal cannot show
             stream.reconfigure(errors="backslashreplace")
     try:
         code = app(standalone_mode=False)
@@ -77,7 +120,7 @@ def main() -> None:
             raise
         _fail(str(error))
     except BrokenPipeError:
-        # whoever read the output has gone; nothing of ours may complain about that at exit
+        # whoever read the output has gone; nothing may complain about that at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except (KeyboardInterrupt, typer.Abort):
@@ -97,14 +140,31 @@ def main() -> None:
         sys.exit(code)
 
 
+def as_flags(text: str) -> str:
+    """Return ``text`` with each parameter in backticks as it is given to the current command.
+
+    Below the command line, errors name parameters: `hops` is ``--hops`` where the command has that
+    flag, and ``--set NAME=…`` for an option that it takes by ``--set``.
+    """
+    flags = current_flags()
+
+    def flag(match: re.Match[str]) -> str:
+        name = match[1]
+        if name in flags:
+            return flags[name]
+        return f"--set {name}=…" if "set" in flags else match[0]
+
+    return re.sub(r"`([a-z][a-z0-9_]*)`", flag, text)
+
+
 def _misused(error: Any) -> NoReturn:
-    """Tell a wrong option or argument, and where the right ones are listed."""
+    """Report a wrong option or argument, and where the right ones are listed."""
     command = error.ctx.command_path if getattr(error, "ctx", None) else "kgqa"
-    said = error.format_message().replace("Value error, ", "")
+    message = error.format_message().replace("Value error, ", "")
     if type(error).__name__ == "NoArgsIsHelpError":  # `kgqa` alone asks what there is
-        print(said)
+        print(message)
         sys.exit(0)
-    _fail(f"{said.rstrip('.')}. See: {command} --help")
+    _fail(f"{message.rstrip('.')}. See: {command} --help")
 
 
 def _stopped() -> NoReturn:
@@ -114,5 +174,5 @@ def _stopped() -> NoReturn:
 
 def _fail(text: str) -> NoReturn:
     """Print an error on one line, without credentials, and leave."""
-    print(f"Error: {' '.join(without_secrets(text).split())}", file=sys.stderr)
+    print(f"Error: {' '.join(without_secrets(as_flags(text)).split())}", file=sys.stderr)
     sys.exit(1)

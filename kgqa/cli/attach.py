@@ -1,8 +1,7 @@
-"""``kgqa attach``: a Neo4j database as it is becomes a KG of the home, without a write to it."""
+"""``kgqa attach``: a Neo4j database as it is becomes a KG, without a write to it."""
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Annotated, Literal
 
 import typer
@@ -37,28 +36,11 @@ def attach(
     """Use the Neo4j database at --graph as it is, read-only; nothing is ever written to it.
 
     The nodes of one label are the entities, the edges between them the facts. Their ids and names
-    are read once and kept in the home; edges are read from the server when they are needed. A graph
-    that changes later needs `kgqa attach` again. To forget a KG, delete its folder in the home.
+    are read once and kept in the home; edges are read from the server when they are needed. After
+    a change of the graph run `kgqa attach` again. To forget a KG, delete its folder in the home.
     """
-    from kgqa.errors import UsageError
-    from kgqa.graph.attached_record import Attachment
-    from kgqa.graph.neo4j import Neo4jConnection
-    from kgqa.graph.neo4j_attach import attach as survey
-    from kgqa.graph.open import check_kg_name, parse_graph_url
-
-    kg = check_kg_name(name)
-    settings = run.settings
-    if settings.graph_url is None:
-        raise UsageError(
-            "It is not said which Neo4j to attach.", "Give --graph neo4j://host:7687, or NEO4J_URI."
-        )
-    where = parse_graph_url(settings.graph_url)
-    if where.uri is None:
-        raise UsageError(
-            f"{where.shown} is no Neo4j server.", "Give --graph neo4j://host:7687, or NEO4J_URI."
-        )
-    account = run.credentials
-    attachment = Attachment(
+    found = run.home.attach(
+        name,
         label=label,
         id_property=id_property,
         name_property=name_property,
@@ -68,44 +50,20 @@ def attach(
         value_label=value_label,
         direction=direction,
     )
-    with Neo4jConnection(
-        where.uri,
-        where.username or account["username"] or "neo4j",
-        where.password or account["password"],
-        account["database"],
-    ) as connection:
-        found = survey(connection, attachment, settings.kg_folder(kg), run.progress)
-    info = found.record.info
-    result = {
-        "kg": kg,
-        "graph": found.record.url,
-        "database": found.record.database,
-        "attachment": dataclasses.asdict(attachment),
-        "entities": info.entities,
-        "mediators": info.mediators,
-        "values": info.values,
-        "relations": info.relations,
-        "edges": info.edges,
-        "version": info.version,
-        "lookup": "element id" if found.record.by_reference else "index",
-        "text_index": found.record.text_index,
-        "left_out": found.left_out,
-        "advice": found.advice,
-        "seconds": round(found.seconds, 3),
-    }
 
     def human() -> None:
-        from kgqa.cli.show import say
+        from kgqa.cli.terminal import say
 
         say(
-            f"{kg}: {info.entities:,} entities, {info.mediators:,} mediators, {info.values:,} "
-            f"values, {info.edges:,} edges of {info.relations:,} types in {found.seconds:.1f} s."
+            f"{name}: {found['entities']:,} entities, {found['mediators']:,} mediators, "
+            f"{found['values']:,} values, {found['edges']:,} edges of {found['relations']:,} types "
+            f"in {found['seconds']:.1f} s."
         )
-        for reason, count in sorted(found.left_out.items(), key=lambda item: -item[1]):
+        for reason, count in sorted(found["left_out"].items(), key=lambda item: -item[1]):
             say(f"  left out: {count:,} {reason}", style="dim")
-        if found.advice:
-            say("  quicker with, run by whoever keeps the database (then attach it again):")
-            for statement in found.advice:
+        if found["advice"]:
+            say("  faster with, run by whoever maintains the database (then attach it again):")
+            for statement in found["advice"]:
                 say(f"    {statement};")
 
-    run.print(human, result)
+    run.print(human, found)

@@ -1,4 +1,4 @@
-"""What all commands share: the global options, settings, output, and opening what they need."""
+"""What the commands share: global options, flags made of options models, progress and printing."""
 
 from __future__ import annotations
 
@@ -6,29 +6,25 @@ import functools
 import inspect
 import json
 import sys
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 import typer
+from typer.core import TyperCommand
+
+from kgqa.errors import UsageError, without_secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Iterator, Mapping
 
-    from kgqa.config import Settings
-    from kgqa.graph.store import GraphStore
-    from kgqa.paths.ground import Fact
+    from pydantic.fields import FieldInfo
+    from typer._click import Context, HelpFormatter
+
+    from kgqa.api import KG, Home
     from kgqa.progress import Progress
-
-
-_OTHERS = 5  # entities of a shared name that are listed
-
-DirectionFlag = Annotated[
-    Literal["out", "in", "both"] | None, typer.Option(help="Which way edges are walked.")
-]
-MediatorsFlag = Annotated[
-    Literal["collapse", "keep"] | None, typer.Option(help="What becomes of mediators.")
-]
+    from kgqa.registry import Options, Registry
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,60 +39,39 @@ class Global:
 
 
 class Run:
-    """One run of a command: its settings, its progress, and its one way of printing."""
+    """One run of a command: its home, its progress, and its one way of printing."""
 
     def __init__(self, options: Global) -> None:
         self.options = options
         self.as_json = options.as_json
 
     @functools.cached_property
-    def settings(self) -> Settings:
-        """The settings, with the command's flags above the environment."""
-        from kgqa.config import load_settings
+    def home(self) -> Home:
+        """The data folder with its settings, the command's flags above the environment."""
+        from kgqa.api import Home
 
-        return load_settings(kg=self.options.kg, graph=self.options.graph, home=self.options.home)
+        given = self.options
+        return Home(given.home, graph=given.graph, kg=given.kg, progress=self.progress)
 
     @functools.cached_property
     def progress(self) -> Progress:
         """Where progress and notes are shown: stderr."""
-        from kgqa.cli.show import TerminalProgress
+        from kgqa.cli.terminal import TerminalProgress
 
-        return TerminalProgress()
+        return TerminalProgress(as_flags)
 
-    @property
-    def graph_url(self) -> str | Path:
-        """The store's URL, or the home where KGs lie in SQLite."""
-        return self.settings.graph_url or self.settings.home
-
-    @property
-    def credentials(self) -> dict[str, str | None]:
-        """What a store is opened with beside its URL: a server's account, and the home."""
-        secret = self.settings.neo4j_password
-        return {
-            "username": self.settings.neo4j_username,
-            "password": secret.get_secret_value() if secret else None,
-            "database": self.settings.neo4j_database,
-            "home": str(self.settings.home),
-        }
-
-    def open_store(self) -> GraphStore:
-        """Open the KG that is meant."""
-        from kgqa.graph.open import open_store
-
-        return open_store(self.graph_url, self.settings.kg, **self.credentials)
-
-    def tries_folder(self, kg: str) -> Path:
-        """Where the indexes of a KG lie."""
-        return self.settings.kg_folder(kg) / "tries"
+    @contextmanager
+    def kg(self) -> Iterator[KG]:
+        """Open the KG that is meant, for a ``with``."""
+        with self.home.open() as kg:
+            yield kg
 
     def note(self, text: str) -> None:
-        """Tell the user something on stderr, without credentials."""
-        from kgqa.errors import without_secrets
-
+        """Print a note on stderr, without credentials."""
         self.progress.note(without_secrets(text))
 
-    def print(self, human: Callable[[], None], result: dict[str, Any]) -> None:
-        """Print the result: one JSON object where it was asked for, else as ``human`` draws it."""
+    def print(self, human: Callable[[], None], result: Mapping[str, Any]) -> None:
+        """Print the result: one JSON object if that was asked for, else as ``human`` draws it."""
         if self.as_json:
             unicode = "utf" in (sys.stdout.encoding or "").casefold()
             sys.stdout.write(json.dumps(result, ensure_ascii=not unicode) + "\n")
@@ -105,93 +80,189 @@ class Run:
 
 
 _COMMON: dict[str, Any] = {
-    "kg": Annotated[str | None, typer.Option(help="The KG's name.")],
+    "kg": Annotated[str | None, typer.Option(help="The KG's name; the only one by default.")],
     "graph": Annotated[
         str | None,
-        typer.Option(help="The store: sqlite:///path, neo4j://host:7687 or bolt://…."),
+        typer.Option(help="The store: sqlite:///…, neo4j://host:7687, bolt://host:7687."),
     ],
-    "home": Annotated[
-        str | None,
-        typer.Option(help="The folder where kgqa keeps its data."),
-    ],
+    "home": Annotated[str | None, typer.Option(help="The folder where kgqa keeps its data.")],
     "as_json": Annotated[
-        bool,
-        typer.Option("--json", help="Print one JSON object on stdout, nothing else."),
+        bool, typer.Option("--json", help="Print one JSON object on stdout, nothing else.")
     ],
     "debug": Annotated[bool, typer.Option("--debug", help="Show tracebacks.")],
 }
+_EVERYWHERE = "For every command"
+_flags: dict[str, str] = {}  # of the command that runs: parameter -> its flag
 
 
-def command(app: typer.Typer, name: str) -> Callable[[Callable[..., None]], None]:
-    """Register a function as a command that takes the global options too.
+def current_flags() -> Mapping[str, str]:
+    """Return the flags of the command that runs, by the parameter that each gives."""
+    return _flags
+
+
+def as_flags(text: str) -> str:
+    """Return ``text`` with each parameter in backticks as the running command takes it."""
+    from kgqa.cli.app import as_flags
+
+    return as_flags(text)
+
+
+class GroupedCommand(TyperCommand):
+    """A command whose help lists options under the heading of their group."""
+
+    def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
+        """Write the arguments, then each group of options."""
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                argument = parameter.param_type_name == "argument"
+                group = getattr(parameter, "rich_help_panel", None) or "Options"
+                groups.setdefault("Arguments" if argument else group, []).append(record)
+        last = groups.pop(_EVERYWHERE, [])
+        for title, rows in [*groups.items(), (_EVERYWHERE, last)]:
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+
+def takes_options(
+    *sources: Registry | type[Options], every: bool = False
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Mark a command as taking the options of models: it gets them as ``options``, a dictionary.
+
+    Marked fields become flags (with ``every``, all fields); the rest are given by ``--set`` or in a
+    settings file. Flags go above ``--set``, which goes above the file.
+    """
+
+    def mark(function: Callable[..., None]) -> Callable[..., None]:
+        function.option_sources = sources, every  # type: ignore[attr-defined]
+        return function
+
+    return mark
+
+
+def add_command(app: typer.Typer, name: str, function: Callable[..., None]) -> None:
+    """Register ``function`` as a command that takes the global options too.
 
     Its first parameter is the :class:`Run`; the rest are the command's own.
     """
+    sources, every = getattr(function, "option_sources", ((), False))
+    fields = _fields(sources, every)
 
-    def register(function: Callable[..., None]) -> None:
-        @functools.wraps(function)
-        def run(ctx: typer.Context, **given: Any) -> None:
-            before = ctx.find_object(Global) or Global()
-            chosen = {field: given.pop(field) or getattr(before, field) for field in _COMMON}
-            function(Run(Global(**chosen)), **given)
+    @functools.wraps(function)
+    def run(ctx: typer.Context, **given: Any) -> None:
+        before = ctx.find_object(Global) or Global()
+        chosen = {field: given.pop(field) or getattr(before, field) for field in _COMMON}
+        _flags.clear()
+        _flags.update({one.name: one.opts[-1] for one in ctx.command.params if one.name})
+        _flags["entities"] = _flags.get("entity", "--entity")
+        if sources:
+            flags = {name: given.pop(name) for name in fields}
+            settings = _settings(given.pop("set"), given.pop("settings"))
+            given["options"] = settings | {n: v for n, v in flags.items() if v is not None}
+        function(Run(Global(**chosen)), **given)
 
-        own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
-        keyword = inspect.Parameter.KEYWORD_ONLY
-        parameters = [
-            inspect.Parameter("ctx", keyword, annotation=typer.Context),
-            *(parameter.replace(kind=keyword) for parameter in own),
-            *(
-                inspect.Parameter(
-                    field,
-                    keyword,
-                    annotation=kind,
-                    default=False if field in ("as_json", "debug") else None,
-                )
-                for field, kind in _COMMON.items()
-            ),
+    own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+    own = [one for one in own if one.name != "options" or not sources]
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    parameters = [inspect.Parameter("ctx", keyword, annotation=typer.Context)]
+    parameters += [one.replace(kind=keyword) for one in own]
+    parameters += [_parameter(field, info) for field, info in fields.items()]
+    if sources:
+        parameters += [
+            inspect.Parameter("set", keyword, annotation=_SET, default=None),
+            inspect.Parameter("settings", keyword, annotation=_SETTINGS, default=None),
         ]
-        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        run.__annotations__ = {p.name: p.annotation for p in parameters}
-        del run.__wrapped__
-        app.command(name)(run)
-
-    return register
-
-
-def others_of(found: Sequence[Any]) -> str:
-    """Return the first few entities as a note lists them, and how many more there are."""
-    shown = ", ".join(f"{one.name} ({one.id})" for one in found[:_OTHERS])
-    more = len(found) - _OTHERS
-    return f"{shown} and {more} more" if more > 0 else shown
+    for field, kind in _COMMON.items():
+        option = get_args(kind)[1]
+        option.rich_help_panel = _EVERYWHERE
+        default = False if field in ("as_json", "debug") else None
+        parameters.append(inspect.Parameter(field, keyword, annotation=kind, default=default))
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    del run.__wrapped__
+    app.command(name, cls=GroupedCommand)(run)
 
 
-def browser_link(run: Run, store: GraphStore, facts: Iterable[Fact]) -> str | None:
-    """Return the Neo4j Browser link that draws ``facts``, None where the store is no Neo4j."""
-    if store.url.startswith("sqlite"):
-        return None
-    from kgqa.graph.browser import browser_url
+_SET = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="NAME=VALUE", help="Any other option; `kgqa options NAME` lists them."
+    ),
+]
+_SETTINGS = Annotated[
+    Path | None, typer.Option("--settings", help="A file of options: TOML or JSON.")
+]
 
-    triples = [(fact.head, fact.predicate, fact.tail) for fact in facts]
-    return browser_url(store, triples, run.settings.neo4j_browser)
+
+def _fields(
+    sources: tuple[Registry | type[Options], ...], every: bool
+) -> dict[str, FieldInfo]:
+    """Return the fields that become flags, by name; the first model that has one says its help."""
+    if not sources:
+        return {}
+    from kgqa.registry import Registry, is_flag
+
+    models: list[type[Options]] = []
+    for source in sources:
+        if isinstance(source, Registry):
+            models += [entry.options_model() for entry in source.table]
+        else:
+            models.append(source)
+    found: dict[str, FieldInfo] = {}
+    for model in models:
+        for name, info in model.model_fields.items():
+            if every or is_flag(info):
+                found.setdefault(name, info)
+    return found
 
 
-def file_text_lines(path: Path, what: str) -> list[str]:
-    """Return the lines of a UTF-8 text file. Raises DataError where it cannot be read.
+def _parameter(name: str, info: FieldInfo) -> inspect.Parameter:
+    """Return the flag of a field: None where it is not given, so that the model's default holds."""
+    kinds = [kind for kind in get_args(info.annotation) or (info.annotation,) if kind is not type(None)]
+    if get_origin(info.annotation) in (Literal, list, tuple):
+        kinds = [info.annotation]
+    kind: Any = kinds[0] if len(kinds) == 1 else str
+    simple = kind in (bool, int, float, str, Path) or get_origin(kind) is Literal
+    listed = get_origin(kind) in (list, tuple)
+    kind = list[str] if listed else kind if simple else str
+    dashed = "--" + name.replace("_", "-")
+    declared = f"{dashed}/--no-{name.replace('_', '-')}" if kind is bool else dashed
+    extra = info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
+    text = (info.description or "").rstrip(".") + "."
+    if info.default is not None and not isinstance(info.default, bool) and not info.is_required():
+        text += f" [{info.default}]"
+    option = typer.Option(declared, help=text, rich_help_panel=str(extra.get("group") or "Options"))
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[kind | None, option], default=None
+    )
 
-    A line ends where an editor ends it: other separators (U+2028, form feeds, …) are text, since
-    names and JSON may hold them. A byte order mark is left out.
-    """
-    from kgqa.errors import DataError
+
+def _settings(pairs: list[str] | None, file: Path | None) -> dict[str, Any]:
+    """Return the options of ``--set`` and of a settings file. Raises UsageError."""
+    given = _settings_file(file) if file is not None else {}
+    for pair in pairs or []:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.strip():
+            raise UsageError(
+                f"'{pair}' does not set an option.", "Write --set NAME=VALUE, e.g. --set k=20."
+            )
+        given[name.strip().replace("-", "_")] = value
+    return given
+
+
+def _settings_file(file: Path) -> dict[str, Any]:
+    import tomllib
 
     try:
-        text = path.read_text("utf-8-sig")
+        text = file.read_text("utf-8-sig")
+        given = json.loads(text) if file.suffix == ".json" else tomllib.loads(text)
     except OSError as error:
-        raise DataError(
-            f"The {what} {path} cannot be read: {error.strerror or error}.", "Check the path."
-        ) from None
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"The {what} {path} is not UTF-8 text: {error.reason} at byte {error.start:,}.",
-            "Give a text file in UTF-8.",
-        ) from None
-    return text.removesuffix("\n").split("\n") if text else []
+        raise UsageError(f"The settings file {file} cannot be read: {error.strerror}.") from None
+    except ValueError as error:
+        kind = "JSON" if file.suffix == ".json" else "TOML"
+        raise UsageError(f"The settings file {file} is not {kind}: {error}.") from None
+    if not isinstance(given, dict):
+        raise UsageError(f"The settings file {file} holds no object.", 'Write {"k": 20}.')
+    return {name.replace("-", "_"): value for name, value in given.items()}

@@ -25,23 +25,26 @@ from rich.progress import Progress as Bars
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from kgqa.answers.answer import Answer
-    from kgqa.paths.ground import GroundedPath
+    from kgqa import Answer
     from kgqa.progress import Task
 
 _ANSWERS = 10  # answers that are shown
 _COLUMN = 44  # cells that a column is wide at most
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-_EVERY = 10.0  # seconds between two plain lines where stderr is no terminal
+_EVERY = 10.0  # seconds between two plain lines if stderr is not a terminal
 
 
 class TerminalProgress:
-    """Bars on a terminal, plain lines now and then elsewhere; both on stderr."""
+    """Bars on a terminal, plain lines now and then elsewhere; both on stderr.
 
-    def __init__(self) -> None:
+    ``worded`` is applied to every note: it turns parameters into the flags of the command.
+    """
+
+    def __init__(self, worded: Callable[[str], str] = str) -> None:
         self._console = Console(stderr=True, highlight=False)
+        self._worded = worded
 
     @contextmanager
     def task(self, what: str, total: int | None = None, unit: str = "") -> Iterator[Task]:
@@ -54,13 +57,14 @@ class TerminalProgress:
             columns += [BarColumn(), DownloadColumn(), TimeRemainingColumn()]
         elif total:
             columns += [BarColumn(), MofNCompleteColumn(), TextColumn(unit), TimeRemainingColumn()]
-        columns.append(TextColumn("{task.fields[told]}"))
+        columns.append(TextColumn("{task.fields[beside]}"))
         with Bars(*columns, console=self._console, transient=True) as bars:
-            yield _Bar(bars, bars.add_task(what, total=total, told=""))
+            yield _Bar(bars, bars.add_task(what, total=total, beside=""))
 
     def note(self, text: str) -> None:
         """Print one line on stderr."""
-        self._console.print(Text(plain(text)), style="yellow", soft_wrap=True)
+        line = plain(self._worded(text))
+        self._console.print(Text(line), style="yellow", soft_wrap=True)
 
 
 class _Bar:
@@ -72,7 +76,7 @@ class _Bar:
         self._bars.advance(self._number, amount)
 
     def tell(self, text: str) -> None:
-        self._bars.update(self._number, told=text)
+        self._bars.update(self._number, beside=text)
 
 
 class _Lines:
@@ -80,12 +84,12 @@ class _Lines:
         self._what, self._total, self._unit = what, total, unit
         self._done = 0
         self._beside = ""
-        self._started = self._told = time.monotonic()
+        self._started = self._shown = time.monotonic()
 
     def advance(self, amount: int = 1) -> None:
         self._done += amount
-        if time.monotonic() - self._told >= _EVERY:
-            self._told = time.monotonic()
+        if time.monotonic() - self._shown >= _EVERY:
+            self._shown = time.monotonic()
             of = f" of {self._total:,}" if self._total else ""
             line = f"{self._what}: {self._done:,}{of} {self._unit}".rstrip()
             if self._beside:
@@ -138,7 +142,7 @@ def show_answer(answer: Answer, browser_url: str | None) -> None:
     served = ", ".join(sorted({use.source for use in answer.constraints}))
     say()
     say(
-        f"{answer.timings.total:.2f} s, {answer.forwards} forwards of {answer.kg_llm.model}, "
+        f"{answer.timings.total:.2f} s, {passes(answer.forward_passes)} of {answer.kg_llm.model}, "
         f"constraint: {served}",
         style="dim",
     )
@@ -147,7 +151,7 @@ def show_answer(answer: Answer, browser_url: str | None) -> None:
 
 
 def _show_answers(answer: Answer) -> None:
-    """Print the first answers; a vote's scores are shares, a general LLM's are only an order."""
+    """Print the first answers; a vote's scores are probabilities, a general LLM's are only an order."""
     voted = answer.general_llm is None
     rows = [
         (
@@ -165,6 +169,32 @@ def _show_answers(answer: Answer) -> None:
         say(f"and {more} more{rest}; --json gives all", style="dim")
 
 
+def passes(count: int) -> str:
+    """Return a number of forward passes in words.
+
+    >>> passes(1), passes(1200)
+    ('1 forward pass', '1,200 forward passes')
+    """
+    return f"{count:,} forward pass{'' if count == 1 else 'es'}"
+
+
+def proof(search: Any, paths: int, forward_passes: int) -> str:
+    """Return what an exact search proved of its ``paths``, empty for a search that proves nothing.
+
+    ``forward_passes``: those that it took.
+    """
+    if search.proven is None:
+        return ""
+    within = f"within {passes(forward_passes)}"
+    if search.proven:
+        return f"Exact search: proven {within} that no other path has a higher score."
+    bound = "" if search.bound is None else f" (a better one can reach {search.bound:.3f} at most)"
+    return (
+        f"Exact search: not proven {within}{bound}; certain are the first {search.certain} of "
+        f"{paths}. Allow more with --set max_forward_passes=…."
+    )
+
+
 def share(score: float) -> str:
     """Return a share of 1 in per cent, with two or three digits.
 
@@ -176,10 +206,10 @@ def share(score: float) -> str:
     return f"{min(100 * score, 99.9):.1f} %" if score >= 0.001 else "<0.1 %"
 
 
-def path_line(path: GroundedPath) -> Text:
+def path_line(path: Any) -> Text:
     """Return a path as one line: names plain, relations coloured.
 
-    An edge that does not begin where the one before it ended begins anew after a bar.
+    An edge that does not begin where the one before it ended stands after a bar.
     """
     line = Text()
     at = None

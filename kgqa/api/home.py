@@ -1,0 +1,127 @@
+"""A data folder and the settings it is used with: which store, which account, which models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kgqa.config import load_settings
+from kgqa.errors import without_secrets
+from kgqa.progress import Logged
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kgqa.api.kg import KG
+    from kgqa.api.qa import QA
+    from kgqa.config import Settings
+    from kgqa.graph.model import KGInfo
+    from kgqa.progress import Progress
+
+_GRAPH = "graph.sqlite"
+
+
+class Home:
+    """Where KGs are found and kept.
+
+    ``home`` is the data folder, ``graph`` the store's URL and ``kg`` the KG that is meant; what is
+    None is taken from the environment, then from the defaults. ``progress`` shows long tasks and
+    notes; by default notes go to the logger ``kgqa``. Raises UsageError for a malformed setting.
+    """
+
+    def __init__(
+        self,
+        home: str | Path | None = None,
+        *,
+        graph: str | Path | None = None,
+        kg: str | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        given = str(graph) if graph is not None else None
+        self.named = str(home) if home is not None else None  # for commands that are suggested
+        self.settings: Settings = load_settings(home=home, graph=given, kg=kg)
+        self.progress: Progress = progress or Logged()
+
+    @classmethod
+    def of(
+        cls,
+        kg: str | Path | None,
+        *,
+        home: str | Path | None = None,
+        graph: str | Path | None = None,
+        progress: Progress | None = None,
+    ) -> Home:
+        """Return the home of what :func:`kgqa.open` names: a KG, a store's URL, or a folder."""
+        if kg is None:
+            return cls(home, graph=graph, progress=progress)
+        text, path = str(kg), Path(kg).expanduser()
+        if "://" in text or path.is_file():
+            return cls(home, graph=text, progress=progress)
+        if (path / _GRAPH).is_file() and (isinstance(kg, Path) or len(path.parts) > 1):
+            return cls(path.parent, kg=path.resolve().name, progress=progress)
+        return cls(home, graph=graph, kg=text, progress=progress)
+
+    @property
+    def url(self) -> str | Path:
+        """The store's URL, or the folder where KGs are kept in SQLite."""
+        return self.settings.graph_url or self.settings.home
+
+    @property
+    def account(self) -> dict[str, str | None]:
+        """What a store is opened with beside its URL: a server's account, and the home."""
+        secret = self.settings.neo4j_password
+        return {
+            "username": self.settings.neo4j_username,
+            "password": secret.get_secret_value() if secret else None,
+            "database": self.settings.neo4j_database,
+            "home": str(self.settings.home.absolute()),
+        }
+
+    def open(self) -> KG:
+        """Open the KG that the settings name, or the only one there is.
+
+        Raises KGNotFoundError, StoreUnavailableError, and UsageError if there are several.
+        """
+        from kgqa.api.kg import KG
+        from kgqa.graph.open import open_store
+
+        return KG(self, open_store(self.url, self.settings.kg, **self.account))
+
+    def kgs(self, faults: list[Any] | None = None) -> list[KGInfo]:
+        """Return the KGs there are; one that cannot be read is left out, its error in ``faults``."""
+        from kgqa.graph.open import list_kgs
+
+        return list_kgs(self.url, faults=faults, **self.account)
+
+    def folder(self, kg: str) -> Path:
+        """Return the folder of a KG: its SQLite store, its tries, its rejected lines."""
+        return self.settings.kg_folder(kg)
+
+    def tries(self, kg: str) -> Path:
+        """Return the folder of a KG's indexes."""
+        return self.folder(kg) / "tries"
+
+    def note(self, text: str) -> None:
+        """Report something that the user should know, without credentials."""
+        self.progress.note(without_secrets(text))
+
+    def session(self, method: str, options: dict[str, Any]) -> QA:
+        """Return a session without a KG, whose options have been checked; see :meth:`QA.on`."""
+        from kgqa.api.qa import QA
+
+        return QA(self, None, method, options)
+
+    def ingest(self, loader: str, sources: Sequence[Path], options: dict[str, Any]) -> KG:
+        """Load a dump as the KG of the settings, and return it open; see :func:`kgqa.ingest`."""
+        from kgqa.api.loading import load
+
+        return load(self, loader, sources, options)
+
+    def attach(self, name: str, **attachment: Any) -> dict[str, Any]:
+        """Attach the Neo4j of the settings as ``name``; see :func:`kgqa.attach`.
+
+        Returns what ``kgqa attach --json`` prints.
+        """
+        from kgqa.api.loading import attach_to, attached_dict
+
+        return attached_dict(name, attach_to(self, name, **attachment))

@@ -1,0 +1,439 @@
+"""The trie index of a KG: built before anyone asks, and looked at."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from kgqa.errors import DataError, EntityNotFoundError, IndexFault, ShardDamagedError, UsageError, without_secrets
+from kgqa.registry import Options, option, validated
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from kgqa.api.home import Home
+    from kgqa.graph.model import IntArray, KGInfo
+    from kgqa.graph.store import GraphStore
+    from kgqa.linking.resolve import Resolution
+    from kgqa.models.adapter import AdapterCard
+    from kgqa.paths.format import PathFormat
+    from kgqa.paths.sample import Sample
+    from kgqa.paths.walk import WalkRules
+    from kgqa.trie.lexicon import PathLexicon
+    from kgqa.trie.precompute import Precomputed
+    from kgqa.trie.stored import StoredConstraint
+    from kgqa.trie.tokens import TokenEncoder
+
+MOST_SHOWN = 1_000_000  # paths of a trie that is built to be looked at; more would fill the memory
+
+
+class PathOptions(Options):
+    """Which paths a trie holds, and whose tokens: what an index must fit to serve."""
+
+    hops: int | None = option(None, "hops of a path at most; by default the model's", flag=True, ge=1)
+    preset: str | None = option(None, "for a preset: default, gcr", flag=True)
+    model: str | None = option(None, "for another KG-LLM's tokenizer", flag=True)
+    adapter: str | None = option(None, "for another adapter, or 'none'", flag=True)
+    direction: Literal["out", "in", "both"] | None = option(
+        None, "which way edges are walked; by default the KG's", flag=True
+    )
+    mediators: Literal["collapse", "keep"] | None = option(
+        None, "whether mediators are collapsed or kept", flag=True
+    )
+    sample: int | None = option(
+        None, "not all paths: at most so many of each entity", flag=True, group="Samples", ge=1
+    )
+    sample_walk: Literal["breadth", "depth", "random"] | None = option(
+        None, "which paths a sample has: the first ones, or random walks", flag=True, group="Samples"
+    )
+    sample_seed: int | None = option(
+        None, "seed of random walks", flag=True, group="Samples", ge=0
+    )
+
+    def sampled(self) -> Sample | None:
+        """Return the sample that the options ask for, None if all paths are meant.
+
+        Raises UsageError for a walk or a seed of a sample that was not asked for.
+        """
+        from kgqa.paths.sample import Sample
+
+        if self.sample is not None:
+            return Sample(self.sample, self.sample_walk or "breadth", self.sample_seed or 0)
+        for name in ("sample_walk", "sample_seed"):
+            if getattr(self, name) is not None:
+                raise UsageError(
+                    f"`{name}` says which paths a sample has, and none was asked for.",
+                    "Set how many paths of an entity with `sample`; without it a trie holds all.",
+                )
+        return None
+
+
+class IndexOptions(PathOptions):
+    """What an index holds, and how it is built."""
+
+    entities: Path | None = option(
+        None, "only these: a file with an id or name on each line", flag=True
+    )
+    questions: Path | None = option(
+        None, "only the topic entities of a file of questions", flag=True
+    )
+    workers: int | None = option(
+        None, "processes (1), or units at once on Ray (all its CPUs)", flag=True, ge=1
+    )
+    engine: Literal["local", "ray"] = option("local", "where the work is done", flag=True)
+    address: str | None = option(
+        None, "with engine ray: the cluster, HOST:PORT or 'auto'; else one's own", flag=True
+    )
+    cap: int = option(
+        100_000, "paths of one entity that are stored; more are composed when asked", flag=True, ge=1
+    )
+    rebuild: bool = option(False, "drop what is there first", flag=True)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexBuild:
+    """What building an index did: ``counts`` of the whole index, ``hops`` and ``sample`` of it."""
+
+    kg: str
+    counts: Precomputed
+    hops: int
+    cap: int
+    sample: Sample | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the build as ``kgqa precompute-tries --json`` prints it."""
+        of = {"sample": asdict(self.sample)} if self.sample else {}
+        return {"kg": self.kg, **asdict(self.counts), **of}
+
+
+def build_command(home: Home, options: Mapping[str, Any]) -> str:
+    """Return the command that builds the index which ``options`` would use."""
+    settings = home.settings
+    graph = without_secrets(settings.graph) if settings.graph else None
+    given = {"kg": settings.kg, "graph": graph, "home": home.named, **options}
+    flags = [
+        f"--{name.replace('_', '-')} {shlex.quote(str(value))}"
+        for name, value in given.items()
+        if value
+    ]
+    return " ".join(["kgqa precompute-tries", *flags])
+
+
+def _rules(info: KGInfo, card: AdapterCard, options: PathOptions) -> WalkRules:
+    from kgqa.methods.base import walk_rules
+
+    return walk_rules(
+        info,
+        card,
+        hops=options.hops,
+        direction=options.direction,
+        mediators=options.mediators,
+        card_decides=options.preset is not None,
+    )
+
+
+def build_index(home: Home, store: GraphStore, given: dict[str, Any]) -> IndexBuild:
+    """Build the index of ``store``, or go on with one that was stopped; see :meth:`kgqa.KG.index`."""
+    from kgqa.models.presets import preset as card_of
+
+    options: IndexOptions = validated(IndexOptions, given, "an index")
+    settings, info = home.settings, store.info
+    engine = _engine(options)
+    preset_card = card_of(options.preset) if options.preset else None
+    sample = options.sampled()
+    cap = sample.size if sample else options.cap  # none has more, so none is left to be composed
+    topics = _topics(home, store, options)
+
+    # what takes a second to import waits until the cheap mistakes are out of the way
+    from kgqa.models.bare import bare_encoder
+    from kgqa.models.encoder import load_encoder
+    from kgqa.trie.index.shard import token_width
+    from kgqa.trie.index.writer import IndexWriter
+    from kgqa.trie.precompute import precompute
+
+    model, adapter = options.model or settings.model, options.adapter or settings.adapter
+    loaded = load_encoder(
+        model, adapter, cache=settings.cache_folder, progress=home.progress
+    )
+    card = preset_card or loaded.card
+    form, rules = path_format(card), _rules(info, card, options)
+    encoder = bare_encoder(loaded.encoder) or partial(
+        _slow_encoder, model, adapter, settings.cache_folder
+    )
+    resources = partial(_resources, _absolute(home.url), info.name, home.account, form, encoder)
+    with IndexWriter(
+        home.tries(info.name),
+        index_key(info, loaded.encoder, form, rules, sample),
+        cap=cap,
+        token_width=token_width(loaded.encoder.vocab_size),
+        tokenizer_name=loaded.name,
+        rebuild=options.rebuild,
+    ) as writer:
+        counts = precompute(
+            resources,
+            writer,
+            rules,
+            cap=cap,
+            topics=topics,
+            engine=engine,
+            sample=sample,
+            progress=home.progress,
+        )
+    return IndexBuild(info.name, counts, rules.hops, cap, sample)
+
+
+def trie_text(
+    home: Home,
+    store: GraphStore,
+    entity: str,
+    form: Literal["txt", "dot"],
+    limit: int,
+    given: dict[str, Any],
+) -> dict[str, Any]:
+    """Return the trie of an entity, from the index if one fits, else built from the graph.
+
+    ``given`` are :class:`PathOptions`; see :meth:`kgqa.KG.trie_text`. A note says where the trie is
+    from. Raises UsageError for more than a million paths.
+    """
+    from kgqa.linking.resolve import resolve_entity
+    from kgqa.methods.base import path_format
+    from kgqa.models.encoder import load_encoder
+    from kgqa.models.presets import preset as card_of
+    from kgqa.trie.export import branching, dot, sequence_tokens, text_lines
+    from kgqa.trie.lexicon import PathLexicon
+
+    options: PathOptions = validated(PathOptions, given, "a trie")
+    sample = options.sampled()
+    found = resolve_entity(store, entity)
+    settings = home.settings
+    loaded = load_encoder(
+        options.model or settings.model,
+        options.adapter or settings.adapter,
+        cache=settings.cache_folder,
+        progress=home.progress,
+    )
+    card = card_of(options.preset) if options.preset else loaded.card
+    lexicon = PathLexicon(loaded.encoder, path_format(card))
+    rules = _rules(store.info, card, options)
+    source, constraint = _entity_trie(home, store, found, lexicon, rules, sample)
+    if sample:
+        home.note(f"The trie is a sample: {sample}.")
+    trie, encoder = constraint.trie, lexicon.encoder
+    drawn: str | list[str] = (
+        text_lines(trie, encoder, limit)
+        if form == "txt"
+        else dot(trie, encoder, limit, f"{found.name} ({found.id})")
+    )
+    return {
+        "entity": {"id": found.id, "name": found.name},
+        "source": source,
+        "sample": sample and asdict(sample),
+        "paths": constraint.paths,
+        "sequences": int((trie.leaf >= 0).sum()),
+        "nodes": trie.nodes,
+        "tokens": sequence_tokens(trie),
+        "branching": asdict(branching(trie)),
+        "lines" if form == "txt" else "dot": drawn,
+    }
+
+
+def _entity_trie(
+    home: Home,
+    store: GraphStore,
+    found: Resolution,
+    lexicon: PathLexicon,
+    rules: WalkRules,
+    sample: Sample | None,
+) -> tuple[str, StoredConstraint]:
+    """Return where the trie of an entity is from, ``shard`` or ``graph``, and the trie."""
+    from kgqa.errors import EmptyLanguageError
+    from kgqa.graph.model import keys_array
+    from kgqa.methods.base import index_key
+    from kgqa.paths.sample import sample_walk
+    from kgqa.paths.walk import walk
+    from kgqa.trie.build import path_tokens
+    from kgqa.trie.index.reader import open_index
+    from kgqa.trie.stored import stored_constraint
+
+    key = index_key(store.info, lexicon, rules, sample)
+    who = f"{found.name} ({found.id})"
+    reason = f"The index has no trie of {who}."
+    try:
+        with open_index(home.tries(store.info.name), key) as index:
+            stored = index.look_up(found.id)
+            if index.is_composed(found.id):
+                reason = f"{who} has more paths than the index stores."
+    except IndexFault as error:
+        stored, reason = None, error.message
+    if stored is not None:
+        home.note(f"The trie of {who} is the one in the index.")
+        return "shard", stored_constraint([(stored.sequences, stored.table)])
+    home.note(f"{reason} The trie is built from the graph.")
+    keys = keys_array([found.key])
+    if sample:
+        table, over = sample_walk(store, keys, rules, sample), keys[:0]
+    else:
+        table, over = walk(store, keys, rules, MOST_SHOWN)
+    if len(over):
+        raise UsageError(
+            f"{who} has more than {MOST_SHOWN:,} paths of at most {rules.hops} hops, too many to "
+            "look at.",
+            "Look at shorter ones with `hops`." if rules.hops > 1 else "",
+        )
+    if not len(table):
+        raise EmptyLanguageError(
+            f"{who} has no path of at most {rules.hops} hops, so its trie is empty.",
+            "Choose another entity, or the other `direction`.",
+        )
+    return "graph", stored_constraint([(path_tokens(store, table, lexicon), table)])
+
+
+def tries_of(home: Home, info: KGInfo, entity_id: str) -> list[dict[str, Any]]:
+    """Return the size of an entity's trie in each index of this KG version that holds it.
+
+    ``bytes`` are those of its row before compression. A damaged index is reported and passed over.
+    """
+    from kgqa.trie.index.manifest import Manifest
+    from kgqa.trie.index.reader import TrieIndex, all_manifests
+
+    found = []
+    for folder, manifest in all_manifests(home.tries(info.name)):
+        if not isinstance(manifest, Manifest) or manifest.key.kg_version != info.version:
+            continue
+        try:
+            with TrieIndex(folder, manifest) as index:
+                row = index.read(entity_id)
+        except ShardDamagedError as error:
+            home.note(str(error))
+            continue
+        if row is not None:
+            key, sample = manifest.key, manifest.key.sampled
+            found.append(
+                {
+                    "model": manifest.tokenizer_name,
+                    "hops": key.hops,
+                    "direction": key.direction,
+                    "mediators": key.mediators,
+                    "paths": row["paths"],
+                    "nodes": row["nodes"],
+                    "sample": sample and asdict(sample),
+                    "bytes": sum(len(part) for part in row.values() if isinstance(part, bytes)),
+                }
+            )
+    return found
+
+
+def _engine(options: IndexOptions) -> Any:
+    from kgqa.trie.engines.local import LocalEngine
+
+    if options.engine == "ray":
+        from kgqa.trie.engines.ray_cluster import RayEngine
+
+        return RayEngine(options.address, options.workers)
+    if options.address is not None:
+        raise UsageError("`address` names a Ray cluster.", "Set `engine` to ray, or leave it out.")
+    return LocalEngine(options.workers or 1)
+
+
+def _absolute(url: str | Path) -> str:
+    """Return a store's URL as it reads in a process that may have another working folder."""
+    from kgqa.graph.open import parse_graph_url
+
+    where = parse_graph_url(url)
+    return str(url) if where.kind == "server" else where.shown
+
+
+def _resources(
+    url: str,
+    kg: str,
+    account: dict[str, str | None],
+    form: PathFormat,
+    encoder: TokenEncoder | Callable[[], TokenEncoder],
+) -> tuple[GraphStore, PathLexicon]:
+    """Open what makes tries, in whatever process does: without transformers if that is possible."""
+    from kgqa.graph.open import open_store
+    from kgqa.trie.lexicon import PathLexicon
+
+    lexicon = PathLexicon(encoder() if callable(encoder) else encoder, form)
+    return open_store(url, kg, **account), lexicon
+
+
+def _slow_encoder(model: str | None, adapter: str | None, cache: Path) -> TokenEncoder:
+    from kgqa.models.encoder import load_encoder
+    from kgqa.progress import Silent
+
+    return load_encoder(model, adapter, cache=cache, progress=Silent()).encoder
+
+
+def _topics(home: Home, store: GraphStore, options: IndexOptions) -> IntArray | None:
+    """Return the keys of the entities that were asked for, None if all are meant.
+
+    One that the KG lacks is reported and left out.
+    """
+    from kgqa.graph.model import keys_array
+    from kgqa.linking.resolve import resolve_entity
+
+    if options.entities is None and options.questions is None:
+        return None
+    wanted: list[str] = []
+    if options.entities is not None:
+        lines = text_lines(options.entities, "list of entities")
+        wanted += [line.strip() for line in lines if line.strip()]
+    if options.questions is not None:
+        for number, line in enumerate(text_lines(options.questions, "question file"), 1):
+            wanted += _topics_of_line(home, line, f"{options.questions}, line {number}")
+    keys, unknown = [], []
+    for text in dict.fromkeys(wanted):
+        try:
+            keys.append(resolve_entity(store, text).key)
+        except EntityNotFoundError:
+            unknown.append(text)
+    if unknown:
+        home.note(
+            f"{len(unknown)} of {len(unknown) + len(keys)} entities are not in the KG: "
+            f"{', '.join(unknown[:5])}"
+        )
+    if not keys:
+        raise DataError(
+            "None of the entities asked for is in the KG.",
+            "Give ids or names that it has; kgqa link finds them.",
+        )
+    return keys_array(keys)
+
+
+def _topics_of_line(home: Home, line: str, where: str) -> list[str]:
+    if not line.strip():
+        return []
+    try:
+        record: Any = json.loads(line)
+        named = record.get("topic_entities", record.get("q_entity"))
+        if not isinstance(named, list):
+            raise TypeError("it has no list of topic_entities")
+    except (ValueError, TypeError, AttributeError) as error:
+        home.note(f"{where} is not a question and is left out: {error}.")
+        return []
+    return [str(one) for one in named]
+
+
+def text_lines(path: Path, what: str) -> list[str]:
+    """Return the lines of a UTF-8 text file. Raises DataError if it cannot be read.
+
+    A line ends where an editor ends it: other separators (U+2028, form feeds, …) are text, since
+    names and JSON may hold them. A byte order mark is left out.
+    """
+    try:
+        text = path.read_text("utf-8-sig")
+    except OSError as error:
+        raise DataError(
+            f"The {what} {path} cannot be read: {error.strerror or error}.", "Check the path."
+        ) from None
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"The {what} {path} is not UTF-8 text: {error.reason} at byte {error.start:,}.",
+            "Give a text file in UTF-8.",
+        ) from None
+    return text.removesuffix("\n").split("\n") if text else []

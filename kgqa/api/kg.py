@@ -1,0 +1,332 @@
+"""A knowledge graph that is open: the noun that carries the library."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from kgqa.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from kgqa.answers.answer import Answer
+    from kgqa.api.check import Check
+    from kgqa.api.home import Home
+    from kgqa.api.index import IndexBuild
+    from kgqa.api.language import PathLanguage
+    from kgqa.api.qa import QA
+    from kgqa.evaluation import Evaluation
+    from kgqa.graph.model import KGInfo
+    from kgqa.graph.store import GraphStore
+    from kgqa.linking.linker import Candidate
+    from kgqa.linking.resolve import Resolution
+    from kgqa.loading.pipeline import IngestResult
+    from kgqa.paths.ground import Fact, GroundedPath
+
+DEFAULT_METHOD = "gcr"
+
+
+@dataclass(frozen=True, slots=True)
+class EntityPaths:
+    """Some paths of an entity: those shown, and how many there are ``of``.
+
+    ``hops`` is the most edges that a path may have.
+    """
+
+    entity: Resolution
+    paths: tuple[GroundedPath, ...]
+    total: int
+    hops: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the paths as ``kgqa paths --json`` prints them."""
+        return {
+            "entity": {"id": self.entity.id, "name": self.entity.name},
+            "paths": [_path_dict(path) for path in self.paths],
+            "total": self.total,
+        }
+
+    def facts(self) -> list[Fact]:
+        """Return the stored triples behind the paths, each once."""
+        every = (fact for path in self.paths for edge in path.edges for fact in edge.facts)
+        return list(dict.fromkeys(every))
+
+
+class KG:
+    """An open KG. Close it with :meth:`close` or ``with``.
+
+    ``store`` is where it is kept, ``home`` its data folder and settings; ``loaded`` is what loading
+    it counted, if this is what :func:`kgqa.ingest` returned.
+    """
+
+    def __init__(self, home: Home, store: GraphStore, loaded: IngestResult | None = None) -> None:
+        self.home = home
+        self.store = store
+        self.loaded = loaded
+        self._sessions: dict[str, QA] = {}
+
+    @property
+    def info(self) -> KGInfo:
+        """The KG's name, source, counts, version and direction."""
+        return self.store.info
+
+    @property
+    def name(self) -> str:
+        """The KG's name."""
+        return self.store.info.name
+
+    @property
+    def folder(self) -> Path:
+        """The folder where everything of this KG is kept."""
+        return self.home.folder(self.name)
+
+    def ask(
+        self,
+        question: str,
+        *,
+        entities: Sequence[str] = (),
+        choices: Sequence[str] = (),
+        method: str = DEFAULT_METHOD,
+        **options: Any,
+    ) -> Answer:
+        """Answer one question; see :meth:`qa` for the options, which keep their models loaded.
+
+        ``entities``: the topic entities, by id or name, instead of those that linking finds;
+        ``choices``: what may be answered, by id or name. Raises LinkingError, EntityNotFoundError,
+        EmptyLanguageError, TimeLimitError, ModelError, UsageError.
+        """
+        key = repr((method, sorted(options.items())))
+        if key not in self._sessions:
+            self._sessions[key] = self.qa(method, **options)
+        return self._sessions[key].ask(question, entities=entities, choices=choices)
+
+    def qa(self, method: str = DEFAULT_METHOD, **options: Any) -> QA:
+        """Return a session: this KG and a method whose models stay loaded for many questions.
+
+        ``options`` are those of the method (``kgqa.options("gcr")`` lists them). Raises UsageError
+        for an option that is unknown or does not fit; models are loaded with the first question.
+        """
+        from kgqa.api.qa import QA
+
+        return QA(self.home, self.store, method, options)
+
+    def link(self, question: str, limit: int = 10, *, encoder: str | None = None) -> list[Candidate]:
+        """Return up to ``limit`` entities that the question may be about, best first.
+
+        ``encoder``: a sentence-transformers name or folder; then meaning counts too. Raises
+        LinkingError.
+        """
+        from kgqa.linking import linker
+
+        return linker.link(self.store, question, limit, encoder=self._sentence_encoder(encoder))
+
+    def linked(self, question: str, limit: int = 10, *, encoder: str | None = None) -> dict[str, Any]:
+        """Return what :meth:`link` finds as ``kgqa link --json`` prints it.
+
+        Each candidate has the points that its score is made of, and whether it is a topic entity.
+        """
+        from kgqa.linking import linker
+
+        candidates = self.link(question, limit, encoder=encoder)
+        chosen = {one.id for one in linker.topic_entities(candidates)}
+        return {
+            "question": question,
+            "candidates": [
+                {
+                    "id": one.id,
+                    "name": one.name,
+                    "score": round(one.score, 4),
+                    "mention": one.mention,
+                    "start": one.start,
+                    "end": one.end,
+                    "match": one.match,
+                    "edges": one.degree,
+                    "parts": one.features.points(),
+                    "features": one.features.values(),
+                    "chosen": one.id in chosen,
+                }
+                for one in candidates
+            ],
+        }
+
+    def entity(self, name: str) -> Resolution:
+        """Return the entity with this id or name; of several, the best connected one.
+
+        Raises EntityNotFoundError with the nearest names.
+        """
+        from kgqa.linking.resolve import resolve_entity
+
+        return resolve_entity(self.store, name)
+
+    def paths(
+        self,
+        entity: str,
+        *,
+        hops: int = 2,
+        limit: int = 50,
+        direction: Literal["out", "in", "both"] | None = None,
+        mediators: Literal["collapse", "keep"] = "collapse",
+    ) -> EntityPaths:
+        """Return the first ``limit`` of the paths of at most ``hops`` hops out of an entity.
+
+        ``direction``: by default the KG's own. Raises EntityNotFoundError.
+        """
+        from kgqa.graph.model import keys_array
+        from kgqa.paths.format import PathFormat
+        from kgqa.paths.ground import ground
+        from kgqa.paths.walk import WalkRules, ordered, walk
+
+        found = self.entity(entity)
+        if found.others:
+            from kgqa.api.qa import others_of
+
+            self.home.note(
+                f"'{entity}' means {found.id}, the best connected one; others: "
+                f"{others_of(found.others)}."
+            )
+        rules = WalkRules(hops, direction or self.info.direction, mediators)
+        table = ordered(walk(self.store, keys_array([found.key]), rules)[0])
+        first = table.take(keys_array(range(min(limit, len(table)))))
+        shown = tuple(path for path in ground(self.store, first, PathFormat()) if path is not None)
+        return EntityPaths(found, shown, len(table), hops)
+
+    def check(self, statement: Any) -> Check:
+        """Return whether a statement is in the graph, and by which edges.
+
+        ``statement`` is a triple (head, relation, tail) of ids or names, a list of triples that
+        follow each other, a path as text (``A -> relation -> B -> …``), or a path of an answer.
+        Raises EntityNotFoundError, UsageError.
+        """
+        from kgqa.api.check import check
+
+        return check(self.store, statement)
+
+    def constraint(
+        self,
+        entities: Sequence[str],
+        tokenizer: Any,
+        *,
+        hops: int = 2,
+        direction: Literal["out", "in", "both"] | None = None,
+        mediators: Literal["collapse", "keep"] = "collapse",
+        start: str = "",
+        end: str = "",
+        vocab_size: int | None = None,
+    ) -> PathLanguage:
+        """Return the language of all paths out of ``entities``, for Hugging Face ``generate``.
+
+        ``entities`` are ids or names, ``tokenizer`` a transformers tokenizer; ``start`` and ``end``
+        are the markers that a model was trained to write around a path. Raises
+        EntityNotFoundError, EmptyLanguageError, ModelError.
+        """
+        from kgqa.api.language import path_language
+        from kgqa.paths.format import PathFormat
+        from kgqa.paths.walk import WalkRules
+
+        keys = [self.entity(one).key for one in entities]
+        rules = WalkRules(hops, direction or self.info.direction, mediators)
+        form = PathFormat(start=start, end=end)
+        return path_language(self.store, keys, rules, form, tokenizer, vocab_size)
+
+    def index(self, *, workers: int | None = None, **options: Any) -> IndexBuild:
+        """Build the trie index, or go on with one that was stopped.
+
+        ``options`` are those of :class:`kgqa.api.index.IndexOptions`. Raises UsageError, DataError.
+        """
+        from kgqa.api.index import build_index
+
+        return build_index(self.home, self.store, {"workers": workers, **options})
+
+    def tries(self, entity_id: str) -> list[dict[str, Any]]:
+        """Return the size of an entity's trie in each index of this KG that holds it."""
+        from kgqa.api.index import tries_of
+
+        return tries_of(self.home, self.info, entity_id)
+
+    def trie_text(
+        self, entity: str, form: Literal["txt", "dot"] = "txt", limit: int = 50, **options: Any
+    ) -> dict[str, Any]:
+        """Return the token trie of an entity as ``kgqa tries export --json`` prints it.
+
+        ``form``: lines of tokens, or a Graphviz drawing; ``options`` are those of
+        :class:`kgqa.api.index.PathOptions`. Raises EntityNotFoundError, EmptyLanguageError.
+        """
+        from kgqa.api.index import trie_text
+
+        return trie_text(self.home, self.store, entity, form, limit, options)
+
+    def evaluate(
+        self,
+        file: str | Path,
+        format: str = "jsonl",
+        *,
+        method: str = DEFAULT_METHOD,
+        **options: Any,
+    ) -> Evaluation:
+        """Answer every question of a file and measure the answers.
+
+        ``options`` are those of :class:`kgqa.api.evaluation.EvalOptions` and of the method.
+        """
+        from kgqa.api.evaluation import evaluate
+
+        return evaluate(self.home, self.store, file, format, method, options)
+
+    def learn(self, **options: Any) -> None:
+        """Train a graph reasoner of this KG from the KG alone: not available in this version.
+
+        Raises UsageError.
+        """
+        raise UsageError(
+            "`kg.learn()` is not available yet.",
+            "Train a graph reasoner with `kgqa train kg-cot --self --out FOLDER`, and use it with "
+            "reasoner=FOLDER.",
+        )
+
+    def browser_url(self, found: Answer | EntityPaths) -> str | None:
+        """Return a Neo4j Browser link that draws the facts found, None if the store is not Neo4j."""
+        if self.store.url.startswith("sqlite"):
+            return None
+        from kgqa.graph.browser import browser_url
+
+        triples = [(fact.head, fact.predicate, fact.tail) for fact in found.facts()]
+        return browser_url(self.store, triples, self.home.settings.neo4j_browser)
+
+    def close(self) -> None:
+        """Close the store and the sessions that :meth:`ask` opened."""
+        for session in self._sessions.values():
+            session.close()
+        self._sessions.clear()
+        self.store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        info = self.info
+        return f"<KG {info.name}: {info.entities:,} entities, {info.edges:,} edges, {self.store.url}>"
+
+    def _sentence_encoder(self, name: str | None) -> Any:
+        if name is None:
+            return None
+        from kgqa.models.sentences import load_sentence_encoder
+
+        settings = self.home.settings
+        return load_sentence_encoder(
+            name, device=settings.device, cache=settings.cache_folder, progress=self.home.progress
+        )
+
+
+def _path_dict(path: GroundedPath) -> dict[str, Any]:
+    edges = [edge.to_json() for edge in path.edges]
+    return {
+        "text": path.text,
+        "hypothesis": path.tail.name,
+        "edges": edges,
+        "groundings": [edges],
+        "grounded": True,
+    }

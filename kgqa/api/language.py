@@ -1,0 +1,115 @@
+"""The language of an entity's paths, for decoding with Hugging Face ``generate``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kgqa.decoding.generate import ConstraintLogitsProcessor, PrefixAllowedTokens
+    from kgqa.graph.store import GraphStore
+    from kgqa.paths.format import PathFormat
+    from kgqa.paths.ground import GroundedPath
+    from kgqa.paths.walk import WalkRules
+    from kgqa.trie.constraint import Constraint
+    from kgqa.trie.lexicon import PathLexicon
+
+
+@dataclass(frozen=True, slots=True)
+class PathLanguage:
+    """Every path out of some entities as token sequences, and nothing else.
+
+    ``constraint`` answers which tokens may follow; ``lexicon`` holds the tokens of names and
+    relations, ``store`` the KG that paths are checked in.
+    """
+
+    store: GraphStore
+    constraint: Constraint
+    lexicon: PathLexicon
+
+    def processor(self, prompt: Any, *, eos_token_id: int | None = None) -> ConstraintLogitsProcessor:
+        """Return the ``LogitsProcessor`` that keeps ``generate`` inside the language.
+
+        ``prompt`` is what the tokenizer returned for it (one prompt or several alike), or its
+        number of tokens. ``eos_token_id``: what ends a sequence, by default the tokenizer's own
+        end token. It fails closed: where no path goes on, only the end may follow.
+        """
+        return processor([self], prompt, eos_token_id=eos_token_id)
+
+    def prefix_allowed_tokens_fn(
+        self, prompt: Any, *, eos_token_id: int | None = None
+    ) -> PrefixAllowedTokens:
+        """Return the same as a ``prefix_allowed_tokens_fn``."""
+        from kgqa.decoding.generate import PrefixAllowedTokens
+
+        end = self.lexicon.encoder.eos_id if eos_token_id is None else eos_token_id
+        return PrefixAllowedTokens(self.constraint, prompt_length=_length(prompt), eos_token_id=end)
+
+    def read(self, sequences: Any, prompt: Any) -> list[GroundedPath]:
+        """Return the paths that ``generate`` wrote, each once, every edge checked in the store.
+
+        ``sequences``: its output for one prompt, shape ``[n, columns]``, prompt included. What it
+        fills its list with and what a length limit cut off is left out.
+        """
+        from kgqa.decoding.generate import accepted
+        from kgqa.paths.ground import ground
+
+        rows = getattr(sequences, "sequences", sequences)
+        found: dict[tuple[object, ...], GroundedPath] = {}
+        for one in accepted(self.constraint, rows, _length(prompt)):
+            for path in ground(self.store, self.constraint.ground(one.state), self.lexicon.form):
+                if path is not None:
+                    found.setdefault(path.edges, path)
+        return list(found.values())
+
+
+def path_language(
+    store: GraphStore,
+    keys: Sequence[int],
+    rules: WalkRules,
+    form: PathFormat,
+    tokenizer: Any,
+    vocab_size: int | None,
+) -> PathLanguage:
+    """Return the language of the paths out of ``keys``, composed from the graph as it is decoded.
+
+    Raises EmptyLanguageError if there are none, ModelError if the tokenizer cannot serve.
+    """
+    from kgqa.graph.model import keys_array
+    from kgqa.models.tokenizer import HFEncoder
+    from kgqa.trie.composed import ComposedConstraint
+    from kgqa.trie.lexicon import PathLexicon
+
+    lexicon = PathLexicon(HFEncoder(tokenizer, vocab_size=vocab_size), form)
+    unique = keys_array(list(dict.fromkeys(keys)))
+    return PathLanguage(store, ComposedConstraint(store, unique, rules, lexicon), lexicon)
+
+
+def processor(
+    languages: Sequence[PathLanguage], prompt: Any, *, eos_token_id: int | None = None
+) -> ConstraintLogitsProcessor:
+    """Return one ``LogitsProcessor`` for a batch: each prompt has the language at its place.
+
+    ``prompt`` is the batch that the tokenizer returned, padded on the left, or its number of
+    columns. Raises UsageError if there is no language.
+    """
+    from kgqa.decoding.generate import ConstraintLogitsProcessor
+    from kgqa.errors import UsageError
+
+    if not languages:
+        raise UsageError("There is no language, and without one anything could be written.")
+    end = languages[0].lexicon.encoder.eos_id if eos_token_id is None else eos_token_id
+    constraints = [one.constraint for one in languages]
+    return ConstraintLogitsProcessor(constraints, prompt_length=_length(prompt), eos_token_id=end)
+
+
+def _length(prompt: Any) -> int:
+    """Return a prompt's number of columns: of a BatchEncoding, a tensor, or as it is given."""
+    if isinstance(prompt, int):
+        return prompt
+    ids = prompt["input_ids"] if hasattr(prompt, "keys") else prompt
+    if hasattr(ids, "shape"):
+        return int(ids.shape[-1])
+    return len(ids[0]) if ids and isinstance(ids[0], list | tuple) else len(ids)

@@ -1,0 +1,273 @@
+"""A session: a KG and a method whose models stay loaded for many questions."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from kgqa.errors import EmptyLanguageError, EntityNotFoundError, KgqaError, LinkingError
+from kgqa.registry import METHODS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from kgqa.answers.answer import Answer, TopicEntity
+    from kgqa.api.home import Home
+    from kgqa.api.kg import KG
+    from kgqa.graph.store import GraphStore
+    from kgqa.methods.base import LinkedQuestion, Method
+    from kgqa.methods.options import MethodOptions
+    from kgqa.questions import Question
+    from kgqa.trie.index.manifest import IndexKey
+    from kgqa.trie.index.reader import TrieIndex
+
+_OTHERS = 5  # entities of a shared name that are listed
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A question as it is asked: its topic entities and choices by id or name."""
+
+    question: str
+    entities: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()
+
+
+class QA:
+    """A KG and a method, ready for many questions.
+
+    ``options`` has the method's options with their defaults. Models are loaded with the first
+    question, and stay loaded; close the session with :meth:`close` or ``with``. Not for several
+    threads at once. Raises UsageError for options that do not fit.
+    """
+
+    def __init__(
+        self, home: Home, store: GraphStore | None, method: str, options: dict[str, Any]
+    ) -> None:
+        entry = METHODS.entry(method)
+        self.name = method
+        self.options: MethodOptions = METHODS.options(method, options)
+        self._class = entry.load()
+        self._class.check(self.options, home.settings)
+        self._home = home
+        self._store = store
+        self._resources: Any = None
+
+    def on(self, kg: KG) -> QA:
+        """Return a session with the same options about ``kg``."""
+        session = copy(self)
+        session._store = kg.store
+        return session
+
+    @property
+    def baseline(self) -> bool:
+        """Whether the method answers without the graph: to be measured, not to be relied on."""
+        return bool(self._class.baseline)
+
+    @cached_property
+    def method(self) -> Method[Any]:
+        """The method with its models, which are loaded when this is first used."""
+        from kgqa.api.index import build_command
+        from kgqa.methods.resources import LoadedResources
+
+        self._resources = LoadedResources(
+            self._home.settings,
+            store=self._store,
+            progress=self._home.progress,
+            open_index=self._open_index if self._store is not None else None,
+            build_command=partial(build_command, self._home),
+        )
+        method: Method[Any] = self._class(self.options, self._resources)
+        return method
+
+    def ask(
+        self, question: str, *, entities: Sequence[str] = (), choices: Sequence[str] = ()
+    ) -> Answer:
+        """Answer one question; see :meth:`kgqa.KG.ask`."""
+        asked = _Asked(question, tuple(entities), tuple(choices))
+        ((_, answer),) = self._answers(self._kg(), [asked])
+        if isinstance(answer, KgqaError):
+            raise answer
+        return answer
+
+    def batch(
+        self,
+        questions: Iterable[str | Question],
+        *,
+        errors: Literal["raise", "return"] = "raise",
+    ) -> Iterator[Any]:
+        """Yield the answer to each question, in their order; they may share forward passes.
+
+        A :class:`kgqa.Question` brings topic entities and choices of its own. ``errors``: raise the
+        error of a question that fails, or return it in the answer's place and go on.
+        """
+        asked = (
+            _Asked(one)
+            if isinstance(one, str)
+            else _Asked(one.question, tuple(one.topic_entities), tuple(one.choices))
+            for one in questions
+        )
+        waiting: dict[int, Answer | KgqaError] = {}
+        turn = 0
+        with closing(self._answers(self._kg(), asked)) as found:
+            for number, answer in found:
+                waiting[number] = answer
+                while turn in waiting:
+                    one = waiting.pop(turn)
+                    if isinstance(one, KgqaError) and errors == "raise":
+                        raise one
+                    yield one
+                    turn += 1
+
+    def answers(
+        self, store: GraphStore, questions: Sequence[Question], *, linked: bool = False
+    ) -> Iterator[tuple[int, Answer | KgqaError]]:
+        """Yield each question's number with its answer or its error, as they come.
+
+        ``store``: the KG, or a question's own graph. ``linked``: find topic entities even for
+        questions that bring them. Without its topic entities a baseline is asked all the same.
+        """
+        from kgqa.evaluation import known_topics
+
+        def linked_questions() -> Iterator[LinkedQuestion | KgqaError]:
+            for one in questions:
+                try:
+                    given = () if linked else tuple(known_topics(store, one))
+                    asked = _Asked(one.question, given, tuple(one.choices))
+                    yield self._linked(store, asked, [])
+                except KgqaError as error:
+                    yield self._unlinked(one, error)
+
+        with closing(self.method.answers(store, linked_questions())) as found:
+            yield from found
+
+    def close(self) -> None:
+        """Give back the models, the index, and the connection to a general LLM."""
+        if self._resources is not None:
+            self._resources.close()
+            self._resources = None
+            del self.method
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}={value!r}" for name, value in self.options.given().items())
+        return f"<QA {self.name}{f' ({given})' if given else ''}>"
+
+    def _kg(self) -> GraphStore:
+        if self._store is None:
+            raise ValueError("this session is for questions that bring a graph of their own")
+        return self._store
+
+    def _answers(
+        self, store: GraphStore, questions: Iterable[_Asked]
+    ) -> Iterator[tuple[int, Answer | KgqaError]]:
+        notes: dict[int, list[str]] = {}
+        topics: dict[int, tuple[TopicEntity, ...]] = {}
+
+        def linked_questions() -> Iterator[LinkedQuestion | KgqaError]:
+            for number, asked in enumerate(questions):
+                notes[number] = []
+                try:
+                    one = self._linked(store, asked, notes[number])
+                except KgqaError as error:
+                    yield error
+                    continue
+                topics[number] = one.topics
+                yield one
+
+        linked = linked_questions()
+        first = next(linked, None)
+        if first is None:
+            return
+        if isinstance(first, KgqaError) and not _more(questions):
+            yield 0, first  # before a model is loaded in vain
+            return
+
+        def every() -> Iterator[LinkedQuestion | KgqaError]:
+            assert first is not None
+            yield first
+            yield from linked
+
+        with closing(self.method.answers(store, every())) as found:
+            for number, answer in found:
+                if isinstance(answer, EmptyLanguageError):
+                    names = ", ".join(f"{one.name} ({one.id})" for one in topics.get(number, ()))
+                    answer = EmptyLanguageError(
+                        f"{answer.message} Asked about: {names}.", answer.hint
+                    )
+                elif not isinstance(answer, KgqaError) and notes[number]:
+                    answer = replace(answer, notes=(*notes[number], *answer.notes))
+                yield number, answer
+
+    def _linked(self, store: GraphStore, asked: _Asked, notes: list[str]) -> LinkedQuestion:
+        from kgqa.methods.base import LinkedQuestion
+
+        began = time.perf_counter()
+        topics = topic_entities(store, asked.question, asked.entities, notes)
+        seconds = time.perf_counter() - began
+        return LinkedQuestion(asked.question, tuple(topics), seconds, asked.choices)
+
+    def _unlinked(self, question: Question, error: KgqaError) -> LinkedQuestion | KgqaError:
+        from kgqa.methods.base import LinkedQuestion
+
+        if self.baseline and isinstance(error, LinkingError | EntityNotFoundError):
+            return LinkedQuestion(question.question, (), 0.0, tuple(question.choices))
+        return error
+
+    def _open_index(self, key: IndexKey) -> TrieIndex:
+        from kgqa.trie.index.reader import open_index
+
+        return open_index(self._home.tries(key.kg), key)
+
+
+def _more(questions: Iterable[_Asked]) -> bool:
+    return not isinstance(questions, list) or len(questions) > 1
+
+
+def topic_entities(
+    store: GraphStore, question: str, named: Sequence[str], notes: list[str]
+) -> list[TopicEntity]:
+    """Return the topic entities: those ``named`` by id or name, else those that linking finds.
+
+    What else a name may mean is appended to ``notes``. Raises LinkingError, EntityNotFoundError.
+    """
+    from kgqa.answers.answer import TopicEntity
+    from kgqa.linking import linker, resolve_entities
+
+    if not question.strip():
+        raise LinkingError("The question is empty.", 'Ask one: kgqa ask "Where was … born?"')
+    if named:
+        found = resolve_entities(store, list(named))
+        notes += [
+            f"'{one.name}' means {one.id}, the best connected one; others: {others_of(one.others)}."
+            for one in found
+            if one.others
+        ]
+        return [TopicEntity(one.key, one.id, one.name, 1.0) for one in found]
+    candidates = linker.link(store, question)
+    chosen = linker.topic_entities(candidates)
+    for topic in chosen:
+        span = (topic.start, topic.end)
+        others = [one for one in candidates if (one.start, one.end) == span and one.id != topic.id]
+        if others:
+            notes.append(
+                f"'{topic.mention}' is taken for {topic.name} ({topic.id}); it may also be: "
+                f"{others_of(others)}. Choose with `entities`."
+            )
+    return [TopicEntity(one.key, one.id, one.name, round(one.score, 4)) for one in chosen]
+
+
+def others_of(found: Sequence[Any]) -> str:
+    """Return the first few entities as a note lists them, and how many more there are."""
+    shown = ", ".join(f"{one.name} ({one.id})" for one in found[:_OTHERS])
+    more = len(found) - _OTHERS
+    return f"{shown} and {more} more" if more > 0 else shown

@@ -1,0 +1,132 @@
+"""What there is, what fits to what, and what is missing."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kgqa.api.home import Home
+from kgqa.api.index import PathOptions, index_key, path_format, walk_rules
+from kgqa.errors import KgqaError, without_secrets
+
+if TYPE_CHECKING:
+    from kgqa.graph.model import KGInfo
+    from kgqa.models.encoder import LoadedEncoder
+    from kgqa.trie.index.manifest import IndexKey
+
+
+def status(home: str | Path | Home | None = None, *, verify: bool = False) -> dict[str, Any]:
+    """Return KGs, their indexes, the model, the dumps, and what is missing.
+
+    What cannot be reached is reported in ``missing``, not raised. ``verify``: check every byte of
+    every index.
+    """
+    home = home if isinstance(home, Home) else Home(home)
+    settings = home.settings
+    faults: list[KgqaError] = []
+    infos: list[KGInfo] = []
+    try:
+        infos = home.kgs(faults)
+    except KgqaError as error:
+        faults.append(error)
+    missing = [str(fault) for fault in faults]
+    if not infos and not faults:
+        missing.append("No KG is ingested. Load one: kgqa ingest freebase")
+    encoder = None
+    try:
+        encoder = _encoder(home)
+    except KgqaError as error:
+        missing.append(str(error))
+    kgs = [_kg(home, info, encoder, verify=verify) for info in infos]
+    missing += [
+        f"{kg['name']} has no index that fits the model. "
+        f"Build it: kgqa precompute-tries --kg {kg['name']}"
+        for kg in kgs
+        if not any(index["fits"] for index in kg["indexes"])
+    ]
+    dumps = settings.dumps_folder
+    files = sorted(path.name for path in dumps.iterdir()) if dumps.is_dir() else []
+    return {
+        "home": str(settings.home),
+        "graph": without_secrets(str(home.url)),
+        "kgs": kgs,
+        "kg_llm": None if encoder is None else _model(home, encoder),
+        "general_llm": settings.general_model,
+        "dumps": {"folder": str(dumps), "files": files},
+        "missing": missing,
+    }
+
+
+def _encoder(home: Home) -> LoadedEncoder:
+    from kgqa.models.encoder import load_encoder
+
+    settings = home.settings
+    return load_encoder(
+        settings.model, settings.adapter, cache=settings.cache_folder, progress=home.progress
+    )
+
+
+def _model(home: Home, encoder: LoadedEncoder) -> dict[str, Any]:
+    """Return the KG-LLM, and how it was found to run on the device; None if it never ran."""
+    from kgqa.models.kg_llm import PLANS_FILE, adapter_folder, pick_device
+    from kgqa.models.profile import known_plan
+
+    settings = home.settings
+    device = pick_device(settings.device)
+    plan = known_plan(settings.cache_folder / PLANS_FILE, encoder.name, device)
+    folder = adapter_folder(settings.model, settings.adapter)
+    return {
+        "model": encoder.name,
+        "adapter": folder.name if folder else None,
+        "hops": encoder.card.hops,
+        "decoding": None if plan is None else {"device": device.type, **asdict(plan)},
+    }
+
+
+def _kg(home: Home, info: KGInfo, encoder: LoadedEncoder | None, *, verify: bool) -> dict[str, Any]:
+    from kgqa.trie.index.manifest import Manifest
+    from kgqa.trie.index.reader import TrieIndex, all_manifests
+
+    wanted = None
+    if encoder is not None:
+        rules = walk_rules(info, encoder.card, PathOptions())
+        wanted = index_key(info, encoder.encoder, path_format(encoder.card), rules, None)
+    indexes: list[dict[str, Any]] = []
+    for folder, manifest in all_manifests(home.tries(info.name)):
+        if not isinstance(manifest, Manifest):
+            indexes.append({"folder": str(folder), "fits": False, "faults": [str(manifest)]})
+            continue
+        key = manifest.key
+        differs = [] if wanted is None else wanted.differences(key)
+        with TrieIndex(folder, manifest) as index:
+            indexes.append(
+                {
+                    "folder": str(folder),
+                    "fits": wanted is not None and not differs,
+                    "differs": differs,
+                    "hops": key.hops,
+                    "direction": key.direction,
+                    "mediators": key.mediators,
+                    "flags": _flags(wanted, key),
+                    "sample": key.sampled and asdict(key.sampled),
+                    "stored": manifest.entities,
+                    "composed": len(manifest.composed),
+                    "paths": manifest.paths,
+                    "bytes": manifest.bytes,
+                    "shards": len(manifest.shards),
+                    "joining": manifest.joining and asdict(manifest.joining),
+                    "faults": index.verify() if verify else [],
+                }
+            )
+    return {**asdict(info), "indexes": indexes}
+
+
+def _flags(wanted: IndexKey | None, key: IndexKey) -> str | None:
+    """Return the options under which the sample of an index is what is asked for."""
+    if wanted is None or key.sample is None:
+        return None
+    if replace(wanted, walk=key.walk, sample=key.sample, seed=key.seed) != key:
+        return None
+    seed = f" --set sample_seed={key.seed}" if key.seed else ""
+    return f"--set sample={key.sample} --set sample_walk={key.walk}{seed}"

@@ -1,0 +1,38 @@
+"""``kgqa check``: whether a statement is in the graph, and by which edges."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kgqa.cli.common import Run
+
+
+def check(
+    run: Run,
+    statement: Annotated[
+        str, typer.Argument(help='In quotes: "head -> relation -> tail", or a longer path.')
+    ],
+) -> None:
+    """Say whether a statement is in the graph, and by which edges. Exit code 1 if it is not.
+
+    Heads and tails are ids or names, relations are as `kgqa paths` shows them.
+    """
+    with run.kg() as kg:
+        found = kg.check(statement)
+
+    def human() -> None:
+        from kgqa.cli.terminal import path_line, say
+
+        if not found:
+            say(f"Not in the graph: {found.missing}")
+        for path in found.paths:
+            say(path_line(path))
+            for edge in path.edges:
+                for fact in edge.facts:
+                    say(f"  {fact.head}  {fact.predicate}  {fact.tail}", style="dim")
+
+    run.print(human, found.to_dict())
+    if not found:
+        raise typer.Exit(1)

@@ -1,0 +1,58 @@
+"""``kgqa link``: which entities a question may be about."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kgqa.cli.common import Run
+
+
+def link(
+    run: Run,
+    question: Annotated[str, typer.Argument(help="A question, or a name.")],
+    limit: Annotated[int, typer.Option(help="Candidates that are shown.", min=1)] = 10,
+    encoder: Annotated[
+        str | None,
+        typer.Option(
+            help="Weigh meaning too, by a sentence-transformers name or folder (all-MiniLM-L6-v2 "
+            "is the offline one)."
+        ),
+    ] = None,
+) -> None:
+    """Show which entities a question may be about, and what each one's score is made of."""
+    with run.kg() as kg:
+        found = kg.linked(question, limit, encoder=encoder)
+    candidates = found["candidates"]
+
+    def human() -> None:
+        from kgqa.cli.terminal import say, show_rows
+
+        rows = [
+            (
+                "*" if one["chosen"] else "",
+                one["name"],
+                one["id"],
+                f"{one['score']:.3f}",
+                one["mention"],
+                one["match"],
+                one["edges"],
+            )
+            for one in candidates
+        ]
+        show_rows("", ["", "name", "id", "score", "mention", "by", "edges"], rows)
+        say()
+        # a column for each feature that adds or takes anything here
+        names = candidates[0]["parts"] if candidates else {}
+        shown = [name for name in names if any(one["parts"][name] for one in candidates)]
+        show_rows(
+            "what the scores are made of",
+            ["name", *shown],
+            [
+                (one["name"], *(f"{one['parts'][n]:+.3f}" if one["parts"][n] else "" for n in shown))
+                for one in candidates
+            ],
+        )
+
+    run.print(human, found)

@@ -1,0 +1,37 @@
+"""``kgqa options``: what there is to choose from, and what each choice can be asked for."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+import kgqa
+from kgqa.cli.common import Run
+
+
+def options(
+    run: Run,
+    name: Annotated[
+        str | None, typer.Argument(help="A method, search, loader, store or question format.")
+    ] = None,
+) -> None:
+    """List methods, searches, loaders, stores and question formats; or the options of one."""
+    found = kgqa.options(name)
+
+    def human() -> None:
+        from kgqa.cli.terminal import say, show_rows
+
+        for kind, entries in found.items():
+            if name is None:
+                show_rows(kind, ["name", "what it is"], list(entries.items()))
+            else:
+                rows = [
+                    (key, one["type"], "" if one["default"] is None else one["default"], one["help"])
+                    for key, one in entries.items()
+                ]
+                title = f"{name}, among the {kind}" if kind[-1] == "s" else kind
+                show_rows(title, ["option", "type", "default", "what it does"], rows)
+            say()
+
+    run.print(human, found)

@@ -1,0 +1,56 @@
+"""``kgqa paths``: the paths of an entity."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import typer
+
+from kgqa.cli.common import Run
+
+
+def paths(
+    run: Run,
+    entity: Annotated[str, typer.Argument(help="An id or a name.")],
+    hops: Annotated[int, typer.Option(help="Hops at most.", min=1)] = 2,
+    limit: Annotated[int, typer.Option(help="Paths that are shown.", min=1)] = 50,
+    direction: Annotated[
+        Literal["out", "in", "both"] | None,
+        typer.Option(help="Which way edges are walked; by default the KG's."),
+    ] = None,
+    mediators: Annotated[
+        Literal["collapse", "keep"], typer.Option(help="Whether mediators are collapsed or kept.")
+    ] = "collapse",
+) -> None:
+    """Show the paths of an entity, with the Neo4j Browser link that draws them."""
+    with run.kg() as kg:
+        found = kg.paths(entity, hops=hops, limit=limit, direction=direction, mediators=mediators)
+        link = kg.browser_url(found)
+        tries = kg.tries(found.entity.id)
+
+    def human() -> None:
+        from kgqa.cli.terminal import path_line, say
+
+        for path in found.paths:
+            say(path_line(path))
+        say()
+        say(
+            f"{len(found.paths):,} of {found.total:,} paths of at most {hops} hops out of "
+            f"{found.entity.name} ({found.entity.id})",
+            style="dim",
+        )
+        for trie in tries:
+            say(_in_index(trie), style="dim")
+        if link:
+            say(f"Neo4j Browser: {link}", style="dim")
+
+    run.print(human, found.to_dict() | {"browser_url": link, "tries": tries})
+
+
+def _in_index(trie: dict[str, Any]) -> str:
+    sample = trie["sample"]
+    return (
+        f"in the index of {trie['model']}: {trie['paths']:,} paths of at most {trie['hops']} hops, "
+        f"{trie['nodes']:,} nodes, {trie['bytes']:,} bytes"
+        + (f" (a sample of {sample['size']:,}, {sample['walk']})" if sample else "")
+    )
