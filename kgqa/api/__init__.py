@@ -1,4 +1,4 @@
-"""The library: knowledge graphs and question-answering sessions, put together here and only here."""
+"""The library: knowledge graphs and sessions, put together here and only here."""
 
 from __future__ import annotations
 

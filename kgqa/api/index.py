@@ -9,7 +9,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from kgqa.errors import DataError, EntityNotFoundError, IndexFault, ShardDamagedError, UsageError, without_secrets
+from kgqa.errors import (
+    DataError,
+    EntityNotFoundError,
+    IndexFault,
+    ShardDamagedError,
+    UsageError,
+    without_secrets,
+)
 from kgqa.registry import Options, option, validated
 
 if TYPE_CHECKING:
@@ -34,7 +41,9 @@ MOST_SHOWN = 1_000_000  # paths of a trie that is built to be looked at; more wo
 class PathOptions(Options):
     """Which paths a trie holds, and whose tokens: what an index must fit to serve."""
 
-    hops: int | None = option(None, "hops of a path at most; by default the model's", flag=True, ge=1)
+    hops: int | None = option(
+        None, "hops of a path at most; by default the model's", flag=True, ge=1
+    )
     preset: str | None = option(None, "for a preset: default, gcr", flag=True)
     model: str | None = option(None, "for another KG-LLM's tokenizer", flag=True)
     adapter: str | None = option(None, "for another adapter, or 'none'", flag=True)
@@ -48,11 +57,12 @@ class PathOptions(Options):
         None, "not all paths: at most so many of each entity", flag=True, group="Samples", ge=1
     )
     sample_walk: Literal["breadth", "depth", "random"] | None = option(
-        None, "which paths a sample has: the first ones, or random walks", flag=True, group="Samples"
+        None,
+        "which paths a sample has: the first ones, or random walks",
+        flag=True,
+        group="Samples",
     )
-    sample_seed: int | None = option(
-        None, "seed of random walks", flag=True, group="Samples", ge=0
-    )
+    sample_seed: int | None = option(None, "seed of random walks", flag=True, group="Samples", ge=0)
 
     def sampled(self) -> Sample | None:
         """Return the sample that the options ask for, None if all paths are meant.
@@ -89,7 +99,10 @@ class IndexOptions(PathOptions):
         None, "with engine ray: the cluster, HOST:PORT or 'auto'; else one's own", flag=True
     )
     cap: int = option(
-        100_000, "paths of one entity that are stored; more are composed when asked", flag=True, ge=1
+        100_000,
+        "paths of one entity that are stored; more are composed when asked",
+        flag=True,
+        ge=1,
     )
     rebuild: bool = option(False, "drop what is there first", flag=True)
 
@@ -137,7 +150,7 @@ def _rules(info: KGInfo, card: AdapterCard, options: PathOptions) -> WalkRules:
 
 
 def build_index(home: Home, store: GraphStore, given: dict[str, Any]) -> IndexBuild:
-    """Build the index of ``store``, or go on with one that was stopped; see :meth:`kgqa.KG.index`."""
+    """Build the index of a KG, or go on with one that was stopped; see :meth:`kgqa.KG.index`."""
     from kgqa.models.presets import preset as card_of
 
     options: IndexOptions = validated(IndexOptions, given, "an index")
@@ -149,6 +162,8 @@ def build_index(home: Home, store: GraphStore, given: dict[str, Any]) -> IndexBu
     topics = _topics(home, store, options)
 
     # what takes a second to import waits until the cheap mistakes are out of the way
+    from kgqa.methods.base import path_format
+    from kgqa.methods.gcr import index_key
     from kgqa.models.bare import bare_encoder
     from kgqa.models.encoder import load_encoder
     from kgqa.trie.index.shard import token_width
@@ -156,9 +171,7 @@ def build_index(home: Home, store: GraphStore, given: dict[str, Any]) -> IndexBu
     from kgqa.trie.precompute import precompute
 
     model, adapter = options.model or settings.model, options.adapter or settings.adapter
-    loaded = load_encoder(
-        model, adapter, cache=settings.cache_folder, progress=home.progress
-    )
+    loaded = load_encoder(model, adapter, cache=settings.cache_folder, progress=home.progress)
     card = preset_card or loaded.card
     form, rules = path_format(card), _rules(info, card, options)
     encoder = bare_encoder(loaded.encoder) or partial(
@@ -252,14 +265,14 @@ def _entity_trie(
     """Return where the trie of an entity is from, ``shard`` or ``graph``, and the trie."""
     from kgqa.errors import EmptyLanguageError
     from kgqa.graph.model import keys_array
-    from kgqa.methods.base import index_key
+    from kgqa.methods.gcr import index_key
     from kgqa.paths.sample import sample_walk
     from kgqa.paths.walk import walk
     from kgqa.trie.build import path_tokens
     from kgqa.trie.index.reader import open_index
     from kgqa.trie.stored import stored_constraint
 
-    key = index_key(store.info, lexicon, rules, sample)
+    key = index_key(store.info, lexicon.encoder, lexicon.form, rules, sample)
     who = f"{found.name} ({found.id})"
     reason = f"The index has no trie of {who}."
     try:

@@ -112,7 +112,9 @@ class KG:
 
         return QA(self.home, self.store, method, options)
 
-    def link(self, question: str, limit: int = 10, *, encoder: str | None = None) -> list[Candidate]:
+    def link(
+        self, question: str, limit: int = 10, *, encoder: str | None = None
+    ) -> list[Candidate]:
         """Return up to ``limit`` entities that the question may be about, best first.
 
         ``encoder``: a sentence-transformers name or folder; then meaning counts too. Raises
@@ -122,7 +124,9 @@ class KG:
 
         return linker.link(self.store, question, limit, encoder=self._sentence_encoder(encoder))
 
-    def linked(self, question: str, limit: int = 10, *, encoder: str | None = None) -> dict[str, Any]:
+    def linked(
+        self, question: str, limit: int = 10, *, encoder: str | None = None
+    ) -> dict[str, Any]:
         """Return what :meth:`link` finds as ``kgqa link --json`` prints it.
 
         Each candidate has the points that its score is made of, and whether it is a topic entity.
@@ -285,7 +289,7 @@ class KG:
         )
 
     def browser_url(self, found: Answer | EntityPaths) -> str | None:
-        """Return a Neo4j Browser link that draws the facts found, None if the store is not Neo4j."""
+        """Return a Neo4j Browser link that draws the facts, None if the store is not Neo4j."""
         if self.store.url.startswith("sqlite"):
             return None
         from kgqa.graph.browser import browser_url
@@ -308,7 +312,9 @@ class KG:
 
     def __repr__(self) -> str:
         info = self.info
-        return f"<KG {info.name}: {info.entities:,} entities, {info.edges:,} edges, {self.store.url}>"
+        return (
+            f"<KG {info.name}: {info.entities:,} entities, {info.edges:,} edges, {self.store.url}>"
+        )
 
     def _sentence_encoder(self, name: str | None) -> Any:
         if name is None:

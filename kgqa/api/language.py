@@ -29,7 +29,9 @@ class PathLanguage:
     constraint: Constraint
     lexicon: PathLexicon
 
-    def processor(self, prompt: Any, *, eos_token_id: int | None = None) -> ConstraintLogitsProcessor:
+    def processor(
+        self, prompt: Any, *, eos_token_id: int | None = None
+    ) -> ConstraintLogitsProcessor:
         """Return the ``LogitsProcessor`` that keeps ``generate`` inside the language.
 
         ``prompt`` is what the tokenizer returned for it (one prompt or several alike), or its

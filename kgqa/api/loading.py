@@ -130,9 +130,7 @@ def _check_store(home: Home, storing: dict[str, Any]) -> None:
 
 def _connect(home: Home, loader: Any) -> Any:
     """Give a loader of texts the general LLM that extracts its triples. Raises UsageError."""
-    general = home.general_llm(
-        loader.options.general_model, cache_calls=loader.options.cache_calls
-    )
+    general = home.general_llm(loader.options.general_model, cache_calls=loader.options.cache_calls)
     if general is None:
         raise UsageError(
             "Triples are extracted from text by a general LLM, and none is named.",
@@ -161,7 +159,9 @@ def attach(
     UsageError, StoreUnavailableError, GraphError.
     """
     place = Home(home, graph=graph, kg=name, progress=progress)
-    attach_to(place, name, label=label, id_property=id_property, name_property=name_property, **options)
+    attach_to(
+        place, name, label=label, id_property=id_property, name_property=name_property, **options
+    )
     return place.open()
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kgqa.api.home import Home
-from kgqa.api.index import PathOptions, index_key, path_format, walk_rules
 from kgqa.errors import KgqaError, without_secrets
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from kgqa.graph.model import KGInfo
     from kgqa.models.encoder import LoadedEncoder
     from kgqa.trie.index.manifest import IndexKey
@@ -90,8 +90,11 @@ def _kg(home: Home, info: KGInfo, encoder: LoadedEncoder | None, *, verify: bool
 
     wanted = None
     if encoder is not None:
-        rules = walk_rules(info, encoder.card, PathOptions())
-        wanted = index_key(info, encoder.encoder, path_format(encoder.card), rules, None)
+        from kgqa.methods.base import path_format, walk_rules
+        from kgqa.methods.gcr import index_key
+
+        form, rules = path_format(encoder.card), walk_rules(info, encoder.card)
+        wanted = index_key(info, encoder.encoder, form, rules)
     indexes: list[dict[str, Any]] = []
     for folder, manifest in all_manifests(home.tries(info.name)):
         if not isinstance(manifest, Manifest):

@@ -196,9 +196,7 @@ _SETTINGS = Annotated[
 ]
 
 
-def _fields(
-    sources: tuple[Registry | type[Options], ...], every: bool
-) -> dict[str, FieldInfo]:
+def _fields(sources: tuple[Registry | type[Options], ...], every: bool) -> dict[str, FieldInfo]:
     """Return the fields that become flags, by name; the first model that has one says its help."""
     if not sources:
         return {}
@@ -220,7 +218,9 @@ def _fields(
 
 def _parameter(name: str, info: FieldInfo) -> inspect.Parameter:
     """Return the flag of a field: None where it is not given, so that the model's default holds."""
-    kinds = [kind for kind in get_args(info.annotation) or (info.annotation,) if kind is not type(None)]
+    kinds = [
+        kind for kind in get_args(info.annotation) or (info.annotation,) if kind is not type(None)
+    ]
     if get_origin(info.annotation) in (Literal, list, tuple):
         kinds = [info.annotation]
     kind: Any = kinds[0] if len(kinds) == 1 else str
@@ -235,7 +235,10 @@ def _parameter(name: str, info: FieldInfo) -> inspect.Parameter:
         text += f" [{info.default}]"
     option = typer.Option(declared, help=text, rich_help_panel=str(extra.get("group") or "Options"))
     return inspect.Parameter(
-        name, inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[kind | None, option], default=None
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        annotation=Annotated[kind | None, option],
+        default=None,
     )
 
 

@@ -50,7 +50,10 @@ def link(
             "what the scores are made of",
             ["name", *shown],
             [
-                (one["name"], *(f"{one['parts'][n]:+.3f}" if one["parts"][n] else "" for n in shown))
+                (
+                    one["name"],
+                    *(f"{one['parts'][n]:+.3f}" if one["parts"][n] else "" for n in shown),
+                )
                 for one in candidates
             ],
         )

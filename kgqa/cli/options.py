@@ -27,7 +27,12 @@ def options(
                 show_rows(kind, ["name", "what it is"], list(entries.items()))
             else:
                 rows = [
-                    (key, one["type"], "" if one["default"] is None else one["default"], one["help"])
+                    (
+                        key,
+                        one["type"],
+                        "" if one["default"] is None else one["default"],
+                        one["help"],
+                    )
                     for key, one in entries.items()
                 ]
                 title = f"{name}, among the {kind}" if kind[-1] == "s" else kind

@@ -151,7 +151,7 @@ def show_answer(answer: Answer, browser_url: str | None) -> None:
 
 
 def _show_answers(answer: Answer) -> None:
-    """Print the first answers; a vote's scores are probabilities, a general LLM's are only an order."""
+    """Print the first answers; scores are shown unless a general LLM only ranked them."""
     voted = answer.general_llm is None
     rows = [
         (

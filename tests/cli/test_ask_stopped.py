@@ -45,7 +45,7 @@ def ctrl_c_in_forward(number: int) -> Iterator[None]:
 
 
 def test_ctrl_c_while_a_question_is_decoded(kgqa: Kgqa, home: Path) -> None:
-    base = ("ask", QUESTION, "--k", "2", "--budget", "8", "--home", home)
+    base = ("ask", QUESTION, "--k", "2", "--set", "budget=8", "--home", home)
     whole = kgqa(*base, "--json").json  # measures the model, so that the forwards below decode
     with ctrl_c_in_forward(2):
         stopped = kgqa(*base)
@@ -64,8 +64,8 @@ def test_ctrl_c_in_a_run_leaves_whole_lines_that_it_goes_on_from(
         for one in range(4)
     ]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    flags = ("--k", "2", "--budget", "8", "--together", "1", "--home", home)
-    forwards = kgqa("ask", QUESTION, "--entity", "m.02mjmr", "--k", "2", "--budget", "8",
+    flags = ("--k", "2", "--set", "budget=8", "--set", "together=1", "--home", home)
+    forwards = kgqa("ask", QUESTION, "--entity", "m.02mjmr", "--k", "2", "--set", "budget=8",
                     "--home", home, "--json").json["forwards"]  # fmt: skip
     with ctrl_c_in_forward(2 * forwards + 1):  # in the third question
         stopped = kgqa("eval", "jsonl", file, *flags, "--out", out)

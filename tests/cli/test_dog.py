@@ -18,7 +18,18 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.model
 
 # as small as a graph can be: the real model reads it, on a CPU
-SMALL = ("--method", "dog", "--triplets", "4", "--cap", "20", "--beams", "2", "--steps", "2")
+SMALL = (
+    "--method",
+    "dog",
+    "--set",
+    "triplets=4",
+    "--cap",
+    "20",
+    "--set",
+    "beams=2",
+    "--set",
+    "steps=2",
+)
 OBAMA = "m.02mjmr"
 WRITTEN = {"score": float, "written": str}
 
@@ -53,7 +64,17 @@ def test_ask_has_the_contracts_fields(kgqa: Kgqa, plain_home: Path) -> None:
 def test_paths_are_shown_and_rog_graphs_are_walked_in(
     kgqa: Kgqa, plain_home: Path, tmp_path: Path
 ) -> None:
-    flags = ("--entity", OBAMA, *SMALL, "--beams", "1", "--steps", "1", "--home", plain_home)
+    flags = (
+        "--entity",
+        OBAMA,
+        *SMALL,
+        "--set",
+        "beams=1",
+        "--set",
+        "steps=1",
+        "--home",
+        plain_home,
+    )
     shown = kgqa("ask", QUESTION, *flags)
     assert shown.code == 0
     assert "paths (each edge is in the graph)" in shown.out
@@ -82,18 +103,18 @@ def test_paths_are_shown_and_rog_graphs_are_walked_in(
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (("--beams", "2"), "--beams belongs to --method dog"),
-        (("--steps", "2"), "--steps belongs to --method dog"),
+        (("--set", "beams=2"), "--beams belongs to --method dog"),
+        (("--set", "steps=2"), "--steps belongs to --method dog"),
         (("--walk", "store"), "--walk store belongs to --method dog"),
-        (("--visibility", "local"), "--visibility belongs to --method dog"),
-        (("--triplets", "9"), "--triplets belongs to --method dog"),
+        (("--set", "visibility=local"), "--visibility belongs to --method dog"),
+        (("--set", "triplets=9"), "--triplets belongs to --method dog"),
         (("--preset", "dog"), "it belongs to --method dog"),
         (("--method", "dog", "--preset", "gcr"), "has no place for a graph"),
         (("--method", "dog", "--direction", "in"), "no direction 'in'"),
         (("--method", "dog", "--search", "exact"), "--search belongs to constrained"),
         (("--method", "dog", "--walk", "breadth"), "--walk says which paths a sample has"),
         (("--method", "dog", "--sample", "5"), "--sample belongs to constrained"),
-        (("--method", "dog", "--beams", "99"), "Use 1 to 16 --beams"),
+        (("--method", "dog", "--set", "beams=99"), "Use 1 to 16 --beams"),
         (("--method", "dog", "--encoder", "no/such/folder"), "no/such/folder"),
         (("--method", "dog", "--model", "no/such/folder"), "no/such/folder"),
     ],
@@ -104,7 +125,7 @@ def test_what_cannot_be_meant_is_said(
     assert said in kgqa("ask", QUESTION, *flags, "--home", plain_home).error
 
 
-@pytest.mark.parametrize("flag", ["--beams", "--steps", "--triplets"])
+@pytest.mark.parametrize("flag", ["--set", "beams=--steps", "--triplets"])
 def test_a_number_below_one_is_refused(kgqa: Kgqa, plain_home: Path, flag: str) -> None:
     done = kgqa("ask", QUESTION, "--method", "dog", flag, "0", "--home", plain_home)
     assert done.code != 0
@@ -122,5 +143,5 @@ def test_a_short_time_is_one_line_and_any_triples_can_be_asked(kgqa: Kgqa, tmp_p
     )
     both = kgqa("ask", "Who?", "--entity", "b", *SMALL, "--json", "--home", home).json
     assert both["paths"]  # from an end or a beginning: b has one of each
-    late = kgqa("ask", "Who?", "--entity", "a", *SMALL, "--time-limit", "0.001", "--home", home)
+    late = kgqa("ask", "Who?", "--entity", "a", *SMALL, "--set", "time_limit=0.001", "--home", home)
     assert "--time-limit" in late.error

@@ -34,7 +34,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def general(server: OpenAIServer) -> tuple[str, str, str, str]:
-    return ("--general-model", server.model, "--answer-tokens", "8")
+    return ("--general-model", server.model, "--set", "answer_tokens=8")
 
 
 def test_every_method_that_may_be_named_can_be_made() -> None:
@@ -56,7 +56,7 @@ def test_retrieval_answers_and_is_measured(kgqa: Kgqa, plain_home: Path, file: P
 
 def test_unconstrained_paths_are_counted(kgqa: Kgqa, plain_home: Path, file: Path) -> None:
     out = file.parent / "out"
-    flags = ("--unconstrained", "--k", "1", "--out", out, "--home", plain_home, "--json")
+    flags = ("--method", "unconstrained", "--k", "1", "--out", out, "--home", plain_home, "--json")
     found = kgqa("eval", "jsonl", file, *flags).json
     assert (found["questions"], found["answered"]) == (2, 1)
     line = json.loads((out / "results.jsonl").read_text("utf-8").splitlines()[0])
@@ -72,7 +72,7 @@ def test_what_the_general_llm_is_asked_once_is_not_asked_again(
 ) -> None:
     env = {"OPENAI_BASE_URL": openai_server.base_url, "KGQA_CACHE": tmp_path / "cache"}
     named = (*general(openai_server), "--home", plain_home, "--json")
-    every = ("--all-paths", "--prompt-tokens", "80")
+    every = ("--method", "all-paths", "--set", "prompt_tokens=80")
     first = kgqa("eval", "jsonl", file, *every, *named, **env)
     assert first.json["answered"] == 1
     assert first.json["general_llm"]["calls"] == 1
@@ -80,13 +80,13 @@ def test_what_the_general_llm_is_asked_once_is_not_asked_again(
     assert "answered before" not in first.err
     again = kgqa("eval", "jsonl", file, *every, *named, **env)
     assert "1 of 1 calls of the general LLM had been answered before" in again.err
-    fresh = kgqa("eval", "jsonl", file, *every, *named, "--no-cache-calls", **env)
+    fresh = kgqa("eval", "jsonl", file, *every, *named, "--set", "cache_calls=false", **env)
     assert "answered before" not in fresh.err
     for one in (again.json, fresh.json):
         assert one["general_llm"] == first.json["general_llm"]
 
     # without the KG: a question whose entity is unknown is asked all the same
-    drawn = ("--method", "self-consistency", "--samples", "2", "--concurrency", "2")
+    drawn = ("--method", "self-consistency", "--set", "samples=2", "--set", "concurrency=2")
     alone = kgqa("eval", "jsonl", file, *drawn, *named, **env).json
     assert (alone["method"], alone["answered"], alone["general_llm"]["calls"]) == (
         "self-consistency",
@@ -109,16 +109,25 @@ def test_a_server_that_is_down_fails_the_question_and_stays_in_the_figures(
     ("flags", "said"),
     [
         (("--method", "direct"), "none is named"),
-        (("--all-paths",), "none is named"),
-        (("--unconstrained", "--all-paths"), "Give one of them"),
-        (("--method", "retrieval", "--unconstrained"), "--unconstrained belongs to --method gcr"),
+        (
+            (
+                "--method",
+                "all-paths",
+            ),
+            "none is named",
+        ),
+        (("--method", "unconstrained", "--method", "all-paths"), "Give one of them"),
+        (
+            ("--method", "retrieval", "--method", "unconstrained"),
+            "--unconstrained belongs to --method gcr",
+        ),
         (("--method", "retrieval", "--adapter", "none"), "--adapter belongs to a method with"),
         (("--method", "retrieval", "--search", "exact"), "--search belongs to constrained"),
-        (("--unconstrained", "--search", "diverse"), "--search belongs to constrained"),
+        (("--method", "unconstrained", "--search", "diverse"), "--search belongs to constrained"),
         (("--encoder", "x"), "--encoder belongs to --method retrieval"),
         (("--cap", "3"), "--cap belongs to"),
-        (("--samples", "3"), "--samples belongs to --method self-consistency"),
-        (("--prompt-tokens", "3"), "--prompt-tokens belongs to --all-paths"),
+        (("--set", "samples=3"), "--samples belongs to --method self-consistency"),
+        (("--set", "prompt_tokens=3"), "--prompt-tokens belongs to --all-paths"),
     ],
 )
 def test_what_cannot_be_meant_is_said(

@@ -21,10 +21,10 @@ ENTITIES = ("m.02mjmr", "m.011yd2", "m.0345h", "m.041h0")
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (("--groups", "2"), "--groups belongs to --search diverse"),
-        (("--search", "exact", "--diversity-penalty", "1"), "belongs to --search diverse"),
-        (("--max-forwards", "5"), "--max-forwards belongs to --search exact"),
-        (("--search", "diverse", "--groups", "3", "--k", "2"), "1 to 2 groups, not in 3"),
+        (("--set", "groups=2"), "--groups belongs to --search diverse"),
+        (("--search", "exact", "--set", "diversity_penalty=1"), "belongs to --search diverse"),
+        (("--set", "max_forward_passes=5"), "--max-forwards belongs to --search exact"),
+        (("--search", "diverse", "--set", "groups=3", "--k", "2"), "1 to 2 groups, not in 3"),
         (("--search", "widest"), "widest"),
     ],
 )
@@ -44,7 +44,7 @@ def test_a_seed_without_anything_drawn_is_told(kgqa: Kgqa, tmp_path: Path) -> No
 @pytest.mark.skipif(find_spec("bitsandbytes") is not None, reason="bitsandbytes is installed")
 @pytest.mark.model
 def test_quantized_weights_without_the_package_are_one_line(kgqa: Kgqa, home: Path) -> None:
-    error = kgqa("ask", QUESTION, "--quantize", "4bit", "--home", home).error
+    error = kgqa("ask", QUESTION, "--set", "quantize=4bit", "--home", home).error
     assert "pip install bitsandbytes" in error
 
 
@@ -65,8 +65,8 @@ def test_exact_search_says_what_is_proven(kgqa: Kgqa, home: Path, healthy: dict[
 
 @pytest.mark.model
 def test_an_exact_search_that_may_not_end_says_so(kgqa: Kgqa, home: Path) -> None:
-    base = ("ask", QUESTION, "--k", "50", "--search", "exact", "--budget", "1", "--home", home)
-    found = kgqa(*base, "--max-forwards", "1").error
+    base = ("ask", QUESTION, "--k", "50", "--search", "exact", "--set", "budget=1", "--home", home)
+    found = kgqa(*base, "--set", "max_forward_passes=1").error
     assert "found no whole path within 1 forward" in found
     assert "--max-forwards" in found
 
@@ -74,7 +74,7 @@ def test_an_exact_search_that_may_not_end_says_so(kgqa: Kgqa, home: Path) -> Non
 @pytest.mark.model
 def test_diverse_and_sampled_paths_are_of_the_graph(kgqa: Kgqa, home: Path) -> None:
     base = ("ask", QUESTION, "--k", "3", "--json", "--home", home)
-    diverse = kgqa(*base, "--search", "diverse", "--groups", "3").json
+    diverse = kgqa(*base, "--search", "diverse", "--set", "groups=3").json
     drawn = [kgqa(*base, "--search", "sample", "--seed", seed).json for seed in ("5", "5")]
     for done in (diverse, *drawn):
         assert len({path["text"] for path in done["paths"]}) == 3
@@ -86,7 +86,7 @@ def test_diverse_and_sampled_paths_are_of_the_graph(kgqa: Kgqa, home: Path) -> N
 @pytest.mark.model
 def test_a_budget_changes_the_forwards_and_not_the_answer(kgqa: Kgqa, home: Path) -> None:
     base = ("ask", QUESTION, "--k", "2", "--json", "--home", home)
-    narrow, wide = (kgqa(*base, "--budget", budget).json for budget in ("1", "128"))
+    narrow, wide = (kgqa(*base, "--set", f"budget={budget}").json for budget in ("1", "128"))
     assert narrow["forwards"] > wide["forwards"]
     assert [one["text"] for one in narrow["paths"]] == [one["text"] for one in wide["paths"]]
     for one, other in zip(narrow["paths"], wide["paths"], strict=True):
@@ -95,7 +95,7 @@ def test_a_budget_changes_the_forwards_and_not_the_answer(kgqa: Kgqa, home: Path
 
 @pytest.mark.model
 def test_a_time_limit_that_passes_is_an_error_with_what_to_do(kgqa: Kgqa, home: Path) -> None:
-    error = kgqa("ask", QUESTION, "--time-limit", "0.001", "--home", home).error
+    error = kgqa("ask", QUESTION, "--set", "time_limit=0.001", "--home", home).error
     assert "The time limit of 0.001 s passed" in error
     assert "--time-limit" in error
 
@@ -105,7 +105,7 @@ def test_a_time_limit_fails_questions_and_not_the_run(
     kgqa: Kgqa, home: Path, tmp_path: Path
 ) -> None:
     file = questions(tmp_path)
-    done = kgqa("eval", "jsonl", file, "--time-limit", "0.001", "--home", home, "--json").json
+    done = kgqa("eval", "jsonl", file, "--set", "time_limit=0.001", "--home", home, "--json").json
     assert (done["questions"], done["answered"]) == (4, 0)
 
 
@@ -117,7 +117,17 @@ def test_questions_together_have_the_figures_and_answers_of_each_alone(
     told = []
     for together in ("1", "4"):
         out = tmp_path / together
-        flags = ("--k", "2", "--together", together, "--out", out, "--home", home, "--json")
+        flags = (
+            "--k",
+            "2",
+            "--set",
+            f"together={together}",
+            "--out",
+            out,
+            "--home",
+            home,
+            "--json",
+        )
         figures = kgqa("eval", "jsonl", file, *flags).json
         lines = (out / "results.jsonl").read_text("utf-8").splitlines()
         rows = {row["id"]: row for row in map(json.loads, lines)}

@@ -1,0 +1,148 @@
+"""The library's one door: open, ingest, ask, and what a KG, a session and an answer offer."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import kgqa
+from kgqa.errors import EntityNotFoundError, KGNotFoundError, LinkingError, UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+QUESTION = "Where was J. R. R. Tolkien born?"
+BIRTHPLACE = "m.0c499"
+TRIPLES = "Ada\tknows\tGrace\nGrace\tlives in\tParis\n"
+
+
+def test_importing_the_library_loads_nothing_heavy_and_names_what_there_is() -> None:
+    code = "import kgqa, sys; print(*dir(kgqa)); print(*sys.modules)"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    names, modules = (line.split() for line in shown.stdout.splitlines())
+    assert {"open", "ingest", "ask", "KG", "QA", "Answer"} <= set(names)
+    assert not {"torch", "transformers", "numpy", "pyarrow", "pydantic", "neo4j"} & set(modules)
+
+
+def test_every_public_name_can_be_imported() -> None:
+    for name in kgqa.__all__:
+        assert getattr(kgqa, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        kgqa.nothing  # noqa: B018
+
+
+def test_each_public_function_works_twice_in_one_process(sample_home: Path, tmp_path: Path) -> None:
+    """No public name is shadowed by a subpackage that the first call imports."""
+    dump = tmp_path / "people.tsv"
+    dump.write_text(TRIPLES, "utf-8")
+    for number in range(2):
+        home = tmp_path / f"home{number}"
+        with kgqa.ingest("triples", dump, home=home) as made:
+            assert made.info.edges == 2
+            assert made.loaded is not None
+            assert made.loaded.lines == 2
+        with kgqa.open(home=home) as found:
+            assert found.name == "people"
+        assert kgqa.status(home)["kgs"][0]["name"] == "people"
+        assert "gcr" in kgqa.options()["methods"]
+        assert "k" in kgqa.options("gcr")["methods"]
+
+
+@pytest.mark.model
+def test_ask_answers_about_the_only_kg(sample_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KGQA_HOME", str(sample_home))
+    for _ in range(2):
+        answer = kgqa.ask(QUESTION, k=2)
+        assert answer.best is not None
+        assert answer.best.id == BIRTHPLACE
+
+
+@pytest.mark.parametrize("way", ["name", "folder", "file", "url", "only"])
+def test_open_takes_a_name_a_folder_a_file_and_a_url(sample_home: Path, way: str) -> None:
+    folder = sample_home / "freebase"
+    named: dict[str, tuple[Any, dict[str, Any]]] = {
+        "name": ("freebase", {"home": sample_home}),
+        "folder": (folder, {}),
+        "file": (folder / "graph.sqlite", {}),
+        "url": (f"sqlite:///{folder / 'graph.sqlite'}", {}),
+        "only": (None, {"home": sample_home}),
+    }
+    given, options = named[way]
+    with kgqa.open(given, **options) as kg:
+        assert kg.info.entities > 1000
+        assert "entities" in repr(kg)
+
+
+def test_a_kg_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(KGNotFoundError, match="no KG"):
+        kgqa.open("nothing", home=tmp_path)
+
+
+def test_options_are_checked_before_anything_is_loaded(kg: kgqa.KG) -> None:
+    with pytest.raises(UsageError, match="`k`"):
+        kg.qa(k=0)
+    with pytest.raises(UsageError, match="`reasoner` does not belong to the method gcr"):
+        kg.qa(reasoner="freebase")
+    with pytest.raises(UsageError, match="no method 'guess'"):
+        kg.ask(QUESTION, method="guess")
+
+
+@pytest.mark.model
+def test_an_answer_says_what_it_is_and_why(kg: kgqa.KG) -> None:
+    answer = kg.ask(QUESTION, k=3)
+    best = answer.best
+    assert best is not None
+    assert best.id == BIRTHPLACE
+    assert best == answer.answers[0]
+    behind = answer.paths_of(best)
+    assert behind
+    assert all(path.groundings[0].tail.id == best.id for path in behind)
+    found = answer.to_dict()
+    for index in found["answers"][0]["paths"]:
+        assert found["paths"][index]["edges"][-1]["tail"]["id"] == best.id
+    assert best.name in repr(answer)
+    assert QUESTION in repr(answer)
+    drawn = answer._repr_html_()
+    assert "<svg" in drawn
+    assert best.name in drawn
+
+
+@pytest.mark.model
+def test_a_session_answers_batches_in_order_and_goes_on_after_a_failure(kg: kgqa.KG) -> None:
+    asked = [QUESTION, "Where does Zaphod Qwxyz live?", "Who directed Apollo 13?"]
+    with kg.qa(k=2) as qa:
+        found = list(qa.batch(asked, errors="return"))
+        assert [getattr(one, "question", None) for one in found] == [asked[0], None, asked[2]]
+        assert isinstance(found[1], LinkingError)
+        with pytest.raises(LinkingError):
+            list(qa.batch(asked))
+        alone = qa.ask(asked[2])
+        assert [one.id for one in alone.answers] == [one.id for one in found[2].answers]
+        own = kgqa.Question("1", "Which place?", ["m.041h0"], [])
+        (named,) = qa.batch([own])
+        assert [one.id for one in named.topic_entities] == ["m.041h0"]
+
+
+@pytest.mark.model
+def test_a_session_reports_what_a_name_may_also_mean(kg: kgqa.KG) -> None:
+    with kg.qa(k=1) as qa:
+        answer = qa.ask("Where was he born?", entities=["J. R. R. Tolkien"])
+    assert [one.name for one in answer.topic_entities] == ["J. R. R. Tolkien"]
+    with pytest.raises(EntityNotFoundError, match="nobody at all"):
+        kg.ask(QUESTION, entities=["nobody at all"])
+
+
+def test_link_paths_and_entity(kg: kgqa.KG) -> None:
+    assert kg.link(QUESTION)[0].id == "m.041h0"
+    found = kg.paths("m.041h0", hops=1, limit=3)
+    assert len(found.paths) == 3 < found.total
+    assert all(len(path.edges) == 1 for path in found.paths)
+    assert kg.entity("J. R. R. Tolkien").id == "m.041h0"
+
+
+def test_learn_says_what_to_do_instead(kg: kgqa.KG) -> None:
+    with pytest.raises(UsageError, match=r"not available yet.*train kg-cot"):
+        kg.learn()
