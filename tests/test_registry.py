@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Mapping  # noqa: TC003 - pydantic reads it
+from collections.abc import Mapping
 from importlib.metadata import EntryPoint
 from typing import Any, ClassVar, Literal
 

@@ -88,7 +88,7 @@ class Home:
         return KG(self, open_store(self.url, self.settings.kg, **self.account))
 
     def kgs(self, faults: list[Any] | None = None) -> list[KGInfo]:
-        """Return the KGs; one that cannot be read is left out, and its error added to ``faults``."""
+        """Return the KGs; one that cannot be read is left out, and its error put in ``faults``."""
         from kgqa.graph.open import list_kgs
 
         return list_kgs(self.url, faults=faults, **self.account)

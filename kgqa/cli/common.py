@@ -156,7 +156,7 @@ def add_command(app: typer.Typer, name: str, function: Callable[..., None]) -> N
         chosen = {field: given.pop(field) or getattr(before, field) for field in _COMMON}
         _flags.clear()
         _flags.update({one.name: one.opts[-1] for one in ctx.command.params if one.name})
-        _flags["entities"] = _flags.get("entity", "--entity")
+        _flags.setdefault("entities", "--entity")
         if sources:
             flags = {name: given.pop(name) for name in fields}
             settings = _settings(given.pop("set"), given.pop("settings"))
@@ -231,6 +231,7 @@ def _parameter(name: str, info: FieldInfo) -> inspect.Parameter:
     declared = f"{dashed}/--no-{name.replace('_', '-')}" if kind is bool else dashed
     extra = info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
     text = (info.description or "").rstrip(".") + "."
+    text = text[0].upper() + text[1:]
     if info.default is not None and not isinstance(info.default, bool) and not info.is_required():
         text += f" [{info.default}]"
     option = typer.Option(declared, help=text, rich_help_panel=str(extra.get("group") or "Options"))
