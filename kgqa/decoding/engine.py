@@ -24,7 +24,7 @@ import torch
 
 from kgqa.decoding.forward import DEFAULT_BUDGET, Asked, Part, ScoreRule, TreeForward
 from kgqa.decoding.plain import DEFAULT_WIDEST, PlainForward
-from kgqa.decoding.search import ForwardsSpentError
+from kgqa.decoding.search import ForwardPassesSpentError
 from kgqa.decoding.wave import PrefixTree
 from kgqa.errors import KgqaError, ModelError, TimeLimitError, UsageError
 from kgqa.progress import Silent
@@ -335,7 +335,7 @@ class _Live:
             most = self.job.max_forwards
             if most is not None and self._forwards >= most:
                 said = f"The search cannot end within {most} forwards with what it has."
-                self.job.search.throw(ForwardsSpentError(said, "Only exact search can."))
+                self.job.search.throw(ForwardPassesSpentError(said, "Only exact search can."))
         except StopIteration as end:
             self._result, self.ended = end.value, True
         except KgqaError as error:

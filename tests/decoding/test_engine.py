@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgqa.decoding.beam import beam
-from kgqa.decoding.best_first import best_first
+from kgqa.decoding.best_first import ExactSearch
 from kgqa.decoding.engine import Engine, Job, Plan
+from kgqa.decoding.options import ExactOptions
 from kgqa.decoding.search import run
 from kgqa.errors import ModelError, StoreUnavailableError, TimeLimitError, UsageError
 from kgqa.progress import Silent
@@ -246,7 +247,11 @@ def test_no_question_at_a_time_is_refused() -> None:
 def test_exact_search_goes_beyond_a_window_and_back(seed: int) -> None:
     """It demands deep prefixes and shallow ones at once: some are run plainly, some in a tree."""
     model, constraint, prompt = sliding(12), constraint_of(random_language(seed, 80)), [3, 4, 5]
-    one = Job(prompt=prompt, constraint=constraint, search=best_first(constraint, 30, width=10))
+    one = Job(
+        prompt=prompt,
+        constraint=constraint,
+        search=ExactSearch(ExactOptions(), width=10).start(constraint, 30),
+    )
     found = Engine(model, Plan(limit=12, budget=1)).decode(one).found()
     plain = ModelScorer(model, constraint, prompt)
-    assert same(found, run(best_first(constraint, 30, width=10), plain))
+    assert same(found, run(ExactSearch(ExactOptions(), width=10).start(constraint, 30), plain))

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgqa.decoding.beam import beam
-from kgqa.decoding.best_first import best_first
+from kgqa.decoding.best_first import ExactSearch
 from kgqa.decoding.cache import ColumnCache
 from kgqa.decoding.forward import Asked, Part, TreeForward, TreeScorer, log_probabilities
+from kgqa.decoding.options import ExactOptions
 from kgqa.decoding.search import run
 from kgqa.decoding.wave import PrefixTree
 from kgqa.errors import ModelError
@@ -185,8 +186,13 @@ def test_prefixes_that_left_the_beams_give_their_columns_back(
 def test_columns_stay_where_a_search_may_come_back() -> None:
     """Exact search takes up prefixes that it had left: nothing of them may be forgotten."""
     model, constraint = tiny_model("llama"), constraint_of(random_language(3, 40))
-    found = run(best_first(constraint, 5), TreeScorer(model, PROMPT, constraint, budget=6))
-    assert same(found, run(best_first(constraint, 5), ModelScorer(model, constraint)))
+    found = run(
+        ExactSearch(ExactOptions()).start(constraint, 5),
+        TreeScorer(model, PROMPT, constraint, budget=6),
+    )
+    assert same(
+        found, run(ExactSearch(ExactOptions()).start(constraint, 5), ModelScorer(model, constraint))
+    )
 
 
 def test_a_beam_needs_fewer_columns_than_it_scores_tokens() -> None:
