@@ -41,7 +41,7 @@ def evidence_of(
 
     ``parts``, ``link``: see :func:`relation_spans`. ``covered``: the logarithm of the share of the
     model's probability that was allowed, at each token of the path
-    (:class:`kgqa.decoding.engine.Outcome`).
+    (:class:`kgqa.decoding.engine.DecodingOutcome`).
 
     The first, in 0..1, is the geometric mean of that share over the tokens of relations, so that
     long relations are not taken for unlikely ones.

@@ -21,7 +21,7 @@ import numpy as np
 
 from kgqa.answers.answer import Answer, ConstraintUse, KgLlmUse, SearchUse, Timings
 from kgqa.answers.choices import choice_paths, find_choices, rank_choices
-from kgqa.decoding.engine import Job
+from kgqa.decoding.engine import DecodingRequest
 from kgqa.errors import EmptyLanguageError, TimeLimitError
 from kgqa.graph.model import keys_array
 from kgqa.methods.grounding import ground_all
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from kgqa.answers.answer import ScoredPath
     from kgqa.answers.choices import AnswerChoice
-    from kgqa.decoding.engine import Engine, Outcome
+    from kgqa.decoding.engine import DecodingOutcome, Engine
     from kgqa.decoding.search import Hypothesis
     from kgqa.graph.store import GraphStore
     from kgqa.methods.gcr import Asking, GcrOptions
@@ -54,8 +54,8 @@ class _Spent:
     forwards: int = 0
     seconds: float = 0.0
 
-    def add(self, outcome: Outcome) -> None:
-        self.forwards += outcome.forwards
+    def add(self, outcome: DecodingOutcome) -> None:
+        self.forwards += outcome.forward_passes
         self.seconds += outcome.seconds
 
 
@@ -87,12 +87,12 @@ def answer_choices(
     spent = _Spent()
     search = replace(options.search, groups=None)
     jobs = [
-        Job(
+        DecodingRequest(
             prompt=prompt,
             constraint=each,
             search=search.search(each, per_choice, options.length_penalty),
             time_limit=options.time_limit,
-            max_forwards=options.search.max_forwards,
+            max_forward_passes=options.search.max_forwards,
         )
         for each in constraints
     ]
@@ -163,7 +163,7 @@ def _without_question(
     """Return by text the log-probability of each path of ``tables`` when nothing is asked."""
     table = ordered(joined_tables(tables))
     constraint = stored_constraint([(path_tokens(store, table, lexicon), table)])
-    job = Job(
+    job = DecodingRequest(
         prompt=kg_llm.prompt_ids("", named),
         constraint=constraint,
         search=BEAM.search(constraint, len(table)),
@@ -174,7 +174,7 @@ def _without_question(
 
 
 def _found(
-    engine: Engine, jobs: Sequence[Job], spent: _Spent
+    engine: Engine, jobs: Sequence[DecodingRequest], spent: _Spent
 ) -> list[tuple[int, tuple[Hypothesis, ...]]]:
     """Return the hypotheses of each job by its number. Raises what ended one of them."""
     outcomes = sorted(engine.run(jobs), key=lambda one: one[0])
@@ -185,7 +185,7 @@ def _found(
         certificate = result.certificate
         if not result.hypotheses and certificate is not None and not certificate.proven:
             raise TimeLimitError(
-                f"The exact search found no whole path within {outcome.forwards} forwards.",
+                f"The exact search found no whole path within {outcome.forward_passes} forwards.",
                 "Allow more with --max-forwards, or use --search beam.",
             )
         found.append((number, tuple(result.hypotheses)))
