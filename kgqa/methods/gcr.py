@@ -18,7 +18,7 @@ from kgqa.answers.answer import (
 )
 from kgqa.answers.general_answer import ask_general, with_reply
 from kgqa.answers.vote import vote, weigh
-from kgqa.decoding.engine import Job
+from kgqa.decoding.engine import DecodingRequest
 from kgqa.errors import EmptyLanguageError, KgqaError, TimeLimitError
 from kgqa.methods.choice_scores import answer_choices
 from kgqa.methods.constraints import Choice, choose_constraint
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from kgqa.answers.answer import TopicEntity
     from kgqa.answers.vote import WeighOptions
-    from kgqa.decoding.engine import Engine, Outcome, Plan
+    from kgqa.decoding.engine import DecodingOutcome, Engine, Plan
     from kgqa.decoding.forward import ScoreRule
     from kgqa.graph.store import GraphStore
     from kgqa.methods.searches import SearchOptions
@@ -195,7 +195,7 @@ def _decoded(
     taken: list[_Taken] = []
     failed: list[tuple[int, KgqaError]] = []
 
-    def jobs() -> Iterator[Job]:
+    def jobs() -> Iterator[DecodingRequest]:
         for number, asking in questions:
             if isinstance(asking, KgqaError):
                 failed.append((number, asking))
@@ -210,13 +210,13 @@ def _decoded(
                 failed.append((number, error))
                 continue
             taken.append(_Taken(number, asking, choice, prompt, seconds))
-            yield Job(
+            yield DecodingRequest(
                 prompt=prompt,
                 constraint=choice.constraint,
                 search=search,
                 rule=options.score_rule,
                 time_limit=options.time_limit,
-                max_forwards=options.search.max_forwards,
+                max_forward_passes=options.search.max_forwards,
                 coverage=options.measures_coverage(),
             )
 
@@ -240,7 +240,7 @@ def _finished(
     lexicon: PathLexicon,
     rules: WalkRules,
     one: _Taken,
-    outcome: Outcome,
+    outcome: DecodingOutcome,
     options: GcrOptions,
     plan: Plan,
 ) -> Answer:
@@ -249,7 +249,7 @@ def _finished(
     search = options.search.use(result.certificate)
     if not hypotheses and search.proven is False:
         raise TimeLimitError(
-            f"The exact search found no whole path within {outcome.forwards} forwards.",
+            f"The exact search found no whole path within {outcome.forward_passes} forwards.",
             "Allow more with --max-forwards, or use --search beam.",
         )
     written = None
@@ -297,7 +297,7 @@ def _finished(
             ground=grounded - decoded,
             answer=answered - grounded,
         ),
-        forwards=outcome.forwards + (written.forwards if written else 0),
+        forwards=outcome.forward_passes + (written.forwards if written else 0),
         notes=(*one.choice.notes, *notes, *(verdict.notes if verdict else ())),
         search=search,
         others=verdict.others if verdict else (),

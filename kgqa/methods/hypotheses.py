@@ -83,7 +83,7 @@ def write_hypotheses(
             continue
         texts += [text for text, _ in written]
         tokens += sum(count for _, count in written)
-    return Hypotheses(tuple(texts), tokens, forward.forwards, time.perf_counter() - began)
+    return Hypotheses(tuple(texts), tokens, forward.forward_passes, time.perf_counter() - began)
 
 
 def _written(

@@ -7,18 +7,14 @@ What this does not do: run one.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from kgqa.answers.answer import SearchUse
-from kgqa.decoding.beam import beam
-from kgqa.decoding.best_first import best_first
-from kgqa.decoding.diverse import diverse_beam
-from kgqa.decoding.stochastic import sample
-from kgqa.decoding.wave import NoConstraint
 from kgqa.errors import UsageError
+from kgqa.registry import SEARCHES
 
 if TYPE_CHECKING:
-    from kgqa.decoding.search import Certificate, Search
+    from kgqa.decoding.search import Certificate, Search, SearchStrategy
     from kgqa.trie.constraint import Constraint
 
 SearchKind: TypeAlias = Literal["beam", "diverse", "exact", "sample"]
@@ -64,30 +60,20 @@ class SearchOptions:
 
     def check(self, k: int, length_penalty: float = 0.0) -> None:
         """Raise UsageError where the options cannot be meant for ``k`` paths."""
-        # options are checked when a search is made; the constraint is asked once it runs
-        self.search(NoConstraint(), k, length_penalty).close()
+        self._strategy().check(k, length_penalty)
 
     def search(self, constraint: Constraint, k: int, length_penalty: float = 0.0) -> Search:
         """Return a search for ``k`` paths. Raises UsageError where an option cannot be meant."""
-        if self.kind == "diverse":
-            penalty = 1.0 if self.diversity_penalty is None else self.diversity_penalty
-            return diverse_beam(
-                constraint,
-                k,
-                groups=self.groups,
-                diversity_penalty=penalty,
-                length_penalty=length_penalty,
-            )
-        if self.kind == "exact":
-            return best_first(constraint, k, length_penalty=length_penalty)
-        if self.kind == "sample":
-            if length_penalty != 0.0:
-                raise UsageError(
-                    "A length penalty ranks paths, and a sample is in the order of its drawing.",
-                    "Leave the length penalty at 0, or use beam search.",
-                )
-            return sample(constraint, k, seed=self.seed or 0)
-        return beam(constraint, k, length_penalty=length_penalty)
+        return self._strategy().start(constraint, k, length_penalty)
+
+    def _strategy(self) -> SearchStrategy[Any]:
+        given = {option: getattr(self, option) for option, kind in _OF.items() if kind == self.kind}
+        if "max_forwards" in given:
+            given["max_forward_passes"] = given.pop("max_forwards")
+        strategy: SearchStrategy[Any] = SEARCHES.entry(self.kind).load()(
+            SEARCHES.options(self.kind, given)
+        )
+        return strategy
 
     def use(self, certificate: Certificate | None) -> SearchUse:
         """Return what is told of a search that has ended with ``certificate``."""

@@ -115,7 +115,7 @@ def every_path(store: SqliteStore, topic: TopicEntity) -> list[list[str]]:
         ({"kind": "sample", "max_forwards": 3}, 5, "--max-forwards belongs to --search exact"),
         ({"kind": "exact", "max_forwards": 0}, 5, "at least 1 forward"),
         ({"kind": "diverse", "groups": 6}, 5, "1 to 5 groups, not in 6"),
-        ({"kind": "diverse", "diversity_penalty": -1.0}, 5, "at least 0"),
+        ({"kind": "diverse", "diversity_penalty": -1.0}, 5, "diversity_penalty"),
         ({"kind": "sample", "seed": -1}, 5, "seed"),
         ({}, 0, "at least 1"),
     ],

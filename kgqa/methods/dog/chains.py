@@ -168,7 +168,7 @@ class ChainWriter:
     @property
     def forwards(self) -> int:
         """The forwards so far."""
-        return self._forward.forwards
+        return self._forward.forward_passes
 
     def write(self) -> list[Chain]:
         """Return the chains, best first: at most ``beams``, each ended.
