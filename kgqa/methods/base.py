@@ -124,6 +124,8 @@ class Method(ABC, Generic[OptionsT]):
     Options: ClassVar[type[MethodOptions]] = MethodOptions
     baseline: ClassVar[bool] = False
     """Whether it answers without the graph: to be measured, not to be relied on."""
+    asks_general: ClassVar[bool] = False
+    """Whether it asks the general LLM itself; else that answers from the paths it found."""
 
     def __init__(self, options: OptionsT, resources: Resources, *, general: bool = True) -> None:
         self.options = options
@@ -232,7 +234,7 @@ class Method(ABC, Generic[OptionsT]):
                 )
 
         with closing(self.findings(store, noted())) as found:
-            if self.general is None or self.Options.needs_general:
+            if self.general is None or self.asks_general:
                 yield from built()
             else:
                 yield from self._written(store, self.general, built(), asked)
