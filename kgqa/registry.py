@@ -339,17 +339,29 @@ SEARCHES = Registry(
     "search",
     "kgqa.searches",
     (
-        Entry("beam", "kgqa.decoding.beam:BeamSearch", "the ranked list of generate(num_beams=K)"),
         Entry(
-            "diverse", "kgqa.decoding.diverse:DiverseSearch", "beams in groups that are kept apart"
+            "beam",
+            "kgqa.decoding.beam:BeamSearch",
+            "the ranked list of generate(num_beams=K)",
+            "kgqa.decoding.options:BeamOptions",
+        ),
+        Entry(
+            "diverse",
+            "kgqa.decoding.diverse:DiverseSearch",
+            "beams in groups that are kept apart",
+            "kgqa.decoding.options:DiverseOptions",
         ),
         Entry(
             "exact",
             "kgqa.decoding.best_first:ExactSearch",
             "the K most probable paths, with a proof",
+            "kgqa.decoding.options:ExactOptions",
         ),
         Entry(
-            "sample", "kgqa.decoding.stochastic:SampleSearch", "K paths drawn without replacement"
+            "sample",
+            "kgqa.decoding.stochastic:SampleSearch",
+            "K paths drawn without replacement",
+            "kgqa.decoding.options:SampleOptions",
         ),
     ),
 )

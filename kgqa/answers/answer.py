@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 if TYPE_CHECKING:
-    from kgqa.answers.expand import ExpandedPath
+    from collections.abc import Sequence
+
     from kgqa.paths.ground import Fact, GroundedPath
 
 Source: TypeAlias = Literal["shard", "composed"]
@@ -15,14 +16,14 @@ Source: TypeAlias = Literal["shard", "composed"]
 
 @dataclass(frozen=True, slots=True)
 class TopicEntity:
-    """Where paths start; ``score`` is the linker's, 1.0 where the user named the entity."""
+    """Where paths start; ``score`` is the linker's, 1.0 if the user named the entity."""
 
     key: int
     id: str
     name: str
     score: float
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the topic entity as the JSON contract has it."""
         return {"id": self.id, "name": self.name, "score": self.score}
 
@@ -33,10 +34,10 @@ class ScoredPath:
 
     ``score`` is the sum of the log-probabilities of its tokens. ``hypothesis``: what the model
     answered after it, else the name of its last entity. ``coverage``: how much of its own
-    probability the model had on relations that the graph has (:mod:`kgqa.answers.evidence`), None
-    where that was not measured; ``lost``: the logarithm of the same, over all of a path's relation
-    tokens together, 0 where it was not measured. ``written``: the whole text that the path stands
-    in, where the model wrote more than paths; only ``text`` is in the graph.
+    probability the model had on relations that the graph has (:mod:`kgqa.methods.grounding`), None
+    if that was not measured; ``lost``: the logarithm of the same, over all of a path's relation
+    tokens together, 0 if it was not measured. ``written``: the whole text that the path stands
+    in, if the model wrote more than paths; only ``text`` is in the graph.
     """
 
     text: str
@@ -47,8 +48,8 @@ class ScoredPath:
     lost: float = 0.0
     written: str = ""
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the path as the JSON contract has it; ``written`` only where there is any."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return the path as the JSON contract has it; ``written`` only if there is any."""
         edges = [[edge.to_json() for edge in path.edges] for path in self.groundings]
         return {
             "text": self.text,
@@ -62,16 +63,59 @@ class ScoredPath:
 
 
 @dataclass(frozen=True, slots=True)
+class ExpandedPath:
+    """A path that was walked, not decoded: its relation path was, with another tail.
+
+    ``grounding``: the path, every edge of it checked in the store. ``source``: the text of the
+    decoded path that has the same relation path. There is no score: no model saw the tail.
+    """
+
+    grounding: GroundedPath
+    source: str
+
+    @property
+    def text(self) -> str:
+        """The path as text."""
+        return self.grounding.text
+
+    @property
+    def groundings(self) -> tuple[GroundedPath, ...]:
+        """The path alone: it stands for no other."""
+        return (self.grounding,)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the path as a JSON object: that of a decoded path, marked as expanded."""
+        edges = [edge.to_json() for edge in self.grounding.edges]
+        return {
+            "text": self.text,
+            "score": None,
+            "hypothesis": self.grounding.tail.name,
+            "edges": edges,
+            "groundings": [edges],
+            "grounded": True,
+            "expanded": True,
+            "source": self.source,
+        }
+
+
+AnyPath: TypeAlias = "ScoredPath | ExpandedPath"
+
+
+@dataclass(frozen=True, slots=True)
 class RankedAnswer:
-    """An answer. ``id`` is None and ``grounded`` False where no path ends in it."""
+    """An answer. ``id`` is None if the graph does not have it, ``grounded`` if a path ends in it.
+
+    ``paths``: those behind it, the best first; an :class:`Answer` fills them in.
+    """
 
     id: str | None
     name: str
     score: float
     grounded: bool
+    paths: tuple[AnyPath, ...] = field(default=(), compare=False, repr=False)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the answer as the JSON contract has it."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answer as the JSON contract has it, without its paths."""
         return {"id": self.id, "name": self.name, "score": self.score, "grounded": self.grounded}
 
 
@@ -83,10 +127,6 @@ class ConstraintUse:
     source: Source
     paths: int | None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the use as the JSON contract has it."""
-        return {"entity": self.entity, "source": self.source, "paths": self.paths}
-
 
 @dataclass(frozen=True, slots=True)
 class KgLlmUse:
@@ -97,6 +137,9 @@ class KgLlmUse:
     calls: int
     prompt_tokens: int
     generated_tokens: int
+
+
+NO_KG_LLM = KgLlmUse("none", None, 0, 0, 0)  # of a method that has none
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +154,11 @@ class GeneralLlmUse:
 
 @dataclass(frozen=True, slots=True)
 class SearchUse:
-    """Which search found the paths, and what an exact one proved; None where nothing is proven.
+    """Which search found the paths, and what an exact one proved; None if nothing is proven.
 
     ``proven``: no path outside the list has a higher score than one in it. ``certain``: how many
     paths at the head of the list that holds for in any case. ``bound``: the highest score that a
-    path which is not shown can have, ``-inf`` where there is none. ``demands``: how often the
+    path which is not shown can have, ``-inf`` if there is none. ``demands``: how often the
     search asked for scores.
     """
 
@@ -125,16 +168,10 @@ class SearchUse:
     bound: float | None = None
     demands: int | None = None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the search as the JSON contract has it; a bound of ``-inf`` is null."""
-        bound = self.bound if self.bound is not None and math.isfinite(self.bound) else None
-        return {
-            "kind": self.kind,
-            "proven": self.proven,
-            "certain": self.certain,
-            "bound": bound,
-            "demands": self.demands,
-        }
+        finite = self.bound is not None and math.isfinite(self.bound)
+        return asdict(self) | {"bound": self.bound if finite else None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,37 +189,74 @@ class Timings:
         """The sum of all stages."""
         return self.link + self.constraint + self.decode + self.ground + self.answer
 
-    def to_json(self) -> dict[str, float]:
+    def to_dict(self) -> dict[str, float]:
         """Return the timings as the JSON contract has them."""
-        stages = ("link", "constraint", "decode", "ground", "answer", "total")
-        return {stage: round(getattr(self, stage), 4) for stage in stages}
+        stages = asdict(self) | {"total": self.total}
+        return {stage: round(seconds, 4) for stage, seconds in stages.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """Everything a method found out about one question.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """What a method found out about a question; an :class:`Answer` is made of it.
 
     ``others``: entities that paths lead to and that have less behind them than the ``answers``; all
-    of them where the evidence is too thin for an answer. ``expanded``: the paths of answers and
+    of them if the evidence is insufficient for an answer. ``expanded``: the paths of answers and
     others that no decoded path ends in. ``confidence``: how sure the first of them is
-    (:mod:`kgqa.answers.confidence`), None where nothing was weighed.
+    (:func:`kgqa.answers.ranking.judge`), None if nothing was weighed.
     """
 
-    question: str
-    method: str
-    topic_entities: tuple[TopicEntity, ...]
-    answers: tuple[RankedAnswer, ...]
-    paths: tuple[ScoredPath, ...]
-    constraints: tuple[ConstraintUse, ...]
-    kg_llm: KgLlmUse
-    general_llm: GeneralLlmUse | None
-    timings: Timings
-    forwards: int
+    answers: tuple[RankedAnswer, ...] = ()
+    paths: tuple[ScoredPath, ...] = ()
+    constraints: tuple[ConstraintUse, ...] = ()
+    kg_llm: KgLlmUse = NO_KG_LLM
+    general_llm: GeneralLlmUse | None = None
+    timings: Timings = Timings()
+    forward_passes: int = 0
     notes: tuple[str, ...] = ()
     search: SearchUse = SearchUse()
     others: tuple[RankedAnswer, ...] = ()
     expanded: tuple[ExpandedPath, ...] = ()
     confidence: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Answer(Findings):
+    """Everything that a method found out about one question."""
+
+    question: str
+    method: str
+    topic_entities: tuple[TopicEntity, ...]
+
+    def __post_init__(self) -> None:
+        behind = _paths_behind((*self.paths, *self.expanded))
+        for name in ("answers", "others"):
+            ranked = [
+                replace(one, paths=tuple(behind.get(one.id, ()))) for one in getattr(self, name)
+            ]
+            object.__setattr__(self, name, tuple(ranked))
+
+    @classmethod
+    def of(
+        cls,
+        question: str,
+        method: str,
+        topics: Sequence[TopicEntity],
+        found: Findings,
+        link_seconds: float = 0.0,
+    ) -> Answer:
+        """Return the answer of ``method`` to ``question``, whose topics took so long to link."""
+        given = {one.name: getattr(found, one.name) for one in fields(Findings)}
+        given["timings"] = replace(found.timings, link=link_seconds)
+        return cls(question=question, method=method, topic_entities=tuple(topics), **given)
+
+    @property
+    def best(self) -> RankedAnswer | None:
+        """The first answer, None if there is none."""
+        return self.answers[0] if self.answers else None
+
+    def paths_of(self, answer: RankedAnswer) -> tuple[AnyPath, ...]:
+        """Return the paths that end in ``answer``, else those that pass it, best first."""
+        return tuple(_paths_behind((*self.paths, *self.expanded)).get(answer.id, ()))
 
     def facts(self) -> list[Fact]:
         """Return the stored triples behind all paths, each once, the best path's first.
@@ -199,36 +273,54 @@ class Answer:
         ids = {answer.id for answer in self.answers}
         return [one for one in self.expanded if one.grounding.tail.id in ids]
 
-    def to_json(self, browser_url: str | None) -> dict[str, Any]:
+    def to_dict(self, browser_url: str | None = None) -> dict[str, Any]:
         """Return the answer as the JSON contract of ``ask --json`` has it."""
-        general = self.general_llm
+        place = {id(path): number for number, path in enumerate(self.paths)}
         return {
             "question": self.question,
             "method": self.method,
-            "topic_entities": [topic.to_json() for topic in self.topic_entities],
-            "answers": [answer.to_json() for answer in self.answers],
-            "others": [other.to_json() for other in self.others],
+            "topic_entities": [topic.to_dict() for topic in self.topic_entities],
+            "answers": [
+                one.to_dict()
+                | {"paths": [place[id(path)] for path in one.paths if id(path) in place]}
+                for one in self.answers
+            ],
+            "others": [other.to_dict() for other in self.others],
             "confidence": self.confidence,
-            "paths": [path.to_json() for path in self.paths],
-            "expanded": [path.to_json() for path in self.expanded],
-            "constraints": [constraint.to_json() for constraint in self.constraints],
-            "kg_llm": {
-                "model": self.kg_llm.model,
-                "adapter": self.kg_llm.adapter,
-                "calls": self.kg_llm.calls,
-                "prompt_tokens": self.kg_llm.prompt_tokens,
-                "generated_tokens": self.kg_llm.generated_tokens,
-            },
-            "general_llm": None
-            if general is None
-            else {
-                "model": general.model,
-                "calls": general.calls,
-                "prompt_tokens": general.prompt_tokens,
-                "completion_tokens": general.completion_tokens,
-            },
-            "timings": self.timings.to_json(),
-            "forwards": self.forwards,
-            "search": self.search.to_json(),
+            "paths": [path.to_dict() for path in self.paths],
+            "expanded": [path.to_dict() for path in self.expanded],
+            "constraints": [asdict(constraint) for constraint in self.constraints],
+            "kg_llm": asdict(self.kg_llm),
+            "general_llm": None if self.general_llm is None else asdict(self.general_llm),
+            "timings": self.timings.to_dict(),
+            "forwards": self.forward_passes,
+            "search": self.search.to_dict(),
+            "notes": list(self.notes),
             "browser_url": browser_url,
         }
+
+    def __repr__(self) -> str:
+        lines = [self.question]
+        for number, one in enumerate(self.answers, 1):
+            named = f"{one.name} ({one.id})" if one.id is not None else one.name
+            lines.append(f"{number}. {named}  {one.score:.3f}")
+            lines += [f"     {path.text}" for path in one.paths]
+        return "\n".join(lines if self.answers else [*lines, "No answer."])
+
+    def _repr_html_(self) -> str:
+        """Return the answer as a notebook draws it."""
+        from kgqa.answers.notebook import answer_html
+
+        return answer_html(self.to_dict())
+
+
+def _paths_behind(paths: Sequence[AnyPath]) -> dict[str | None, list[AnyPath]]:
+    """Return by id the paths that end in an entity, else those that pass it."""
+    ends: dict[str | None, list[AnyPath]] = {}
+    passed: dict[str | None, list[AnyPath]] = {}
+    for path in paths:
+        for id_ in {one.tail.id: None for one in path.groundings}:
+            ends.setdefault(id_, []).append(path)
+        for id_ in {edge.tail.id: None for one in path.groundings for edge in one.edges}:
+            passed.setdefault(id_, []).append(path)
+    return passed | ends

@@ -3,51 +3,33 @@
 The paths are found from both ends: how far each entity is from a choice is known
 before the first hop is taken, and no walk goes where no choice can be reached any more, so a hub
 between question and choice costs its edges, not its paths.
-
-What it does not do: link topic entities, decode, or ask a general LLM (its prompt is made here).
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kgqa.answers.answer import RankedAnswer
-from kgqa.answers.expand import AGAINST, FRONTIER, hops_in_turn
+from kgqa.answers.expand import AGAINST, hops_in_turn, next_hops
 from kgqa.errors import EmptyLanguageError, UsageError
 from kgqa.graph.model import Kind
 from kgqa.graph.names import normalise
-from kgqa.paths.walk import (
-    TAIL,
-    PathTable,
-    WalkRules,
-    admissible,
-    empty_paths,
-    joined_tables,
-    ordered,
-    ranges,
-)
+from kgqa.paths.walk import TAIL, PathTable, WalkRules, empty_paths, joined_tables, ordered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kgqa.answers.answer import ScoredPath
-    from kgqa.graph.model import IntArray
+    from kgqa.graph.model import BoolArray, IntArray
     from kgqa.graph.store import GraphStore
+    from kgqa.paths.walk import Hops
 
 MOST_PATHS = 200_000  # of all topic entities to all choices: what one constraint holds in memory
-_TEMPLATE = """\
-Facts from a knowledge graph, each a path from an entity of the question to one of the choices:
-{paths}
-
-Question: {question}
-Choices:
-{choices}
-
-Which choice answers the question best? Write it as it stands in the list, and nothing else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +45,7 @@ class AnswerChoice:
 
 
 def parse_choices(text: str) -> list[str]:
-    r"""Return the choices of ``--choices a,b,c``; a comma inside one is written ``\,``.
+    r"""Return the choices of the text ``a,b,c``; a comma inside one is written ``\,``.
 
     Raises UsageError where there are fewer than two different ones.
 
@@ -81,7 +63,7 @@ def check_choices(choices: Sequence[str]) -> list[str]:
     if len(set(found)) < 2 or len(set(found)) < len(found):
         raise UsageError(
             f"Choices are at least two, each another one, not: {', '.join(found) or 'none'}.",
-            "Write them as --choices 'Paris,Rome'; a comma inside one is written \\,",
+            "Give `choices` as 'Paris,Rome'; a comma inside one is written \\,",
         )
     return found
 
@@ -118,42 +100,38 @@ def paths_between(
     without walking the others. Where there are more than ``most``, longer ones are left out whole
     hops at a time, the shortest first in the table; then the second value is True.
     """
-    left = _hops_to(store, ends, rules)
-    topic = taken_at = np.unique(topics)
+    within = _hops_to(store, ends, rules)
+    topic = np.unique(topics)
     taken = np.full((len(topic), rules.hops, 4), -1, np.int64)
     found: list[PathTable] = []
     number = 0
-    cut = False
     for depth in range(rules.hops):
         if not len(topic):
             break
-        unique, at = np.unique(taken_at, return_inverse=True)
-        hop, kind, starts = _hops_within(store, unique, rules, left[rules.hops - depth - 1])
-        counts = np.diff(starts)[at]
-        if int(counts.sum()) + number > 3 * most:  # before the join is made
-            cut = True
-            break
-        pick = ranges(starts[:-1][at], counts)
-        topic, taken = np.repeat(topic, counts), np.repeat(taken, counts, axis=0)
-        good = admissible(topic, taken, depth, hop[pick])
-        topic, taken, kind = topic[good], taken[good], kind[pick][good]
-        taken[:, depth] = hop[pick][good]
+        left = within[rules.hops - depth - 1]
+        longer = next_hops(
+            store, topic, taken, depth, rules, partial(_leads_to, left), 3 * most - number
+        )
+        if longer is None:
+            return _joined(found, rules), True
+        topic, taken, kind = longer
         here = np.isin(taken[:, depth, TAIL], ends)
-        if int(here.sum()) + number > most:
-            cut = True
-            break
-        number += int(here.sum())
-        length = np.full(int(here.sum()), depth + 1, np.int64)
-        found.append(PathTable(topic[here], length, taken[here]))
+        ended = int(here.sum())
+        if ended + number > most:
+            return _joined(found, rules), True
+        number += ended
+        found.append(PathTable(topic[here], np.full(ended, depth + 1, np.int64), taken[here]))
         onward = kind != Kind.VALUE
         topic, taken = topic[onward], taken[onward]
-        taken_at = taken[:, depth, TAIL]
-    if not found:
-        return empty_paths(rules.hops), cut
-    return (
-        joined_tables(found),
-        cut,
-    )
+    return _joined(found, rules), False
+
+
+def _joined(found: Sequence[PathTable], rules: WalkRules) -> PathTable:
+    return joined_tables(found) if found else empty_paths(rules.hops)
+
+
+def _leads_to(wanted: IntArray, hops: Hops) -> BoolArray:
+    return np.isin(hops.hop[:, TAIL], wanted)
 
 
 def choice_paths(
@@ -178,7 +156,7 @@ def choice_paths(
         raise EmptyLanguageError(
             f"No path of at most {rules.hops} hops leads from the topic entities to one of the "
             f"choices.{said}",
-            "Allow longer paths (--hops), or name another entity (--entity).",
+            "Allow longer paths with `hops`, or name another `entity`.",
         )
     notes = []
     if missing:
@@ -195,7 +173,7 @@ def rank_choices(
     paths: Sequence[ScoredPath],
     weights: Sequence[float] | None = None,
 ) -> list[RankedAnswer]:
-    """Return every choice with its share of the probability of ``paths``, the best first.
+    """Return every choice with its part of the probability of ``paths``, the best first.
 
     ``weights``: the logarithm of what each path counts, its score where there are none. A path
     whose text ends in several entities gives each an equal part. Scores sum to 1 where any path
@@ -223,47 +201,6 @@ def rank_choices(
     return ranked
 
 
-def choice_prompt(question: str, choices: Sequence[str], paths: Sequence[ScoredPath]) -> str:
-    """Return what a general LLM is asked: the paths in the order of their scores, the choices."""
-    listed = "\n".join(path.text for path in paths) or "none"
-    values = {
-        "{paths}": listed,
-        "{question}": question,
-        "{choices}": "\n".join(f"- {one}" for one in choices),
-    }
-    head, *rest = _TEMPLATE.split("{")
-    # in one pass: a name may itself contain "{question}"
-    return head + "".join(
-        values["{" + name + "}"] + tail for name, tail in (one.split("}", 1) for one in rest)
-    )
-
-
-def read_choice(
-    text: str, choices: Sequence[AnswerChoice], paths: Sequence[ScoredPath]
-) -> list[RankedAnswer]:
-    """Return all choices: the one that a general LLM wrote, then the others as the paths rank them.
-
-    The written one gets half of all probability beside its own half share, so that scores still sum
-    to at most 1. Where the text names none of the choices, or several, the ranking of the paths
-    stands.
-    """
-    ranked = rank_choices(choices, paths)
-    line = normalise(next((one for one in text.splitlines() if one.strip()), ""))
-    by_form = {normalise(one.text): one for one in choices}
-    chosen = by_form.get(line)
-    if chosen is None:
-        said = [one for form, one in by_form.items() if form and f" {form} " in f" {line} "]
-        chosen = said[0] if len(said) == 1 else None
-    if chosen is None:
-        return ranked
-    answers = []
-    for one in ranked:
-        mine = one.id in chosen.ids if one.id is not None else one.name == chosen.text
-        score = one.score / 2 + (0.5 if mine else 0.0)
-        answers.append(RankedAnswer(one.id, one.name, score, one.grounded))
-    return sorted(answers, key=lambda one: -one.score)
-
-
 def _hops_to(store: GraphStore, ends: IntArray, rules: WalkRules) -> list[IntArray]:
     """Return for each n below ``rules.hops`` the keys from which n hops or fewer lead to an end."""
     back = WalkRules(rules.hops, AGAINST[rules.direction], rules.mediators)
@@ -275,19 +212,3 @@ def _hops_to(store: GraphStore, ends: IntArray, rules: WalkRules) -> list[IntArr
         frontier = np.setdiff1d(new, sets[-1], assume_unique=True)
         sets.append(np.union1d(sets[-1], frontier))
     return sets
-
-
-def _hops_within(
-    store: GraphStore, unique: IntArray, rules: WalkRules, wanted: IntArray
-) -> tuple[IntArray, IntArray, IntArray]:
-    """Return the hops out of ``unique`` into ``wanted``, their tails' kinds, and their offsets."""
-    hop, kind, row = [np.empty((0, 4), np.int64)], [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    before = 0
-    for hops in hops_in_turn(store, unique, rules):
-        mine = np.isin(hops.hop[:, TAIL], wanted)
-        hop.append(hops.hop[mine])
-        kind.append(hops.kind[mine].astype(np.int64))
-        row.append(hops.row[mine] + before)
-        before += FRONTIER
-    starts = np.searchsorted(np.concatenate(row), np.arange(len(unique) + 1)).astype(np.int64)
-    return np.concatenate(hop), np.concatenate(kind), starts

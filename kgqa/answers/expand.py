@@ -1,20 +1,19 @@
-"""From the relation path of a grounded path to everything it leads to.
+"""From the relation path of a grounded path to everything it leads to, and other bounded walks.
 
 A question for "languages" wants the list, and the decoder wrote some of it: the relation path of a
 decoded path is walked in the store again, and each tail that it has gets a grounded path of its
 own, whose edges were checked by id like those of any other.
-
-What it does not do: decide which relation paths deserve it (``aggregate``), or which of the tails
-are answers (``confidence``).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kgqa.answers.answer import ExpandedPath
 from kgqa.graph.model import Kind
 from kgqa.paths.ground import ground
 from kgqa.paths.walk import (
@@ -31,9 +30,9 @@ from kgqa.paths.walk import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
-    from kgqa.graph.model import Direction, IntArray
+    from kgqa.graph.model import BoolArray, Direction, IntArray
     from kgqa.graph.store import GraphStore
     from kgqa.paths.format import PathFormat
     from kgqa.paths.ground import GroundedPath, PathEdge
@@ -45,37 +44,6 @@ FRONTIER = 20_000  # entities whose hops are asked for in one call
 MOST_PATHS = 100_000
 MOST_EDGES = 10_000  # of an entity that is asked which topic entities lead to it
 AGAINST: Mapping[Direction, Direction] = {"out": "in", "in": "out", "both": "both"}
-
-
-@dataclass(frozen=True, slots=True)
-class ExpandedPath:
-    """A path that was walked, not decoded: its relation path was, with another tail.
-
-    ``grounding``: the path, every edge of it checked in the store. ``source``: the text of the
-    decoded path that has the same relation path. There is no score: no model saw the tail.
-    """
-
-    grounding: GroundedPath
-    source: str
-
-    @property
-    def text(self) -> str:
-        """The path as text."""
-        return self.grounding.text
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the path as a JSON object: that of a decoded path, marked as expanded."""
-        edges = [edge.to_json() for edge in self.grounding.edges]
-        return {
-            "text": self.text,
-            "score": None,
-            "hypothesis": self.grounding.tail.name,
-            "edges": edges,
-            "groundings": [edges],
-            "grounded": True,
-            "expanded": True,
-            "source": self.source,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,25 +73,16 @@ def paths_along(
     if head[0] < 0 or len(path.edges) > rules.hops:
         return Tails(empty_paths(rules.hops), 0, whole=True)
     steps = _steps(store, path)
-    topic = head
-    taken = np.full((1, rules.hops, 4), -1, np.int64)
-    ends = head
-    for depth, (first, second) in enumerate(steps):
-        unique, at = np.unique(ends, return_inverse=True)
-        hop, kind, starts = _taken_hops(store, unique, rules, first, second)
-        counts = np.diff(starts)[at]
+    topic, taken = head, np.full((1, rules.hops, 4), -1, np.int64)
+    for depth, step in enumerate(steps):
         last = depth == len(steps) - 1
-        if int(counts.sum()) > most_paths:
+        longer = next_hops(store, topic, taken, depth, rules, partial(_takes, step), most_paths)
+        if longer is None:
             return Tails(empty_paths(rules.hops), most + 1 if last else 0, whole=False)
-        pick = ranges(starts[:-1][at], counts)
-        topic, taken = np.repeat(topic, counts), np.repeat(taken, counts, axis=0)
-        added = hop[pick]
-        good = admissible(topic, taken, depth, added)
-        if not last:
-            good &= kind[pick] != Kind.VALUE  # walks end at values
-        topic, taken = topic[good], taken[good]
-        taken[:, depth] = added[good]
-        ends = taken[:, depth, TAIL]
+        topic, taken, kind = longer
+        if not last:  # walks end at values
+            onward = kind != Kind.VALUE
+            topic, taken = topic[onward], taken[onward]
     table = ordered(PathTable(topic, np.full(len(topic), len(steps), np.int64), taken))
     _, firsts = np.unique(table.ends(), return_index=True)
     if len(firsts) > most:
@@ -150,11 +109,10 @@ def tails(store: GraphStore, path: GroundedPath, rules: WalkRules) -> IntArray:
     """
     frontier = store.keys_of([path.head.id])
     frontier = frontier[frontier >= 0]
-    for first, second in _steps(store, path):
-        reached = []
-        for hops in hops_in_turn(store, frontier, rules):
-            taken = (hops.hop[:, FIRST] == first) & (hops.hop[:, SECOND] == second)
-            reached.append(hops.hop[taken, TAIL])
+    for step in _steps(store, path):
+        reached = [
+            hops.hop[_takes(step, hops), TAIL] for hops in hops_in_turn(store, frontier, rules)
+        ]
         frontier = np.unique(np.concatenate(reached)) if reached else frontier[:0]
     return frontier
 
@@ -166,6 +124,41 @@ def hops_in_turn(store: GraphStore, frontier: IntArray, rules: WalkRules) -> Ite
     """
     for start in range(0, len(frontier), FRONTIER):
         yield hops_out_of(store, frontier[start : start + FRONTIER], rules)
+
+
+def next_hops(
+    store: GraphStore,
+    topic: IntArray,
+    taken: IntArray,
+    depth: int,
+    rules: WalkRules,
+    keep: Callable[[Hops], BoolArray],
+    most: int,
+) -> tuple[IntArray, IntArray, IntArray] | None:
+    """Return paths of ``depth`` hops with one more each, and the kinds of their tails.
+
+    ``topic`` ``[n]`` and ``taken`` ``[n, hops, 4]`` are where the paths start and their hops;
+    ``keep`` says which hops may be taken. None if more than ``most`` would have to be joined.
+    """
+    ends = taken[:, depth - 1, TAIL] if depth else topic
+    unique, at = np.unique(ends, return_inverse=True)
+    row, hop, kind = [np.empty(0, np.int64)], [np.empty((0, 4), np.int64)], [np.empty(0, np.int64)]
+    for number, hops in enumerate(hops_in_turn(store, unique, rules)):
+        mine = keep(hops)
+        row.append(hops.row[mine] + number * FRONTIER)
+        hop.append(hops.hop[mine])
+        kind.append(hops.kind[mine].astype(np.int64))
+    starts = np.searchsorted(np.concatenate(row), np.arange(len(unique) + 1)).astype(np.int64)
+    counts = np.diff(starts)[at]
+    if int(counts.sum()) > most:
+        return None
+    pick = ranges(starts[:-1][at], counts)
+    topic, taken = np.repeat(topic, counts), np.repeat(taken, counts, axis=0)
+    added = np.concatenate(hop)[pick]
+    good = admissible(topic, taken, depth, added)
+    taken = taken[good]
+    taken[:, depth] = added[good]
+    return topic[good], taken, np.concatenate(kind)[pick][good]
 
 
 def walked_back(edge: PathEdge) -> list[bool]:
@@ -189,18 +182,9 @@ def _step(edge: PathEdge, relations: Mapping[str, int]) -> tuple[int, int]:
     return steps[0], steps[1] if len(steps) == 2 else -1
 
 
-def _taken_hops(
-    store: GraphStore, unique: IntArray, rules: WalkRules, first: int, second: int
-) -> tuple[IntArray, IntArray, IntArray]:
-    """Return the hops out of ``unique`` by these steps, their tails' kinds, and their offsets."""
-    hop, kind, row = [np.empty((0, 4), np.int64)], [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for number, hops in enumerate(hops_in_turn(store, unique, rules)):
-        mine = (hops.hop[:, FIRST] == first) & (hops.hop[:, SECOND] == second)
-        hop.append(hops.hop[mine])
-        kind.append(hops.kind[mine].astype(np.int64))
-        row.append(hops.row[mine] + number * FRONTIER)
-    starts = np.searchsorted(np.concatenate(row), np.arange(len(unique) + 1)).astype(np.int64)
-    return np.concatenate(hop), np.concatenate(kind), starts
+def _takes(step: tuple[int, int], hops: Hops) -> BoolArray:
+    taken: BoolArray = (hops.hop[:, FIRST] == step[0]) & (hops.hop[:, SECOND] == step[1])
+    return taken
 
 
 @dataclass(frozen=True, slots=True)

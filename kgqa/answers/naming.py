@@ -4,32 +4,40 @@ Names are compared in the form that stores keep them in, accents folded besides:
 "Hugo Chavez" means Hugo Chávez. What a published metric calls a match is another matter
 (:mod:`kgqa.evaluation`).
 
-What it does not do: decide how much what was written counts for (``ballots``), or split a text
-into answers (``prompts``).
+A model that was trained to (``# Answer:``) writes after a path what it takes the answer to be.
+Mostly that is the path's end. If it is another entity on the path, the path up to there counts
+instead: its end is what the model means, and it is grounded as the whole was. If it is none of
+them, the path's vote is halved between its end, which the graph holds, and what was written, which
+it may not hold: that one is known by name at best, and never grounded, unless another path ends
+there.
 """
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kgqa.graph.names import normalise
-from kgqa.paths.ground import Node
+from kgqa.paths.ground import GroundedPath, Node
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from kgqa.answers.answer import ScoredPath
     from kgqa.graph.store import GraphStore
-    from kgqa.paths.ground import GroundedPath
+    from kgqa.paths.format import PathFormat
 
 _SHORTEST = 3  # letters of a name that is looked for inside a longer text
 # letters that have no accent to take away, and are often written without what marks them
 _PLAIN = str.maketrans(
     {"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i"}
 )
+_LOG_2 = math.log(2.0)
 _ARTICLE = re.compile(r"^(?:the|an?) (?=.)")
 
 
@@ -59,7 +67,7 @@ def is_name_of(text: str, name: str) -> bool:
 class PathNames:
     """The entities of some grounded paths by name.
 
-    An entity is *grounded* where a path, or the beginning of one, ends in it; a topic entity where
+    An entity is *grounded* if a path, or the beginning of one, ends in it; a topic entity where
     paths start is known here, too, and grounded only if another path ends in it.
     """
 
@@ -127,6 +135,94 @@ def in_graph(store: GraphStore, texts: Sequence[str]) -> list[Node | None]:
     for at, row in enumerate(best):
         found[asked[row]] = Node(entities.ids[at], entities.label(at))
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenAnswer:
+    """An answer that was written after paths and that none of these paths holds.
+
+    ``nodes``: the entities that it means, empty if no path and no entity is called so;
+    ``grounded``: whether other paths end in them; ``name``: as it is shown; ``score``: the
+    logarithm of its part of the probability of the paths after which it was written.
+    """
+
+    name: str
+    nodes: tuple[Node, ...]
+    grounded: bool
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ballots:
+    """``paths`` as they count, and what was written beyond them."""
+
+    paths: tuple[ScoredPath, ...]
+    written: tuple[WrittenAnswer, ...] = ()
+
+
+def cast(
+    paths: Sequence[ScoredPath], form: PathFormat, store: GraphStore | None = None
+) -> Ballots:
+    """Return what ``paths`` vote for; without hypotheses of their own it is the paths themselves.
+
+    ``store``: where what no path holds is looked up by name, None for nowhere. ``form`` is the one
+    that the paths are written in. The probabilities of all ballots sum to those of ``paths``.
+    Raises GraphError.
+    """
+    counted: list[ScoredPath] = []
+    beyond: dict[str, list[float]] = {}
+    for path in paths:
+        if ends_so(path):
+            counted.append(path)
+        elif (shortened := _up_to(path, form)) is not None:
+            counted.append(shortened)
+        else:
+            half = path.score - _LOG_2
+            counted.append(replace(path, score=half))
+            beyond.setdefault(path.hypothesis.strip(), []).append(half)
+    if not beyond:
+        return Ballots(tuple(counted))
+    names = PathNames(one for path in paths for one in path.groundings)
+    texts = list(beyond)
+    looked_up = in_graph(store, texts) if store is not None else [None] * len(texts)
+    written = []
+    for text, known in zip(texts, looked_up, strict=True):
+        nodes = tuple(names.exact(text)) or ((known,) if known is not None else ())
+        grounded = bool(nodes) and all(names.is_grounded(node) for node in nodes)
+        name = nodes[0].name if nodes else text
+        written.append(WrittenAnswer(name, nodes, grounded, _log_sum(beyond[text])))
+    return Ballots(tuple(counted), tuple(written))
+
+
+def ends_so(path: ScoredPath) -> bool:
+    """Return whether what was written after ``path``, if anything, is the path's end."""
+    end = path.groundings[0].tail.name
+    return not path.hypothesis.strip() or is_name_of(path.hypothesis, end)
+
+
+def _up_to(path: ScoredPath, form: PathFormat) -> ScoredPath | None:
+    """Return ``path`` up to the entity inside it that its hypothesis names, None if it names none.
+
+    The topic entity is not inside: no path ends where it starts.
+    """
+    cut: dict[tuple[object, ...], GroundedPath] = {}
+    for one in path.groundings:
+        for place, edge in enumerate(one.edges[:-1], start=1):
+            if is_name_of(path.hypothesis, edge.tail.name):
+                edges = one.edges[:place]
+                hops = [(each.relation, each.tail.name) for each in edges]
+                short = GroundedPath(edges, form.path(one.head.name, hops))
+                cut.setdefault(edges, short)  # several may be the same up to there
+                break
+    if not cut:
+        return None
+    groundings = tuple(cut.values())
+    return replace(path, text=groundings[0].text, groundings=groundings)
+
+
+def _log_sum(scores: Sequence[float]) -> float:
+    top = max(scores)
+    return top + math.log(math.fsum(math.exp(one - top) for one in scores))
 
 
 def _bare(form: str) -> str:

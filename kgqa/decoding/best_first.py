@@ -2,8 +2,8 @@
 
 No log-probability is above zero, so the sum over a prefix bounds every sequence that begins with
 it. The best open prefixes are scored first; once K finished sequences are at least as probable as
-every open prefix, nothing better can exist. What this does not do: rank by anything but the sum,
-for a sum divided by a length is no bound.
+every open prefix, nothing better can exist. It ranks by nothing but the sum, for a sum divided by a
+length is not a bound.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import heapq
 import math
 from typing import TYPE_CHECKING
 
+from kgqa.decoding.options import ExactOptions
 from kgqa.decoding.search import (
     Certificate,
-    ForwardsSpentError,
+    ForwardPassesSpentError,
     Hypothesis,
     Search,
     SearchResult,
-    check_k,
-    checked,
+    SearchStrategy,
     demand_of,
     extended,
 )
@@ -29,57 +29,53 @@ if TYPE_CHECKING:
     from kgqa.trie.constraint import Constraint
 
 
-def best_first(
-    constraint: Constraint,
-    k: int,
-    *,
-    length_penalty: float = 0.0,
-    width: int = 16,
-    max_demands: int | None = None,
-) -> Search:
-    """Search for the ``k`` most probable sequences, best first, with a certificate.
+class ExactSearch(SearchStrategy[ExactOptions]):
+    """The K most probable sequences, best first, with a certificate.
 
-    ``width``: how many of the best open prefixes are demanded together, so that a forward over many
-    tokens is filled; it changes what is explored, never what is proven. ``max_demands`` ends the
-    search after so many demands (each costs a forward at most; a scorer that looks ahead answers
-    many without one): the list is then what was found, maybe fewer than ``k``, the certificate says
-    that it is not proven, how far an unseen sequence could get (``bound``), and how many
-    hypotheses at the head of the list are certain all the same. A ForwardsSpentError that is thrown
-    in ends it likewise, in place of an answer.
+    When its forward passes are spent, the search ends with what it has found, maybe fewer than K:
+    the certificate says that the list is not proven, how far an unseen sequence could get
+    (``bound``), and how many hypotheses at the head of the list are certain all the same.
 
-    Among equally probable sequences at the end of the list any may be the one that is returned; in
-    the list the one that was found first is first, and the same search finds the same again.
-
-    Raises UsageError where ``length_penalty`` is not 0 or another option cannot be meant,
-    ModelError where scores are not log-probabilities.
+    ``width``: how many of the best open prefixes are demanded together, so that a forward pass over
+    many tokens is filled; it changes what is explored, never what is proven. Among equally probable
+    sequences at the end of the list any may be returned; in the list the one that was found first
+    is first, and the same search finds the same again.
     """
-    check_k(k)
-    if length_penalty != 0.0:
-        raise UsageError(
-            f"Exact search ranks by log-probability and proves it; with a length penalty of "
-            f"{length_penalty:g} it could prove nothing.",
-            "Leave the length penalty at 0, or use beam search.",
-        )
-    if width < 1:
-        raise UsageError(f"The width must be at least 1, not {width}.")
-    if max_demands is not None and max_demands < 1:
-        raise UsageError(f"max_demands must be at least 1, not {max_demands}.")
-    return _best_first(constraint, k, width, max_demands)
+
+    Options = ExactOptions
+
+    def __init__(self, options: ExactOptions, *, width: int = 16) -> None:
+        super().__init__(options)
+        self.max_forward_passes = options.max_forward_passes
+        self._width = width
+
+    def check(self, k: int, length_penalty: float = 0.0) -> None:
+        """Raise UsageError if there is a length penalty."""
+        super().check(k, length_penalty)
+        if length_penalty != 0.0:
+            raise UsageError(
+                f"Exact search ranks by log-probability and proves it; with a length penalty of "
+                f"{length_penalty:g} it could prove nothing.",
+                "Leave the length penalty at 0, or use beam search.",
+            )
+
+    def start(self, constraint: Constraint, k: int, length_penalty: float = 0.0) -> Search:
+        """Return the search for ``k`` hypotheses."""
+        self.check(k, length_penalty)
+        return _best_first(constraint, k, self._width)
 
 
-def _best_first(constraint: Constraint, k: int, width: int, max_demands: int | None) -> Search:
+def _best_first(constraint: Constraint, k: int, width: int) -> Search:
     frontier = _Frontier()
     frontier.add(Hypothesis(constraint.start(), (), 0.0))
     finished: list[Hypothesis] = []
     demands = expanded = 0
-    while demands != max_demands:
-        worst = finished[-1].log_probability if len(finished) == k else None
-        wave = frontier.take(width, worst)
-        if not wave:
-            break
+    while wave := frontier.take(
+        width, finished[-1].log_probability if len(finished) == k else None
+    ):
         try:
-            scored = checked((yield demand_of(wave)))
-        except ForwardsSpentError:
+            scored = yield demand_of(wave)
+        except ForwardPassesSpentError:
             for prefix in wave:  # still open, so that the bound is true
                 frontier.add(prefix)
             break
@@ -115,7 +111,7 @@ class _Frontier:
         self._added += 1
 
     def bound(self) -> float:
-        """Return the highest log-probability of an open prefix, ``-inf`` where there is none."""
+        """Return the highest log-probability of an open prefix, ``-inf`` if there is none."""
         return -self._heap[0][0] if self._heap else -math.inf
 
     def take(self, width: int, worst: float | None) -> list[Hypothesis]:

@@ -1,6 +1,6 @@
 """How many tokens a forward should score on a device: measured, not guessed.
 
-A wider wave needs fewer forwards and each takes longer. How long, is measured at load; how many
+A wider wave needs fewer forward passes and each takes longer. How long, is measured at load; how many
 fewer, is known from real question graphs. The budget is the widest at which their product is close
 to its least, and at least the widest that costs no more than 1.3 times a single token: on a GPU,
 where a forward reads all weights whatever its width, that is wide; on a CPU it is narrower.
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 NEARLY_FREE = 1.3  # times a forward of one token
-CLOSE = 1.1  # times the least cost; below that, measured times are no reason for more forwards
+CLOSE = (
+    1.1  # times the least cost; below that, measured times are no reason for more forward passes
+)
 WIDTHS = (1, 16, 32, 64, 96, 128)
 _CONTEXT = 64  # cached tokens that a measured forward attends to
 _REPEATS = 3
@@ -52,7 +54,7 @@ def by_hand(tokens: int) -> Budget:
 
 
 def measure(model: PreTrainedModel, *, clock: Callable[[], float] = time.perf_counter) -> Budget:
-    """Return the budget for ``model`` where it lies now: a dozen short forwards."""
+    """Return the budget for ``model`` where it lies now: a dozen short forward passes."""
     forward = TreeForward(model)
     asked = Asked([0] * _CONTEXT, PrefixTree(NoConstraint()))
     forward.score([Part(asked, _CONTEXT, [])])
@@ -67,7 +69,7 @@ def measure(model: PreTrainedModel, *, clock: Callable[[], float] = time.perf_co
 
 
 def choose(milliseconds: Mapping[int, float]) -> int:
-    """Return the width that serves best, given what forwards of 1 token and of widths took."""
+    """Return the width that serves best, given what forward passes of 1 token and of widths took."""
     limit = NEARLY_FREE * milliseconds[1]
     widths = [width for width in milliseconds if width in FORWARDS]
     free = max((width for width in widths if milliseconds[width] <= limit), default=1)

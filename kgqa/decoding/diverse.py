@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kgqa.decoding.beam import best_hope, candidates
+from kgqa.decoding.beam import candidates
+from kgqa.decoding.options import DiverseOptions
 from kgqa.decoding.search import (
     Hypothesis,
     Scored,
     Search,
     SearchResult,
-    check_k,
-    checked,
+    SearchStrategy,
     demand_of,
     extended,
 )
@@ -38,30 +38,29 @@ if TYPE_CHECKING:
     from kgqa.trie.constraint import Constraint
 
 
-def diverse_beam(
-    constraint: Constraint,
-    k: int,
-    *,
-    groups: int | None = None,
-    diversity_penalty: float = 1.0,
-    length_penalty: float = 0.0,
-) -> Search:
-    """Search for ``k`` different hypotheses in ``groups`` (by default ``k``), best first.
+class DiverseSearch(SearchStrategy[DiverseOptions]):
+    """K different hypotheses in groups that are kept apart, best first.
 
-    Fewer come back only where the language has fewer. Groups share ``k`` as evenly as can be, the
-    first ones having one more. One group is :func:`kgqa.decoding.beam.beam` with the rest filled
-    up. ``length_penalty`` ranks, as there. Equal scores keep the order of the groups, and within a
+    Fewer come back only if the language has fewer. Groups share K as evenly as can be, the first
+    ones having one more. One group is :func:`kgqa.decoding.beam.beam` with the rest filled up.
+    ``length_penalty`` ranks, as there. Equal scores keep the order of the groups, and within a
     group that of a beam.
-
-    Raises UsageError where an option cannot be meant, ModelError where scores are not numbers.
     """
-    check_k(k)
-    groups = k if groups is None else groups
-    if not 1 <= groups <= k:
-        raise UsageError(f"{k} paths can be sought in 1 to {k} groups, not in {groups}.")
-    if not diversity_penalty >= 0.0:
-        raise UsageError(f"The diversity penalty must be at least 0, not {diversity_penalty:g}.")
-    return _diverse_beam(constraint, k, groups, diversity_penalty, length_penalty)
+
+    Options = DiverseOptions
+
+    def check(self, k: int, length_penalty: float = 0.0) -> None:
+        """Raise UsageError if there are more groups than paths."""
+        super().check(k, length_penalty)
+        groups = self.options.groups
+        if groups is not None and groups > k:
+            raise UsageError(f"{k} paths can be sought in 1 to {k} groups, not in {groups}.")
+
+    def start(self, constraint: Constraint, k: int, length_penalty: float = 0.0) -> Search:
+        """Return the search for ``k`` hypotheses."""
+        self.check(k, length_penalty)
+        groups = self.options.groups or k
+        return _diverse_beam(constraint, k, groups, self.options.diversity_penalty, length_penalty)
 
 
 @dataclass(slots=True)
@@ -81,17 +80,10 @@ class _Group:
         passed_over: set[int],
     ) -> None:
         """Choose among the moves out of the running hypotheses, and count the tokens chosen."""
-        moves = scored.moves
-        totals = np.array([one.log_probability for one in self.running])[moves.row] + scored.scores
-        times = np.array([chosen[token] for token in moves.token.tolist()], np.float64)
-        best = np.argsort(-(totals - penalty * times), kind="stable")
-        best = best[: 2 * self.size + len(passed_over)]
-        ends = constraint.is_end(moves.state[best].tolist())
-        ranked = [
-            (extended(self.running[int(moves.row[move])], scored, move), is_end)
-            for move, is_end in zip(best.tolist(), ends.tolist(), strict=True)
-            if not is_end or int(moves.state[move]) not in passed_over
-        ][: 2 * self.size]
+        times = np.array([chosen[token] for token in scored.moves.token.tolist()], np.float64)
+        ranked = candidates(
+            constraint, self.running, scored, 2 * self.size, penalty * times, passed_over
+        )
         self.finished += [one for one, is_end in ranked[: self.size] if is_end]
         self.running = [one for one, is_end in ranked if not is_end][: self.size]
         chosen.update(one.tokens[-1] for one in self.running)
@@ -102,7 +94,8 @@ class _Group:
         del self.finished[self.size :]
         if len(self.finished) == self.size and self.running:
             best = max(self.running, key=lambda one: one.log_probability)
-            if self.finished[-1].rank_score(length_penalty) >= best_hope(best, length_penalty):
+            worst = self.finished[-1]
+            if worst.rank_score(length_penalty) >= best.rank_score(length_penalty):
                 self.running = []
 
 
@@ -114,7 +107,7 @@ def _diverse_beam(
     known: list[tuple[list[Hypothesis], Scored]] = []
     while any(group.running for group in groups):
         wave = list({one.state: one for group in groups for one in group.running}.values())
-        scored = checked((yield demand_of(wave)))
+        scored = yield demand_of(wave)
         known.append((wave, scored))
         rows = {prefix.state: row for row, prefix in enumerate(wave)}
         chosen: Counter[int] = Counter()
@@ -162,7 +155,7 @@ def _filled(
             break
         more += found
         while running and len(more) < missing:
-            scored = checked((yield demand_of(running)))
+            scored = yield demand_of(running)
             known.append((running, scored))
             gone.update(one.state for one in running)
             wanted = missing - len(more)

@@ -1,4 +1,4 @@
-"""Many searches over one model: they go on in lockstep and share their forwards.
+"""Many searches over one model: they go on in lockstep and share their forward passes.
 
 Each search has its own prompt and constraint. In a round every search goes on until it demands a
 score that is not known yet; then one forward scores what all of them wait for, each with its share
@@ -8,7 +8,7 @@ those of one search at a time.
 How the model is run (as trees, or prefix by prefix) and how wide, is a :class:`Plan`. Where memory
 runs out, the budget and the width of a forward are halved once, the user is told, and all go on
 from where they were: a forward that fails has changed nothing. A time limit ends a question between
-two forwards with an error; nothing is answered from half a search, whose best paths may be missing.
+two forward passes with an error; nothing is answered from half a search, whose best paths may be missing.
 Ctrl-C leaves an engine that can be used again.
 
 What this module does not do: decide what is searched, or know what a path is.
@@ -24,7 +24,7 @@ import torch
 
 from kgqa.decoding.forward import DEFAULT_BUDGET, Asked, Part, ScoreRule, TreeForward
 from kgqa.decoding.plain import DEFAULT_WIDEST, PlainForward
-from kgqa.decoding.search import ForwardsSpentError
+from kgqa.decoding.search import ForwardPassesSpentError
 from kgqa.decoding.wave import PrefixTree
 from kgqa.errors import KgqaError, ModelError, TimeLimitError, UsageError
 from kgqa.progress import Silent
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 class Plan:
     """How a model is run: by trees or plainly, to which length by trees, how wide.
 
-    ``why``: what decided the way. ``milliseconds``: what forwards took by width; may be empty.
+    ``why``: what decided the way. ``milliseconds``: what forward passes took by width; may be empty.
     """
 
     way: Literal["tree", "plain"] = "tree"
@@ -54,10 +54,10 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class DecodingRequest:
     """One search: its prompt's token ids, its constraint, the rule of its scores.
 
-    ``time_limit``: seconds from when it is taken up, None for none. ``max_forwards``: forwards that
+    ``time_limit``: seconds from when it is taken up, None for none. ``max_forward_passes``: forward_passes that
     it may take part in; then a search that can (``best_first``) ends with what it has.
     """
 
@@ -66,15 +66,15 @@ class Job:
     search: Search
     rule: ScoreRule = "vocabulary"
     time_limit: float | None = None
-    max_forwards: int | None = None
+    max_forward_passes: int | None = None
     coverage: bool = False  # whether the outcome is to say it
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class DecodingOutcome:
     """What came of a job: its result, or the error that ended it.
 
-    ``forwards``: those it took part in. ``tokens``: what it ran in them, prompt and padding
+    ``forward_passes``: those it took part in. ``tokens``: what it ran in them, prompt and padding
     included. ``seconds``: its share of their time, by tokens. ``coverage``: where it was asked for,
     for each hypothesis and each of its tokens the logarithm of the share of the model's whole
     probability that the constraint allowed there.
@@ -82,7 +82,7 @@ class Outcome:
 
     result: SearchResult | None
     error: KgqaError | None
-    forwards: int
+    forward_passes: int
     tokens: int
     seconds: float
     coverage: tuple[tuple[float, ...], ...] = ()
@@ -115,7 +115,7 @@ class Engine:
         self.plan = plan or Plan()
         self.together = together
         self.budget = self.plan.budget
-        self.forwards = 0
+        self.forward_passes = 0
         self._progress = progress or Silent()
         self._clock = clock
         self._tree = TreeForward(model)
@@ -124,11 +124,11 @@ class Engine:
         self._attempted = 0  # tokens of the forward that is tried
         self._running = False
 
-    def decode(self, job: Job) -> Outcome:
+    def decode(self, job: DecodingRequest) -> DecodingOutcome:
         """Run one search; its error stands in the outcome."""
         return next(outcome for _, outcome in self.run([job]))
 
-    def run(self, jobs: Iterable[Job]) -> Iterator[tuple[int, Outcome]]:
+    def run(self, jobs: Iterable[DecodingRequest]) -> Iterator[tuple[int, DecodingOutcome]]:
         """Run all jobs and yield each outcome with its job's number, as they end.
 
         Jobs are taken from the iterable when there is room for them. One run at a time: raises
@@ -159,7 +159,7 @@ class Engine:
 
     # ── inside ──────────────────────────────────────────────────────────────────────────────
 
-    def _leaving(self, live: list[_Live]) -> Iterator[tuple[int, Outcome]]:
+    def _leaving(self, live: list[_Live]) -> Iterator[tuple[int, DecodingOutcome]]:
         """Let every search go on as far as it can, and take out those that have ended."""
         now = self._clock()
         for one in list(live):
@@ -247,7 +247,7 @@ class Engine:
             one.fail(error)
             return
         one.count(self._attempted, time.perf_counter() - began)
-        self.forwards += 1
+        self.forward_passes += 1
 
     def _parts(self, live: Sequence[_Live]) -> list[tuple[_Live, Part]]:
         """Return what each search contributes to the next forward, within its width."""
@@ -294,13 +294,13 @@ class Engine:
         seconds = time.perf_counter() - began
         for one, part in parts:
             one.count(part.tokens, seconds * part.tokens / total)
-        self.forwards += 1
+        self.forward_passes += 1
 
 
 class _Live:
     """A search that is running."""
 
-    def __init__(self, number: int, job: Job, began: float) -> None:
+    def __init__(self, number: int, job: DecodingRequest, began: float) -> None:
         self.number = number
         self.job = job
         self.began = began
@@ -309,7 +309,7 @@ class _Live:
         self.demand: Demand | None = None
         self._result: SearchResult | None = None
         self._error: KgqaError | None = None
-        self._forwards = self._tokens = 0
+        self._forward_passes = self._tokens = 0
         self._seconds = 0.0
         try:
             tree = PrefixTree(job.constraint)
@@ -332,10 +332,10 @@ class _Live:
                 self.demand = next(self.job.search)
             while not tree.missing(self.demand.states):
                 self.demand = self.job.search.send(tree.scored(self.demand.states))
-            most = self.job.max_forwards
-            if most is not None and self._forwards >= most:
-                said = f"The search cannot end within {most} forwards with what it has."
-                self.job.search.throw(ForwardsSpentError(said, "Only exact search can."))
+            most = self.job.max_forward_passes
+            if most is not None and self._forward_passes >= most:
+                said = f"The search cannot end within {most} forward passes with what it has."
+                self.job.search.throw(ForwardPassesSpentError(said, "Only exact search can."))
         except StopIteration as end:
             self._result, self.ended = end.value, True
         except KgqaError as error:
@@ -347,18 +347,18 @@ class _Live:
 
     def count(self, tokens: int, seconds: float) -> None:
         """Count a forward that the search took part in."""
-        self._forwards += 1
+        self._forward_passes += 1
         self._tokens += tokens
         self._seconds += seconds
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> DecodingOutcome:
         """Return what came of it."""
         covered: tuple[tuple[float, ...], ...] = ()
         if self.job.coverage and self._result is not None and self.asked is not None:
             tree = self.asked.tree
             covered = tuple(tree.coverage(one.state) for one in self._result.hypotheses)
-        cost = (self._forwards, self._tokens, self._seconds)
-        return Outcome(self._result, self._error, *cost, covered)
+        cost = (self._forward_passes, self._tokens, self._seconds)
+        return DecodingOutcome(self._result, self._error, *cost, covered)
 
 
 def _out_of_memory(error: Exception) -> bool:

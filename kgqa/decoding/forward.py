@@ -331,7 +331,7 @@ class TreeScorer:
         self._asked = Asked(prompt, PrefixTree(constraint), rule)
         self._forward = TreeForward(model)
         self._budget = budget
-        self.forwards = 0
+        self.forward_passes = 0
         self.scored_tokens = 0  # after the prompt
 
     @property
@@ -350,6 +350,6 @@ class TreeScorer:
             self._forward.keep_only(self._asked, demand)
             part = Part(self._asked, rest, tree.choose(states, self._budget))
             self._forward.score([part])
-            self.forwards += 1
+            self.forward_passes += 1
             self.scored_tokens += part.tokens - part.prompt
         return tree.scored(demand.states)

@@ -3,7 +3,7 @@
 :class:`PrefixAllowedTokens` is a ``prefix_allowed_tokens_fn``, :class:`ConstraintLogitsProcessor` a
 ``LogitsProcessor``; either keeps greedy search, sampling and beam search inside a constraint, for
 one prompt or a batch. :func:`accepted` reads what came out. What this does not do: search; the
-searches of this package find the same list in fewer forwards.
+searches of this package find the same list in fewer forward passes.
 
 Both fail closed. After a finished sequence, and after a prefix that is not in the language, only
 the end token may follow; the list of allowed tokens is never empty, since what ``generate`` does

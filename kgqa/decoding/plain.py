@@ -104,7 +104,7 @@ class PlainScorer:
         self._asked = Asked(prompt, PrefixTree(constraint), rule)
         self._forward = PlainForward(model)
         self._widest = widest
-        self.forwards = 0
+        self.forward_passes = 0
 
     def score(self, demand: Demand) -> Scored:
         """Return the moves out of the demanded states with their log-probabilities."""
@@ -112,5 +112,5 @@ class PlainScorer:
         while missing := tree.missing(demand.states):
             runs = self._forward.next_batch(self._asked, missing, self._widest)
             self._forward.score(self._asked, runs)
-            self.forwards += 1
+            self.forward_passes += 1
         return tree.scored(demand.states)

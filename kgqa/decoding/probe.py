@@ -1,6 +1,6 @@
 """Whether a model can be run over trees of tokens: found out by running it, never assumed.
 
-A few prompts with a small tree behind each are run both ways: as trees that share forwards, and
+A few prompts with a small tree behind each are run both ways: as trees that share forward passes, and
 each prefix alone. The tree is right where its log-probabilities differ from the plain ones by no
 more than rounding; how much the plain ones change when another ancestor stands in a prefix is the
 scale, so that a model with flat distributions cannot pass by having little to differ in.

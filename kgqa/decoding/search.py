@@ -10,11 +10,13 @@ lockstep and share a forward. What is not here: the searches themselves (``beam`
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 from kgqa.errors import ModelError, UsageError
+from kgqa.registry import Options
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,10 +51,19 @@ class Scored:
 
     ``moves``: the expansion of ``Demand.states``, sorted by (row, token). ``scores``: the
     log-probability of each move, shape ``[len(moves.token)]``.
+
+    Raises ModelError if a score is not a number or clearly above zero: a ranking made from it would
+    look like any other.
     """
 
     moves: Expansion
     scores: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        if len(self.scores) != len(self.moves.token):
+            raise ModelError(f"{len(self.moves.token)} moves came with {len(self.scores)} scores.")
+        if len(self.scores):
+            check_log_probability(float(self.scores.max()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +105,7 @@ class SearchResult:
     certificate: Certificate | None = None
 
 
-class ForwardsSpentError(UsageError):
+class ForwardPassesSpentError(UsageError):
     """Thrown into a search, at a demand that will not be answered any more.
 
     A search that can end with what it has catches it and returns; any other ends with this error.
@@ -102,6 +113,51 @@ class ForwardsSpentError(UsageError):
 
 
 Search: TypeAlias = Generator[Demand, Scored, SearchResult]
+
+OptionsT = TypeVar("OptionsT", bound=Options)
+
+
+class SearchStrategy(ABC, Generic[OptionsT]):
+    """A way of searching, found by its name in ``kgqa.registry.SEARCHES``.
+
+    A search of another package derives from this class with its options model::
+
+        class MySearch(SearchStrategy[MyOptions]):
+            Options = MyOptions
+
+            def start(self, constraint, k, length_penalty=0.0):
+                self.check(k, length_penalty)
+                return self._search(constraint, k)
+
+    and is registered by an entry point in the group ``kgqa.searches``. What ``start`` returns is a
+    generator: it yields a :class:`Demand` for states whose moves it must know, is sent them as
+    :class:`Scored`, and returns a :class:`SearchResult` whose hypotheses end in states for which
+    ``constraint.is_end`` holds. It demands the start first, and then only states that a scored move
+    led to; log-probabilities are sums of the scores that it was sent, unchanged.
+    """
+
+    Options: ClassVar[type[Options]]
+
+    max_forward_passes: int | None = None
+    """Forward passes that a search may take part in, None for any number.
+
+    Then a ForwardPassesSpentError is thrown into it, and it returns what it has.
+    """
+
+    def __init__(self, options: OptionsT) -> None:
+        self.options = options
+
+    def check(self, k: int, length_penalty: float = 0.0) -> None:
+        """Raise UsageError if the options do not fit ``k`` paths or the length penalty."""
+        if k < 1:
+            raise UsageError(f"The number of paths must be at least 1, not {k}.")
+
+    @abstractmethod
+    def start(self, constraint: Constraint, k: int, length_penalty: float = 0.0) -> Search:
+        """Return a search for up to ``k`` finished hypotheses, best first.
+
+        Raises UsageError as :meth:`check` does, at once; the constraint is asked once it runs.
+        """
 
 
 class Scorer(Protocol):
@@ -136,22 +192,13 @@ def demand_of(prefixes: list[Hypothesis], *, all_later_below: bool = False) -> D
     )
 
 
-def checked(scored: Scored) -> Scored:
-    """Return ``scored`` if its scores can be log-probabilities.
-
-    Raises ModelError where one is no number or clearly above zero: a ranking made from it would
-    look like any other.
-    """
-    scores = scored.scores
-    if len(scores) != len(scored.moves.token):
-        raise ModelError(f"{len(scored.moves.token)} moves came with {len(scores)} scores.")
-    # "not below" holds for NaN too
-    if len(scores) and not float(scores.max()) < _ROUNDING:
+def check_log_probability(highest: float) -> None:
+    """Raise ModelError if the ``highest`` score of some cannot be a log-probability."""
+    if not highest < _ROUNDING:  # holds for NaN too
         raise ModelError(
-            f"The model gave {scores.max():g} as a log-probability, so nothing can be ranked.",
+            f"The model gave {highest:g} as a log-probability, so nothing can be ranked.",
             "Its weights are damaged, or its numbers too coarse: try float32 or bfloat16.",
         )
-    return scored
 
 
 def extended(parent: Hypothesis, scored: Scored, move: int) -> Hypothesis:
@@ -161,21 +208,3 @@ def extended(parent: Hypothesis, scored: Scored, move: int) -> Hypothesis:
         (*parent.tokens, int(scored.moves.token[move])),
         parent.log_probability + float(scored.scores[move]),
     )
-
-
-def check_k(k: int) -> None:
-    """Raise UsageError where ``k`` is below 1."""
-    if k < 1:
-        raise UsageError(f"The number of paths must be at least 1, not {k}.")
-
-
-def beam_search(
-    constraint: Constraint, scorer: Scorer, k: int, *, length_penalty: float = 0.0
-) -> list[Hypothesis]:
-    """Return the hypotheses of :func:`kgqa.decoding.beam.beam`, driven by ``scorer``.
-
-    Raises UsageError where ``k`` is below 1.
-    """
-    from kgqa.decoding.beam import beam  # it stands on this module
-
-    return run(beam(constraint, k, length_penalty=length_penalty), scorer).hypotheses

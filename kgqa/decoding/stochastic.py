@@ -5,8 +5,8 @@ replacement. The noise is drawn from the top down: a prefix carries the highest 
 it, so a beam of K prefixes holds the K sequences that would come out if all of them were drawn.
 
 Sequences are drawn as sampling token by token under the constraint would draw them: the scores of a
-state's moves are renormalised to one. Reported scores stay as the scorer gave them, without noise.
-What this does not do: rank by score.
+state's moves are renormalised to one. Reported scores stay as the scorer gave them, without noise,
+and do not rank.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kgqa.decoding.options import SampleOptions
 from kgqa.decoding.search import (
     Hypothesis,
     Search,
     SearchResult,
-    check_k,
-    checked,
+    SearchStrategy,
     demand_of,
     extended,
 )
@@ -35,6 +35,42 @@ if TYPE_CHECKING:
     from kgqa.trie.constraint import Constraint
 
 
+class SampleSearch(SearchStrategy[SampleOptions]):
+    """K different sequences, in the order in which they were drawn.
+
+    The first is a sample from the model under the constraint, the second one from what is left, and
+    so on; a language smaller than K is returned whole, in a random order. The same seed draws the
+    same sequences. A prefix without a continuation that is not an end is dropped.
+    """
+
+    Options = SampleOptions
+
+    def check(self, k: int, length_penalty: float = 0.0) -> None:
+        """Raise UsageError if there is a length penalty."""
+        super().check(k, length_penalty)
+        if length_penalty != 0.0:
+            raise UsageError(
+                "A length penalty ranks paths, and a sample is in the order of its drawing.",
+                "Leave the length penalty at 0, or use beam search.",
+            )
+
+    def start(self, constraint: Constraint, k: int, length_penalty: float = 0.0) -> Search:
+        """Return the search that draws ``k`` sequences."""
+        self.check(k, length_penalty)
+        return _sample(constraint, k, np.random.default_rng(self.options.seed))
+
+
+def _sample(constraint: Constraint, k: int, noise: np.random.Generator) -> Search:
+    kept = [_Drawn(Hypothesis(constraint.start(), (), 0.0), False, 0.0, 0.0)]
+    while running := [one for one in kept if not one.ended]:
+        scored = yield demand_of([one.hypothesis for one in running])
+        kept = [one for one in kept if one.ended]
+        kept += _drawn_below(constraint, running, scored, noise)
+        kept.sort(key=lambda one: -one.noisy)
+        del kept[k:]
+    return SearchResult([one.hypothesis for one in kept])
+
+
 @dataclass(frozen=True, slots=True)
 class _Drawn:
     """A prefix or a finished sequence with what decides whether it is kept."""
@@ -45,46 +81,8 @@ class _Drawn:
     noisy: float  # the highest of log-probability plus noise among the sequences below it
 
 
-def sample(constraint: Constraint, k: int, *, seed: int, temperature: float = 1.0) -> Search:
-    """Draw up to ``k`` different sequences, in the order in which they were drawn.
-
-    The first is a sample from the model under the constraint, the second one from what is left, and
-    so on; a language smaller than ``k`` comes whole, in a random order. The same ``seed`` draws the
-    same sequences. ``temperature`` flattens (above 1) or sharpens (below 1) each choice of a token.
-    A prefix without a continuation that is no end is dropped.
-
-    Raises UsageError where an option cannot be meant, ModelError where scores are not
-    log-probabilities.
-    """
-    check_k(k)
-    if not 0.0 < temperature < math.inf:
-        raise UsageError(f"The temperature must be above 0, not {temperature:g}.")
-    if seed < 0:
-        raise UsageError(f"The seed must be at least 0, not {seed}.")
-    return _sample(constraint, k, np.random.default_rng(seed), temperature)
-
-
-def _sample(
-    constraint: Constraint, k: int, noise: np.random.Generator, temperature: float
-) -> Search:
-    kept = [_Drawn(Hypothesis(constraint.start(), (), 0.0), False, 0.0, 0.0)]
-    while running := [one for one in kept if not one.ended]:
-        prefixes = [one.hypothesis for one in running]
-        scored = checked((yield demand_of(prefixes)))
-        kept = [one for one in kept if one.ended] + _drawn_below(
-            constraint, running, scored, noise, temperature
-        )
-        kept.sort(key=lambda one: -one.noisy)
-        del kept[k:]
-    return SearchResult([one.hypothesis for one in kept])
-
-
 def _drawn_below(
-    constraint: Constraint,
-    running: list[_Drawn],
-    scored: Scored,
-    noise: np.random.Generator,
-    temperature: float,
+    constraint: Constraint, running: list[_Drawn], scored: Scored, noise: np.random.Generator
 ) -> list[_Drawn]:
     moves = scored.moves
     ends = constraint.is_end(moves.state.tolist()).tolist()
@@ -94,7 +92,7 @@ def _drawn_below(
         first, last = bounds[row], bounds[row + 1]
         if first == last:
             continue
-        shares = parent.log_share + _log_shares(scored.scores[first:last] / temperature)
+        shares = parent.log_share + _log_shares(scored.scores[first:last])
         noisy = _given_highest(shares + noise.gumbel(size=last - first), parent.noisy)
         drawn += [
             _Drawn(extended(parent.hypothesis, scored, move), ends[move], share, value)

@@ -55,7 +55,7 @@ class TextForward:
 
     ``trees``: whether a tree of tokens fits the model (:mod:`kgqa.decoding.probe`); without one
     every text is run whole. ``budget``: tokens that look-ahead inside a span fills a forward up to.
-    ``forwards`` counts what was run.
+    ``forward_passes`` counts what was run.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class TextForward:
     ) -> None:
         self.budget = budget
         self.widest = widest
-        self.forwards = 0
+        self.forward_passes = 0
         self.tree = TreeForward(model) if trees else None
         self.plain = PlainForward(model)
         self._stamps = _NONE  # of each column, 0 where nobody owns it
@@ -103,7 +103,7 @@ class TextForward:
         except BaseException:
             cache.give_back(columns)
             raise
-        self.forwards += 1
+        self.forward_passes += 1
         packed.settle()
         self._own(columns)
         return [self._cached(tuple(one.prompt), one.columns) for one in asked], logits
@@ -131,7 +131,7 @@ class TextForward:
         rows = [text.tokens for text in texts]
         first = min(map(len, rows)) - 1
         logits = self.plain.run(rows, first)
-        self.forwards += 1
+        self.forward_passes += 1
         last = torch.tensor([len(row) - 1 - first for row in rows], device=logits.device)
         return _log_softmax(logits[torch.arange(len(rows), device=logits.device), last])
 
@@ -186,7 +186,7 @@ class _TreeScorer:
             assert self._forward.tree is not None
             part = Part(asked, rest, tree.choose(states, self._forward.budget))
             self._forward.tree.score([part])
-            self._forward.forwards += 1
+            self._forward.forward_passes += 1
             self._forward._own(asked.all_columns())
         return tree.scored(demand.states)
 
@@ -207,7 +207,7 @@ class _PlainScorer:
         asked, plain = self._asked, self._forward.plain
         while missing := asked.tree.missing(demand.states):
             plain.score(asked, plain.next_batch(asked, missing, self._forward.widest))
-            self._forward.forwards += 1
+            self._forward.forward_passes += 1
         return asked.tree.scored(demand.states)
 
     def after(self, state: int, tokens: Sequence[int]) -> Text:

@@ -1,172 +1,293 @@
-"""The seam of methods: one store and some questions in, numbered answers out, as they come.
+"""What a method is: questions with their topic entities in, numbered answers out, as they come.
 
-A method is any object of :class:`Method`; ``kgqa ask`` and ``kgqa eval`` know no more of one. Which
-name means which method, and what it is made with, is said once, in ``kgqa.cli.asking``. Here are
-also the parts that several methods share: the paths that there are to choose from, several calls
-of a general LLM at once, and the answers that it writes from a method's paths.
+A method derives from :class:`Method` and overrides :meth:`Method.answer`, which returns what it
+found out about one question; the base makes the :class:`kgqa.answers.answer.Answer` of it, and lets
+a general LLM write the answers if one is named. Models, the index and the general LLM come from
+:class:`Resources`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from abc import ABC
 from contextlib import closing
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
-import numpy as np
-
-from kgqa.answers.answer import KgLlmUse
-from kgqa.answers.general_answer import ask_general, with_reply
-from kgqa.errors import EmptyLanguageError, KgqaError
-from kgqa.graph.model import keys_array
-from kgqa.methods.gcr import answer_questions
-from kgqa.paths.ground import ground
-from kgqa.paths.sample import Sample, sample_walk
-from kgqa.paths.walk import joined_tables, walk
+from kgqa.answers.answer import Answer, Findings
+from kgqa.answers.general import ask_general, with_reply
+from kgqa.errors import KgqaError
+from kgqa.methods.options import MethodOptions
+from kgqa.paths.format import PathFormat
+from kgqa.paths.walk import WalkRules
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 
-    from kgqa.answers.answer import Answer, TopicEntity
-    from kgqa.answers.general_answer import Reply
-    from kgqa.decoding.engine import Engine
+    from kgqa.answers.answer import TopicEntity
+    from kgqa.answers.general import Reply
+    from kgqa.config import Settings
+    from kgqa.graph.model import KGInfo
     from kgqa.graph.store import GraphStore
-    from kgqa.methods.gcr import Asking, GcrOptions
+    from kgqa.models.adapter import AdapterCard
     from kgqa.models.general import GeneralLLM
-    from kgqa.models.kg_llm import KgLLM
-    from kgqa.paths.format import PathFormat
-    from kgqa.paths.ground import GroundedPath
-    from kgqa.paths.walk import WalkRules
-    from kgqa.trie.lexicon import PathLexicon
+    from kgqa.models.graph_reasoner_card import LoadedReasoner
+    from kgqa.models.kg_llm import KgLLM, Quantize
+    from kgqa.models.sentences import SentenceEncoder
+    from kgqa.progress import Progress
+    from kgqa.trie.index.manifest import IndexKey
+    from kgqa.trie.index.reader import TrieIndex
 
 T = TypeVar("T")
 R = TypeVar("R")
-Numbered: TypeAlias = Generator[tuple[int, "Answer | KgqaError"], None, None]
+OptionsT = TypeVar("OptionsT", bound=MethodOptions)
+Found: TypeAlias = "Generator[tuple[int, Findings | KgqaError], None, None]"
+Numbered: TypeAlias = "Generator[tuple[int, Answer | KgqaError], None, None]"
 
-NO_KG_LLM = KgLlmUse("none", None, 0, 0, 0)  # of a method that has none
 CONCURRENCY = 8  # calls of a general LLM at a time
-CAP = 2_000  # paths of a topic entity that are looked at where no model decodes
 
 
-class Method(Protocol):
-    """A way from questions to answers. ``name`` is what users call it."""
+@dataclass(frozen=True, slots=True)
+class LinkedQuestion:
+    """A question with its topic entities, and the seconds that it took to find them.
+
+    ``choices``: for multiple choice, what may be answered, by id or name.
+    """
+
+    question: str
+    topics: tuple[TopicEntity, ...] = ()
+    link_seconds: float = 0.0
+    choices: tuple[str, ...] = ()
+
+
+class Resources(Protocol):
+    """What methods are made with: the KG, the settings, and models, each loaded once."""
 
     @property
-    def name(self) -> str:
-        """The method's name, as ``Answer.method`` has it."""
+    def store(self) -> GraphStore | None:
+        """The KG; None if every question has a graph of its own."""
 
-    def rules(self, store: GraphStore) -> WalkRules:
-        """Return which walks of ``store`` are paths."""
+    @property
+    def settings(self) -> Settings:
+        """The settings, which name models that no option names."""
 
-    def answers(self, store: GraphStore, questions: Iterable[Asking | KgqaError]) -> Numbered:
-        """Yield the number of each question once, with its answer or its error, in any order.
+    @property
+    def progress(self) -> Progress:
+        """Where long tasks are shown."""
 
-        An error among the questions is handed on under its number; one question's failure ends no
-        other. Questions are taken from the iterable as there is room for them.
+    def note(self, text: str) -> None:
+        """Tell the user one line that they should know."""
+
+    def kg_llm(
+        self,
+        model: str | None,
+        adapter: str | None = None,
+        preset: str | None = None,
+        quantize: Quantize | None = None,
+    ) -> KgLLM:
+        """Return the KG-LLM; None is what the settings name, then the offline one."""
+
+    def sentence_encoder(self, name: str | None) -> SentenceEncoder:
+        """Return a sentence encoder; None is the offline one."""
+
+    def reasoner(self, name: str) -> LoadedReasoner:
+        """Return the graph reasoner of a folder or a bundled name."""
+
+    def general_llm(self, name: str | None, *, cache_calls: bool = True) -> GeneralLLM | None:
+        """Return the general LLM that is named here or in the settings, None if none is."""
+
+    def index(self, key: IndexKey, build_options: Mapping[str, Any]) -> TrieIndex | None:
+        """Return the index for ``key``; None, after a note, if there is none that fits.
+
+        ``build_options``: the options of a build that makes it, by name.
         """
 
 
-def one_by_one(
-    questions: Iterable[Asking | KgqaError], answer: Callable[[Asking], Answer]
-) -> Numbered:
-    """Yield each question's number with what ``answer`` gives for it, or its error, in order."""
-    for number, asking in enumerate(questions):
-        if isinstance(asking, KgqaError):
-            yield number, asking
-            continue
-        try:
-            yield number, answer(asking)
-        except KgqaError as error:
-            yield number, error
+class Method(ABC, Generic[OptionsT]):
+    """A way from questions to answers, found by its name in ``kgqa.registry.METHODS``.
 
+    A method of another package derives from this class, with its options model::
 
-@dataclass(frozen=True, slots=True)
-class Gcr:
-    """Graph-constrained reasoning (``kgqa.methods.gcr``) without a general LLM, as a method.
+        class MyMethod(Method[MyOptions]):
+            name = "my-method"
+            Options = MyOptions
 
-    ``lexicon`` is of the KG-LLM's tokenizer and path format; ``walks`` says which walks of a store
-    are paths.
+            def answer(self, store, question):
+                return Findings(answers=…, paths=…)
+
+    and is registered by an entry point in the group ``kgqa.methods``. ``general``: whether a
+    general LLM that is named writes the answers; an ensemble's members leave that to it.
     """
 
-    kg_llm: KgLLM
-    lexicon: PathLexicon
-    walks: Callable[[GraphStore], WalkRules]
-    options: GcrOptions
-    engine: Engine
+    name: str
+    Options: ClassVar[type[MethodOptions]] = MethodOptions
+    baseline: ClassVar[bool] = False
+    """Whether it answers without the graph: to be measured, not to be relied on."""
+    asks_general: ClassVar[bool] = False
+    """Whether it asks the general LLM itself; else that answers from the paths it found."""
+
+    def __init__(self, options: OptionsT, resources: Resources, *, general: bool = True) -> None:
+        self.options = options
+        self.resources = resources
+        self.card = _preset_card(options.preset)
+        self.general: GeneralLLM | None = None
+        if general:
+            self.general = resources.general_llm(
+                options.general_model, cache_calls=options.cache_calls
+            )
+
+    @classmethod
+    def check(cls, options: MethodOptions, settings: Settings) -> None:
+        """Raise UsageError for options that do not fit together, before anything is loaded."""
+        options.check(settings)
 
     @property
-    def name(self) -> str:
-        """The method's name."""
-        return "gcr"
+    def form(self) -> PathFormat:
+        """How paths are written as text."""
+        return path_format(self.card)
 
-    def rules(self, store: GraphStore) -> WalkRules:
-        """Return which walks of ``store`` are paths."""
-        return self.walks(store)
-
-    def answers(self, store: GraphStore, questions: Iterable[Asking | KgqaError]) -> Numbered:
-        """Yield each question's number with its answer or its error, as they come."""
-        return answer_questions(
-            store,
-            self.kg_llm,
-            self.lexicon,
-            questions,
-            self.walks(store),
-            self.options,
-            engine=self.engine,
+    def walks(self, store: GraphStore) -> WalkRules:
+        """Return which walks of ``store`` the options and the model's card make paths."""
+        options = self.options
+        return walk_rules(
+            store.info,
+            self.card,
+            hops=options.hops,
+            direction=options.direction,
+            mediators=options.mediators,
+            card_decides=options.preset is not None,
         )
 
-
-@dataclass(frozen=True, slots=True)
-class WithGeneralLLM:
-    """A method whose paths a general LLM turns into answers, several questions at a time.
-
-    ``method`` finds the paths; what it would answer from them plays no part. A call that fails is
-    the error of its question. ``max_tokens``: what an answer may be long, None as the server has
-    it.
-    """
-
-    method: Method
-    general: GeneralLLM
-    concurrency: int = CONCURRENCY
-    max_tokens: int | None = None
+    def rules(self, store: GraphStore) -> WalkRules:
+        """Return which walks of ``store`` the method's paths can be."""
+        return self.walks(store)
 
     @property
-    def name(self) -> str:
-        """The name of the method that finds the paths."""
-        return self.method.name
+    def settings(self) -> dict[str, Any]:
+        """What a run's log keeps of how the answers were made; None for what does not apply."""
+        options, store = self.options, self.resources.store
+        rules = None if store is None else self.walks(store)
+        return {
+            "method": self.name,
+            "preset": options.preset,
+            "k": options.k,
+            "hops": rules.hops if rules else options.hops or self.card.hops,
+            "direction": rules.direction if rules else options.direction,
+            "mediators": options.mediators or self.card.mediators,
+            "general_model": self.general.model if self.general else None,
+            "answer_tokens": options.answer_tokens if self.general else None,
+            **self.own_settings(),
+        }
 
-    def rules(self, store: GraphStore) -> WalkRules:
-        """Return which walks of ``store`` are paths."""
-        return self.method.rules(store)
+    def own_settings(self) -> dict[str, Any]:
+        """Return what :attr:`settings` holds of this method alone."""
+        return {}
 
-    def answers(self, store: GraphStore, questions: Iterable[Asking | KgqaError]) -> Numbered:
-        """Yield each question's number with its answer or its error, as they come."""
-        choices: dict[int, tuple[str, ...]] = {}
+    def answer(self, store: GraphStore, question: LinkedQuestion) -> Findings:
+        """Return what was found out about one question. Raises KgqaError if it fails."""
+        raise NotImplementedError(f"{type(self).__name__} overrides neither answer nor findings.")
 
-        def noted() -> Iterator[Asking | KgqaError]:
+    def findings(
+        self, store: GraphStore, questions: Iterable[LinkedQuestion | KgqaError]
+    ) -> Found:
+        """Yield each question's number with what was found out about it, or its error.
+
+        A method that works on several questions at once overrides this; they may come in any order.
+        """
+        for number, question in enumerate(questions):
+            if isinstance(question, KgqaError):
+                yield number, question
+                continue
+            try:
+                yield number, self.answer(store, question)
+            except KgqaError as error:
+                yield number, error
+
+    def answers(
+        self, store: GraphStore, questions: Iterable[LinkedQuestion | KgqaError]
+    ) -> Numbered:
+        """Yield the number of each question once, with its answer or its error, in any order.
+
+        An error among the questions is handed on under its number; one question's failure does not
+        end another. Questions are taken from the iterable when there is room for them.
+        """
+        asked: dict[int, LinkedQuestion] = {}
+
+        def noted() -> Iterator[LinkedQuestion | KgqaError]:
             for number, one in enumerate(questions):
-                if not isinstance(one, KgqaError) and one.choices:
-                    choices[number] = one.choices
+                if not isinstance(one, KgqaError):
+                    asked[number] = one
                 yield one
+
+        def built() -> Iterator[tuple[int, Answer | KgqaError]]:
+            for number, one in found:
+                if isinstance(one, KgqaError):
+                    yield number, one
+                    continue
+                question = asked[number]
+                yield (
+                    number,
+                    Answer.of(
+                        question.question, self.name, question.topics, one, question.link_seconds
+                    ),
+                )
+
+        with closing(self.findings(store, noted())) as found:
+            if self.general is None or self.asks_general:
+                yield from built()
+            else:
+                yield from self._written(store, self.general, built(), asked)
+
+    def _written(
+        self,
+        store: GraphStore,
+        general: GeneralLLM,
+        answers: Iterator[tuple[int, Answer | KgqaError]],
+        asked: Mapping[int, LinkedQuestion],
+    ) -> Iterator[tuple[int, Answer | KgqaError]]:
+        """Yield ``answers`` with what ``general`` writes from their paths in place of their own."""
 
         def call(item: tuple[int, Answer | KgqaError]) -> Reply | KgqaError:
             number, answer = item
             if isinstance(answer, KgqaError):
                 return answer
-            return ask_general(self.general, answer, choices.get(number, ()), self.max_tokens)
+            return ask_general(general, answer, asked[number].choices, self.options.answer_tokens)
 
-        with closing(self.method.answers(store, noted())) as found:
-            for (number, answer), reply in several_at_once(found, call, self.concurrency):
-                if isinstance(reply, KgqaError) or isinstance(answer, KgqaError):
-                    yield number, reply if isinstance(reply, KgqaError) else answer
-                    continue
-                given = choices.get(number, ())
-                try:
-                    yield number, with_reply(store, answer, self.general, reply, given)
-                except KgqaError as error:
-                    yield number, error
+        for (number, answer), reply in several_at_once(answers, call, self.options.concurrency):
+            if isinstance(reply, KgqaError) or isinstance(answer, KgqaError):
+                yield number, reply if isinstance(reply, KgqaError) else answer
+                continue
+            try:
+                yield number, with_reply(store, answer, general, reply, asked[number].choices)
+            except KgqaError as error:
+                yield number, error
+
+
+def path_format(card: AdapterCard) -> PathFormat:
+    """Return the path format that a model was trained to write."""
+    return PathFormat(start=card.start, end=card.end)
+
+
+def walk_rules(
+    info: KGInfo,
+    card: AdapterCard,
+    *,
+    hops: int | None = None,
+    direction: str | None = None,
+    mediators: str | None = None,
+    card_decides: bool = False,
+) -> WalkRules:
+    """Return which walks are paths: what is set, then the KG's direction and the card's rules.
+
+    A KG itself says in which direction it is walked; only the card of a preset that was asked for
+    (``card_decides``) overrides it.
+    """
+    return WalkRules(
+        hops=card.hops if hops is None else hops,
+        direction=direction or (card.direction if card_decides else info.direction),  # type: ignore[arg-type]
+        mediators=mediators or card.mediators,  # type: ignore[arg-type]
+    )
 
 
 def several_at_once(
@@ -189,12 +310,11 @@ def several_at_once(
         except BaseException as error:  # shown where it can be seen: in the caller's thread
             done.put((item, KgqaError(str(error)), error))
 
-    def taken(
-        one: tuple[T, R | KgqaError, BaseException | None],
-    ) -> tuple[T, R | KgqaError]:
-        if one[2] is not None:
-            raise one[2]
-        return one[0], one[1]
+    def next_result(*, block: bool) -> tuple[T, R | KgqaError]:
+        item, result, error = done.get(block=block)
+        if error is not None:
+            raise error
+        return item, result
 
     waiting = 0
     for item in items:
@@ -202,75 +322,17 @@ def several_at_once(
         waiting += 1
         while waiting:
             try:
-                one = done.get(block=waiting >= most)
+                one = next_result(block=waiting >= most)
             except Empty:
                 break
             waiting -= 1
-            yield taken(one)
+            yield one
     for _ in range(waiting):
-        yield taken(done.get())
+        yield next_result(block=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Candidates:
-    """The paths out of some topic entities, by text: ``groups[i]`` share the text ``texts[i]``.
+def _preset_card(name: str | None) -> AdapterCard:
+    from kgqa.models.adapter import AdapterCard
+    from kgqa.models.presets import preset
 
-    Shorter paths stand before longer ones. ``notes`` say where a sample stands for all.
-    """
-
-    texts: tuple[str, ...]
-    groups: tuple[tuple[GroundedPath, ...], ...]
-    notes: tuple[str, ...]
-
-    def ending_in(self, ids: set[str]) -> Candidates:
-        """Return those paths that end in one of ``ids``. Raises EmptyLanguageError for none."""
-        groups = [tuple(one for one in group if one.tail.id in ids) for group in self.groups]
-        kept = [place for place, group in enumerate(groups) if group]
-        if not kept:
-            raise EmptyLanguageError(
-                "No path leads from the topic entities to one of the choices.",
-                "Allow longer paths (--hops), or name another entity (--entity).",
-            )
-        return Candidates(
-            tuple(self.texts[place] for place in kept),
-            tuple(groups[place] for place in kept),
-            self.notes,
-        )
-
-
-def candidate_paths(
-    store: GraphStore,
-    topics: Sequence[TopicEntity],
-    rules: WalkRules,
-    form: PathFormat,
-    cap: int,
-    seed: int = 0,
-) -> Candidates:
-    """Return every path out of ``topics``, each checked in the store.
-
-    Of a topic entity with more than ``cap`` paths a random sample of so many is taken, by ``seed``,
-    and a note says so. Raises EmptyLanguageError where there is no path at all.
-    """
-    keys = keys_array(list(dict.fromkeys(topic.key for topic in topics)))
-    table, over = walk(store, keys, rules, cap)
-    tables, notes = [table], []
-    if len(over):
-        sample = Sample(cap, "random", seed)
-        tables.append(sample_walk(store, over, rules, sample))
-        many = set(over.tolist())
-        notes = [
-            f"{topic.name} ({topic.id}) has too many paths; a sample stands for them: {sample}."
-            for topic in {one.key: one for one in topics}.values()
-            if topic.key in many
-        ]
-    table = joined_tables(tables)
-    by_text: dict[str, list[GroundedPath]] = {}
-    for path in ground(store, table.take(np.argsort(table.length, kind="stable")), form):
-        if path is not None:
-            by_text.setdefault(path.text, []).append(path)
-    if not by_text:
-        raise EmptyLanguageError(
-            f"No path of at most {rules.hops} hops leads out of the topic entities.",
-            "Name another entity (--entity), or walk the other way (--direction both).",
-        )
-    return Candidates(tuple(by_text), tuple(map(tuple, by_text.values())), tuple(notes))
+    return preset(name) if name else AdapterCard()

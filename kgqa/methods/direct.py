@@ -1,9 +1,9 @@
-"""No KG at all: the general LLM is asked the question as it stands.
+"""Without the KG: the general LLM is asked the question as it stands.
 
 Three baselines: ``direct`` (the answer at once), ``cot`` (a chain of thought, then the answer) and
 ``self-consistency`` (several chains of thought are sampled, and what most of them end in is the
-answer). Answers are linked to entities of the KG by name, so that they can be scored; nothing of
-them is grounded. What it does not do: show the model anything but the question.
+answer). The model is shown the question and nothing else. Answers are linked to entities of the KG
+by name, so that they can be scored; none of them is grounded.
 """
 
 from __future__ import annotations
@@ -11,31 +11,25 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-from kgqa.answers.answer import Answer, RankedAnswer, SearchUse, Timings
-from kgqa.answers.choices import find_choices, read_choice
-from kgqa.answers.general_answer import general_use
+from kgqa.answers.answer import Findings, RankedAnswer, SearchUse, Timings
+from kgqa.answers.choices import find_choices
+from kgqa.answers.general import general_use, listed_lines, read_choice
 from kgqa.answers.naming import in_graph
 from kgqa.errors import KgqaError, UsageError
 from kgqa.graph.names import normalise
-from kgqa.methods.base import CONCURRENCY, NO_KG_LLM, several_at_once
+from kgqa.methods.base import Method, OptionsT, several_at_once
+from kgqa.methods.options import DirectOptions, SelfConsistencyOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from kgqa.graph.store import GraphStore
-    from kgqa.methods.base import Numbered
-    from kgqa.methods.gcr import Asking
+    from kgqa.methods.base import Found, LinkedQuestion, Resources
     from kgqa.models.general import GeneralLLM
     from kgqa.models.general_cache import Completion
-    from kgqa.paths.walk import WalkRules
 
-Way: TypeAlias = Literal["direct", "cot", "self-consistency"]
-SAMPLES = 5
-TEMPERATURE = 0.7
-_BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
 _MARKER = re.compile(r"^\W*answers?\W*:\W*", re.IGNORECASE | re.MULTILINE)
 _LISTED = (
     "Write every answer on a line of its own and nothing else. If you do not know, write: none"
@@ -46,116 +40,143 @@ _THINK = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Direct:
-    """Answers of a general LLM alone. A :class:`kgqa.methods.base.Method`.
+class _WithoutGraph(Method[OptionsT]):
+    """Answers of a general LLM alone: ``samples`` replies, with or without a chain of thought."""
 
-    ``walks`` says which walks of a store count as paths to an answer; none is walked here.
-    ``samples`` and ``temperature`` are of ``self-consistency``. ``concurrency``: calls at a time.
-    ``max_tokens``: how long a reply may be, None as the server has it.
-    """
+    baseline = True
+    asks_general = True
+    thinks = True
+    samples = 1
+    temperature = 0.0
 
-    way: Way
-    general: GeneralLLM
-    walks: Callable[[GraphStore], WalkRules]
-    samples: int = SAMPLES
-    temperature: float = TEMPERATURE
-    concurrency: int = CONCURRENCY
-    max_tokens: int | None = None
+    def __init__(self, options: OptionsT, resources: Resources, *, general: bool = True) -> None:
+        super().__init__(options, resources, general=general)
+        if self.general is None:
+            raise UsageError(
+                f"The method {self.name} is answered by a general LLM, and none is named.",
+                "Name one with `general_model`.",
+            )
+        self._general: GeneralLLM = self.general
 
-    def __post_init__(self) -> None:
-        if self.samples < 1:
-            raise UsageError(f"Self-consistency needs at least one sample, not {self.samples}.")
+    def own_settings(self) -> dict[str, Any]:
+        """Return nothing but that there are no paths."""
+        return {"k": None}
 
-    @property
-    def name(self) -> str:
-        """The method's name."""
-        return self.way
-
-    def rules(self, store: GraphStore) -> WalkRules:
-        """Return which walks of ``store`` are paths."""
-        return self.walks(store)
-
-    def answers(self, store: GraphStore, questions: Iterable[Asking | KgqaError]) -> Numbered:
-        """Yield each question's number with its answer or its error, as they come.
+    def findings(
+        self, store: GraphStore, questions: Iterable[LinkedQuestion | KgqaError]
+    ) -> Found:
+        """Yield each question's number with what was found out about it, as they come.
 
         One failed call of a question fails it.
         """
-        drawn = self.way == "self-consistency"
-        asked: dict[int, Asking] = {}
+        asked: dict[int, LinkedQuestion] = {}
         replies: dict[int, dict[int, Completion | KgqaError]] = {}
         began: dict[int, float] = {}
 
-        def calls() -> Iterator[tuple[int, int, Asking | KgqaError]]:
-            for number, asking in enumerate(questions):
-                if isinstance(asking, KgqaError):
-                    yield number, 0, asking
+        def calls() -> Iterator[tuple[int, int, LinkedQuestion | KgqaError]]:
+            for number, question in enumerate(questions):
+                if isinstance(question, KgqaError):
+                    yield number, 0, question
                     continue
-                asked[number] = asking
+                asked[number] = question
                 began[number] = time.perf_counter()
-                for sample in range(self.samples if drawn else 1):
-                    yield number, sample, asking
+                for sample in range(self.samples):
+                    yield number, sample, question
 
-        def call(item: tuple[int, int, Asking | KgqaError]) -> Completion:
-            _, sample, asking = item
-            if isinstance(asking, KgqaError):
-                raise asking
-            return self.general.complete(
-                prompt(asking.question, asking.choices, think=self.way != "direct"),
-                max_tokens=self.max_tokens,
-                temperature=self.temperature if drawn else 0.0,
-                seed=sample if drawn else None,
-            )
-
-        for (number, sample, _), reply in several_at_once(calls(), call, self.concurrency):
+        for (number, sample, _), reply in several_at_once(
+            calls(), self._call, self.options.concurrency
+        ):
             if number not in asked:
                 assert isinstance(reply, KgqaError)
                 yield number, reply
                 continue
             mine = replies.setdefault(number, {})
             mine[sample] = reply
-            if len(mine) < (self.samples if drawn else 1):
+            if len(mine) < self.samples:
                 continue
             replies.pop(number)
-            failed = [one for one in mine.values() if isinstance(one, KgqaError)]
-            if failed:
-                yield number, failed[0]
-                continue
-            written = [mine[place] for place in sorted(mine)]  # the same whatever came first
-            texts = [one for one in written if not isinstance(one, KgqaError)]
+            written = []
+            failed = None
+            for _, one in sorted(mine.items()):  # the same whatever came first
+                if isinstance(one, KgqaError):
+                    failed = failed or one
+                else:
+                    written.append(one)
             seconds = time.perf_counter() - began.pop(number)
             try:
-                yield number, self._answer(store, asked.pop(number), texts, seconds)
+                if failed is not None:
+                    raise failed
+                yield number, self._found(store, asked.pop(number), written, seconds)
             except KgqaError as error:
                 yield number, error
 
-    def _answer(
-        self, store: GraphStore, asking: Asking, written: Sequence[Completion], seconds: float
-    ) -> Answer:
-        lists = [read_lines(one.text, marked=self.way != "direct") for one in written]
+    def _call(self, item: tuple[int, int, LinkedQuestion | KgqaError]) -> Completion:
+        _, sample, question = item
+        if isinstance(question, KgqaError):
+            raise question
+        return self._general.complete(
+            prompt(question.question, question.choices, think=self.thinks),
+            max_tokens=self.options.answer_tokens,
+            temperature=self.temperature,
+            seed=sample if self.temperature else None,
+        )
+
+    def _found(
+        self,
+        store: GraphStore,
+        question: LinkedQuestion,
+        written: Sequence[Completion],
+        seconds: float,
+    ) -> Findings:
+        lists = [read_lines(one.text, marked=self.thinks) for one in written]
         others: list[RankedAnswer] = []
-        if asking.choices:
+        if question.choices:
             votes = Counter(line for lines in lists for line in lines[:1])
             line = votes.most_common(1)[0][0] if votes else ""
-            answers = read_choice(line, find_choices(store, asking.choices), ())
+            answers = read_choice(line, find_choices(store, question.choices), ())
         else:
             agreed, rest = majority(lists)
             linked = link_names(store, [*agreed, *rest])
             answers, others = linked[: len(agreed)], linked[len(agreed) :]
-        return Answer(
-            question=asking.question,
-            method=self.way,
-            topic_entities=asking.topics,
+        return Findings(
             answers=tuple(answers),
-            paths=(),
-            constraints=(),
-            kg_llm=NO_KG_LLM,
-            general_llm=general_use(self.general, written),
-            timings=Timings(link=asking.link_seconds, answer=seconds),
-            forwards=0,
+            general_llm=general_use(self._general, written),
+            timings=Timings(answer=seconds),
             search=SearchUse("none"),
             others=tuple(others),
         )
+
+
+class Direct(_WithoutGraph[DirectOptions]):
+    """The answer at once."""
+
+    name = "direct"
+    Options = DirectOptions
+    thinks = False
+
+
+class ChainOfThought(_WithoutGraph[DirectOptions]):
+    """A chain of thought, then the answer."""
+
+    name = "cot"
+    Options = DirectOptions
+
+
+class SelfConsistency(_WithoutGraph[SelfConsistencyOptions]):
+    """The vote of several sampled chains of thought."""
+
+    name = "self-consistency"
+    Options = SelfConsistencyOptions
+
+    def __init__(
+        self, options: SelfConsistencyOptions, resources: Resources, *, general: bool = True
+    ) -> None:
+        super().__init__(options, resources, general=general)
+        self.samples, self.temperature = options.samples, options.temperature
+
+    def own_settings(self) -> dict[str, Any]:
+        """Return how the chains are sampled."""
+        return {"k": None, "samples": self.samples, "temperature": self.temperature}
 
 
 def prompt(question: str, choices: Sequence[str] = (), *, think: bool = False) -> str:
@@ -169,7 +190,7 @@ def prompt(question: str, choices: Sequence[str] = (), *, think: bool = False) -
 def read_lines(text: str, *, marked: bool) -> list[str]:
     """Return the answers that a reply lists, each once.
 
-    ``marked``: they stand after the last line that says "Answers:"; where there is none, the last
+    ``marked``: they stand after the last line that says "Answers:"; if there is none, the last
     line that is not blank is taken for the answer.
     """
     if marked:
@@ -178,9 +199,8 @@ def read_lines(text: str, *, marked: bool) -> list[str]:
             text = text[places[-1].end() :]
         else:
             text = next((line for line in reversed(text.splitlines()) if line.strip()), "")
-    lines = [_BULLET.sub("", line).strip().strip("\"'`*").strip() for line in text.splitlines()]
     found: dict[str, str] = {}
-    for line in lines:
+    for line in listed_lines(text):
         form = normalise(line)
         if form and form != "none":
             found.setdefault(form, line)
@@ -190,14 +210,13 @@ def read_lines(text: str, *, marked: bool) -> list[str]:
 def majority(lists: Sequence[Sequence[str]]) -> tuple[list[str], list[str]]:
     """Return the answers that at least half of the ``lists`` hold, and the others.
 
-    Most votes first. Where none is in half of them, those with the most votes stand for the
+    Most votes first. If none is in half of them, those with the most votes stand for the
     answers. Names are compared as stores do.
     """
     votes: Counter[str] = Counter()
     shown: dict[str, str] = {}
     for lines in lists:
-        for form in dict.fromkeys(normalise(line) for line in lines):
-            votes[form] += 1
+        votes.update(list(dict.fromkeys(map(normalise, lines))))
         for line in lines:
             shown.setdefault(normalise(line), line)
     if not votes:

@@ -3,74 +3,87 @@
 Each member's list of entities is brought to sum 1, and the lists are multiplied, each to the power
 of its weight (a logarithmic opinion pool: Genest and Zidek, Statistical Science 1986), so an entity
 that two methods agree on passes one that a single method is sure of. A floor keeps a member that
-has never come by an entity from ruling it out. With ``sure`` the members take turns: one that is
-as sure as that answers alone and the rest are not asked (``--method auto``).
-
-What it does not do: find paths. Every path shown is one of a member's, and was checked in the store
-there.
+has never encountered an entity from ruling it out. With ``sure`` the members take turns: one that
+is as sure as that answers alone and the rest are not asked (the method auto). Every path shown is
+one of a member's, and was checked in the store there.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from kgqa.answers.answer import KgLlmUse, RankedAnswer, Timings
-from kgqa.answers.confidence import ROUNDING, ConfidenceOptions
-from kgqa.errors import KgqaError, UsageError
-from kgqa.methods.base import NO_KG_LLM
+from kgqa.answers.answer import NO_KG_LLM, Answer, Findings, KgLlmUse, RankedAnswer, Timings
+from kgqa.answers.ranking import RankingOptions, near_first
+from kgqa.errors import AdapterMismatchError, KgqaError, ModelNotFoundError
+from kgqa.methods.base import Method
+from kgqa.methods.gcr import Gcr
+from kgqa.methods.kg_cot.method import KgCot
+from kgqa.methods.kg_cot.scores import fitting_reasoner
+from kgqa.methods.options import AutoOptions, EnsembleOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from kgqa.answers.answer import Answer, ScoredPath
+    from kgqa.answers.answer import ScoredPath
     from kgqa.graph.store import GraphStore
-    from kgqa.methods.base import Method, Numbered
-    from kgqa.methods.gcr import Asking
+    from kgqa.methods.base import Found, LinkedQuestion, Resources
     from kgqa.paths.walk import WalkRules
 
+# Chosen on development questions: docs/methods.md.
+WEIGHTS = {"gcr": 1.0, "kg-cot": 1.0}
+SURE = 0.98
 TOGETHER = 16  # questions that each member is given at a time
-FLOOR = 0.01  # what an entity has with a member that never came by it
+FLOOR = 0.01  # what an entity has with a member that has never encountered it
 UNSURE = 0.25  # below this pooled confidence one member that finds no answer is believed
 
 
-@dataclass(frozen=True, slots=True)
-class Ensemble:
-    """Members that answer together: a method.
+class Ensemble(Method[EnsembleOptions]):
+    """Gcr and kg-cot, their rankings multiplied.
 
-    ``weights``: what each member's vote counts, all above 0. ``judging``: of the pooled entities
-    those are answers that have its ``cut`` of the first one's share. ``sure``: the confidence from
-    which a member answers alone, asked in their order; None asks all. Raises UsageError where
-    members and weights do not fit together.
+    ``members`` are asked in their order; ``weights``: what each member's vote counts, above 0.
+    ``sure``: the confidence from which a member answers alone; None asks all.
     """
 
-    members: tuple[Method, ...]
-    weights: tuple[float, ...]
-    judging: ConfidenceOptions = field(default_factory=ConfidenceOptions)
+    name = "ensemble"
+    Options = EnsembleOptions
     sure: float | None = None
 
-    def __post_init__(self) -> None:
-        if len(self.members) < 2 or len(self.weights) != len(self.members):
-            raise UsageError(
-                f"{len(self.members)} methods with {len(self.weights)} weights: an ensemble has at "
-                "least two methods, each with a weight."
+    def __init__(
+        self, options: EnsembleOptions, resources: Resources, *, general: bool = True
+    ) -> None:
+        super().__init__(options, resources, general=general)
+        self.members = self._members()
+        self.weights = [WEIGHTS[member.name] for member in self.members]
+        threshold = options.answer_threshold
+        self._ranking = RankingOptions()
+        if threshold is not None:
+            self._ranking = RankingOptions(
+                answer_threshold=threshold, answer_threshold_several=threshold
             )
-        if min(self.weights) <= 0:
-            raise UsageError("A weight is above 0; leave a method out that is not to count.")
 
-    @property
-    def name(self) -> str:
-        """The method's name."""
-        return "ensemble" if self.sure is None else "auto"
+    def _members(self) -> list[Method[Any]]:
+        reasoner = KgCot(self.options, self.resources, general=False)
+        return [Gcr(self.options, self.resources, general=False), reasoner]
 
     def rules(self, store: GraphStore) -> WalkRules:
         """Return the walks of the member that walks furthest: what any path can reach."""
         return max((one.rules(store) for one in self.members), key=lambda rules: rules.hops)
 
-    def answers(self, store: GraphStore, questions: Iterable[Asking | KgqaError]) -> Numbered:
-        """Yield each question's number with its answer or its error, some questions at a time.
+    def own_settings(self) -> dict[str, Any]:
+        """Return the members' settings, and how their votes are put together."""
+        common = ("method", "general_model", "answer_tokens")
+        members = sorted(self.members, key=lambda one: one.name, reverse=True)  # gcr's stand
+        merged = {name: one for each in members for name, one in each.settings.items()}
+        kept = {name: one for name, one in merged.items() if name not in common}
+        return {**kept, "weights": dict(WEIGHTS), "sure": self.sure}
+
+    def findings(
+        self, store: GraphStore, questions: Iterable[LinkedQuestion | KgqaError]
+    ) -> Found:
+        """Yield each question's number with what was found out about it, some at a time.
 
         A member that fails on a question is left out of its pool, with a note; a question on which
         all fail has the first one's error.
@@ -79,114 +92,142 @@ class Ensemble:
         while taken := list(islice(numbered, TOGETHER)):
             yield from self._some(store, taken)
 
-    def _some(self, store: GraphStore, taken: Sequence[tuple[int, Asking | KgqaError]]) -> Numbered:
-        open_: dict[int, Asking] = {}
-        for number, asking in taken:
-            if isinstance(asking, KgqaError):
-                yield number, asking
+    def _some(
+        self, store: GraphStore, taken: Sequence[tuple[int, LinkedQuestion | KgqaError]]
+    ) -> Found:
+        open_: dict[int, LinkedQuestion] = {}
+        for number, question in taken:
+            if isinstance(question, KgqaError):
+                yield number, question
             else:
-                open_[number] = asking
+                open_[number] = question
         found: dict[int, list[Answer | KgqaError]] = {number: [] for number in open_}
         for member in self.members:
             asked = list(open_)
             for place, answer in member.answers(store, [open_[number] for number in asked]):
                 found[asked[place]].append(answer)
             for number in asked:
-                last = found[number][-1]
-                if self._sure(last):
+                if self._is_sure(found[number][-1]):
                     del open_[number]
         for number, given in found.items():
             yield number, self._pooled(given)
 
-    def _sure(self, answer: Answer | KgqaError) -> bool:
+    def _is_sure(self, answer: Answer | KgqaError) -> bool:
         if self.sure is None or isinstance(answer, KgqaError) or answer.confidence is None:
             return False
         single = len(answer.topic_entities) == 1
         return single and bool(answer.answers) and answer.confidence >= self.sure
 
-    def _pooled(self, given: Sequence[Answer | KgqaError]) -> Answer | KgqaError:
-        good = [
-            (member, weight, answer)
-            for member, weight, answer in zip(self.members, self.weights, given, strict=False)
-            if not isinstance(answer, KgqaError)
-        ]
+    def _pooled(self, given: Sequence[Answer | KgqaError]) -> Findings | KgqaError:
+        good: list[tuple[str, float, Answer]] = []
+        notes: list[str] = []
+        for member, weight, one in zip(self.members, self.weights, given, strict=False):
+            if isinstance(one, KgqaError):
+                notes.append(f"{member.name} did not answer: {one.message}")
+            else:
+                good.append((member.name, weight, one))
         if not good:
             return next(one for one in given if isinstance(one, KgqaError))
-        said = tuple(
-            f"{member.name} did not answer: {one.message}"
-            for member, one in zip(self.members, given, strict=False)
-            if isinstance(one, KgqaError)
-        )
-        alone = [member.name for member, _, _ in good] if len(good) == 1 else []
+        alone = len(good) == 1
         if alone:
-            said = (*said, f"Answered by {alone[0]} alone.")
+            notes.append(f"Answered by {good[0][0]} alone.")
+        notes += dict.fromkeys(
+            note if alone else f"{name}: {note}" for name, _, one in good for note in one.notes
+        )
         answers = [answer for _, _, answer in good]
         ranked = pool([(weight, answer) for _, weight, answer in good])
         confidence = _mean([(weight, answer.confidence) for _, weight, answer in good])
         silent = [not answer.answers for answer in answers]
-        thin = all(silent) or (any(silent) and (confidence or 0.0) < UNSURE)
-        chosen = 0 if thin else self._chosen(ranked, len(answers[0].topic_entities))
-        if alone:  # its own cut stands
+        if alone:  # its own threshold stands
             chosen = len(answers[0].answers)
-        used = [answer.kg_llm for answer in answers if answer.kg_llm != NO_KG_LLM]
-        notes = dict.fromkeys(
-            note if alone else f"{member.name}: {note}"
-            for member, _, answer in good
-            for note in answer.notes
-        )
-        return replace(
-            answers[0],
-            method=self.name,
+        elif all(silent) or (any(silent) and (confidence or 0.0) < UNSURE):
+            chosen = 0
+        else:
+            threshold = self._ranking.threshold(len(answers[0].topic_entities))
+            chosen = near_first([one.score for one in ranked], threshold)
+        used = [answer for answer in answers if answer.kg_llm != NO_KG_LLM]
+        return Findings(
             answers=tuple(ranked[:chosen]),
             others=tuple(ranked[chosen:]),
             paths=_paths(answers),
             constraints=tuple(
                 dict.fromkeys(one for answer in answers for one in answer.constraints)
             ),
-            kg_llm=_together(used),
+            kg_llm=_together([answer.kg_llm for answer in used]),
             timings=_sum([answer.timings for answer in answers]),
-            forwards=sum(answer.forwards for answer in answers),
-            notes=(*said, *notes),
-            search=next(
-                (answer.search for answer in answers if answer.kg_llm in used), answers[0].search
-            ),
+            forward_passes=sum(answer.forward_passes for answer in answers),
+            notes=tuple(notes),
+            search=(used or answers)[0].search,
             expanded=tuple(one for answer in answers for one in answer.expanded),
             confidence=confidence,
         )
 
-    def _chosen(self, ranked: Sequence[RankedAnswer], topics: int) -> int:
-        """Return how many of the first of ``ranked`` are answers."""
-        share = self.judging.cut_several if topics > 1 else self.judging.cut
-        least = share * ranked[0].score * (1.0 - ROUNDING) if ranked else 0.0
-        return sum(one.score >= least for one in ranked)
+
+class Auto(Ensemble):
+    """The reasoner first; gcr and it together if it is not sure.
+
+    Without a reasoner that was trained for the KG, or without a sentence encoder, it is gcr alone,
+    and a note says so: the confidence of a reasoner from another KG says nothing.
+    """
+
+    name = "auto"
+    Options = AutoOptions
+    sure = SURE
+
+    def _members(self) -> list[Method[Any]]:
+        options, resources = self.options, self.resources
+        try:
+            named = options.reasoner
+            if named is None:
+                named, note = fitting_reasoner(resources.store)
+                if note:
+                    raise AdapterMismatchError(note)
+            chosen = options.model_copy(update={"reasoner": named})
+            reasoner = KgCot(chosen, resources, general=False)
+        except (AdapterMismatchError, ModelNotFoundError) as error:
+            if options.reasoner is not None:
+                raise
+            resources.note(f"{error.message} Answering by the method gcr.")
+            self.name = Gcr.name
+            return [Gcr(options, resources, general=self.general is not None)]
+        return [reasoner, Gcr(options, resources, general=False)]
+
+    def findings(
+        self, store: GraphStore, questions: Iterable[LinkedQuestion | KgqaError]
+    ) -> Found:
+        """Yield each question's number with what was found out about it, some at a time."""
+        if len(self.members) == 1:
+            return self.members[0].findings(store, questions)
+        return super().findings(store, questions)
+
+    def own_settings(self) -> dict[str, Any]:
+        """Return the members' settings, and how their votes are put together."""
+        if len(self.members) == 1:
+            return self.members[0].own_settings()
+        return super().own_settings()
 
 
-def pool(votes: Sequence[tuple[float, Answer]]) -> list[RankedAnswer]:
-    """Return the entities of all answers with their pooled shares, best first.
+def pool(votes: Sequence[tuple[float, Findings]]) -> list[RankedAnswer]:
+    """Return the entities of all answers with their pooled scores, best first.
 
-    Each answer's ``answers`` and ``others`` are brought to sum 1 first, an answer that has none is
-    left out; what has no id goes by its name. Scores sum to 1; equal ones are ordered by name, then
-    id.
+    ``votes``: each with its weight. Each one's ``answers`` and ``others`` are brought to sum 1
+    first, one that has none is left out; what has no id goes by its name. Scores sum to 1; equal
+    ones are ordered by name, then id.
     """
     shares: list[tuple[float, dict[str, float]]] = []
     known: dict[str, RankedAnswer] = {}
-    for weight, answer in votes:
+    for weight, found in votes:
         every = {
             one.id if one.id is not None else f"\0{one.name}": one
-            for one in (*answer.answers, *answer.others)
+            for one in (*found.answers, *found.others)
         }
         if not every:
             continue
         mass = sum(one.score for one in every.values())
-        shares.append(
-            (
-                weight,
-                {
-                    key: one.score / mass if mass > 0 else 1 / len(every)
-                    for key, one in every.items()
-                },
-            )
-        )
+        share = {
+            key: one.score / mass if mass > 0 else 1 / len(every) for key, one in every.items()
+        }
+        shares.append((weight, share))
         for key, one in every.items():
             if key not in known or (one.grounded and not known[key].grounded):
                 known[key] = one
@@ -202,7 +243,7 @@ def pool(votes: Sequence[tuple[float, Answer]]) -> list[RankedAnswer]:
     return sorted(ranked, key=lambda one: (-one.score, one.name, one.id or ""))
 
 
-def _paths(answers: Sequence[Answer]) -> tuple[ScoredPath, ...]:
+def _paths(answers: Sequence[Findings]) -> tuple[ScoredPath, ...]:
     """Return the paths of all, each once: a path that several found has its first score."""
     found: dict[tuple[object, ...], ScoredPath] = {}
     for answer in answers:
@@ -226,7 +267,7 @@ def _together(used: Sequence[KgLlmUse]) -> KgLlmUse:
 
 
 def _mean(weighted: Sequence[tuple[float, float | None]]) -> float | None:
-    """Return the weighted mean of those that there are, None where there is none."""
+    """Return the weighted mean of those that there are, None if there is none."""
     known = [(weight, one) for weight, one in weighted if one is not None]
     if not known:
         return None
@@ -234,8 +275,8 @@ def _mean(weighted: Sequence[tuple[float, float | None]]) -> float | None:
 
 
 def _sum(timings: Sequence[Timings]) -> Timings:
+    """Return the seconds of all stages but linking, which is done once, for all."""
     return Timings(
-        link=timings[0].link,  # done once, for all
         constraint=sum(one.constraint for one in timings),
         decode=sum(one.decode for one in timings),
         ground=sum(one.ground for one in timings),

@@ -1,23 +1,104 @@
-"""Decoded hypotheses back to the graph: only what is there by id, edge by edge, is shown.
+"""From topic entities to the constraint that decodes their paths, and from hypotheses back to them.
 
-What it does not do: decode, or make answers of paths.
+The constraint is that of the index if it serves, else one composed on the fly: both accept the same
+language, so what is answered does not depend on which one served, and a note says what kept the
+index from serving. What was decoded is shown only if it is there by id, edge by edge.
+
+Probabilities that are renormalised over what the constraint allows cannot say that the model would
+rather have written something else: asked of the wrong entity, it is as sure of the least wrong
+path. The part of its whole probability that the allowed tokens had can. It is taken at the tokens
+of relations alone: a model cannot know which names a graph has, but it was trained on which
+relation a question asks for.
 """
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kgqa.answers.answer import ScoredPath
-from kgqa.answers.evidence import evidence_of
+from kgqa.answers.answer import ConstraintUse, ScoredPath
+from kgqa.errors import ShardDamagedError
+from kgqa.graph.model import keys_array
 from kgqa.paths.ground import ground
+from kgqa.trie.composed import ComposedConstraint
+from kgqa.trie.stored import stored_constraint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kgqa.answers.answer import TopicEntity
     from kgqa.decoding.search import Hypothesis
     from kgqa.graph.store import GraphStore
+    from kgqa.paths.walk import WalkRules
     from kgqa.trie.constraint import Constraint
+    from kgqa.trie.index.reader import TrieIndex
+    from kgqa.trie.index.shard import StoredTrie
     from kgqa.trie.lexicon import PathLexicon
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenConstraint:
+    """The constraint, which form served each topic entity, and what the user should know."""
+
+    constraint: Constraint
+    uses: tuple[ConstraintUse, ...]
+    notes: tuple[str, ...]
+
+
+def choose_constraint(
+    store: GraphStore,
+    topics: Sequence[TopicEntity],
+    rules: WalkRules,
+    lexicon: PathLexicon,
+    index: TrieIndex | None,
+) -> ChosenConstraint:
+    """Return the constraint whose language is every path out of ``topics``.
+
+    ``index`` fits the KG, the tokenizer, the format and the rules, or is None; the language of one
+    that holds a sample is that sample, and a note says so. Raises EmptyLanguageError if no topic
+    entity has a path.
+    """
+    notes: list[str] = []
+    stored = None if index is None else _all_stored(topics, index, notes)
+    if stored is None:
+        keys = keys_array([topic.key for topic in topics])
+        constraint: Constraint = ComposedConstraint(store, keys, rules, lexicon)
+        uses = tuple(ConstraintUse(topic.id, "composed", None) for topic in topics)
+        return ChosenConstraint(constraint, uses, tuple(notes))
+    sample = index.manifest.key.sampled if index is not None else None
+    uses = tuple(
+        ConstraintUse(topic.id, "shard", len(one.table))
+        for topic, one in zip(topics, stored, strict=True)
+    )
+    notes += [
+        f"The index holds a sample of {topic.name} ({topic.id}): {sample}. Answering from that."
+        for topic, one in zip(topics, stored, strict=True)
+        if sample is not None and len(one.table) >= sample.size
+    ]
+    constraint = stored_constraint([(one.sequences, one.table) for one in stored])
+    return ChosenConstraint(constraint, uses, tuple(notes))
+
+
+def _all_stored(
+    topics: Sequence[TopicEntity], index: TrieIndex, notes: list[str]
+) -> list[StoredTrie] | None:
+    found = []
+    for topic in topics:
+        try:
+            one = index.look_up(topic.id)
+        except ShardDamagedError as error:
+            notes.append(f"{error} Answering on the fly.")
+            return None
+        if one is None:
+            if not index.is_composed(topic.id):
+                notes.append(
+                    f"The index has no trie of {topic.name} ({topic.id}); answering on the fly. "
+                    "Add it: kgqa precompute-tries"
+                )
+            return None
+        found.append(one)
+    return found
 
 
 def ground_all(
@@ -30,11 +111,11 @@ def ground_all(
 ) -> tuple[list[ScoredPath], list[str]]:
     """Return the hypotheses as paths whose every edge is in the store, and what was refused.
 
-    ``written``: the answer that the model wrote after each, none where it writes none; the path's
-    last entity stands for one that is missing or blank. ``covered``: the log-coverage at each token
-    of each, where it was measured.
-    A path is shown only if its ids are in the store *and* its tokens are those of its ids: an index
-    that says something else than the graph is caught here, whatever its checksums say.
+    ``written``: the answer that the model wrote after each, if it writes any; the path's last
+    entity stands for one that is missing or blank. ``covered``: the log-coverage at each token
+    of each, if it was measured. A path is shown only if its ids are in the store *and* its tokens
+    are those of its ids: an index that says something else than the graph is caught here, whatever
+    its checksums say.
     """
     paths: list[ScoredPath] = []
     notes: list[str] = []
@@ -54,11 +135,43 @@ def ground_all(
             notes.append(f"A path that the graph does not hold was left out: {text}")
         if parts_of_best:
             best = good[0]
-            score = hypothesis.log_probability
-            answer = written[number] if written else ""
             coverage, lost = None, 0.0
             if covered and covered[number]:
                 coverage, lost = evidence_of(parts_of_best, len(lexicon.link), covered[number])
-            told = answer or best.tail.name
-            paths.append(ScoredPath(best.text, score, told, tuple(good), coverage, lost))
+            answer = (written[number] if written else "") or best.tail.name
+            score = hypothesis.log_probability
+            paths.append(ScoredPath(best.text, score, answer, tuple(good), coverage, lost))
     return paths, notes
+
+
+def evidence_of(
+    parts: Sequence[Sequence[int]], link: int, covered: Sequence[float]
+) -> tuple[float, float]:
+    """Return how much of a path's relations the graph has, and what they have lost by that.
+
+    ``parts``: the path's tokens as :meth:`kgqa.trie.lexicon.PathLexicon.parts` gives them;
+    ``link``: how many tokens the link has that stands on both sides of a relation; ``covered``: the
+    logarithm of the part of the model's probability that was allowed, at each token of the path
+    (:class:`kgqa.decoding.engine.Outcome`).
+
+    The first, in 0..1, is the geometric mean of that part over the tokens of relations, so that
+    long relations are not taken for unlikely ones.
+
+    The second, at most 0, is the sum of ``covered`` at the tokens of relations, the links around
+    them and the closing token, so at all that is not a name: the logarithm of what renormalising
+    over the graph took from the words that the model would rather have written. If an entity has
+    one relation, its renormalised probability is 1 however little the question asks for it, and so
+    is the end's if there is none (label bias: Lafferty et al. 2001, sec. 2); added to the score,
+    this undoes it.
+    """
+    opening, head, *hops, _ = map(len, parts)
+    at = opening + head
+    own: list[float] = []
+    around: list[float] = []
+    for relation, tail in zip(hops[::2], hops[1::2], strict=True):  # a relation with its links
+        start, end = at + link, at + relation - link
+        own += covered[start:end]
+        around += [*covered[at:start], *covered[end : at + relation]]
+        at += relation + tail
+    coverage = math.exp(min(0.0, math.fsum(own) / max(1, len(own))))
+    return coverage, min(0.0, math.fsum([*own, *around, covered[-1]]))

@@ -1,11 +1,9 @@
-"""The answer that a model writes after each path, where it was trained to (``# Answer:``).
+"""The answer that a model writes after each path, if it was trained to (``# Answer:``).
 
 The path is constrained, what follows is not: it is written greedily, word for word as a checkpoint
-was trained to go on, and ends with the line. All paths of a question are gone on from together and
-share the cache of the prompt. It is the model's word, not the graph's: ``ballots`` says what it
-counts for.
-
-What it does not do: ground or rank anything.
+was trained to go on, and ends with the line. All paths of a question are continued together and
+share the cache of the prompt. It is the model's word, not the graph's:
+:func:`kgqa.answers.naming.cast` decides what it counts for.
 """
 
 from __future__ import annotations
@@ -30,19 +28,19 @@ if TYPE_CHECKING:
     from kgqa.models.kg_llm import KgLLM
 
 MOST_TOKENS = 48  # of an answer: longer than any name that is worth reading
-_TOGETHER = 32  # paths that are gone on from in one forward
+_TOGETHER = 32  # paths that are continued in one forward pass
 
 
 @dataclass(frozen=True, slots=True)
 class Hypotheses:
     """What was written after some paths: ``texts`` in their order, without white space around.
 
-    ``tokens``: those that were written; ``forwards`` and ``seconds``: what it took.
+    ``tokens``: those that were written; ``forward_passes`` and ``seconds``: what it took.
     """
 
     texts: tuple[str, ...]
     tokens: int
-    forwards: int
+    forward_passes: int
     seconds: float
 
 
@@ -56,7 +54,7 @@ def write_hypotheses(
     """Return what the model answers after each of ``paths``, decoded greedily.
 
     ``prompt`` and ``paths`` are token ids; a path has its closing marker. ``plan``: how the model
-    is decoded with. ``most_tokens``: of an answer. Raises ModelError where the model gives no
+    is run. ``most_tokens``: of an answer. Raises ModelError if the model gives no
     numbers, or memory runs out for a single path.
     """
     began = time.perf_counter()
@@ -76,14 +74,14 @@ def write_hypotheses(
             if width == 1:
                 raise ModelError(
                     "Memory ran out when the model was to write its answer after a path.",
-                    "Use a smaller or quantized model, or another --device.",
+                    "Use a smaller or quantized model, or another `device`.",
                 ) from error
             width = max(1, min(width, len(some)) // 2)
             forward = TextForward(kg_llm.model, trees=trees)
             continue
         texts += [text for text, _ in written]
         tokens += sum(count for _, count in written)
-    return Hypotheses(tuple(texts), tokens, forward.forwards, time.perf_counter() - began)
+    return Hypotheses(tuple(texts), tokens, forward.forward_passes, time.perf_counter() - began)
 
 
 def _written(

@@ -2,110 +2,88 @@
 
 This is the baseline that needs no KG-LLM: every path out of the topic entities is made a vector by
 a sentence encoder, as the question is, and the K with the highest cosine are taken. A path's score
-is the log-softmax of the cosines over all paths, sharpened as such encoders are trained (× 20),
-and the ends of the paths are voted on as those of decoded ones are. What it does not do: expand
-relation paths, or keep vectors from one question to the next.
+is the log-softmax of the cosines over all paths, scaled as in the training of such encoders (× 20),
+and the ends of the paths are voted on as those of decoded ones are.
 """
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kgqa.answers.answer import Answer, ScoredPath, SearchUse, Timings
+from kgqa.answers.answer import Findings, ScoredPath, SearchUse, Timings
 from kgqa.answers.choices import find_choices, rank_choices
-from kgqa.answers.vote import vote
-from kgqa.methods.base import CAP, NO_KG_LLM, candidate_paths, one_by_one
+from kgqa.answers.verdict import vote
+from kgqa.errors import EmptyLanguageError
+from kgqa.graph.model import keys_array
+from kgqa.methods.base import Method
+from kgqa.methods.options import RetrievalOptions
+from kgqa.paths.ground import ground
+from kgqa.paths.sample import Sample, sample_walk
+from kgqa.paths.walk import joined_tables, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Sequence
 
-    from kgqa.errors import KgqaError
+    from kgqa.answers.answer import TopicEntity
     from kgqa.graph.store import GraphStore
-    from kgqa.methods.base import Numbered
-    from kgqa.methods.gcr import Asking
-    from kgqa.models.sentences import SentenceEncoder
+    from kgqa.methods.base import LinkedQuestion, Resources
     from kgqa.paths.format import PathFormat
     from kgqa.paths.ground import GroundedPath
     from kgqa.paths.walk import WalkRules
 
-SHARPNESS = 20.0  # what cosines are multiplied by in the encoders' training
+SCALE = 20.0  # what cosines are multiplied by in the encoders' training
+_WORDS = str.maketrans(dict.fromkeys("._/^", " "))
 
 
-@dataclass(frozen=True, slots=True)
-class Retrieval:
-    """Answers from the ``k`` paths nearest to the question: a method.
+class Retrieval(Method[RetrievalOptions]):
+    """Answers from the K paths nearest to the question.
 
-    Of a multiple-choice question only paths that end in a choice are looked at.
-
-    ``walks`` says which walks of a store are paths. Of a topic entity with more than ``cap`` paths
-    a sample by ``seed`` is searched, and a note says so.
+    In multiple choice only paths that end in a choice are looked at.
     """
 
-    encoder: SentenceEncoder
-    form: PathFormat
-    walks: Callable[[GraphStore], WalkRules]
-    k: int = 10
-    cap: int = CAP
-    seed: int = 0
+    name = "retrieval"
+    Options = RetrievalOptions
 
-    @property
-    def name(self) -> str:
-        """The method's name."""
-        return "retrieval"
+    def __init__(
+        self, options: RetrievalOptions, resources: Resources, *, general: bool = True
+    ) -> None:
+        super().__init__(options, resources, general=general)
+        self.encoder = resources.sentence_encoder(options.encoder)
 
-    def rules(self, store: GraphStore) -> WalkRules:
-        """Return which walks of ``store`` are paths."""
-        return self.walks(store)
+    def own_settings(self) -> dict[str, Any]:
+        """Return the encoder and the size of a sample."""
+        return {"encoder": self.encoder.name, "cap": self.options.cap}
 
-    def answers(self, store: GraphStore, questions: Iterable[Asking | KgqaError]) -> Numbered:
-        """Yield each question's number with its answer or its error, in their order."""
-        rules = self.walks(store)
-        return one_by_one(questions, lambda asking: self._answer(store, asking, rules))
-
-    def _answer(self, store: GraphStore, asking: Asking, rules: WalkRules) -> Answer:
+    def answer(self, store: GraphStore, question: LinkedQuestion) -> Findings:
+        """Return the nearest paths and the vote of their ends."""
         began = time.perf_counter()
-        found = candidate_paths(store, asking.topics, rules, self.form, self.cap, self.seed)
-        choices = find_choices(store, asking.choices) if asking.choices else []
+        found = topic_paths(
+            store, question.topics, self.walks(store), self.form, self.options.cap
+        )
+        choices = find_choices(store, question.choices) if question.choices else []
         if choices:
             found = found.ending_in({id_ for one in choices for id_ in one.ids})
         walked = time.perf_counter()
         texts = [in_words(group[0]) for group in found.groups]
-        vectors = self.encoder.encode([asking.question, *texts])
-        cosines = vectors[1:].astype(np.float64) @ vectors[0].astype(np.float64)
-        scores = SHARPNESS * cosines
+        vectors = self.encoder.encode([question.question, *texts])
+        scores = SCALE * (vectors[1:].astype(np.float64) @ vectors[0].astype(np.float64))
         scores -= np.logaddexp.reduce(scores)
-        nearest = np.argsort(-scores, kind="stable")[: self.k].tolist()
-        paths = tuple(
-            ScoredPath(
-                found.texts[row],
-                float(scores[row]),
-                found.groups[row][0].tail.name,
-                found.groups[row],
-            )
-            for row in nearest
-        )
+        nearest = np.argsort(-scores, kind="stable")[: self.options.k].tolist()
+        paths = tuple(found.scored(row, float(scores[row])) for row in nearest)
         retrieved = time.perf_counter()
         answers = rank_choices(choices, paths) if choices else vote(paths)
-        return Answer(
-            question=asking.question,
-            method=self.name,
-            topic_entities=asking.topics,
+        return Findings(
             answers=tuple(answers),
             paths=paths,
-            constraints=(),
-            kg_llm=NO_KG_LLM,
-            general_llm=None,
             timings=Timings(
-                link=asking.link_seconds,
                 decode=retrieved - walked,
                 ground=walked - began,
                 answer=time.perf_counter() - retrieved,
             ),
-            forwards=0,
             notes=found.notes,
             search=SearchUse("dense"),
         )
@@ -119,4 +97,71 @@ def in_words(path: GroundedPath) -> str:
     return " -> ".join(" ".join(part.split()) for part in parts)
 
 
-_WORDS = str.maketrans(dict.fromkeys("._/^", " "))
+@dataclass(frozen=True, slots=True)
+class TopicPaths:
+    """The paths out of some topic entities, by text: ``groups[i]`` share the text ``texts[i]``.
+
+    Shorter paths stand before longer ones. ``notes`` tell if a sample stands for all.
+    """
+
+    texts: tuple[str, ...]
+    groups: tuple[tuple[GroundedPath, ...], ...]
+    notes: tuple[str, ...]
+
+    def ending_in(self, ids: set[str]) -> TopicPaths:
+        """Return those paths that end in one of ``ids``. Raises EmptyLanguageError for none."""
+        groups = [tuple(one for one in group if one.tail.id in ids) for group in self.groups]
+        kept = [place for place, group in enumerate(groups) if group]
+        if not kept:
+            raise EmptyLanguageError(
+                "No path leads from the topic entities to one of the choices.",
+                "Allow longer paths with `hops`, or name another `entity`.",
+            )
+        return TopicPaths(
+            tuple(self.texts[place] for place in kept),
+            tuple(groups[place] for place in kept),
+            self.notes,
+        )
+
+    def scored(self, row: int, score: float) -> ScoredPath:
+        """Return the paths of a row as one with a score."""
+        group = self.groups[row]
+        return ScoredPath(self.texts[row], score, group[0].tail.name, group)
+
+
+def topic_paths(
+    store: GraphStore,
+    topics: Sequence[TopicEntity],
+    rules: WalkRules,
+    form: PathFormat,
+    cap: int,
+    seed: int = 0,
+) -> TopicPaths:
+    """Return every path out of ``topics``, each checked in the store.
+
+    Of a topic entity with more than ``cap`` paths a random sample of so many is taken, by ``seed``,
+    and a note says so. Raises EmptyLanguageError if there is no path at all.
+    """
+    keys = keys_array(list(dict.fromkeys(topic.key for topic in topics)))
+    table, over = walk(store, keys, rules, cap)
+    tables, notes = [table], []
+    if len(over):
+        sample = Sample(cap, "random", seed)
+        tables.append(sample_walk(store, over, rules, sample))
+        many = set(over.tolist())
+        notes = [
+            f"{topic.name} ({topic.id}) has too many paths; a sample stands for them: {sample}."
+            for topic in {one.key: one for one in topics}.values()
+            if topic.key in many
+        ]
+    table = joined_tables(tables)
+    by_text: dict[str, list[GroundedPath]] = {}
+    for path in ground(store, table.take(np.argsort(table.length, kind="stable")), form):
+        if path is not None:
+            by_text.setdefault(path.text, []).append(path)
+    if not by_text:
+        raise EmptyLanguageError(
+            f"No path of at most {rules.hops} hops leads out of the topic entities.",
+            "Name another `entity`, or set `direction` to both.",
+        )
+    return TopicPaths(tuple(by_text), tuple(map(tuple, by_text.values())), tuple(notes))

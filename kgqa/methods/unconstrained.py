@@ -1,10 +1,10 @@
 """The constraint left off: the same KG-LLM after the same prompt writes what it likes.
 
-An ablation: how often does a KG-LLM that nothing holds write paths that are there? K paths by beam
-search over the whole vocabulary; each is then looked up in the graph, token by token under the
+An ablation: how often does a KG-LLM without a constraint write paths that are there? K paths by
+beam search over the whole vocabulary; each is then looked up in the graph, token by token under the
 constraint that it was not held to. One that is there becomes a grounded path, checked edge by edge
 as any other; one that is not stays as text with no grounding, so that it is counted and never shown
-as one. Answers are the paths' ends. What it does not do: share forwards between questions.
+as one. Answers are the paths' ends.
 """
 
 from __future__ import annotations
@@ -17,91 +17,63 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from kgqa.answers.answer import (
-    Answer,
     ConstraintUse,
-    KgLlmUse,
+    Findings,
     RankedAnswer,
     ScoredPath,
     SearchUse,
     Timings,
 )
 from kgqa.decoding.search import Hypothesis
-from kgqa.errors import EmptyLanguageError, KgqaError, ModelError
+from kgqa.errors import EmptyLanguageError, ModelError
 from kgqa.graph.model import keys_array
 from kgqa.graph.names import normalise
-from kgqa.methods.base import one_by_one
+from kgqa.methods.gcr import KgLlmMethod
 from kgqa.methods.grounding import ground_all
+from kgqa.methods.options import UnconstrainedOptions
 from kgqa.trie.composed import ComposedConstraint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Sequence
 
     from kgqa.graph.store import GraphStore
-    from kgqa.methods.base import Numbered
-    from kgqa.methods.gcr import Asking
-    from kgqa.models.kg_llm import KgLLM
+    from kgqa.methods.base import LinkedQuestion
     from kgqa.paths.walk import WalkRules
     from kgqa.trie.constraint import Constraint
     from kgqa.trie.lexicon import PathLexicon
 
-LONGEST = 96  # tokens that a path may be long
 
+class Unconstrained(KgLlmMethod[UnconstrainedOptions]):
+    """K paths written freely.
 
-@dataclass(frozen=True, slots=True)
-class Unconstrained:
-    """``k`` paths written freely. A :class:`kgqa.methods.base.Method`.
-
-    ``walks`` says which walks of a store are paths. A written path is there where it is one of
-    them out of a topic entity, or out of any entity that its text begins with by name.
+    A written path is there if it is a path out of a topic entity, or out of any entity that its
+    text begins with by name.
     """
 
-    kg_llm: KgLLM
-    lexicon: PathLexicon
-    walks: Callable[[GraphStore], WalkRules]
-    k: int = 10
-    longest: int = LONGEST
+    name = "unconstrained"
+    Options = UnconstrainedOptions
 
-    @property
-    def name(self) -> str:
-        """The method's name."""
-        return "gcr"
+    def own_settings(self) -> dict[str, Any]:
+        """Return the model, and that scores are over the whole vocabulary."""
+        return {**super().own_settings(), "score_rule": "vocabulary"}
 
-    def rules(self, store: GraphStore) -> WalkRules:
-        """Return which walks of ``store`` are paths."""
-        return self.walks(store)
-
-    def answers(self, store: GraphStore, questions: Iterable[Asking | KgqaError]) -> Numbered:
-        """Yield each question's number with its answer or its error, in their order."""
-        rules = self.walks(store)
-        return one_by_one(questions, lambda asking: self._answer(store, asking, rules))
-
-    def _answer(self, store: GraphStore, asking: Asking, rules: WalkRules) -> Answer:
-        prompt = self.kg_llm.prompt_ids(asking.question, [topic.name for topic in asking.topics])
+    def answer(self, store: GraphStore, question: LinkedQuestion) -> Findings:
+        """Return what the model writes, each path with its groundings if the graph holds it."""
+        names = [topic.name for topic in question.topics]
+        prompt = self.kg_llm.prompt_ids(question.question, names)
         began = time.perf_counter()
         written = self._written(prompt)
         decoded = time.perf_counter()
-        paths = found_again(store, asking, written, rules, self.lexicon)
-        return Answer(
-            question=asking.question,
-            method=self.name,
-            topic_entities=asking.topics,
+        topics = [topic.key for topic in question.topics]
+        paths = found_again(store, topics, written, self.walks(store), self.lexicon)
+        lengths = [len(one.tokens) for one in written]
+        return Findings(
             answers=tuple(ends(paths)),
             paths=tuple(paths),
-            constraints=tuple(ConstraintUse(one.id, "composed", None) for one in asking.topics),
-            kg_llm=KgLlmUse(
-                model=self.kg_llm.name,
-                adapter=self.kg_llm.adapter,
-                calls=1,
-                prompt_tokens=len(prompt),
-                generated_tokens=sum(len(one.tokens) for one in written),
-            ),
-            general_llm=None,
-            timings=Timings(
-                link=asking.link_seconds,
-                decode=decoded - began,
-                ground=time.perf_counter() - decoded,
-            ),
-            forwards=1 + max((len(one.tokens) for one in written), default=0),
+            constraints=tuple(ConstraintUse(one.id, "composed", None) for one in question.topics),
+            kg_llm=self.use(1, len(prompt), sum(lengths)),
+            timings=Timings(decode=decoded - began, ground=time.perf_counter() - decoded),
+            forward_passes=1 + max(lengths, default=0),
             notes=tuple(
                 f"The KG-LLM wrote a path that the graph does not hold: {path.text}"
                 for path in paths
@@ -111,25 +83,24 @@ class Unconstrained:
         )
 
     @torch.inference_mode()
-    def _written(self, prompt: Sequence[int]) -> list[Written]:
+    def _written(self, prompt: Sequence[int]) -> list[FreePath]:
         """Return what the model writes after ``prompt``, the most probable first."""
         model: Any = self.kg_llm.model
-        closing = self.lexicon.closing
-        opening = self.lexicon.opening
+        k, closing, opening = self.options.k, self.lexicon.closing, self.lexicon.opening
         ids = torch.tensor([[*prompt, *opening]], device=self.kg_llm.device)
         try:
             found = model.generate(
                 input_ids=ids,
                 attention_mask=torch.ones_like(ids),
-                num_beams=self.k,
-                num_return_sequences=self.k,
-                max_new_tokens=self.longest,
+                num_beams=k,
+                num_return_sequences=k,
+                max_new_tokens=self.options.path_tokens,
                 do_sample=False,
                 temperature=None,
                 top_p=None,
                 top_k=None,
                 # a sum of log-probabilities, as under the constraint; one beam has no use for it
-                length_penalty=0.0 if self.k > 1 else None,
+                length_penalty=0.0 if k > 1 else None,
                 eos_token_id=closing,
                 pad_token_id=closing,
                 return_dict_in_generate=True,
@@ -137,9 +108,9 @@ class Unconstrained:
             )
         except torch.OutOfMemoryError as error:
             raise ModelError(
-                f"Memory ran out while {self.kg_llm.name} wrote {self.k} paths.", "Use a lower --k."
+                f"Memory ran out while {self.kg_llm.name} wrote {k} paths.", "Use a lower `k`."
             ) from error
-        if self.k > 1:
+        if k > 1:
             scores = found.sequences_scores.tolist()
         else:  # of one beam nothing but the logits of its steps is given
             steps = model.compute_transition_scores(
@@ -152,12 +123,12 @@ class Unconstrained:
             if closing in tokens:
                 tokens = tokens[: tokens.index(closing)]
             text = self.lexicon.encoder.decode(tokens).strip()
-            texts.append(Written(text, (*opening, *tokens, closing), score))
+            texts.append(FreePath(text, (*opening, *tokens, closing), score))
         return texts
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class FreePath:
     """A path as a model wrote it: its text, its tokens with both markers, its log-probability."""
 
     text: str
@@ -167,37 +138,35 @@ class Written:
 
 def found_again(
     store: GraphStore,
-    asking: Asking,
-    written: Sequence[Written],
+    topics: Sequence[int],
+    written: Sequence[FreePath],
     rules: WalkRules,
     lexicon: PathLexicon,
 ) -> list[ScoredPath]:
     """Return the written paths; one that the graph holds with its groundings, checked by id.
 
-    Each text stands once, where it is first. Raises GraphError.
+    ``topics``: keys of the topic entities. Each text stands once, at its first place. Raises
+    GraphError.
     """
-    topics = [topic.key for topic in asking.topics]
     constraints: dict[tuple[int, ...], Constraint | None] = {}
     paths: dict[str, ScoredPath] = {}
     for one in written:
         if not one.text or one.text in paths:
             continue
-        head = one.text.split(lexicon.form.separator)[0]
-        keys = tuple(sorted({*topics, *_named(store, head)}))
+        parts = one.text.split(lexicon.form.separator)
+        keys = tuple(sorted({*topics, *_named(store, parts[0])}))
         if keys not in constraints:
             constraints[keys] = _constraint(store, keys, rules, lexicon)
         constraint = constraints[keys]
-        tail = one.text.split(lexicon.form.separator)[-1].strip()
-        paths[one.text] = ScoredPath(one.text, one.score, tail, ())
+        paths[one.text] = ScoredPath(one.text, one.score, parts[-1].strip(), ())
         if constraint is None:
             continue
         again = tuple(lexicon.encoder.encode([lexicon.form.lead + one.text])[0])
         for tokens in dict.fromkeys([one.tokens, (*lexicon.opening, *again, lexicon.closing)]):
             state = _followed(constraint, tokens)
             if state is not None:
-                found, _ = ground_all(
-                    store, constraint, lexicon, [Hypothesis(state, tokens, one.score)]
-                )
+                hypothesis = Hypothesis(state, tokens, one.score)
+                found, _ = ground_all(store, constraint, lexicon, [hypothesis])
                 if found:
                     paths[one.text] = found[0]
                 break
@@ -241,7 +210,7 @@ def _named(store: GraphStore, name: str) -> list[int]:
 def _constraint(
     store: GraphStore, keys: Sequence[int], rules: WalkRules, lexicon: PathLexicon
 ) -> Constraint | None:
-    """Return the constraint of all paths out of ``keys``, None where there is no path."""
+    """Return the constraint of all paths out of ``keys``, None if there is no path."""
     try:
         return ComposedConstraint(store, keys_array(list(keys)), rules, lexicon)
     except EmptyLanguageError:
@@ -249,7 +218,7 @@ def _constraint(
 
 
 def _followed(constraint: Constraint, tokens: Sequence[int]) -> int | None:
-    """Return the end state that ``tokens`` lead to, None where the language does not hold them."""
+    """Return the end state that ``tokens`` lead to, None if the language does not hold them."""
     state = constraint.start()
     for token in tokens:
         moves = constraint.expand([state])

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kgqa.decoding.beam import beam
-from kgqa.decoding.engine import Job
+from kgqa.decoding.engine import DecodingRequest
 from kgqa.errors import KgqaError
 from kgqa.models.profile import engine_for
 from kgqa.paths.walk import FIRST, SECOND
@@ -110,7 +110,7 @@ class PathCheck:
         """Yield the relation path of each id path that the best hypothesis stands for."""
         keys = store.keys_of(question.topic_ids)
         constraint = ComposedConstraint(store, keys, self._rules(store), self._lexicon)
-        job = Job(
+        job = DecodingRequest(
             prompt=self._kg_llm.prompt_ids(question.question, question.topics),
             constraint=constraint,
             search=beam(constraint, _K),

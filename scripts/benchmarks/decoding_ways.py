@@ -110,11 +110,13 @@ class Ways:
     def ours(self, questions: Sequence[Question]) -> list[Ranked]:
         """Decode by the engine."""
         from kgqa.decoding.beam import beam
-        from kgqa.decoding.engine import Engine, Job
+        from kgqa.decoding.engine import DecodingRequest, Engine
 
         engine = Engine(self.model, self.plan, together=len(questions))
         jobs = (
-            Job(prompt=one.prompt, constraint=one.constraint, search=beam(one.constraint, self.k))
+            DecodingRequest(
+                prompt=one.prompt, constraint=one.constraint, search=beam(one.constraint, self.k)
+            )
             for one in questions
         )
         found = dict(engine.run(jobs))

@@ -13,7 +13,7 @@ from kgqa.answers.confidence import ConfidenceOptions, calibrated
 from kgqa.answers.evidence import relation_spans
 from kgqa.answers.vote import WeighOptions
 from kgqa.decoding.beam import beam
-from kgqa.decoding.engine import Engine, Job, Plan
+from kgqa.decoding.engine import DecodingRequest, Engine, Plan
 from kgqa.methods.gcr import GcrOptions
 from kgqa.methods.grounding import ground_all
 from kgqa.paths.format import PathFormat
@@ -45,7 +45,7 @@ def decoded(store, llm: KgLLM, way: str, rule: str):
     found = []
     for coverage in (True, False):
         constraint = ComposedConstraint(store, store.keys_of([TOLKIEN]), RULES, lexicon)
-        job = Job(
+        job = DecodingRequest(
             prompt=prompt,
             constraint=constraint,
             search=beam(constraint, 4),
@@ -103,7 +103,7 @@ def test_markers_before_the_path_are_counted(sample, random_llm) -> None:
     lexicon = PathLexicon(random_llm.encoder, form)
     constraint = ComposedConstraint(sample, sample.keys_of([TOLKIEN]), RULES, lexicon)
     outcome = Engine(random_llm.model).decode(
-        Job(prompt=[5, 6], constraint=constraint, search=beam(constraint, 2))
+        DecodingRequest(prompt=[5, 6], constraint=constraint, search=beam(constraint, 2))
     )
     paths, _ = ground_all(sample, constraint, lexicon, outcome.found().hypotheses)
     tokens = outcome.found().hypotheses[0].tokens

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgqa.decoding.beam import beam
-from kgqa.decoding.engine import Engine, Job
+from kgqa.decoding.engine import DecodingRequest, Engine
 from kgqa.decoding.generate import PrefixAllowedTokens
 from kgqa.decoding.search import Hypothesis, run
 from kgqa.errors import UsageError
@@ -218,7 +218,7 @@ def test_real_questions_are_ranked_as_by_generate(question: int, kg_llm: Any) ->
         max_new_tokens=200,
     )
     engine = Engine(kg_llm.model)
-    job = Job(prompt=prompt, constraint=constraint, search=beam(constraint, k))
+    job = DecodingRequest(prompt=prompt, constraint=constraint, search=beam(constraint, k))
     found = engine.decode(job).found().hypotheses
     assert len(found) == k
     assert_same(found, expected, 0.0)

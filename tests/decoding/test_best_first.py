@@ -4,15 +4,36 @@ from __future__ import annotations
 
 import math
 import random
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from kgqa.decoding.beam import beam
-from kgqa.decoding.best_first import best_first
-from kgqa.decoding.search import run
+from kgqa.decoding.best_first import ExactSearch
+from kgqa.decoding.options import ExactOptions
+from kgqa.decoding.search import ForwardPassesSpentError, Search, SearchResult, run
 from kgqa.errors import UsageError
 from tests.decoding.languages import EOS, Moves, TableScorer, constraint_of, random_language
+
+if TYPE_CHECKING:
+    from kgqa.trie.constraint import Constraint
+
+
+def best_first(constraint: Constraint, k: int, *, width: int = 16) -> Search:
+    return ExactSearch(ExactOptions(), width=width).start(constraint, k)
+
+
+def ended_after(search: Search, scorer: TableScorer, demands: int) -> SearchResult:
+    """What the search returns if only so many of its demands are answered."""
+    try:
+        demand = next(search)
+        for _ in range(demands):
+            demand = search.send(scorer.score(demand))
+        search.throw(ForwardPassesSpentError("spent"))
+    except StopIteration as end:
+        result: SearchResult = end.value
+        return result
+    raise AssertionError("the search goes on")
 
 
 @pytest.mark.parametrize(
@@ -50,7 +71,7 @@ def test_a_budget_that_ends_is_said_and_what_is_certain_is_true(case: int) -> No
     totals = sorted((table.total(row) for row in rows), reverse=True)
     unproven = 0
     for budget in range(1, 60, 3):
-        result = run(best_first(constraint, 10, width=3, max_demands=budget), table)
+        result = ended_after(best_first(constraint, 10, width=3), table, budget)
         proof, found = result.certificate, result.hypotheses
         assert proof is not None
         assert proof.demands <= budget
@@ -97,15 +118,9 @@ def test_a_dead_end_is_dropped() -> None:
     assert [one.tokens for one in result.hypotheses] == [(4, EOS)]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"k": 0}, "at least 1"),
-        ({"k": 3, "length_penalty": 1.0}, "length penalty"),
-        ({"k": 3, "width": 0}, "width"),
-        ({"k": 3, "max_demands": 0}, "max_demands"),
-    ],
-)
-def test_options_that_cannot_be_meant_are_refused(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        best_first(constraint_of([[2, EOS]]), **options)
+def test_options_that_cannot_be_meant_are_refused() -> None:
+    search = ExactSearch(ExactOptions())
+    with pytest.raises(UsageError, match="at least 1"):
+        search.start(constraint_of([[2, EOS]]), 0)
+    with pytest.raises(UsageError, match="length penalty"):
+        search.check(3, 1.0)

@@ -1,4 +1,4 @@
-"""The width of a forward follows what forwards of some widths took."""
+"""The width of a forward follows what forward passes of some widths took."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_forward_that_is_nearly_free_is_filled() -> None:
 
 
 def test_forwards_are_weighed_against_tokens() -> None:
-    """A processor that is no device of wide forwards: what is least is time, not forwards."""
+    """A processor that is no device of wide forward passes: what is least is time, not forward passes."""
     times = {1: 47.0, 16: 87.0, 32: 115.0, 64: 172.0, 96: 215.0, 128: 254.0, 256: 545.0}
     best = choose(times)
     least = min(times[width] * FORWARDS[width] for width in FORWARDS)

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgqa.decoding.beam import beam
-from kgqa.decoding.diverse import diverse_beam
-from kgqa.decoding.search import run
+from kgqa.decoding.diverse import DiverseSearch
+from kgqa.decoding.search import Search, run
 from kgqa.errors import UsageError
+from kgqa.registry import SEARCHES
 from tests.decoding.languages import EOS, Moves, TableScorer, constraint_of, random_language
+
+if TYPE_CHECKING:
+    from kgqa.trie.constraint import Constraint
+
+
+def diverse_beam(
+    constraint: Constraint, k: int, *, length_penalty: float = 0.0, **options: Any
+) -> Search:
+    strategy = DiverseSearch(SEARCHES.options("diverse", options))
+    return strategy.start(constraint, k, length_penalty)
 
 
 @given(
@@ -124,7 +135,7 @@ def test_groups_that_follow_one_path_still_bring_k_paths() -> None:
     [
         ({"k": 0}, "at least 1"),
         ({"k": 4, "groups": 5}, "1 to 4 groups"),
-        ({"k": 4, "groups": 0}, "1 to 4 groups"),
+        ({"k": 4, "groups": 0}, "groups"),
         ({"k": 4, "diversity_penalty": -1.0}, "penalty"),
         ({"k": 4, "diversity_penalty": math.nan}, "penalty"),
     ],

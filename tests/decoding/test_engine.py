@@ -1,4 +1,4 @@
-"""Several searches share forwards and find what each finds alone, whatever goes wrong."""
+"""Several searches share forward passes and find what each finds alone, whatever goes wrong."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgqa.decoding.beam import beam
-from kgqa.decoding.best_first import best_first
-from kgqa.decoding.engine import Engine, Job, Plan
+from kgqa.decoding.best_first import ExactSearch
+from kgqa.decoding.engine import DecodingRequest, Engine, Plan
+from kgqa.decoding.options import ExactOptions
 from kgqa.decoding.search import run
 from kgqa.errors import ModelError, StoreUnavailableError, TimeLimitError, UsageError
 from kgqa.progress import Silent
@@ -39,8 +40,8 @@ def questions(count: int, *, seed: int = 0) -> list[tuple[list[int], object, int
     ]
 
 
-def job(prompt, constraint, k, **more) -> Job:
-    return Job(prompt=prompt, constraint=constraint, search=beam(constraint, k), **more)
+def job(prompt, constraint, k, **more) -> DecodingRequest:
+    return DecodingRequest(prompt=prompt, constraint=constraint, search=beam(constraint, k), **more)
 
 
 def alone(model, prompt, constraint, k):
@@ -93,14 +94,14 @@ def test_together_each_finds_what_it_finds_alone(
 
 def test_together_they_need_fewer_forwards() -> None:
     model, asked = tiny_model("llama"), questions(8)
-    forwards = []
+    forward_passes = []
     for together in (1, 8):
         engine = Engine(model, Plan(budget=8), together=together)
         outcomes = [outcome for _, outcome in engine.run(job(*one) for one in asked)]
-        forwards.append(engine.forwards)
+        forward_passes.append(engine.forward_passes)
         assert all(outcome.tokens > 0 and outcome.seconds > 0 for outcome in outcomes)
-    assert forwards[1] < forwards[0]
-    assert forwards[1] >= max(outcome.forwards for outcome in outcomes)
+    assert forward_passes[1] < forward_passes[0]
+    assert forward_passes[1] >= max(outcome.forward_passes for outcome in outcomes)
 
 
 def test_a_question_takes_the_place_of_one_that_has_ended() -> None:
@@ -188,7 +189,7 @@ def test_ctrl_c_leaves_an_engine_that_can_be_used_again() -> None:
     jobs = [job(*one) for one in asked]
 
     def interrupt(*_: object) -> None:
-        if engine.forwards == 2:
+        if engine.forward_passes == 2:
             raise KeyboardInterrupt
 
     hook = model.model.layers[1].register_forward_pre_hook(interrupt)
@@ -246,7 +247,11 @@ def test_no_question_at_a_time_is_refused() -> None:
 def test_exact_search_goes_beyond_a_window_and_back(seed: int) -> None:
     """It demands deep prefixes and shallow ones at once: some are run plainly, some in a tree."""
     model, constraint, prompt = sliding(12), constraint_of(random_language(seed, 80)), [3, 4, 5]
-    one = Job(prompt=prompt, constraint=constraint, search=best_first(constraint, 30, width=10))
+    one = DecodingRequest(
+        prompt=prompt,
+        constraint=constraint,
+        search=ExactSearch(ExactOptions(), width=10).start(constraint, 30),
+    )
     found = Engine(model, Plan(limit=12, budget=1)).decode(one).found()
     plain = ModelScorer(model, constraint, prompt)
-    assert same(found, run(best_first(constraint, 30, width=10), plain))
+    assert same(found, run(ExactSearch(ExactOptions(), width=10).start(constraint, 30), plain))

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgqa.decoding.beam import beam
-from kgqa.decoding.best_first import best_first
+from kgqa.decoding.best_first import ExactSearch
 from kgqa.decoding.cache import ColumnCache
 from kgqa.decoding.forward import Asked, Part, TreeForward, TreeScorer, log_probabilities
+from kgqa.decoding.options import ExactOptions
 from kgqa.decoding.search import run
 from kgqa.decoding.wave import PrefixTree
 from kgqa.errors import ModelError
@@ -75,14 +76,14 @@ def test_every_move_has_the_score_of_its_prefix_alone() -> None:
 def test_a_forward_is_saved_by_forced_runs_and_by_look_ahead() -> None:
     rows = [[5, *range(10, 30), last, *range(30, 50), EOS] for last in (2, 3, 4)]
     constraint, model = constraint_of(rows), tiny_model("llama")
-    forwards = {}
+    forward_passes = {}
     for budget in (1, 22, 200):
         scorer = TreeScorer(model, PROMPT, constraint, budget=budget)
         assert len(run(beam(constraint, 3), scorer).hypotheses) == 3
-        forwards[budget] = scorer.forwards
-    assert forwards[1] == len(rows[0])  # a token each
-    assert forwards[200] == 1  # the prompt with the whole language behind it
-    assert 1 < forwards[22] < 6
+        forward_passes[budget] = scorer.forward_passes
+    assert forward_passes[1] == len(rows[0])  # a token each
+    assert forward_passes[200] == 1  # the prompt with the whole language behind it
+    assert 1 < forward_passes[22] < 6
 
 
 def test_renormalised_scores_are_probabilities_of_the_language() -> None:
@@ -185,8 +186,13 @@ def test_prefixes_that_left_the_beams_give_their_columns_back(
 def test_columns_stay_where_a_search_may_come_back() -> None:
     """Exact search takes up prefixes that it had left: nothing of them may be forgotten."""
     model, constraint = tiny_model("llama"), constraint_of(random_language(3, 40))
-    found = run(best_first(constraint, 5), TreeScorer(model, PROMPT, constraint, budget=6))
-    assert same(found, run(best_first(constraint, 5), ModelScorer(model, constraint)))
+    found = run(
+        ExactSearch(ExactOptions()).start(constraint, 5),
+        TreeScorer(model, PROMPT, constraint, budget=6),
+    )
+    assert same(
+        found, run(ExactSearch(ExactOptions()).start(constraint, 5), ModelScorer(model, constraint))
+    )
 
 
 def test_a_beam_needs_fewer_columns_than_it_scores_tokens() -> None:
@@ -197,5 +203,5 @@ def test_a_beam_needs_fewer_columns_than_it_scores_tokens() -> None:
     ]
     scorer = TreeScorer(tiny_model("llama"), PROMPT, constraint_of(rows), budget=60)
     assert len(run(beam(constraint_of(rows), 2), scorer).hypotheses) == 2
-    assert scorer.forwards > 2
+    assert scorer.forward_passes > 2
     assert scorer.columns < scorer.scored_tokens

@@ -71,7 +71,7 @@ def test_forced_runs_cost_no_forward_of_their_own() -> None:
     rows = [[5, *range(10, 30), last, *range(30, 50), EOS] for last in (2, 3, 4)]
     scorer = PlainScorer(tiny_model("llama"), PROMPT, constraint := constraint_of(rows))
     assert len(run(beam(constraint, 3), scorer).hypotheses) == 3
-    assert scorer.forwards == 2  # the shared run, then the three runs after it as one batch
+    assert scorer.forward_passes == 2  # the shared run, then the three runs after it as one batch
 
 
 def test_a_batch_is_no_wider_than_it_may_be() -> None:

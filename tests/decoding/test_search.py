@@ -8,26 +8,30 @@ import numpy as np
 import pytest
 
 from kgqa.decoding.beam import beam
-from kgqa.decoding.best_first import best_first
-from kgqa.decoding.diverse import diverse_beam
-from kgqa.decoding.search import Hypothesis, Scored, Search, SearchResult, beam_search, run
-from kgqa.decoding.stochastic import sample
-from kgqa.errors import ModelError, UsageError
+from kgqa.decoding.search import Hypothesis, Scored, Search, SearchResult, run
+from kgqa.errors import ModelError
+from kgqa.registry import SEARCHES
 from tests.decoding.languages import EOS, TableScorer, constraint_of, random_language
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kgqa.decoding.search import Demand
+    from kgqa.registry import Entry
     from kgqa.trie.constraint import Constraint
 
-SEARCHES = {
-    "beam": lambda constraint: beam(constraint, 5),
-    "diverse": lambda constraint: diverse_beam(constraint, 5),
-    "best_first": lambda constraint: best_first(constraint, 5),
-    "sample": lambda constraint: sample(constraint, 5, seed=3),
-}
-every_search = pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES.keys())
+every_search = pytest.mark.parametrize(
+    "search",
+    [
+        pytest.param(lambda constraint, entry=entry: started(entry, constraint), id=entry.name)
+        for entry in SEARCHES.table
+    ],
+)
+
+
+def started(entry: Entry, constraint: Constraint) -> Search:
+    search: Search = entry.load()(entry.options_model()()).start(constraint, 5)
+    return search
 
 
 @every_search
@@ -83,8 +87,7 @@ def test_a_score_that_is_no_log_probability_is_an_error_and_no_ranking(
     class Broken(TableScorer):
         def score(self, demand: Demand) -> Scored:
             scored = super().score(demand)
-            scored.scores[-1] = score
-            return scored
+            return Scored(scored.moves, np.append(scored.scores[:-1], score))
 
     with pytest.raises(ModelError, match="log-probability"):
         run(search(constraint), Broken(constraint, 1))
@@ -127,16 +130,6 @@ def test_a_scorer_that_fails_closes_the_search() -> None:
     with pytest.raises(KeyboardInterrupt):
         run(search(), Failing())
     assert closed == [True]
-
-
-def test_beam_search_is_a_beam_driven_by_a_scorer() -> None:
-    constraint = constraint_of(random_language(9, 40))
-    table = TableScorer(constraint, 9)
-    for penalty in (0.0, 1.0):
-        expected = run(beam(constraint, 7, length_penalty=penalty), table).hypotheses
-        assert beam_search(constraint, table, 7, length_penalty=penalty) == expected
-    with pytest.raises(UsageError, match="at least 1"):
-        beam_search(constraint, table, 0)
 
 
 def test_the_rank_score_divides_by_the_length_to_a_power() -> None:

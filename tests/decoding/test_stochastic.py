@@ -5,18 +5,26 @@ from __future__ import annotations
 import math
 from collections import Counter
 from itertools import permutations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgqa.decoding.search import run
-from kgqa.decoding.stochastic import sample
+from kgqa.decoding.options import SampleOptions
+from kgqa.decoding.search import Search, run
+from kgqa.decoding.stochastic import SampleSearch
 from kgqa.errors import UsageError
 from tests.decoding.languages import EOS, Moves, TableScorer, constraint_of, random_language
 
+if TYPE_CHECKING:
+    from kgqa.trie.constraint import Constraint
+
 DRAWS = 4000
+
+
+def sample(constraint: Constraint, k: int, *, seed: int) -> Search:
+    return SampleSearch(SampleOptions(seed=seed)).start(constraint, k)
 
 
 @given(seed=st.integers(0, 10_000), count=st.integers(1, 40), k=st.integers(1, 12))
@@ -80,13 +88,6 @@ def test_the_order_is_that_of_drawing_without_putting_back() -> None:
     assert chi_square(seen, expected) < 37.4  # 11 degrees of freedom, p = 0.0001
 
 
-def test_a_low_temperature_draws_the_best_first() -> None:
-    moves, _ = language()
-    for seed in range(50):
-        found = run(sample(moves, 1, seed=seed, temperature=1e-3), moves).hypotheses
-        assert found[0].tokens == (2, 5, EOS)
-
-
 def test_a_dead_end_is_dropped() -> None:
     moves = Moves({0: [(3, 1, 0.9), (4, 2, 0.1)], 1: [], 2: [(EOS, 3, 1.0)]})
     found = run(sample(moves, 2, seed=0), moves).hypotheses
@@ -94,15 +95,8 @@ def test_a_dead_end_is_dropped() -> None:
     assert found[0].log_probability == pytest.approx(math.log(0.1))
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"k": 0, "seed": 0}, "at least 1"),
-        ({"k": 1, "seed": -1}, "seed"),
-        ({"k": 1, "seed": 0, "temperature": 0.0}, "temperature"),
-        ({"k": 1, "seed": 0, "temperature": math.nan}, "temperature"),
-    ],
-)
-def test_options_that_cannot_be_meant_are_refused(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        sample(constraint_of([[2, EOS]]), **options)
+def test_options_that_cannot_be_meant_are_refused() -> None:
+    with pytest.raises(UsageError, match="at least 1"):
+        sample(constraint_of([[2, EOS]]), 0, seed=0)
+    with pytest.raises(UsageError, match="length penalty"):
+        SampleSearch(SampleOptions()).check(3, 1.0)

@@ -3,7 +3,11 @@
 The line is ``Therefore, the answer is * X, and * Y.`` A name means the entity of the chain's own
 triplets that is called so, else one of the graph that stood in the prompt, else the best connected
 entity of that name in the KG; only the first are grounded. A chain without such a line answers with
-what its last triplet reached. What this does not do: write chains.
+what its last triplet reached.
+
+A small model goes on for as long as it may, so most of its forward passes would go where the answer
+has been written, or where a thought leads nowhere. :func:`answer_end` and :func:`idle` find these
+places; nothing there reads a fact from a text, and all it can do is to end one sooner.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from kgqa.paths.ground import Node
 from kgqa.paths.triplets import END
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from kgqa.answers.answer import ScoredPath
     from kgqa.decoding.pieces import Span
@@ -32,10 +36,21 @@ CLAIM = re.compile(r"\banswers?\s+(?:is|are)\b\s*:?", re.IGNORECASE)
 STAR = re.compile(r"(?:^|(?<=\s))\*+(?=\s)")  # not the star inside M*A*S*H
 _AND = re.compile(r"(?:[,;]\s*|\s+)and\s*$", re.IGNORECASE)
 _NOTHING = frozenset({"none", "unknown", "not known"})
+TIMES = 3  # that a block of tokens is written in a row before it counts as repeated
+REPEATED = 24  # tokens that they are together at least: three dots are no loop
+_CONCLUDES = re.compile(r"\btherefore\b[\s,:]*(?:(?:the|my|final|correct)\s+)*$", re.IGNORECASE)
+_STOP = re.compile(r"\.(?=\s)")
+# what a full stop may be a part of, in a name that is not known: an initial, letters with stops
+# between them, a usual abbreviation
+_SHORT = re.compile(
+    r"(?:^|[\s.(&])(?:[^\W\d_]|[^\W\d_]+\.[^\W\d_]+|st|dr|mrs?|ms|jr|sr|prof|gen|col|capt|lt|sgt|"
+    r"rev|hon|mt|ft|vol|no|pt|op|ep|vs|feat|inc|ltd|co|corp|bros|ave)$",
+    re.IGNORECASE,
+)
 
 
 def claimed(pieces: Sequence[FreeText | Span]) -> list[str] | None:
-    """Return the names that a chain says are the answer, each once; None where it says none.
+    """Return the names that a chain says are the answer, each once; None if it says none.
 
     The last such line counts, and of it the text up to its end: triplets hold no claim. An answer
     of "none" is an empty list.
@@ -54,7 +69,7 @@ def claimed(pieces: Sequence[FreeText | Span]) -> list[str] | None:
 
 
 def names_of_line(line: str) -> list[str] | None:
-    """Return the names after ``the answer is``, each once; None where there is none."""
+    """Return the names after ``the answer is``, each once; None if there is none."""
     starred = STAR.split(line)
     parts = starred[1:] if len(starred) > 1 else starred
     names = [_name(part, last=at == len(parts) - 1) for at, part in enumerate(parts)]
@@ -69,6 +84,67 @@ def _name(text: str, *, last: bool) -> str:
     if not last:
         text = _AND.sub("", text).rstrip(" ,;")
     return text.rstrip(".,;").strip().strip("\"'`*").strip()
+
+
+def answer_end(text: str, names: Collection[str] = ()) -> int | None:
+    """Return where the answer line of a text ends, None while there is no whole one.
+
+    A line counts that says ``Therefore, the answer is X`` or ``the answer is * X``. It ends at a
+    line feed, or after a full stop with white space and something else than a further ``* X`` after
+    it. A full stop that belongs to a name does not end it: one inside one of ``names`` (casefolded) that
+    the line has or may still become, or after an initial or a usual abbreviation ("J. R. R.",
+    "D.C.", "St."), unless a name of ``names`` ends there. If that leaves it open, the line goes
+    on: too long a text is better than half a name.
+    """
+    for claim in CLAIM.finditer(text):
+        after = text[claim.end() :]
+        start = claim.end() + len(after) - len(after.lstrip())
+        if text.startswith("*", start) or _CONCLUDES.search(text[: claim.start()]):
+            end = _line_end(text[start:], names)
+            if end is not None:
+                return start + end
+    return None
+
+
+def _line_end(text: str, names: Collection[str]) -> int | None:
+    """Return the end of the line that ``text`` begins with, None where it may go on."""
+    line, feed, _ = text.partition("\n")
+    stars = [star.end() for star in STAR.finditer(line)]
+    for stop in _STOP.finditer(line):
+        at = stop.start()
+        begin = max((one for one in stars if one <= at), default=0)
+        if not form_of(line[begin:at]):
+            continue
+        rest = line[at + 1 :].lstrip()
+        if not rest:
+            break  # what comes next is not known, or it is the line feed
+        if rest.startswith("*"):
+            continue
+        written = line[begin:].lstrip(" \t\"'`").casefold()
+        named = written[: len(written) - len(line) + at]  # up to the full stop
+        if any(len(one) > len(named) + 1 and written.startswith(one) for one in names):
+            continue
+        if not feed and any(one.startswith(written) for one in names):
+            return None
+        if named in names or f"{named}." in names or not _SHORT.search(named):
+            return at + 1
+    return len(line) if feed and names_of_line(line) is not None else None
+
+
+def idle(tokens: Sequence[int], most: int) -> str | None:
+    """Return a note if a thought of ``tokens`` goes in circles or is longer than ``most``.
+
+    It goes in circles if its last tokens are a block three times in a row, 24 tokens at least:
+    greedy decoding does not leave such a loop.
+    """
+    for length in range(1, len(tokens) // TIMES + 1):
+        shown = max(TIMES, -(-REPEATED // length))
+        block = tokens[-length:]
+        if len(tokens) >= shown * length and list(tokens[-shown * length :]) == list(block) * shown:
+            return "A thought that repeated itself was ended."
+    if len(tokens) > most:
+        return f"A thought was ended that had gone on for {most} tokens without a triplet."
+    return None
 
 
 class GraphNames:
@@ -111,8 +187,8 @@ def ranked(
 ) -> tuple[list[RankedAnswer], list[RankedAnswer]]:
     """Return the first chain's answers, and those that only other chains give.
 
-    ``chains``: the score of each, best first, and what it answers. An answer's score is the share
-    that the chains which give it have of the probability of all, each chain's shared out among its
+    ``chains``: the score of each, best first, and what it answers. An answer's score is the part
+    that the chains which give it have of the probability of all, each chain's divided among its
     answers; equal ones stay as they were written.
     """
     if not chains:
@@ -120,21 +196,21 @@ def ranked(
     top = max(one for one, _ in chains)
     weights = [math.exp(one - top) for one, _ in chains]
     total = math.fsum(weights)
-    shares: dict[str, float] = {}
+    parts: dict[str, float] = {}
     shown: dict[str, tuple[Node | str, bool]] = {}
     for weight, (_, answers) in zip(weights, chains, strict=True):
         for what, grounded in answers:
             key = what.id if isinstance(what, Node) else f"\0{form_of(what)}"
-            shares[key] = shares.get(key, 0.0) + weight / total / len(answers)
+            parts[key] = parts.get(key, 0.0) + weight / total / len(answers)
             if key not in shown or grounded:
                 shown[key] = (what, grounded or shown.get(key, (what, False))[1])
     mine = {w.id if isinstance(w, Node) else f"\0{form_of(w)}" for w, _ in chains[0][1]}
-    order = sorted(shown, key=lambda key: -shares[key])
-    found = [(key in mine, _answer(*shown[key], shares[key])) for key in order]
+    order = sorted(shown, key=lambda key: -parts[key])
+    found = [(key in mine, _answer(*shown[key], parts[key])) for key in order]
     return [one for own, one in found if own], [one for own, one in found if not own]
 
 
-def _answer(what: Node | str, grounded: bool, share: float) -> RankedAnswer:
+def _answer(what: Node | str, grounded: bool, score: float) -> RankedAnswer:
     if isinstance(what, Node):
-        return RankedAnswer(what.id, what.name, share, grounded)
-    return RankedAnswer(None, what, share, grounded=False)
+        return RankedAnswer(what.id, what.name, score, grounded)
+    return RankedAnswer(None, what, score, grounded=False)

@@ -5,7 +5,10 @@ triplets that may follow, each a chain of its own, and the best chains go on. Wh
 has visited is known by id: where names are shared, a chain has several *readings*, each of which is
 well-formed by itself, and the next triplet may touch what any of them has visited.
 
-What this does not do: choose the graph or the prompt, or read the answer.
+A chain becomes a path of the answer if every triplet of it is in the store, by id. Its edges are
+the triplets in their order, each read the way the chain went: from the end that had been visited to
+the other one, so that the tail is what the triplet reached; ``facts`` hold it as it is stored. An
+edge need not begin where the one before it ended: it begins anywhere the chain has been.
 """
 
 from __future__ import annotations
@@ -22,8 +25,10 @@ from kgqa.decoding.pieces import Ending, FreeText, Limits, SpanOptions
 from kgqa.decoding.spans import Writer
 from kgqa.decoding.text import Text, TextForward
 from kgqa.errors import ConstraintError, EmptyLanguageError, ModelError, TimeLimitError
-from kgqa.methods.dog.endings import answer_end, idle
-from kgqa.paths.triplets import END, as_rows, lasting
+from kgqa.answers.answer import ScoredPath
+from kgqa.methods.dog.answers import answer_end, idle
+from kgqa.paths.ground import GroundedPath, ground
+from kgqa.paths.triplets import END, as_paths, as_rows, lasting, turned
 from kgqa.trie.lexicon import names_of
 
 if TYPE_CHECKING:
@@ -36,6 +41,8 @@ if TYPE_CHECKING:
     from kgqa.graph.store import GraphStore
     from kgqa.models.kg_llm import KgLLM
     from kgqa.models.tokenizer import HFEncoder
+    from kgqa.paths.ground import PathEdge
+    from kgqa.trie.lexicon import PathLexicon
     from kgqa.trie.triplets import TripletConstraint, TripletLanguage
 
 OPENING, CLOSING = "<", " >"  # literal, for models that were trained with no markers
@@ -44,7 +51,7 @@ TOKENS = 512  # of a chain, thoughts and triplets together
 THOUGHT = 128  # tokens between triplets
 SPAN_TOKENS = 192  # of a triplet
 MOST_READINGS = 256
-_STOPS = ("\nQuestion:", "\nGraph:")  # a model that goes on with a next example has ended
+_STOPS = ("\nQuestion:", "\nGraph:")  # a model that writes a next example has ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +94,7 @@ class ChainOptions:
 
     ``tokens``: of a chain in all. ``thought``: tokens of free text after which a chain ends that
     opens no triplet: the thoughts of the prompt's examples have some 15, and one that goes on for
-    many times as long seldom comes to one. ``time_limit``: seconds of a question.
+    many times as long seldom opens one. ``time_limit``: seconds of a question.
     """
 
     beams: int = 3
@@ -101,13 +108,13 @@ class ChainOptions:
 class _Known:
     """What is known of some spans, which are kept so that none takes another's place.
 
-    ``cut``: whether there are more readings. ``names``: casefolded, of the graph that was shown and
+    ``more``: whether there are more readings. ``names``: casefolded, of the graph that was shown and
     of the triplets.
     """
 
     spans: tuple[Span, ...]
     readings: list[Reading]
-    cut: bool
+    more: bool
     names: frozenset[str]
 
 
@@ -166,16 +173,16 @@ class ChainWriter:
         self.opened = False
 
     @property
-    def forwards(self) -> int:
-        """The forwards so far."""
-        return self._forward.forwards
+    def forward_passes(self) -> int:
+        """The forward passes so far."""
+        return self._forward.forward_passes
 
     def write(self) -> list[Chain]:
         """Return the chains, best first: at most ``beams``, each ended.
 
-        A chain's score is the sum of the log-probabilities of its triplets. Where the model ends
+        A chain's score is the sum of the log-probabilities of its triplets. If the model ends
         without a triplet, one is opened for it at the very beginning, and ``opened`` says so.
-        Raises TimeLimitError, ModelError where the model gives no numbers or memory runs out,
+        Raises TimeLimitError, ModelError if the model gives no numbers or memory runs out,
         GraphError.
         """
         try:
@@ -190,8 +197,8 @@ class ChainWriter:
         except torch.OutOfMemoryError as error:
             raise ModelError(
                 "Memory ran out while chains were written.",
-                "Use fewer beams (--beams), a smaller graph (--triplets), a smaller or quantized "
-                "model, or another --device.",
+                "Use fewer `beams`, a smaller graph (`triplets`), a smaller or quantized model, or "
+                "another `device`.",
             ) from error
 
     def readings(self, chain: Chain) -> list[Reading]:
@@ -200,7 +207,7 @@ class ChainWriter:
 
     def has_more_readings(self, chain: Chain) -> bool:
         """Return whether ``chain`` has more readings than stand, at any of its triplets."""
-        return self._known(chain.spans).cut
+        return self._known(chain.spans).more
 
     # ── inside ──────────────────────────────────────────────────────────────────────────────
 
@@ -215,7 +222,7 @@ class ChainWriter:
                     continue
                 self._check_time()
                 grown = writer.branches(chain, self._options.beams)
-                onward += [self._seen_anew(one) for one in grown] if self._changing else grown
+                onward += [self._shown_again(one) for one in grown] if self._changing else grown
             found = sorted(onward, key=lambda one: -score(one))[: self._options.beams]
             writer.keep(found)
         return found
@@ -236,10 +243,10 @@ class ChainWriter:
             rows = as_rows(spans[-1].ground())
             # one more than may stand, which tells whether there are more
             found = extended(self._store, before.readings, rows, MOST_READINGS + 1)
-            cut = before.cut or len(found) > MOST_READINGS
+            more = before.more or len(found) > MOST_READINGS
             ends = names_of(self._store, rows[:1, (0, END)].ravel())  # all rows have these names
             names = before.names.union(name.casefold() for name in ends)
-            known = _Known(spans, found[:MOST_READINGS], cut, names)
+            known = _Known(spans, found[:MOST_READINGS], more, names)
             self._readings[tuple(map(id, spans))] = known
         return known
 
@@ -255,7 +262,7 @@ class ChainWriter:
         own, text = chain.prompt, chain.text
         return Text(text.tokens[:own], text.columns[:own], text.stamps[:own])
 
-    def _seen_anew(self, chain: Chain) -> Chain:
+    def _shown_again(self, chain: Chain) -> Chain:
         """Return the chain after the prompt that shows what it has visited by now."""
         if chain.stop is not None:
             return chain
@@ -271,14 +278,76 @@ class ChainWriter:
             raise TimeLimitError(
                 f"The time limit of {self._options.time_limit:g} s passed before the chains had "
                 "ended.",
-                "Allow more with --time-limit, or ask for fewer --beams or --steps.",
+                "Allow more with `time_limit`, or use fewer `beams` or `steps`.",
             )
+
+
+def chain_path(
+    store: GraphStore,
+    lexicon: PathLexicon,
+    chain: Chain,
+    readings: Sequence[Reading],
+    start: Reading,
+    closing: Sequence[int],
+) -> ScoredPath | None:
+    """Return the chain with its readings as groundings; None if none is in the graph.
+
+    A reading stands only if each of its triplets is in the store, has the tokens that were written,
+    and touches what was visited before it: whatever the constraint said. ``closing``: the tokens of
+    the closing marker.
+    """
+    spans = chain.spans
+    groundings = []
+    for reading in readings:
+        path = _grounded(store, lexicon, spans, reading, start, closing)
+        if path is not None:
+            groundings.append(path)
+    if not groundings:
+        return None
+    best = groundings[0]
+    return ScoredPath(best.text, score(chain), best.tail.name, tuple(groundings))
+
+
+def _grounded(
+    store: GraphStore,
+    lexicon: PathLexicon,
+    spans: Sequence[Span],
+    reading: Reading,
+    start: Reading,
+    closing: Sequence[int],
+) -> GroundedPath | None:
+    if not spans or len(reading.triplets) != len(spans):
+        return None
+    rows = np.array(reading.triplets, np.int64)
+    visited = set(start.visited)
+    back = []
+    for head, *_, tail in rows.tolist():
+        if head not in visited and tail not in visited:
+            return None
+        back.append(head not in visited)
+        visited |= {head, tail} & reading.visited  # walks end at values
+    written = ground(store, as_paths(rows), lexicon.form)
+    walked = rows.copy()
+    walked[back] = turned(rows[back])
+    as_walked = ground(store, as_paths(walked), lexicon.form)
+    edges: list[PathEdge] = []
+    texts = []
+    for span, one, other in zip(spans, written, as_walked, strict=True):
+        if one is None or other is None:
+            return None
+        parts = [(one.edges[0].relation, one.tail.name)]
+        tokens = lexicon.sequence(one.head.name, parts)[:-1]
+        if (*tokens, *closing) != span.hypothesis.tokens:
+            return None
+        texts.append(one.text)
+        edges.append(other.edges[0])
+    return GroundedPath(tuple(edges), BETWEEN.join(texts))
 
 
 def markers_of(encoder: HFEncoder) -> Markers:
     """Return ``<`` and ``>`` as they are opened and closed; one that is forced has a space first.
 
-    Raises MarkerMissingError where the tokenizer cannot write them.
+    Raises MarkerMissingError if the tokenizer cannot write them.
     """
     markers = Markers.of(encoder, OPENING, CLOSING)
     return Markers(markers.openings[::-1], markers.closing)

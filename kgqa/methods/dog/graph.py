@@ -2,10 +2,10 @@
 
 As DoG has it (arXiv 2410.18415): triplets are ranked by the cosine of their sentence embedding with
 the question's and taken one by one, each with the triplets that connect it to a topic entity, until
-a budget of triplets or of prompt tokens is full. Candidates are read hop by hop. Where there are
+a budget of triplets or of prompt tokens is full. Candidates are read hop by hop. If there are
 more than can be compared, those of fewer hops stand before others, and among those of one hop the
-ones whose relation is closer to the question; a note says so, and says what was not read. What this
-does not do: write the prompt, or constrain anything; the whole graph stays there to be walked in.
+ones whose relation is closer to the question; a note says so, and says what was not read. Nothing
+is constrained by it: the whole graph stays there to be walked in.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 CANDIDATES = 300  # triplets that are compared with the question
 TRIPLETS = 120  # of the graph in the prompt, as in the paper
-_MOST_EDGES = 2_000  # of an entity that is gone through; topic entities are, whatever they have
+_MOST_EDGES = 2_000  # of an entity that is read; topic entities are, whatever they have
 _MOST_READ = 50_000  # triplets of a neighbourhood
 _AT_ONCE = 512  # entities that are read in one call
 _KEPT = 50_000  # vectors that are remembered from one question to the next
@@ -95,13 +95,13 @@ class GraphFilter:
         """Return the graph for a question about ``topics`` (entity keys).
 
         ``room``: tokens that it may take in the prompt, ``tokens_of``: those of each of some texts.
-        Raises EmptyLanguageError where nothing touches a topic entity, GraphError.
+        Raises EmptyLanguageError if nothing touches a topic entity, GraphError.
         """
         rows, level, notes = neighbourhood(store, triplets, topics, self.hops)
         if not len(rows):
             raise EmptyLanguageError(
                 "No triplet touches the topic entities.",
-                "Name another entity (--entity), or look at this one with: kgqa paths ENTITY",
+                "Name another `entity`, or look at this one with: kgqa paths ENTITY",
             )
         asked = self._encoded([question])[0]
         relations = self._relations(store, rows)
@@ -155,8 +155,8 @@ def neighbourhood(
 ) -> tuple[IntArray, IntArray, list[str]]:
     """Return the triplets within ``hops`` hops of ``topics``, of which hop each is, and notes.
 
-    Shapes ``[n, 5]`` and ``[n]``, from 1 on, each triplet once. Notes say of entities that were not
-    gone through because they have too many edges, and of what was left when enough had been read.
+    Shapes ``[n, 5]`` and ``[n]``, from 1 on, each triplet once. Notes tell of entities that were not
+    read because they have too many edges, and of what was left when enough had been read.
     """
     seen: set[tuple[int, ...]] = set()
     rows: list[IntArray] = []
@@ -167,7 +167,7 @@ def neighbourhood(
         if hop > 1:
             degrees = store.degrees(frontier)
             hubs += int((degrees > _MOST_EDGES).sum())
-            # those with few edges first: more entities are gone through before enough was read
+            # those with few edges first: more entities are read before there are enough
             order = np.argsort(degrees, kind="stable")
             frontier = frontier[order][degrees[order] <= _MOST_EDGES]
         ends = []
@@ -189,12 +189,12 @@ def neighbourhood(
     notes = []
     if hubs:
         notes.append(
-            f"Not gone through for the prompt, for they have more than {_MOST_EDGES:,} edges: "
+            f"Not read for the prompt, since they have more than {_MOST_EDGES:,} edges: "
             f"{hubs:,} of the entities nearby."
         )
     if unread:
         notes.append(
-            f"Not gone through for the prompt, for {_MOST_READ:,} triplets had been read: "
+            f"Not read for the prompt, since {_MOST_READ:,} triplets had been read: "
             f"{unread:,} of the entities nearby."
         )
     every = np.concatenate(rows) if rows else NO_TRIPLETS

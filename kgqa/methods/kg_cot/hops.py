@@ -2,11 +2,9 @@
 
 A hop is what :mod:`kgqa.paths.walk` says it is, so that a walk here is a path there: with mediators
 collapsed, the two edges through one are a single hop by a composite relation. Relations of hops
-are numbered as they are met. Hops that differ in the mediator alone say the same triple (subject,
+are numbered as they are encountered. Hops that differ in the mediator alone say the same triple (subject,
 relation, object); all of them may be paths, and ``copy`` marks all but the first, so that a triple
 is counted once.
-
-What this does not do: score, or walk on.
 """
 
 from __future__ import annotations
@@ -69,7 +67,7 @@ class HopTable:
     def number(self, relations: IntArray) -> None:
         """Give ``relations``, as :meth:`relations` returned them, the next numbers in that order.
 
-        Into a table that met none yet, each gets the number it had; those met already keep theirs.
+        In an empty table each gets the number it had; those known already keep theirs.
         """
         for first, second in relations.tolist():
             self._numbers.setdefault((first, second), len(self._numbers))
@@ -112,8 +110,8 @@ class HopTable:
         self._count = np.concatenate([self._count, counts])[order]
 
     def _append(self, hops: Hops) -> None:
-        number = len(hops.row)
-        end = self._used + number
+        count = len(hops.row)
+        end = self._used + count
         if end > len(self._relation):  # room grows by doubling, so that many small reads stay cheap
             room = max(end, 2 * len(self._relation), 1024)
             self._hop = _grown(self._hop, room)
@@ -137,7 +135,7 @@ class HopTable:
             & (np.diff(relation[order]) == 0)
             & (np.diff(tail[order]) == 0)
         )
-        copy = np.zeros(number, np.bool_)
+        copy = np.zeros(count, np.bool_)
         copy[order[1:][same]] = True
         self._copy[here] = copy
         self._used = end

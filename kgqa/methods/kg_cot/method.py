@@ -1,150 +1,162 @@
 """KG-CoT: a small graph model walks, its best paths to the likeliest entities are the evidence.
 
-After KG-CoT (IJCAI 2024). The reasoner (:mod:`kgqa.models.graph_reasoner`) says how likely each
-entity round the topic entities is the answer; the ``n`` best paths to each of the ``k`` likeliest
+After KG-CoT (IJCAI 2024). The graph reasoner (:mod:`kgqa.models.graph_reasoner`) says how likely
+each entity around the topic entities is the answer; the best paths to each of the likeliest
 (:mod:`kgqa.methods.kg_cot.paths`) are checked in the store, edge by edge, and shown. With a
-general LLM all of them go into one prompt (:class:`kgqa.methods.base.WithGeneralLLM`); without
-one the reasoner's own ranking answers. What it does not do: decode text, or train the reasoner.
+general LLM all of them go into one prompt; without one the reasoner's own ranking answers.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kgqa.answers.answer import Answer, KgLlmUse, RankedAnswer, ScoredPath, SearchUse, Timings
+from kgqa.answers.answer import (
+    ExpandedPath,
+    Findings,
+    KgLlmUse,
+    RankedAnswer,
+    ScoredPath,
+    SearchUse,
+    Timings,
+)
 from kgqa.answers.choices import find_choices
-from kgqa.answers.expand import ExpandedPath
-from kgqa.errors import EmptyLanguageError
+from kgqa.errors import EmptyLanguageError, KgqaError
 from kgqa.graph.model import Kind
-from kgqa.methods.base import one_by_one
+from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.kg_cot.paths import PathSearch
-from kgqa.methods.kg_cot.scores import BoundReasoner, score_questions
+from kgqa.methods.kg_cot.scores import BoundReasoner, fitting_reasoner, score_questions
 from kgqa.methods.kg_cot.walk import FLOOR
+from kgqa.methods.options import KgCotOptions
+from kgqa.models.adapter import AdapterCard
 from kgqa.paths.ground import ground
 from kgqa.paths.walk import PathTable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from kgqa.answers.choices import AnswerChoice
-    from kgqa.errors import KgqaError
     from kgqa.graph.store import GraphStore
-    from kgqa.methods.base import Numbered
-    from kgqa.methods.gcr import Asking
+    from kgqa.methods.base import Found, Resources
     from kgqa.methods.kg_cot.paths import FoundPath
     from kgqa.methods.kg_cot.scores import QuestionScores
-    from kgqa.models.graph_reasoner_card import LoadedReasoner
     from kgqa.paths.format import PathFormat
     from kgqa.paths.ground import GroundedPath
-    from kgqa.paths.walk import WalkRules
 
 MOST_ANSWERS = 500  # with a path each
-_LOW = 1e-6  # the floor of walks where FLOOR left nothing, and where choices are asked for
+_LOW = 1e-6  # the floor of walks if FLOOR left nothing, and if there are choices
 
 
-@dataclass(frozen=True, slots=True)
-class KgCot:
-    """Answers from the paths of a graph reasoner: a method.
+class KgCot(Method[KgCotOptions]):
+    """Answers from the paths of a graph reasoner, which fits the KG if none is named.
 
-    ``walks`` says which walks of a store are paths; ``k`` is how many of the likeliest entities get
-    paths, ``n`` how many each. ``cut``: answers are the entities with at least this part of the
-    first one's score; None is the reasoner's own.
+    Not for use by several threads: the hops of the store that was asked last are kept.
     """
 
-    reasoner: LoadedReasoner
-    form: PathFormat
-    walks: Callable[[GraphStore], WalkRules]
-    k: int = 10
-    n: int = 1
-    cut: float | None = None
+    name = "kg-cot"
+    Options = KgCotOptions
 
-    @property
-    def name(self) -> str:
-        """The method's name."""
-        return "kg-cot"
+    def __init__(
+        self, options: KgCotOptions, resources: Resources, *, general: bool = True
+    ) -> None:
+        super().__init__(options, resources, general=general)
+        named = options.reasoner
+        if named is None:
+            named, note = fitting_reasoner(resources.store)
+            if note:
+                resources.note(note)
+        self.reasoner = resources.reasoner(named)
+        card = self.reasoner.card
+        self.card = AdapterCard(
+            hops=card.hops,
+            direction=card.direction,  # type: ignore[arg-type]  # the card has checked both
+            mediators=card.mediators,  # type: ignore[arg-type]
+        )
+        threshold = options.answer_threshold
+        self.answer_threshold = card.cut if threshold is None else threshold
+        self._bound: BoundReasoner | None = None
 
-    def rules(self, store: GraphStore) -> WalkRules:
-        """Return which walks of ``store`` are paths."""
-        return self.walks(store)
+    def own_settings(self) -> dict[str, Any]:
+        """Return the reasoner, and which of its entities are shown and answers."""
+        return {
+            "reasoner": self.reasoner.name,
+            "paths_each": self.options.paths_each,
+            "answer_threshold": self.answer_threshold,
+        }
 
-    def answers(self, store: GraphStore, questions: Iterable[Asking | KgqaError]) -> Numbered:
-        """Yield each question's number with its answer or its error, in their order.
+    def findings(
+        self, store: GraphStore, questions: Iterable[LinkedQuestion | KgqaError]
+    ) -> Found:
+        """Yield each question's number with what was found out about it, in their order.
 
-        Raises AdapterMismatchError where the reasoner is of another KG.
+        Raises AdapterMismatchError if the reasoner is of another KG.
         """
-        bound = BoundReasoner(self.reasoner, store, self.walks(store))
-        return one_by_one(questions, lambda asking: self._answer(bound, asking))
+        self._in(store)
+        yield from super().findings(store, questions)
 
-    def _answer(self, bound: BoundReasoner, asking: Asking) -> Answer:
+    def _in(self, store: GraphStore) -> BoundReasoner:
+        """Return the reasoner in ``store``, with the hops that were read before."""
+        bound, rules = self._bound, self.walks(store)
+        if bound is None or bound.store is not store or bound.version != store.info.version:
+            bound = self._bound = BoundReasoner(self.reasoner, store, rules)
+        return bound
+
+    def answer(self, store: GraphStore, question: LinkedQuestion) -> Findings:
+        """Return the likeliest entities, or the choices, with the best paths to them."""
         began = time.perf_counter()
-        choices = find_choices(bound.store, asking.choices) if asking.choices else []
-        scores = _scores(bound, asking, choices)
+        bound, k = self._in(store), self.options.k
+        choices = find_choices(store, question.choices) if question.choices else []
+        scores = _scores(bound, question, choices)
         walked = time.perf_counter()
         found = _Found(bound, scores, self.form)
+        answers: Sequence[RankedAnswer]
+        others: Sequence[RankedAnswer] = ()
+        expanded: list[ExpandedPath] = []
         if choices:
             ends = [key for one in choices for key in one.keys]
             rank = {key: at for at, key in enumerate(scores.node.tolist())}
             shown = sorted({key for key in ends if key in rank}, key=rank.__getitem__)
-            paths = found.paths(shown, self.n)
-            expanded: list[ExpandedPath] = []
-        else:
-            chosen = self._chosen(scores)
-            paths = found.paths(scores.node[: self.k].tolist(), self.n)
-            more = [] if chosen <= self.k else scores.node[self.k : chosen].tolist()
-            beyond, expanded = found.expanded(more, paths)
-            paths += beyond
-        grounded = time.perf_counter()
-        answers: Sequence[RankedAnswer]
-        others: Sequence[RankedAnswer] = ()
-        if choices:
+            paths = found.paths(shown, self.options.paths_each)
+            grounded = time.perf_counter()
             answers = _ranked_choices(choices, scores, paths)
         else:
-            ranked = _ranked(bound.store, scores, max(chosen, self.k), paths, expanded)
+            near = int((scores.score >= self.answer_threshold * scores.score[0]).sum())
+            chosen = min(max(near, 1), MOST_ANSWERS)
+            paths = found.paths(scores.node[:k].tolist(), self.options.paths_each)
+            beyond, expanded = found.expanded(scores.node[k : max(k, chosen)].tolist(), paths)
+            paths += beyond
+            grounded = time.perf_counter()
+            ranked = _ranked(store, scores, max(chosen, k), paths, expanded)
             answers = [one for one, place in ranked if place < chosen]
             others = [one for one, place in ranked if place >= chosen]
-        return Answer(
-            question=asking.question,
-            method=self.name,
-            topic_entities=asking.topics,
+        return Findings(
             answers=tuple(answers),
             others=tuple(others),
             paths=tuple(paths),
             expanded=tuple(expanded),
-            constraints=(),
             kg_llm=KgLlmUse(self.reasoner.encoder.name, self.reasoner.name, 1, scores.tokens, 0),
-            general_llm=None,
             timings=Timings(
-                link=asking.link_seconds,
                 decode=walked - began,
                 ground=grounded - walked,
                 answer=time.perf_counter() - grounded,
             ),
-            forwards=1,
+            forward_passes=1,
             search=SearchUse("walk"),
             confidence=float(scores.score[0]),
         )
 
-    def _chosen(self, scores: QuestionScores) -> int:
-        """Return how many of the entities are answers: those near the first one."""
-        cut = self.reasoner.card.cut if self.cut is None else self.cut
-        near = int((scores.score >= cut * scores.score[0]).sum())
-        return min(max(near, 1), MOST_ANSWERS)
-
 
 def _scores(
-    bound: BoundReasoner, asking: Asking, choices: Sequence[AnswerChoice]
+    bound: BoundReasoner, question: LinkedQuestion, choices: Sequence[AnswerChoice]
 ) -> QuestionScores:
     """Return what the reasoner says of entities that may be answers. Raises EmptyLanguageError."""
-    topics = np.unique(np.array([topic.key for topic in asking.topics], np.int64))
-    floors = (_LOW,) if choices else (FLOOR, _LOW)
+    topics = np.unique(np.array([topic.key for topic in question.topics], np.int64))
     ends = np.array([key for one in choices for key in one.keys], np.int64)
-    for floor in floors:
-        (scores,) = score_questions(bound, [(asking.question, topics)], floor)
+    for floor in (_LOW,) if choices else (FLOOR, _LOW):
+        (scores,) = score_questions(bound, [(question.question, topics)], floor)
         keep = scores.kind != Kind.MEDIATOR
         if choices:
             keep &= np.isin(scores.node, ends)
@@ -153,7 +165,7 @@ def _scores(
     where = "to one of the choices" if choices else "out of the topic entities"
     raise EmptyLanguageError(
         f"The reasoner {bound.reasoner.name} finds no path within {bound.rules.hops} hops {where}.",
-        "Name another entity (--entity), allow longer paths (--hops), or use a reasoner that was "
+        "Name another `entity`, allow longer paths with `hops`, or use a `reasoner` that was "
         "trained for this KG (kgqa train kg-cot).",
     )
 
@@ -239,28 +251,24 @@ def _ranked(
 ) -> list[tuple[RankedAnswer, int]]:
     """Return the first ``most`` entities that a path ends in, each with its place.
 
-    Scores are shares of what all entities have together.
+    Scores are parts of what all entities have together.
     """
     ends = {path.tail.id for one in paths for path in one.groundings}
     ends |= {one.grounding.tail.id for one in expanded}
     total = float(scores.score.sum(dtype=np.float64)) or 1.0
     entities = store.entities(scores.node[:most])
-    return [
-        (
-            RankedAnswer(
-                entities.ids[row], entities.label(row), float(scores.score[row]) / total, True
-            ),
-            row,
-        )
-        for row in range(len(entities))
-        if entities.ids[row] in ends
-    ]
+    ranked = []
+    for row, id_ in enumerate(entities.ids):
+        if id_ in ends:
+            score = float(scores.score[row]) / total
+            ranked.append((RankedAnswer(id_, entities.label(row), score, True), row))
+    return ranked
 
 
 def _ranked_choices(
     choices: Sequence[AnswerChoice], scores: QuestionScores, paths: Sequence[ScoredPath]
 ) -> list[RankedAnswer]:
-    """Return every choice with its share of the entities' scores; one without a path has 0."""
+    """Return every choice with its part of the entities' scores; one without a path has 0."""
     of: dict[int, float] = dict(zip(scores.node.tolist(), scores.score.tolist(), strict=True))
     names = {path.tail.id: path.tail.name for one in paths for path in one.groundings}
     weight = [math.fsum(of.get(key, 0.0) for key in one.keys) for one in choices]
@@ -275,6 +283,6 @@ def _ranked_choices(
         ]
         id_ = max(there)[1] if there else None
         name = names[id_] if id_ is not None else choice.text
-        share = weight[number] / total if there else 0.0
-        ranked.append(RankedAnswer(id_, name, share, id_ is not None))
+        score = weight[number] / total if there else 0.0
+        ranked.append(RankedAnswer(id_, name, score, id_ is not None))
     return ranked

@@ -4,10 +4,8 @@ A path's score is the mean of the scores of its relations (KG-CoT, IJCAI 2024, s
 of every length that the walk has. How well the beginning of a path can score at most is known
 beforehand for every pair of a row and an entity and every number of hops (dynamic programming over
 the levels); the search then goes back from the entity, the most promising end first, so the first
-whole paths that it comes to are the best. A path visits no entity and no mediator twice, as
+whole paths that it completes are the best. A path visits no entity and no mediator twice, as
 :mod:`kgqa.paths.walk` has it. Of paths that differ in a collapsed mediator alone, one is taken.
-
-What this does not do: ground paths, or take edges that the walk left out.
 """
 
 from __future__ import annotations

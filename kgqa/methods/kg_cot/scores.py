@@ -2,12 +2,10 @@
 
 A reasoner knows relations by its own numbers, a store by its keys; here the two meet. Relations
 that a reasoner of ids was not trained with have no score and are not walked; one that reads
-relations by
-their words has the vectors of those it was trained with, and encodes others when it comes by them.
+relations by their words has the vectors of those it was trained with, and encodes others when it
+encounters them.
 Other methods may use this: :func:`score_questions` says how well each relation fits each step of
 a question, and how likely each entity around its topic entities is the answer.
-
-What this does not do: paths (:mod:`kgqa.methods.kg_cot.paths`), answers, or training.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ if TYPE_CHECKING:
     from kgqa.models.sentences import SentenceEncoder, TokenStates
     from kgqa.paths.walk import WalkRules
 
-KNOWN = 0.5  # share of a KG's relations that a reasoner of ids must have been trained with
+KNOWN = 0.5  # part of a KG's relations that a reasoner of ids must have been trained with
 UNKNOWN_STEP = -2
 _WORDS = str.maketrans(dict.fromkeys("._/^", " "))
 
@@ -46,7 +44,7 @@ class RelationScores:
     """How well each relation fits each step of a question's walk.
 
     ``relations`` ``[n, 2]`` are (first step, second step or -1) as :mod:`kgqa.paths.walk` has them,
-    those that stand round the topic entities; ``scores`` ``[hops, n]`` are in 0..1; ``beta``
+    those around the topic entities; ``scores`` ``[hops, n]`` are in 0..1; ``beta``
     ``[hops]`` says how likely the question takes so many hops, and sums to 1.
     """
 
@@ -64,7 +62,7 @@ class RelationScores:
 class QuestionScores:
     """What a reasoner says of one question.
 
-    ``node`` and ``kind`` are entities around the topic entities, ``score`` the likeliness of each,
+    ``node`` and ``kind`` are entities around the topic entities, ``score`` how likely each is the answer,
     in 0..1, the best first (of equal ones the lower key). ``levels`` are the walk itself, its rows
     the ``topics``. ``tokens``: what the encoder read.
     """
@@ -86,13 +84,14 @@ class BoundReasoner:
     """``reasoner`` in one store, walking by ``rules``; belongs to the thread of the store.
 
     Raises AdapterMismatchError for a reasoner of ids trained with less than half of the KG's
-       relations, or for walks of other rules.
+    relations, or for walks of other rules.
     """
 
     def __init__(self, reasoner: LoadedReasoner, store: GraphStore, rules: WalkRules) -> None:
         self.reasoner = reasoner
         self.store = store
         self.rules = rules
+        self.version = store.info.version
         self.hops = HopTable(store, rules)
         check_fits(reasoner, store, rules)
         relations = store.relations()
@@ -130,20 +129,19 @@ class BoundReasoner:
 
 
 def check_fits(reasoner: LoadedReasoner, store: GraphStore, rules: WalkRules) -> None:
-    """Raise AdapterMismatchError where ``reasoner`` cannot walk ``store`` by ``rules``."""
+    """Raise AdapterMismatchError if ``reasoner`` cannot walk ``store`` by ``rules``."""
     card = reasoner.card
     if rules.hops > card.hops:
         raise AdapterMismatchError(
             f"The reasoner {reasoner.name} walks {card.hops} hops at most, not {rules.hops}.",
-            f"Ask for fewer: --hops {card.hops}; or train one: kgqa train kg-cot --hops "
-            f"{rules.hops}.",
+            f"Set `hops` to {card.hops}, or train one: kgqa train kg-cot.",
         )
-    share = known_share(card.relations, store)
-    if card.relations_by == "ids" and share < KNOWN:
+    known = known_part(card.relations, store)
+    if card.relations_by == "ids" and known < KNOWN:
         raise AdapterMismatchError(
-            f"The reasoner {reasoner.name} was trained with {share:.0%} of the relations of the KG "
+            f"The reasoner {reasoner.name} was trained with {known:.0%} of the relations of the KG "
             f"{store.info.name}: it is another KG's, and knows relations by their ids.",
-            "Train one for this KG: kgqa train kg-cot; with --relations text it can move to "
+            "Train one for this KG: kgqa train kg-cot; with `relations` text it can move to "
             "another KG.",
         )
 
@@ -151,24 +149,24 @@ def check_fits(reasoner: LoadedReasoner, store: GraphStore, rules: WalkRules) ->
 def fitting_reasoner(store: GraphStore | None) -> tuple[str, str]:
     """Return the bundled reasoner that fits ``store`` best, and what the user should know; or "".
 
-    ``store`` is None where every question has a graph of its own. Raises ModelNotFoundError where
-    none is bundled, AdapterMismatchError where none can walk this KG.
+    ``store`` is None if every question has a graph of its own. Raises ModelNotFoundError if
+    none is bundled, AdapterMismatchError if none can walk this KG.
     """
-    train = "Train one for this KG (kgqa train kg-cot), and name it with --reasoner FOLDER."
+    train = "Train one for this KG (kgqa train kg-cot), and name its folder with `reasoner`."
     cards = {name: read_reasoner_card(reasoner_folder(name)) for name in bundled_reasoners()}
     if not cards:
         raise ModelNotFoundError("No reasoner is bundled.", train)
     by_text = [name for name, card in cards.items() if card.relations_by == "text"]
     if store is None:
         return (by_text or list(cards))[0], ""
-    share = {name: known_share(card.relations, store) for name, card in cards.items()}
-    best = max(cards, key=lambda name: share[name])
-    if share[best] >= KNOWN:
+    known = {name: known_part(card.relations, store) for name, card in cards.items()}
+    best = max(cards, key=lambda name: known[name])
+    if known[best] >= KNOWN:
         return best, ""
     if not by_text:
         raise AdapterMismatchError(
             f"No bundled reasoner was trained for the KG {store.info.name}: {best} knows "
-            f"{share[best]:.0%} of its relations.",
+            f"{known[best]:.0%} of its relations.",
             train,
         )
     return by_text[0], (
@@ -177,8 +175,8 @@ def fitting_reasoner(store: GraphStore | None) -> tuple[str, str]:
     )
 
 
-def known_share(relations: Sequence[str], store: GraphStore) -> float:
-    """Return the share of the store's relations that are among ``relations``, 1 where it has none.
+def known_part(relations: Sequence[str], store: GraphStore) -> float:
+    """Return the part of the store's relations that are among ``relations``, 1 if it has none.
 
     It is counted over relations, not over edges.
     """

@@ -4,11 +4,8 @@ A batch of questions is walked together, each from its own topic entities (a *ro
 one of them), over pairs of a row and an entity: flat arrays, no loop over questions or edges. Hops
 come from the store, one call for the frontier of a whole batch (:mod:`kgqa.methods.kg_cot.hops`).
 An edge that would carry less than ``FLOOR`` is not taken, so what a trained reasoner is sure of
-costs little even round a hub. A row never comes back to its topic entity, as no path does; an
-entity
-may be passed twice otherwise, which the paths (:mod:`kgqa.methods.kg_cot.paths`) do not.
-
-What this does not do: find paths, answer, or train.
+costs little even around a hub. A row never comes back to its topic entity, as no path does; an
+entity may be passed twice otherwise, which the paths (:mod:`kgqa.methods.kg_cot.paths`) do not.
 """
 
 from __future__ import annotations

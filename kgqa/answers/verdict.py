@@ -2,34 +2,27 @@
 
 ``vote`` counts the decoded paths alone, each with its probability. ``weigh`` puts them together by
 relation path, expands those that are sure enough to all their tails, and decides which entities are
-the answers. What it does not do: decode, or ask a model.
+the answers.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kgqa.answers.aggregate import (
-    AggregateOptions,
-    aggregate,
-    relation_paths,
-    worth_expanding,
-)
 from kgqa.answers.answer import RankedAnswer
-from kgqa.answers.ballots import cast
-from kgqa.answers.confidence import ConfidenceOptions, judge
 from kgqa.answers.expand import expanded, paths_along, reached_by
+from kgqa.answers.naming import cast
+from kgqa.answers.ranking import RankingOptions, aggregate, judge, relation_paths, worth_expanding
 from kgqa.graph.model import keys_array
 from kgqa.paths.format import PathFormat
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kgqa.answers.aggregate import Candidate, RelationPath
-    from kgqa.answers.answer import ScoredPath, TopicEntity
-    from kgqa.answers.expand import ExpandedPath
+    from kgqa.answers.answer import ExpandedPath, ScoredPath, TopicEntity
+    from kgqa.answers.ranking import RelationPath, WeighedEntity
     from kgqa.graph.store import GraphStore
     from kgqa.paths.walk import WalkRules
 
@@ -37,28 +30,20 @@ _NAMED = 3  # entities that a note names
 
 
 @dataclass(frozen=True, slots=True)
-class WeighOptions:
-    """How paths become answers: how they are put together, and when to answer."""
-
-    aggregate: AggregateOptions = field(default_factory=AggregateOptions)
-    confidence: ConfidenceOptions = field(default_factory=ConfidenceOptions)
-
-
-@dataclass(frozen=True, slots=True)
 class Verdict:
     """What paths say.
 
     ``answers``: the answers, best first; ``others``: the entities that come after them, and have
-    less behind them; where the evidence is ``thin`` all stand there. Scores sum to at most 1 over
+    less behind them; with ``insufficient`` evidence all stand there. Scores sum to at most 1 over
     both. ``expanded``: a path for each of them that no decoded path ends in. ``confidence``: see
-    :class:`kgqa.answers.confidence.Judged`. ``notes``: what the user should know.
+    :class:`kgqa.answers.ranking.Judgement`. ``notes``: what the user should know.
     """
 
     answers: tuple[RankedAnswer, ...]
     others: tuple[RankedAnswer, ...]
     expanded: tuple[ExpandedPath, ...]
     confidence: float
-    thin: bool
+    insufficient: bool
     notes: tuple[str, ...]
 
 
@@ -68,40 +53,38 @@ def weigh(
     topics: Sequence[TopicEntity],
     rules: WalkRules,
     form: PathFormat,
-    options: WeighOptions | None = None,
+    options: RankingOptions | None = None,
 ) -> Verdict:
     """Return what decoded, grounded ``paths`` out of ``topics`` say together.
 
     ``rules`` and ``form`` are those that the paths were walked by and are written in. Raises
     GraphError.
     """
-    options = options or WeighOptions()
+    options = options or RankingOptions()
     ballots = cast(paths, form, store)
-    paths = ballots.paths
-    found = relation_paths(paths, options.aggregate.unbias)
+    found = relation_paths(ballots.paths)
     notes: list[str] = []
-    for one in worth_expanding(found, options.aggregate):
-        most = options.aggregate.most_tails
-        tails = paths_along(store, one.grounding, rules, most)
+    for one in worth_expanding(found):
+        tails = paths_along(store, one.grounding, rules, options.max_tails)
         if tails.whole:
             one.expanded = expanded(store, one.grounding, one.source.text, tails, form)
         else:
-            notes.append(_too_many(one, most))
-    reached = _reached(store, topics, found, rules, notes) if options.aggregate.support else {}
-    candidates = aggregate(found, paths, options.aggregate, reached, ballots.written)
-    judged = judge(candidates, found, options.confidence, len(topics))
+            notes.append(_too_many(one, options.max_tails))
+    reached = _reached(store, topics, found, rules, notes)
+    entities = aggregate(found, ballots.paths, options.tail_temperature, reached, ballots.written)
+    judged = judge(entities, found, options, len(topics))
     ranked = [
         RankedAnswer(one.node.id or None, one.node.name, score, one.grounded)
-        for one, score in zip(candidates, judged.scores, strict=True)
+        for one, score in zip(entities, judged.scores, strict=True)
     ]
-    if judged.thin and candidates:
-        notes.append(_no_answer(candidates[0], judged.confidence))
+    if judged.insufficient and entities:
+        notes.append(_no_answer(entities[0], judged.confidence))
     return Verdict(
         answers=tuple(ranked[: judged.chosen]),
         others=tuple(ranked[judged.chosen :]),
-        expanded=tuple(one.expanded for one in candidates if one.expanded is not None),
+        expanded=tuple(one.expanded for one in entities if one.expanded is not None),
         confidence=judged.confidence,
-        thin=judged.thin,
+        insufficient=judged.insufficient,
         notes=tuple(notes),
     )
 
@@ -110,9 +93,9 @@ def vote(paths: Sequence[ScoredPath], store: GraphStore | None = None) -> list[R
     """Return the ends of ``paths``, ranked by the probability that leads to them.
 
     A path gives its probability to every entity that its text can end in (entities may share a
-    name), or to what was written after it (:mod:`kgqa.answers.ballots`; ``store`` is where names
-    that no path holds are looked up). Scores sum to 1 over all votes; equal ones are ordered by
-    name, then id. Raises GraphError.
+    name), or to what was written after it (:func:`kgqa.answers.naming.cast`; ``store`` is where
+    names that no path holds are looked up). Scores sum to 1 over all votes; equal ones are ordered
+    by name, then id. Raises GraphError.
     """
     ballots = cast(paths, PathFormat(), store)
     weight: dict[str, float] = {}
@@ -180,7 +163,7 @@ def _too_many(one: RelationPath, most: int) -> str:
     )
 
 
-def _no_answer(first: Candidate, confidence: float) -> str:
+def _no_answer(first: WeighedEntity, confidence: float) -> str:
     return (
         "This graph seems to hold no answer: the paths found have little to do with the question "
         f"(confidence {confidence:.2f}). The best of them ends in {first.node.name}"

@@ -1,0 +1,194 @@
+"""What a general LLM makes of a method's paths: its prompt, its reply linked back to entities.
+
+The paths stand in the order of their scores, so the same question always makes the same prompt. The
+call and the reading are apart, so that calls may go on in threads while a store is read in one.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from kgqa.answers.answer import GeneralLlmUse, RankedAnswer
+from kgqa.answers.choices import find_choices, rank_choices
+from kgqa.answers.naming import PathNames, form_of, in_graph
+from kgqa.graph.names import normalise
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kgqa.answers.answer import Answer, ScoredPath
+    from kgqa.answers.choices import AnswerChoice
+    from kgqa.graph.store import GraphStore
+    from kgqa.models.general import GeneralLLM
+    from kgqa.models.general_cache import Completion
+
+_BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
+_PLACE = re.compile(r"\{(paths|question|choices)\}")
+_OPEN = """\
+Facts from a knowledge graph, each a path that starts at an entity of the question:
+{paths}
+
+Question: {question}
+
+Answer the question from these facts. Write every answer on a line of its own, as it is named in \
+the facts, and nothing else. Where the facts do not answer the question, write: none"""
+_CHOICE = """\
+Facts from a knowledge graph, each a path from an entity of the question to one of the choices:
+{paths}
+
+Question: {question}
+Choices:
+{choices}
+
+Which choice answers the question best? Write it as it stands in the list, and nothing else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What the general LLM wrote about a question's paths, and the seconds that it took."""
+
+    written: Completion
+    seconds: float
+
+
+def ask_general(
+    general: GeneralLLM, answer: Answer, choices: Sequence[str] = (), max_tokens: int | None = None
+) -> Reply:
+    """Ask ``general`` the question of ``answer`` with the paths that were found for it.
+
+    ``choices``: for multiple choice, what may be answered; ``max_tokens``: how long the reply may
+    be, None as the server has it. Reads no store. Raises GeneralModelError.
+    """
+    began = time.perf_counter()
+    prompt = (
+        choice_prompt(answer.question, choices, answer.paths)
+        if choices
+        else general_prompt(answer.question, answer.paths)
+    )
+    written = general.complete(prompt, max_tokens=max_tokens)
+    return Reply(written, time.perf_counter() - began)
+
+
+def with_reply(
+    store: GraphStore,
+    answer: Answer,
+    general: GeneralLLM,
+    reply: Reply,
+    choices: Sequence[str] = (),
+) -> Answer:
+    """Return ``answer`` with the answers that ``reply`` names, in place of those it had.
+
+    One that no path shows is marked as not grounded. Raises GraphError if the store fails.
+    """
+    if choices:
+        ranked = read_choice(reply.written.text, find_choices(store, choices), answer.paths)
+    else:
+        ranked = read_answers(reply.written.text, answer.paths, store)
+    return replace(
+        answer,
+        answers=tuple(ranked),
+        others=(),
+        expanded=(),
+        confidence=None,
+        general_llm=general_use(general, [reply.written]),
+        timings=replace(answer.timings, answer=answer.timings.answer + reply.seconds),
+    )
+
+
+def general_use(general: GeneralLLM, written: Sequence[Completion]) -> GeneralLlmUse:
+    """Return what a question's calls cost; those that a cache answered as when they were made."""
+    return GeneralLlmUse(
+        model=general.model,
+        calls=len(written),
+        prompt_tokens=sum(one.prompt_tokens for one in written),
+        completion_tokens=sum(one.completion_tokens for one in written),
+    )
+
+
+def general_prompt(question: str, paths: Sequence[ScoredPath]) -> str:
+    """Return what the general LLM is asked: the paths best first, equal ones by their text."""
+    ordered = sorted(paths, key=lambda path: (-path.score, path.text))
+    lines = dict.fromkeys(f"{path.text} (suggests: {path.hypothesis})" for path in ordered)
+    return _filled(_OPEN, {"paths": "\n".join(lines) or "none", "question": question})
+
+
+def choice_prompt(question: str, choices: Sequence[str], paths: Sequence[ScoredPath]) -> str:
+    """Return what a general LLM is asked: the paths in the order of their scores, the choices."""
+    values = {
+        "paths": "\n".join(path.text for path in paths) or "none",
+        "question": question,
+        "choices": "\n".join(f"- {one}" for one in choices),
+    }
+    return _filled(_CHOICE, values)
+
+
+def _filled(template: str, values: Mapping[str, str]) -> str:
+    # in one pass: a name may itself contain "{question}"
+    return _PLACE.sub(lambda place: values[place[1]], template)
+
+
+def listed_lines(text: str) -> list[str]:
+    """Return the lines of a reply without bullets, quotation marks and blank ones."""
+    lines = (_BULLET.sub("", line).strip().strip("\"'`*").strip() for line in text.splitlines())
+    return [line for line in lines if line]
+
+
+def read_answers(
+    text: str, paths: Sequence[ScoredPath], store: GraphStore | None = None
+) -> list[RankedAnswer]:
+    """Return the answers that a general LLM wrote, one a line, linked back to entities.
+
+    A line means the entity of the paths that is called so, else the ends of paths whose names it
+    holds (:mod:`kgqa.answers.naming`), else the best connected entity of that name in ``store``.
+    Only one that a path, or the beginning of one, ends in is grounded; one that is found nowhere
+    has no id. Scores fall with the line's place; a shared name gives every entity of that name.
+    Raises GraphError.
+    """
+    written = [line for line in dict.fromkeys(listed_lines(text)) if form_of(line) != "none"]
+    names = PathNames(one for path in paths for one in path.groundings)
+    known = [names.exact(line) or names.contained(line) for line in written]
+    strange = [line for line, nodes in zip(written, known, strict=True) if not nodes]
+    looked_up = iter(in_graph(store, strange) if store is not None else [None] * len(strange))
+    answers: dict[str, RankedAnswer] = {}
+    for place, (line, nodes) in enumerate(zip(written, known, strict=True)):
+        score = 1.0 / (place + 1)
+        for node in nodes:
+            grounded = names.is_grounded(node)
+            answers.setdefault(node.id, RankedAnswer(node.id, node.name, score, grounded))
+        if nodes:
+            continue
+        found = next(looked_up)
+        if found is not None:
+            answers.setdefault(found.id, RankedAnswer(found.id, found.name, score, False))
+        else:
+            answers.setdefault(f"\0{line}", RankedAnswer(None, line, score, False))
+    return list(answers.values())
+
+
+def read_choice(
+    text: str, choices: Sequence[AnswerChoice], paths: Sequence[ScoredPath]
+) -> list[RankedAnswer]:
+    """Return all choices: the one that a general LLM wrote, then the others as the paths rank them.
+
+    The written one gets half of all probability beside half of its own, so that scores still sum
+    to at most 1. If the text names none of the choices, or several, the ranking of the paths
+    stands.
+    """
+    ranked = rank_choices(choices, paths)
+    line = normalise(next((one for one in text.splitlines() if one.strip()), ""))
+    by_form = {normalise(one.text): one for one in choices}
+    chosen = by_form.get(line)
+    if chosen is None:
+        named = [one for form, one in by_form.items() if form and f" {form} " in f" {line} "]
+        chosen = named[0] if len(named) == 1 else None
+    if chosen is None:
+        return ranked
+    answers = []
+    for one in ranked:
+        mine = one.id in chosen.ids if one.id is not None else one.name == chosen.text
+        score = one.score / 2 + (0.5 if mine else 0.0)
+        answers.append(replace(one, score=score))
+    return sorted(answers, key=lambda one: -one.score)

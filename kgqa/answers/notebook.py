@@ -1,0 +1,86 @@
+"""An answer as a notebook draws it: the answers, and their paths from left to right by hop.
+
+The page is made of the JSON of :meth:`kgqa.answers.answer.Answer.to_dict`, needs nothing from
+outside, and escapes every name.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_SHOWN = 10  # paths that are drawn
+_LONGEST = 28  # characters of a label
+_COLUMN, _ROW, _BOX = 330, 46, 180  # pixels
+
+
+def answer_html(answer: Mapping[str, Any]) -> str:
+    """Return the HTML of an answer's JSON object."""
+    rows = "".join(
+        f"<li><b>{escape(one['name'])}</b> <code>{escape(one['id'] or '')}</code> "
+        f"{one['score']:.3f}{'' if one['grounded'] else ' <i>(not in the graph)</i>'}</li>"
+        for one in answer["answers"]
+    )
+    paths = [path for path in [*answer["paths"], *answer["expanded"]] if path["edges"]]
+    ids = {one["id"] for one in answer["answers"]}
+    paths.sort(key=lambda path: path["edges"][-1]["tail"]["id"] not in ids)  # answers' first
+    notes = "".join(f"<li>{escape(note)}</li>" for note in answer["notes"])
+    return (
+        f"<div><p><b>{escape(answer['question'])}</b></p>"
+        f"{f'<ol>{rows}</ol>' if rows else '<p>No answer.</p>'}"
+        f"{_drawing(paths[:_SHOWN], ids)}{f'<ul>{notes}</ul>' if notes else ''}</div>"
+    )
+
+
+def _drawing(paths: Sequence[Mapping[str, Any]], answers: set[str | None]) -> str:
+    """Return the SVG of paths: a column for each hop, a box for each entity that it reaches."""
+    boxes: dict[tuple[int, str], str] = {}  # (column, id) -> name
+    lines: dict[tuple[tuple[int, str], tuple[int, str]], str] = {}
+    for path in paths:
+        column = {path["edges"][0]["head"]["id"]: 0}
+        for edge in path["edges"]:
+            head, tail = edge["head"], edge["tail"]
+            start = (column.setdefault(head["id"], 0), head["id"])
+            end = (start[0] + 1, tail["id"])
+            column.setdefault(tail["id"], end[0])
+            boxes.setdefault(start, head["name"])
+            boxes.setdefault(end, tail["name"])
+            arrow = ("← " if edge["inverse"] else "") + edge["relation"]
+            lines.setdefault((start, end), arrow)
+    if not boxes:
+        return ""
+    rows: dict[int, int] = {}
+    place: dict[tuple[int, str], tuple[int, int]] = {}
+    for box in boxes:
+        row = rows[box[0]] = rows.get(box[0], -1) + 1
+        place[box] = (box[0] * _COLUMN, row * _ROW)
+    width = (max(rows) + 1) * _COLUMN - _COLUMN + _BOX
+    height = (max(rows.values()) + 1) * _ROW
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+        'font-family="sans-serif" font-size="11">'
+    ]
+    for (start, end), relation in lines.items():
+        (x1, y1), (x2, y2) = place[start], place[end]
+        parts.append(
+            f'<line x1="{x1 + _BOX}" y1="{y1 + 16}" x2="{x2}" y2="{y2 + 16}" stroke="#999"/>'
+            f'<text x="{(x1 + _BOX + x2) // 2}" y="{(y1 + y2) // 2 + 12}" fill="#555" '
+            f'text-anchor="middle">{_label(relation.rpartition(".")[2])}'
+            f"<title>{escape(relation)}</title></text>"
+        )
+    for box, name in boxes.items():
+        x, y = place[box]
+        fill = "#d9f2e3" if box[1] in answers else "#eef2f8"
+        parts.append(
+            f'<g><rect x="{x}" y="{y + 2}" width="{_BOX}" height="28" rx="5" fill="{fill}" '
+            f'stroke="#889"/><text x="{x + 8}" y="{y + 20}">{_label(name)}</text>'
+            f"<title>{escape(name)} ({escape(box[1])})</title></g>"
+        )
+    return "".join([*parts, "</svg>"])
+
+
+def _label(text: str) -> str:
+    return escape(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…")

@@ -1,0 +1,350 @@
+"""From decoded paths to ranked entities, and how sure the first of them is. Pure functions.
+
+Paths are put together twice. Paths of one relation path (out of one topic entity) say what the
+question asks for: their probabilities add up. Paths that end in one entity say that it is an
+answer: what its relation paths weigh adds up, too, and one that several topic entities lead to is
+preferred, since a question that names several things is mostly about what they have in common.
+Whether a further topic entity leads to it is asked of the graph, not of the model, which seldom
+writes paths out of each. A relation path's weight goes to its tails in full, not divided among
+them: a question for a list has many right answers, each as right as the others.
+
+Then three decisions. A *score* is an entity's part of the probability of the decoded paths: scores
+of a list sum to that probability, so to at most 1, and what is missing belongs to paths that were
+not decoded. The *threshold* takes from the ranked list those that weigh nearly as much as the
+first. The *confidence* is made of the *evidence*: the probability of the relation paths that lead
+to the first answer (how sure the model is of what is asked for, not of one of its many tails), each
+times its coverage if that was measured (how much of its own words the model found in the graph).
+With insufficient evidence the graph is said to have no answer.
+
+A confidence means something only if the scores of paths were renormalised over what the constraint
+allows (``score_rule`` "allowed"); over the whole vocabulary it falls with every token, and no
+threshold fits.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from kgqa.errors import UsageError
+from kgqa.paths.ground import Node
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from kgqa.answers.answer import ExpandedPath, ScoredPath
+    from kgqa.answers.naming import WrittenAnswer
+    from kgqa.paths.ground import GroundedPath
+
+# the head's id; for each hop the relation as it is shown, and the predicates behind it
+Signature: TypeAlias = "tuple[str, tuple[tuple[str, tuple[str, ...]], ...]]"
+
+# The figures that chose these: docs/evaluation.md.
+TAIL_TEMPERATURE = 1.0 / 0.3
+SUPPORT = 3.0  # how often an entity's weight is added for each further topic entity with a path
+EXPANDED = 0.1  # the least part of the decoded probability that a relation path is expanded for
+ROUNDING = 1e-9  # of sums of probabilities: two that are equal may differ by as much
+
+
+@dataclass(frozen=True, slots=True)
+class RankingOptions:
+    """How paths become answers. The figures that chose the defaults: docs/evaluation.md.
+
+    ``tail_temperature`` (above 0): how little a tail's probability counts against its most probable
+    sister of the same relation path: it is taken to the power of 1/temperature; infinite, all tails
+    of a relation path weigh the same. ``max_tails``: a relation path with more tails is not
+    expanded; its decoded tails stand, and a note says so. ``answer_threshold`` (0 to 1): an entity
+    is an answer if it weighs at least that part of the first one; ``answer_threshold_several``: the
+    same for questions with several topic entities, which mostly ask for the one thing that they
+    have in common. ``min_confidence`` (0 to 1): with a lower confidence there is no answer.
+    ``slope`` (above 0) and ``shift`` make a confidence of the evidence: its log-odds times the one
+    plus the other. Raises UsageError.
+    """
+
+    tail_temperature: float = TAIL_TEMPERATURE
+    max_tails: int = 200
+    answer_threshold: float = 0.3
+    answer_threshold_several: float = 0.9
+    min_confidence: float = 0.0
+    slope: float = 1.0
+    shift: float = 0.0
+
+    def __post_init__(self) -> None:
+        shares = (self.answer_threshold, self.answer_threshold_several, self.min_confidence)
+        for name, fits in (
+            ("tail_temperature", self.tail_temperature > 0.0),
+            ("max_tails", self.max_tails >= 1),
+            ("answer_threshold", all(0.0 <= one <= 1.0 for one in shares[:2])),
+            ("min_confidence", 0.0 <= shares[2] <= 1.0),
+            ("slope", 0.0 < self.slope < math.inf),
+            ("shift", math.isfinite(self.shift)),
+        ):
+            if not fits:
+                raise UsageError(f"`{name}` cannot be {getattr(self, name)}.")
+
+    def threshold(self, topics: int) -> float:
+        """Return the answer threshold of a question with so many topic entities."""
+        return self.answer_threshold_several if topics > 1 else self.answer_threshold
+
+
+@dataclass(slots=True)
+class RelationPath:
+    """The decoded paths of one relation path out of one topic entity.
+
+    ``probability``: what they have together; ``weight``: the same without what their relations owe
+    to there being no others (``ScoredPath.lost``); ``source``, ``grounding``: the best of them;
+    ``tails``: the entities that decoded paths end in, and the probability of each; ``expanded``:
+    the paths that were walked to other tails.
+    """
+
+    signature: Signature
+    source: ScoredPath
+    grounding: GroundedPath
+    probability: float = 0.0
+    weight: float = 0.0
+    tails: dict[str, float] = field(default_factory=dict)
+    expanded: list[ExpandedPath] = field(default_factory=list)
+
+    @property
+    def head(self) -> str:
+        """The id of the topic entity."""
+        return self.signature[0]
+
+    def leads_to(self, entity: str) -> bool:
+        """Return whether a decoded or an expanded path ends in ``entity``."""
+        return entity in self.tails or any(
+            path.grounding.tail.id == entity for path in self.expanded
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WeighedEntity:
+    """An entity that paths lead to, or that was written after them.
+
+    ``weight``: comparable within a question only; ``probability``: that of the decoded paths that
+    end in it; ``heads``: the ids of the topic entities with a path to it; ``path``: the path that
+    gives it most of its weight, ``expanded`` that path if it was walked, not decoded; ``written``:
+    the probability of what was written for it after paths that do not hold it. One that was only
+    written has no path, and an empty id if nothing is called so.
+    """
+
+    node: Node
+    weight: float
+    probability: float
+    heads: tuple[str, ...]
+    path: GroundedPath | None
+    expanded: ExpandedPath | None = None
+    written: float = 0.0
+    grounded: bool = True
+
+
+def signature(path: GroundedPath) -> Signature:
+    """Return what paths of one relation path out of one topic entity have in common."""
+    return path.head.id, tuple(
+        (edge.relation, tuple(fact.predicate for fact in edge.facts)) for edge in path.edges
+    )
+
+
+def scale_of(paths: Sequence[ScoredPath]) -> Callable[[float], float]:
+    """Return what makes a probability of a score among ``paths``.
+
+    If all are too small for a float, they are in proportion.
+    """
+    top = max((path.score for path in paths), default=0.0)
+    if top > -600.0:  # exp of it is a float that can still be divided
+        return math.exp
+    return lambda score: math.exp(score - top) / len(paths)
+
+
+def relation_paths(paths: Sequence[ScoredPath]) -> list[RelationPath]:
+    """Return the relation paths of ``paths``, those that weigh most first.
+
+    A path whose text stands for several id paths (entities may share a name) gives each an equal
+    part of its probability.
+    """
+    found: dict[Signature, RelationPath] = {}
+    least = max((path.lost for path in paths), default=0.0)
+    scale = scale_of(paths)
+    for path in paths:
+        part = scale(path.score) / len(path.groundings)
+        for one in path.groundings:
+            key = signature(one)
+            mine = found.setdefault(key, RelationPath(key, path, one))
+            mine.probability += part
+            mine.weight += part * math.exp(path.lost - least)
+            mine.tails[one.tail.id] = mine.tails.get(one.tail.id, 0.0) + part
+    return sorted(found.values(), key=lambda one: -one.weight)  # stable: the best path's first
+
+
+def worth_expanding(found: Sequence[RelationPath]) -> list[RelationPath]:
+    """Return which relation paths have enough of the decoded probability to be expanded."""
+    total = math.fsum(one.weight for one in found)
+    return [one for one in found if one.weight >= EXPANDED * total] if total else []
+
+
+def aggregate(
+    found: Iterable[RelationPath],
+    paths: Sequence[ScoredPath],
+    tail_temperature: float = TAIL_TEMPERATURE,
+    reached: Mapping[str, Iterable[str]] | None = None,
+    written: Sequence[WrittenAnswer] = (),
+) -> list[WeighedEntity]:
+    """Return the entities that ``found`` leads to, best first; equal ones by name, then id.
+
+    ``paths`` are the decoded ones that ``found`` was made of. Every decoded path's end is among the
+    entities, and every expanded one's. ``reached``: for an entity's id the ids of the topic
+    entities that have a path to it in the graph, beside those that a path of ``found`` shows.
+    ``written``: what was written beyond the paths (:func:`kgqa.answers.naming.cast`); it weighs as
+    much as its probability.
+    """
+    weights: dict[str, dict[str, float]] = {}  # entity -> topic entity -> weight
+    best: dict[str, tuple[float, GroundedPath, ExpandedPath | None]] = {}
+    decoded: dict[str, float] = {}
+    shown: dict[tuple[Signature, str], GroundedPath] = {}  # the best path to each tail
+    for path in paths:
+        for one in path.groundings:
+            shown.setdefault((signature(one), one.tail.id), one)
+    for relation in found:
+        ends = {one.grounding.tail.id: one for one in relation.expanded}
+        for entity, part in _parts(relation, ends, tail_temperature).items():
+            weight = relation.weight * part
+            heads = weights.setdefault(entity, {})
+            heads[relation.head] = heads.get(relation.head, 0.0) + weight
+            decoded[entity] = decoded.get(entity, 0.0) + relation.tails.get(entity, 0.0)
+            if entity not in best or weight > best[entity][0]:
+                walked = None if entity in relation.tails else ends[entity]
+                way = walked.grounding if walked else shown[relation.signature, entity]
+                best[entity] = (weight, way, walked)
+    beyond, nodes = _written(written, paths)
+    entities = [
+        WeighedEntity(node, beyond[entity], 0.0, (), None, None, beyond[entity], grounded)
+        for entity, (node, grounded) in nodes.items()
+        if entity not in weights
+    ]
+    for entity, parts in weights.items():
+        _, way, walked = best[entity]
+        heads_of = tuple(sorted({*parts, *(reached or {}).get(entity, ())}))
+        weight = math.fsum(parts.values()) * (1.0 + SUPPORT * (len(heads_of) - 1))
+        more = beyond.get(entity, 0.0)
+        entities.append(
+            WeighedEntity(way.tail, weight + more, decoded[entity], heads_of, way, walked, more)
+        )
+    return sorted(
+        entities, key=lambda one: (-one.weight, -one.probability, one.node.name, one.node.id)
+    )
+
+
+def _written(
+    written: Sequence[WrittenAnswer], paths: Sequence[ScoredPath]
+) -> tuple[dict[str, float], dict[str, tuple[Node, bool]]]:
+    """Return the probability of what was written, and what it means; unknown names by text."""
+    probability: dict[str, float] = {}
+    nodes: dict[str, tuple[Node, bool]] = {}
+    scale = scale_of(paths)
+    for one in written:
+        meant = one.nodes or (Node("", one.name),)
+        for node in meant:
+            key = node.id or f"\0{one.name}"
+            probability[key] = probability.get(key, 0.0) + scale(one.score) / len(meant)
+            nodes.setdefault(key, (node, one.grounded))
+    return probability, nodes
+
+
+def _parts(
+    relation: RelationPath, ends: Iterable[str], tail_temperature: float
+) -> dict[str, float]:
+    """Return for each tail which part of the relation path's weight it gets: 1 for the best.
+
+    A tail that was not decoded is no more probable than the least probable decoded one, and is
+    given that one's part.
+    """
+    top = max(relation.tails.values())
+    if not top:
+        return dict.fromkeys([*relation.tails, *ends], 1.0)
+    power = 1.0 / tail_temperature
+    parts = {entity: (one / top) ** power for entity, one in relation.tails.items()}
+    least = min(parts.values())
+    return {**dict.fromkeys(ends, least), **parts}
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What a ranked list is worth.
+
+    ``scores``: one for each entity, in their order, falling, sum at most 1; ``chosen``: how many
+    at the head of the list are the answers; ``confidence``: in 0..1; ``insufficient``: whether that
+    is too little to answer, then ``chosen`` is 0.
+    """
+
+    scores: tuple[float, ...]
+    chosen: int
+    confidence: float
+    insufficient: bool
+
+
+def judge(
+    entities: Sequence[WeighedEntity],
+    found: Sequence[RelationPath],
+    options: RankingOptions,
+    topics: int = 1,
+) -> Judgement:
+    """Return scores, answers and confidence of ``entities`` (best first), weighed from ``found``.
+
+    ``topics``: how many topic entities the question has.
+    """
+    if not entities:
+        return Judgement((), 0, 0.0, insufficient=True)
+    confidence = calibrated(evidence_for(entities[0], found), options.slope, options.shift)
+    insufficient = confidence < options.min_confidence
+    weights = [one.weight for one in entities]
+    chosen = 0 if insufficient else near_first(weights, options.threshold(topics))
+    return Judgement(tuple(_scores(entities, found)), chosen, confidence, insufficient)
+
+
+def _scores(entities: Sequence[WeighedEntity], found: Sequence[RelationPath]) -> list[float]:
+    """Return each entity's part of the probability of ``found``, in proportion to its weight.
+
+    What was written beyond the paths counts to that probability. They sum to it (0 if there is
+    no weight), and to no more than 1.
+    """
+    written = (one.written for one in entities)
+    decoded = min(1.0, math.fsum([*(one.probability for one in found), *written]))
+    total = math.fsum(one.weight for one in entities)
+    return [decoded * one.weight / total if total else 0.0 for one in entities]
+
+
+def near_first(weights: Sequence[float], threshold: float) -> int:
+    """Return how many of ``weights`` are at least ``threshold`` times the first one."""
+    least = threshold * weights[0] * (1.0 - ROUNDING) if weights else 0.0
+    return sum(one >= least for one in weights)
+
+
+def calibrated(evidence: float, slope: float, shift: float) -> float:
+    """Return the confidence that evidence of 0..1 gives; it never falls when the evidence grows.
+
+    >>> calibrated(0.25, 1.0, 0.0)
+    0.25
+    """
+    if (slope, shift) == (1.0, 0.0) or not 0.0 < evidence < 1.0:
+        return evidence
+    odds = slope * (math.log(evidence) - math.log1p(-evidence)) + shift
+    return 1.0 / (1.0 + math.exp(-odds)) if odds > -700.0 else 0.0
+
+
+def evidence_for(first: WeighedEntity, found: Sequence[RelationPath]) -> float:
+    """Return the probability of the relation paths of ``found`` that lead to ``first``.
+
+    That is their part, by weight, of all that was decoded, each times its coverage if that was
+    measured. If ``first`` was written beyond paths, the probability of that counts, too.
+    """
+    decoded = math.fsum(one.probability for one in found)
+    total = math.fsum(one.weight for one in found)
+    leading = (
+        decoded
+        * (one.weight / total if total else 0.0)
+        * (1.0 if one.source.coverage is None else one.source.coverage)
+        for one in found
+        if one.leads_to(first.node.id)
+    )
+    return min(1.0, math.fsum([*leading, first.written]))

@@ -1,0 +1,38 @@
+"""The options of the searches. Importing them loads neither numpy nor a model."""
+
+from __future__ import annotations
+
+from kgqa.registry import Options, option
+
+
+class BeamOptions(Options):
+    """Beam search has no options of its own."""
+
+
+class DiverseOptions(Options):
+    """The options of diverse beam search."""
+
+    groups: int | None = option(
+        None, "Groups of beams that are kept apart, 1 to K; by default K.", ge=1
+    )
+    diversity_penalty: float = option(
+        1.0,
+        "What a token loses for each hypothesis of an earlier group that has just chosen it.",
+        ge=0.0,
+    )
+
+
+class ExactOptions(Options):
+    """The options of exact search."""
+
+    max_forward_passes: int | None = option(
+        None,
+        "Forward passes that a question may take part in; then it ends with the paths that it has.",
+        ge=1,
+    )
+
+
+class SampleOptions(Options):
+    """The options of sampling without replacement."""
+
+    seed: int = option(0, "The seed of the random numbers; the same seed draws the same.", ge=0)

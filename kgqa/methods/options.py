@@ -1,0 +1,290 @@
+"""The options of the methods: what each can be asked for, a sentence a field.
+
+The models say what a value may be, and :meth:`MethodOptions.check` what does not fit together, both
+before anything heavy is imported or loaded.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from pydantic import model_validator
+
+from kgqa.errors import UsageError
+from kgqa.registry import SEARCHES, Options, Registry, option
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Self
+
+    from kgqa.config import Settings
+
+_KG_LLM = "KG-LLM"
+_WALKS = "walks"
+_GENERAL = "general LLM"
+_ANSWERS = "answers"
+_SPEED = "speed"
+
+
+class MethodOptions(Options):
+    """The options that every method has."""
+
+    needs_general: ClassVar[bool] = False  # whether a general LLM writes all of the answers
+    graph_in_prompt: ClassVar[bool] = False  # whether a preset must have a place for a graph
+
+    k: int = option(10, "How many paths to look for.", flag=True, ge=1)
+    hops: int | None = option(
+        None, "Hops of a path at most (as the model was trained).", flag=True, group=_WALKS, ge=1
+    )
+    direction: Literal["out", "in", "both"] | None = option(
+        None, "Edges are walked along, against or both ways (as the KG says).", group=_WALKS
+    )
+    mediators: Literal["collapse", "keep"] | None = option(
+        None, "Unnamed nodes are part of a hop, or kept (as the model was trained).", group=_WALKS
+    )
+    preset: str | None = option(
+        None, "Prompt, markers and walk rules by name.", flag=True, group=_KG_LLM
+    )
+    general_model: str | None = option(
+        None,
+        "Model of an OpenAI-compatible server that writes the answers.",
+        flag=True,
+        group=_GENERAL,
+    )
+    answer_tokens: int | None = option(
+        None, "Tokens that the general LLM may answer with.", group=_GENERAL, ge=1
+    )
+    cache_calls: bool = option(
+        True, "Keep the general LLM's replies, and do not ask twice.", group=_GENERAL
+    )
+    concurrency: int = option(
+        8, "Calls of the general LLM at a time.", group=_GENERAL, ge=1, le=256
+    )
+
+    def check(self, settings: Settings) -> None:
+        """Raise UsageError for what does not fit together or to the method; loads nothing."""
+        if self.preset is not None:
+            self._check_preset(self.preset)
+        if self.needs_general and not (self.general_model or settings.general_model):
+            raise UsageError(
+                "A general LLM writes the answers of this method, and none is named.",
+                "Name one with `general_model`, and OPENAI_BASE_URL for a server of your own.",
+            )
+
+    def _check_preset(self, name: str) -> None:
+        from kgqa.models.presets import preset
+        from kgqa.models.prompt import GRAPH
+
+        shows = GRAPH in preset(name).prompt
+        if shows and not self.graph_in_prompt:
+            raise UsageError(
+                f"The preset {name} has a graph in its prompt; it belongs to the method dog.",
+                "Leave out `preset`, or set `method` to dog.",
+            )
+        if self.graph_in_prompt and not shows:
+            raise UsageError(
+                f"The preset {name} has no place for a graph in its prompt, and the method dog "
+                "needs one.",
+                "Leave out `preset`, or set it to dog.",
+            )
+        if name == "kg-cot" and not isinstance(self, KgCotOptions):
+            raise UsageError(
+                "The preset kg-cot belongs to the method kg-cot.",
+                "Leave out `preset`, or set `method` to kg-cot.",
+            )
+
+
+class KgLlmOptions(MethodOptions):
+    """The options of a method with a KG-LLM."""
+
+    model: str | None = option(
+        None, "The KG-LLM: a hub name, a folder or a GGUF file.", flag=True, group=_KG_LLM
+    )
+    adapter: str | None = option(
+        None, "A LoRA adapter's folder or name, or 'none'.", flag=True, group=_KG_LLM
+    )
+    quantize: Literal["4bit", "8bit"] | None = option(
+        None, "Load the weights in 4 or 8 bits (needs bitsandbytes).", group=_KG_LLM
+    )
+
+
+class GcrOptions(KgLlmOptions):
+    """The options of graph-constrained reasoning; those of the search stand beside them."""
+
+    parts: ClassVar[Mapping[str, Registry]] = {"search": SEARCHES}
+
+    search: str = option("beam", "Which search finds the paths.", flag=True, group=_KG_LLM)
+    search_options: Any = option(None, "The search's own options, which are given by their names.")
+    score_rule: Literal["vocabulary", "allowed"] | None = option(
+        None,
+        "Probabilities over the vocabulary, or what the graph allows (as the model was trained).",
+        group=_KG_LLM,
+    )
+    length_penalty: float = option(
+        0.0, "Divide a path's score by its tokens to this power, as generate does.", group=_KG_LLM
+    )
+    time_limit: float | None = option(
+        None, "Seconds that decoding a question may take; then it is an error.", group=_SPEED, gt=0
+    )
+    budget: int | None = option(
+        None, "Tokens that a forward pass is filled up to (measured).", group=_SPEED, ge=1
+    )
+    together: int | None = option(
+        None, "Questions that share a forward pass (what suits the device).", group=_SPEED, ge=1
+    )
+    expand: bool = option(
+        True, "Walk relation paths again for the tails that were not decoded.", group=_ANSWERS
+    )
+    answer_threshold: float | None = option(
+        None, "Answers weigh at least this part of the first one.", group=_ANSWERS, ge=0, le=1
+    )
+    min_confidence: float | None = option(
+        None, "With a lower confidence there is no answer.", group=_ANSWERS, ge=0, le=1
+    )
+    max_tails: int | None = option(
+        None, "A relation path with more tails is not expanded (200).", group=_ANSWERS, ge=1
+    )
+    sample: int | None = option(
+        None, "Use an index of at most so many paths of each entity.", group=_WALKS, ge=1
+    )
+    sample_walk: Literal["breadth", "depth", "random"] | None = option(
+        None, "Which paths a sample has: the first ones (breadth), or random walks.", group=_WALKS
+    )
+    sample_seed: int | None = option(
+        None, "Seed of a sample of random walks (0).", group=_WALKS, ge=0
+    )
+
+    @model_validator(mode="after")
+    def _fit(self) -> Self:
+        idle = [
+            name
+            for name in ("answer_threshold", "min_confidence", "max_tails")
+            if getattr(self, name) is not None
+        ]
+        if not self.expand and idle:
+            raise UsageError(
+                f"`{idle[0]}` has no meaning without `expand`: then decoded paths alone count.",
+                f"Leave out `{idle[0]}`, or leave `expand` on.",
+            )
+        for name in ("sample_walk", "sample_seed"):
+            if self.sample is None and getattr(self, name) is not None:
+                raise UsageError(
+                    f"`{name}` says which paths a sample has, and `sample` is not set.",
+                    "Set `sample` to a number of paths of an entity, such as 1000.",
+                )
+        return self
+
+
+class KgCotOptions(MethodOptions):
+    """The options of KG-CoT."""
+
+    reasoner: str | None = option(
+        None, "A graph reasoner's folder, or the name of a bundled one (what fits the KG)."
+    )
+    paths_each: int = option(1, "Paths of each of the K likeliest entities.", ge=1)
+    answer_threshold: float | None = option(
+        None,
+        "Answers score at least this part of the first one (as the reasoner was trained).",
+        group=_ANSWERS,
+        ge=0,
+        le=1,
+    )
+
+    def _check_preset(self, name: str) -> None:
+        super()._check_preset(name)
+        if name != "kg-cot":
+            raise UsageError(
+                f"The method kg-cot has no prompt, so the preset {name} does not fit it.",
+                "Leave out `preset`.",
+            )
+
+
+class DogOptions(KgLlmOptions):
+    """The options of Decoding on Graphs."""
+
+    graph_in_prompt: ClassVar[bool] = True
+
+    beams: int = option(3, "Chains, and triplets that are tried at each step.", ge=1, le=16)
+    steps: int = option(5, "Triplets of a chain at most.", ge=1, le=64)
+    walk: Literal["filtered", "store"] = option(
+        "filtered", "Walk in the prompt's graph, or in all of the store.", group=_WALKS
+    )
+    visibility: Literal["full", "local"] = option(
+        "full", "The prompt shows its whole graph, or what touches visited entities."
+    )
+    triplets: int | None = option(
+        None, "Triplets of the graph in the prompt (as the model was trained, or 120).", ge=1
+    )
+    cap: int = option(300, "Triplets that are compared with the question.", ge=1)
+    encoder: str | None = option(
+        None, "A sentence-transformers name or folder (MiniLM), which compares them."
+    )
+    chain_tokens: int = option(512, "Tokens of a chain.", ge=2)
+    thought_tokens: int = option(
+        128, "Tokens of a thought after which a chain ends that opens no triplet.", ge=1
+    )
+    time_limit: float | None = option(
+        None, "Seconds that the chains of a question may take.", group=_SPEED, gt=0
+    )
+    budget: int | None = option(
+        None, "Tokens that a forward pass is filled up to (measured).", group=_SPEED, ge=1
+    )
+
+    @model_validator(mode="after")
+    def _fit(self) -> Self:
+        if self.direction == "in":
+            raise UsageError(
+                "Triplets are written as they are stored, so `direction` cannot be 'in'.",
+                "Leave out `direction`: a triplet is taken at either end in any case.",
+            )
+        return self
+
+
+class EnsembleOptions(GcrOptions, KgCotOptions):
+    """The options of gcr and kg-cot together."""
+
+    def _check_preset(self, name: str) -> None:
+        if name == "kg-cot":
+            raise UsageError(
+                "The preset kg-cot belongs to the method kg-cot.", "Leave out `preset`."
+            )
+        MethodOptions._check_preset(self, name)
+
+
+class AutoOptions(EnsembleOptions):
+    """The options of the default method."""
+
+
+class RetrievalOptions(MethodOptions):
+    """The options of dense retrieval."""
+
+    encoder: str | None = option(None, "A sentence-transformers name or folder (MiniLM).")
+    cap: int = option(2000, "Of an entity with more paths, take a sample of so many.", ge=1)
+
+
+class UnconstrainedOptions(KgLlmOptions):
+    """The options of gcr without the constraint."""
+
+    path_tokens: int = option(96, "Tokens of a path at most.", ge=1)
+
+
+class AllPathsOptions(MethodOptions):
+    """The options of the prompt with every path."""
+
+    needs_general: ClassVar[bool] = True
+
+    prompt_tokens: int = option(2000, "Tokens that the paths may take of the prompt.", ge=1)
+    cap: int = option(2000, "Of an entity with more paths, take a sample of so many.", ge=1)
+
+
+class DirectOptions(MethodOptions):
+    """The options of a general LLM without the KG."""
+
+    needs_general: ClassVar[bool] = True
+
+
+class SelfConsistencyOptions(DirectOptions):
+    """The options of the vote of several replies."""
+
+    samples: int = option(5, "Replies of each question.", ge=1)
+    temperature: float = option(0.7, "Temperature at which they are sampled.", ge=0)

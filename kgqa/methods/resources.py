@@ -1,0 +1,186 @@
+"""What methods are made with, loaded when it is first asked for and kept."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from kgqa.errors import IndexFault, ShardDamagedError
+from kgqa.progress import Silent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import TracebackType
+    from typing import Self
+
+    from kgqa.config import Settings
+    from kgqa.graph.store import GraphStore
+    from kgqa.models.general import GeneralLLM
+    from kgqa.models.graph_reasoner_card import LoadedReasoner
+    from kgqa.models.kg_llm import KgLLM, Quantize
+    from kgqa.models.sentences import SentenceEncoder
+    from kgqa.progress import Progress
+    from kgqa.trie.index.manifest import IndexKey
+    from kgqa.trie.index.reader import TrieIndex
+
+
+class LoadedResources:
+    """Models by what they are named, each loaded once; a :class:`kgqa.methods.base.Resources`.
+
+    ``open_index`` returns the index that fits a key, or raises IndexFault; None has none at all.
+    ``build_command`` makes the command that builds an index of the options for it, which a note
+    shows. Closing it closes what was opened. Not for use by several threads.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        store: GraphStore | None = None,
+        progress: Progress | None = None,
+        open_index: Callable[[IndexKey], TrieIndex] | None = None,
+        build_command: Callable[[Mapping[str, Any]], str] | None = None,
+    ) -> None:
+        self.settings = settings
+        self.store = store
+        self.progress: Progress = progress or Silent()
+        self._open_index = open_index
+        self._build_command = build_command or _build_command
+        self._kept: dict[tuple[object, ...], Any] = {}
+        self._opened = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the general LLM and the indexes; models are forgotten."""
+        self._kept.clear()
+        self._opened.close()
+
+    def note(self, text: str) -> None:
+        """Tell the user one line."""
+        self.progress.note(text)
+
+    def kg_llm(
+        self,
+        model: str | None,
+        adapter: str | None = None,
+        preset: str | None = None,
+        quantize: Quantize | None = None,
+    ) -> KgLLM:
+        """Return the KG-LLM; None is what the settings name, then the offline one.
+
+        An adapter goes with a preset only if it is named and the preset was not made for models
+        without one.
+        """
+        from kgqa.models.kg_llm import NO_ADAPTER, load_kg_llm
+        from kgqa.models.presets import UNTUNED
+        from kgqa.models.presets import preset as card_of
+
+        card = card_of(preset) if preset else None
+        model = model or self.settings.model
+        adapter = adapter or self.settings.adapter or (NO_ADAPTER if preset in UNTUNED else None)
+        loaded: KgLLM = self._once(
+            ("kg_llm", model, adapter, quantize),
+            lambda: load_kg_llm(model, adapter, quantize=quantize, **self._where()),
+        )
+        return loaded.with_card(card) if card else loaded
+
+    def sentence_encoder(self, name: str | None) -> SentenceEncoder:
+        """Return a sentence encoder; None is the offline one."""
+        from kgqa.models.sentences import load_sentence_encoder
+
+        found: SentenceEncoder = self._once(
+            ("encoder", name), lambda: load_sentence_encoder(name, **self._where())
+        )
+        return found
+
+    def reasoner(self, name: str) -> LoadedReasoner:
+        """Return the graph reasoner of a folder or a bundled name."""
+        from kgqa.models.graph_reasoner_card import load_reasoner
+
+        found: LoadedReasoner = self._once(
+            ("reasoner", name), lambda: load_reasoner(name, **self._where())
+        )
+        return found
+
+    def general_llm(self, name: str | None, *, cache_calls: bool = True) -> GeneralLLM | None:
+        """Return the general LLM that is named here or in the settings, None if none is.
+
+        A key in the environment alone names none. With ``cache_calls`` replies are kept in the
+        cache folder.
+        """
+        model = name or self.settings.general_model
+        if not model:
+            return None
+        found: GeneralLLM = self._once(
+            ("general", model, cache_calls), lambda: self._general(model, cache_calls=cache_calls)
+        )
+        return found
+
+    def _general(self, model: str, *, cache_calls: bool) -> GeneralLLM:
+        from kgqa.models.general import GeneralLLM
+        from kgqa.models.general_cache import FILE_NAME, CallCache
+
+        settings = self.settings
+        cache = CallCache(settings.cache_folder / FILE_NAME) if cache_calls else None
+        try:
+            general = GeneralLLM(
+                model, base_url=settings.openai_base_url, key=settings.openai_api_key, cache=cache
+            )
+        except BaseException:
+            if cache is not None:
+                cache.close()
+            raise
+        return self._opened.enter_context(general)
+
+    def index(self, key: IndexKey, build_options: Mapping[str, Any]) -> TrieIndex | None:
+        """Return the index for ``key``; None, after a note, if there is none that fits."""
+        if self._open_index is None:
+            return None
+        kept = ("index", key)
+        if kept in self._kept:
+            found: TrieIndex = self._kept[kept]
+            return found
+        try:
+            index = self._opened.enter_context(self._open_index(key))
+        except IndexFault as error:
+            build = self._build_command(build_options)
+            if isinstance(error, ShardDamagedError):
+                build += " --rebuild"
+            self.note(f"{error.message} Answering on the fly. Build one that fits: {build}")
+            return None
+        self._kept[kept] = index
+        return index
+
+    def _where(self) -> dict[str, Any]:
+        return {
+            "device": self.settings.device,
+            "cache": self.settings.cache_folder,
+            "progress": self.progress,
+        }
+
+    def _once(self, key: tuple[object, ...], load: Callable[[], Any]) -> Any:
+        if key not in self._kept:
+            self._kept[key] = load()
+        return self._kept[key]
+
+
+def _build_command(options: Mapping[str, Any]) -> str:
+    """Return the command that builds an index of ``options``."""
+    import shlex
+
+    flags = (
+        f"--{name.replace('_', '-')} {shlex.quote(str(value))}"
+        for name, value in options.items()
+        if value
+    )
+    return " ".join(["kgqa precompute-tries", *flags])
