@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kgqa.methods.dog.graph import GraphFilter
     from kgqa.models.adapter import AdapterCard
     from kgqa.paths.walk import WalkRules
-    from kgqa.questions.readers import Question
+    from kgqa.questions import Question
     from kgqa.training.chains import ChainExample
     from kgqa.training.check import HeldOut
     from kgqa.training.data import DataReport, Example, Selection, TrainingQuestion

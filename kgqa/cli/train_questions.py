@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from kgqa.cli.common import Run
     from kgqa.graph.store import GraphStore
-    from kgqa.questions.readers import Question
+    from kgqa.questions import Question
     from kgqa.training.data import TrainingQuestion
 
 TrainForm = Literal[
@@ -32,7 +32,7 @@ def read_file(
     run: Run, path: Path, form: TrainForm, topics_file: Path | None
 ) -> tuple[list[Question], Callable[[GraphStore, Question], TrainingQuestion]]:
     """Return the questions of a file, and what makes a training question of each in a graph."""
-    from kgqa.questions.readers import Question, read_questions
+    from kgqa.questions import Question, read_questions
     from kgqa.training.questions import read_topics, read_training_questions
 
     known: dict[str, TrainingQuestion] = {}
@@ -57,7 +57,7 @@ def read_file(
             ]
             return questions, lambda store, one: _resolved(store, one, known.get(one.id))
     file = read_questions(path, form)
-    _tell(run, [str(one) + " - not a question." for one in file.malformed])
+    _tell(run, [str(one) + " - not a question." for one in file.bad_entries])
     return file.questions, lambda store, one: _resolved(store, one, known.get(one.id))
 
 
@@ -73,8 +73,8 @@ def _resolved(
 ) -> TrainingQuestion:
     """Return the question with the ids of its entities, found as `kgqa eval` finds them."""
     from kgqa.errors import EntityNotFoundError
-    from kgqa.evaluation.metrics_gold import known_topics, meant
     from kgqa.linking.resolve import resolve_entity
+    from kgqa.questions.meanings import known_topics, meanings_of
     from kgqa.training.data import TrainingQuestion
 
     topics = []
@@ -83,7 +83,7 @@ def _resolved(
             topics.append(resolve_entity(store, text).id)
         except EntityNotFoundError:
             continue  # the report counts the question where none is left
-    answers = meant(store, question.answers, question.names)
+    answers = meanings_of(store, question.answers, question.names)
     gold = {step.removeprefix("^") for path in question.relation_paths for step in path}
     return TrainingQuestion(
         id=question.id,
