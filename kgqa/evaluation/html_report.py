@@ -1,6 +1,6 @@
 """A run's report as one HTML file: no script, no font, no picture from elsewhere.
 
-What it does not do: compute figures, or write the file.
+Bars are inline SVG, with their numbers as text, so that they can be read without seeing them.
 """
 
 from __future__ import annotations
@@ -8,16 +8,24 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from kgqa.evaluation.html_plots import bars, histogram
-from kgqa.evaluation.metrics_paths import Outcome
+import numpy as np
+
+from kgqa.evaluation.record import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kgqa.evaluation.report_record import Record
+    from kgqa.evaluation.record import Record
 
 _PATHS = 5  # of a failure
 _NAMES = 10
+
+_WIDTH = 640  # of a plot
+_LEFT = 150  # for a bar's label
+_RIGHT = 110  # and for its number
+_ROW = 26
+_LETTERS = 22  # of a label that fit
+_BINS = 12
 
 _STYLE = """
 :root{color-scheme:light dark;--bar:#2f6f9f;--line:#8886;--weak:#777}
@@ -26,42 +34,47 @@ table{border-collapse:collapse;margin:.5rem 0}
 td,th{padding:.2rem .8rem .2rem 0;text-align:left;border-bottom:1px solid var(--line)}
 svg{width:100%;max-width:640px;height:auto;font-size:13px}
 svg rect{fill:var(--bar)}svg text{fill:currentColor}
-.end{text-anchor:end}.middle{text-anchor:middle}
-.whisker,.axis{stroke:currentColor;fill:none}
+.end{text-anchor:end}
+.whisker{stroke:currentColor;fill:none}
 details{border-bottom:1px solid var(--line);padding:.3rem 0}
 code{overflow-wrap:anywhere}.weak{color:var(--weak)}
 """
 
 
-def html_report(
+def html_page(
     figures: Mapping[str, Any],
     records: Sequence[Record],
     failures: Sequence[Record],
     settings: Mapping[str, Any],
-    tables: Mapping[str, tuple[Sequence[str], Sequence[Sequence[object]]]],
+    tables: Sequence[tuple[str, Sequence[str], Sequence[Sequence[object]]]],
+    times: str,
 ) -> str:
-    """Return the page; ``tables`` maps a heading to its heads and rows."""
-    title = f"{figures['method']} on {settings.get('file', figures['format'])}"
+    """Return the page; ``tables`` are (title, heads, rows), ``times`` says how long it took."""
+    title = f"{figures['method']} on {settings.get('file') or figures['format']}"
     seconds = [one.seconds for one in records if one.answered and one.seconds is not None]
+    failed = [
+        (one.value, float(count), str(count), None)
+        for one in Outcome
+        if (count := figures["outcomes"].get(one.value)) and one is not Outcome.RIGHT
+    ]
+    plots = {
+        "Where questions ended": bars("Where questions failed", failed),
+        "By hop": _part_bars("Hits@1 by hop", figures["by_hop"]),
+        "By type": _part_bars("Hits@1 by type", figures["by_type"]),
+    }
     parts = [
         f"<h1>{_text(title)}</h1>",
         f"<p>{figures['questions']} questions, {figures['answered']} answered; KG "
         f"<b>{_text(figures['kg'])}</b>. Figures are percentages over all questions, with 95 % "
         "bootstrap intervals.</p>",
     ]
-    for heading, (heads, rows) in tables.items():
-        parts += [f"<h2>{_text(heading)}</h2>", _table(heads, rows)]
-        if heading == "Where questions ended":
-            parts.append(_outcomes(figures))
-    parts += ["<h2>Hits@1 by hop</h2>", _parts("Hits@1 by hop", figures["by_hop"])]
-    if figures["by_type"]:
-        parts += ["<h2>Hits@1 by type</h2>", _parts("Hits@1 by type", figures["by_type"])]
+    for heading, heads, rows in tables:
+        parts += [f"<h2>{_text(heading)}</h2>", _table(heads, rows), plots.get(heading, "")]
     if seconds:
         parts += [
             "<h2>Seconds a question</h2>",
             histogram("Seconds a question", seconds, "s"),
-            f"<p>Half took {figures['seconds']['p50']:.2f} s or less, 95 % "
-            f"{figures['seconds']['p95']:.2f} s or less.</p>",
+            f"<p>{_text(times)}</p>",
         ]
     if failures:
         parts.append(f"<h2>The worst {len(failures)} failures</h2>")
@@ -77,6 +90,64 @@ def html_report(
     )
 
 
+def bars(
+    title: str,
+    rows: Sequence[tuple[str, float, str, Sequence[float] | None]],
+    most: float | None = None,
+) -> str:
+    """Return horizontal bars, an empty text if there are no rows.
+
+    A row is (label, value, what stands beside it, (low, high) or None); ``most`` is the value of a
+    full bar, by default the greatest.
+    """
+    if not rows:
+        return ""
+    full = most or max(value for _, value, _, _ in rows) or 1.0
+    wide = _WIDTH - _LEFT - _RIGHT
+    parts = []
+    for number, (label, value, beside, between) in enumerate(rows):
+        top = 3 + number * _ROW
+        middle = top + _ROW / 2
+        length = wide * min(1.0, value / full)
+        parts.append(
+            f'<text x="{_LEFT - 8}" y="{middle + 4:.1f}" class="end">{_label(label)}</text>'
+            f'<rect x="{_LEFT}" y="{top + 4}" width="{length:.1f}" height="{_ROW - 8}"/>'
+        )
+        if between is not None:
+            low, high = (_LEFT + wide * min(1.0, one / full) for one in between)
+            parts.append(
+                f'<path class="whisker" d="M{low:.1f} {middle:.1f}H{high:.1f}M{low:.1f} '
+                f'{middle - 4:.1f}v8M{high:.1f} {middle - 4:.1f}v8"/>'
+            )
+        parts.append(
+            f'<text x="{_WIDTH - _RIGHT + 8}" y="{middle + 4:.1f}">{escape(beside)}</text>'
+        )
+    in_words = "; ".join(f"{label} {beside}" for label, _, beside, _ in rows)
+    return (
+        f'<svg viewBox="0 0 {_WIDTH} {_ROW * len(rows) + 6}" role="img" '
+        f'aria-label="{escape(f"{title}: {in_words}", quote=True)}">{"".join(parts)}</svg>'
+    )
+
+
+def histogram(title: str, values: Sequence[float], unit: str) -> str:
+    """Return how many of ``values`` (none negative) fall into each of equal steps, as bars.
+
+    The 1 % greatest go into the last step, so that one straggler does not flatten the rest.
+    """
+    if not len(values):
+        return ""
+    end = float(np.quantile(values, 0.99)) or 1.0
+    counts, edges = np.histogram(np.minimum(values, end), bins=_BINS, range=(0.0, end))
+    steps = zip(edges[:-1].tolist(), edges[1:].tolist(), counts.tolist(), strict=True)
+    return bars(
+        title,
+        [
+            (f"{low:.2f} to {high:.2f} {unit}", count, str(count), None)
+            for low, high, count in steps
+        ],
+    )
+
+
 def _text(value: object) -> str:
     return escape(str(value), quote=True)
 
@@ -87,24 +158,10 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _outcomes(figures: Mapping[str, Any]) -> str:
+def _part_bars(title: str, parts: Mapping[str, Mapping[str, Any]]) -> str:
     rows = [
-        (one.value, float(count), str(count), None)
-        for one in Outcome
-        if (count := figures["outcomes"].get(one.value)) and one is not Outcome.RIGHT
-    ]
-    return bars("Where questions failed", rows) if rows else ""
-
-
-def _parts(title: str, parts: Mapping[str, Mapping[str, Any]]) -> str:
-    rows = [
-        (
-            name,
-            part["hits_at_1"],
-            f"{part['hits_at_1']:.1f} % of {part['questions']}",
-            part["interval"],
-        )
-        for name, part in parts.items()
+        (name, one["hits_at_1"], f"{one['hits_at_1']:.1f} % of {one['questions']}", one["interval"])
+        for name, one in parts.items()
     ]
     return bars(title, rows, most=100.0)
 
@@ -126,3 +183,9 @@ def _failure(one: Record) -> str:
         + (f"<p>Paths</p><ol>{paths}</ol>" if paths else "")
         + "</details>"
     )
+
+
+def _label(text: str) -> str:
+    if len(text) <= _LETTERS:
+        return escape(text)
+    return f"<title>{escape(text)}</title>{escape(text[: _LETTERS - 1])}…"

@@ -10,7 +10,7 @@ import pytest
 
 from kgqa.cli.train_questions import TrainForm
 from kgqa.graph.sqlite import SqliteStore
-from kgqa.questions.readers import FORMS
+from kgqa.registry import QUESTION_FORMATS
 from kgqa.training.data import is_held_out
 from tests.training.conftest import town_file  # noqa: F401 - a fixture
 
@@ -43,7 +43,7 @@ def born(id_: str, at: int, **more: Any) -> dict[str, Any]:
 
 
 def test_the_command_knows_the_forms_that_tell_answers() -> None:
-    assert set(typing.get_args(TrainForm)) == set(FORMS) - {"medqa"}
+    assert set(typing.get_args(TrainForm)) == set(QUESTION_FORMATS.names()) - {"medqa"}
 
 
 def test_examples_are_paths_and_no_held_out_question_is_among_them(

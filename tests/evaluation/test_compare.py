@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kgqa.evaluation.record import Record
 
 from kgqa.errors import DataError
 from kgqa.evaluation.compare import compare, sign_test
-from kgqa.evaluation.report_record import Record
 
 
 def run(*hits: float, start: int = 0, **more: float) -> dict[str, Record]:

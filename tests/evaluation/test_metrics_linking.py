@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kgqa.evaluation.graph_metrics import linking_of
+from kgqa.evaluation.figures import summarise
+from kgqa.evaluation.record import bad_entry_record, record_of
+from kgqa.questions import BadEntry, Question
+
 from kgqa.errors import LinkingError
-from kgqa.evaluation.metrics_linking import linking_figures, linking_of
-from kgqa.evaluation.metrics_summary import summarise
 from kgqa.evaluation.report import figure_rows
-from kgqa.evaluation.report_record import malformed_record, record_from_json, record_of
 from kgqa.paths.walk import WalkRules
-from kgqa.questions.readers import Malformed, Question
 
 if TYPE_CHECKING:
-    from kgqa.evaluation.report_record import Record
+    from kgqa.evaluation.record import Record
+
     from kgqa.graph.sqlite import SqliteStore
 
 
@@ -55,14 +57,14 @@ def test_what_the_file_does_not_give_is_not_measured(small: SqliteStore) -> None
 def test_figures_are_shares_of_all_and_only_of_linked_runs(small: SqliteStore) -> None:
     right = recorded(small, asked("Where was Anna born?", "Anna"), linked=True)
     wrong = recorded(small, asked("Where was Anna born?", "Oslo"), linked=True)
-    broken = malformed_record(Malformed("questions.jsonl", 3, "no JSON"))
-    assert record_from_json(right.to_json()) == right
+    broken = bad_entry_record(BadEntry("questions.jsonl", 3, "no JSON"))
+    assert Record(**right.model_dump()) == right
     figures = linking_figures([right, wrong, wrong, broken])
     assert figures is not None
     assert (figures["questions"], figures["first"], figures["topics"]) == (4, 25.0, 1.0)
     low, high = figures["intervals"]["first"]
     assert low <= 25.0 <= high
-    summary = summarise([right, wrong], kg="small", method="gcr", form="jsonl")
+    summary = summarise([right, wrong], kg="small", method="gcr", format="jsonl")
     assert summary["linking"]["first"] == 50.0
     assert any("linking" in title for title, _, _ in figure_rows(summary))
     given = recorded(small, asked("Where was Anna born?", "Anna"), linked=False)

@@ -6,14 +6,14 @@ from pathlib import Path
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from kgqa.answers.expand import tails
-from kgqa.evaluation.metrics_paths import (
+from kgqa.evaluation.graph_metrics import (
     distance,
     path_recall,
     relation_path,
     same_spelling,
 )
+
+from kgqa.answers.expand import tails
 from kgqa.graph.model import DIRECTIONS
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.graph.sqlite_write import SqliteWriter

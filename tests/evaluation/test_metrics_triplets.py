@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-
-from kgqa.evaluation.metrics_summary import summarise
-from kgqa.evaluation.metrics_triplets import (
+from kgqa.evaluation.figures import summarise
+from kgqa.evaluation.graph_metrics import (
     TripletScores,
     ill_triplets,
     triplet_figures,
     triplet_scores,
 )
+from kgqa.evaluation.record import Record
+
 from kgqa.evaluation.report import figure_rows
-from kgqa.evaluation.report_record import Record
 from kgqa.graph.model import Kind
 from kgqa.paths.format import PathFormat
 from kgqa.paths.ground import GroundedPath, Node, PathEdge, ground
@@ -124,10 +124,10 @@ def test_figures_are_over_questions_with_gold_triplets() -> None:
 
 
 def test_figures_stand_in_the_summary_and_in_the_report() -> None:
-    figures = summarise([record(1.0, 0, 2)], kg="k", method="dog", form="2wiki")
+    figures = summarise([record(1.0, 0, 2)], kg="k", method="dog", format="2wiki")
     assert figures["triplets"] == {"f1": 100.0, "precision": 100.0, "recall": 100.0, "ill": 0.0}
     assert ("triplets: F1", "100.0", "") in figure_rows(figures)
     assert ("triplets: ill", "0.0", "") in figure_rows(figures)
-    bare = summarise([Record("q", "?", "right")], kg="k", method="gcr", form="jsonl")
+    bare = summarise([Record("q", "?", "right")], kg="k", method="gcr", format="jsonl")
     assert bare["triplets"] is None
     assert not any("triplets" in title for title, _, _ in figure_rows(bare))

@@ -9,14 +9,14 @@ from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 
 import pytest
+from kgqa.evaluation.html_report import bars, histogram
+from kgqa.evaluation.figures import summarise
+from kgqa.evaluation.record import Record, bad_entry_record
+from kgqa.questions import BadEntry
 
 from kgqa.errors import UsageError
 from kgqa.evaluation.compare import compare
-from kgqa.evaluation.html_plots import bars, histogram
-from kgqa.evaluation.metrics_summary import summarise
 from kgqa.evaluation.report import comparison_rows, figure_rows, markdown, worst, write_reports
-from kgqa.evaluation.report_record import Record, malformed_record
-from kgqa.questions.readers import Malformed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,13 +61,13 @@ WRONG = Record(
     forwards=10,
 )
 FAR = Record("q3", "who?", "not reachable", error="There is no path.", seconds=0.1)
-BAD = malformed_record(Malformed("f.jsonl", 4, "no JSON"))
+BAD = bad_entry_record(BadEntry("f.jsonl", 4, "no JSON"))
 RECORDS = [RIGHT, WRONG, FAR, BAD]
 SETTINGS = {"file": "f.jsonl", "k": 10, "adapter": None}
 
 
 def figures() -> dict:
-    return summarise(RECORDS, kg="small", method="gcr", form="jsonl")
+    return summarise(RECORDS, kg="small", method="gcr", format="jsonl")
 
 
 def test_every_question_is_in_the_denominator() -> None:
@@ -97,7 +97,7 @@ def test_every_question_is_in_the_denominator() -> None:
 
 def test_a_malformed_line_of_a_multiple_choice_file_is_a_wrong_choice() -> None:
     records = [replace(RIGHT, accuracy=1.0), BAD]
-    assert summarise(records, kg="k", method="m", form="f")["accuracy"] == 50.0
+    assert summarise(records, kg="k", method="m", format="f")["accuracy"] == 50.0
 
 
 def test_the_worst_failures_are_the_surest_first_and_none_is_right() -> None:
@@ -152,7 +152,7 @@ def test_the_reports_show_scores_outcomes_and_failures(tmp_path: Path) -> None:
 
 
 def test_a_report_over_no_answer_at_all_is_still_one(tmp_path: Path) -> None:
-    found = summarise([BAD], kg="k", method="m", form="f")
+    found = summarise([BAD], kg="k", method="m", format="f")
     assert found["seconds"] == {"p50": None, "p95": None}
     write_reports(tmp_path, found, [BAD], {})
     assert "malformed" in markdown(found, [BAD], {})

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from kgqa.questions import Question, read_questions
 
 from kgqa.answers.answer import (
     Answer,
@@ -21,7 +22,6 @@ from kgqa.paths.format import PathFormat
 from kgqa.paths.ground import ground
 from kgqa.paths.walk import WalkRules, walk
 from kgqa.progress import Silent
-from kgqa.questions.readers import Question, read_questions
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,6 +6,8 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from kgqa.evaluation.record import record_of
+from kgqa.questions import Question
 
 from kgqa.answers.answer import (
     Answer,
@@ -16,15 +18,14 @@ from kgqa.answers.answer import (
     TopicEntity,
 )
 from kgqa.errors import EmptyLanguageError, GeneralModelError, LinkingError, TimeLimitError
-from kgqa.evaluation.report_record import record_from_json, record_of
 from kgqa.paths.format import PathFormat
 from kgqa.paths.ground import ground
 from kgqa.paths.walk import WalkRules, walk
-from kgqa.questions.readers import Question
 
 if TYPE_CHECKING:
+    from kgqa.evaluation.record import Record
+
     from kgqa.errors import KgqaError
-    from kgqa.evaluation.report_record import Record
     from kgqa.graph.sqlite import SqliteStore
 
 RULES = WalkRules()
@@ -97,7 +98,7 @@ def test_a_right_answer_by_name_and_its_line(small: SqliteStore) -> None:
     assert (one.path_recall, one.grounded, one.grounded_paths) == (0.5, True, 1.0)
     assert (one.hops, one.reachable, one.seconds, one.forwards) == (1, True, 2.0, 4)
     assert one.paths[0] == {"text": BORN, "score": -1.0, "relation_path": "born_in"}
-    assert record_from_json(json.loads(json.dumps(one.to_json()))) == one
+    assert Record.model_validate_json(one.model_dump_json()) == one
 
 
 def test_a_shared_name_is_one_answer(small: SqliteStore) -> None:
@@ -168,9 +169,9 @@ def test_triplets_are_of_questions_with_gold_ones_and_of_chains(small: SqliteSto
 
 
 def test_a_line_of_before_there_were_triplets_is_read(small: SqliteStore) -> None:
-    row = recorded(small, answer_of(small, "e.anna", BORN), "Oslo").to_json()
+    row = recorded(small, answer_of(small, "e.anna", BORN), "Oslo").model_dump()
     del row["triplets"]
-    assert record_from_json(row).triplets is None
+    assert Record(**row).triplets is None
 
 
 def test_accuracy_is_of_the_first_answer_that_is_a_choice(small: SqliteStore) -> None:

@@ -22,7 +22,7 @@ _TYPES = ("date", "dateTime", "gYear", "gYearMonth", "integer", "int", "float", 
 
 
 @dataclass(frozen=True, slots=True)
-class Meant:
+class Meanings:
     """What texts mean in a KG: ``ids`` and ``names`` have one entry for each different meaning.
 
     ``same`` maps every id that is meant to its entry in ``ids``.
@@ -38,7 +38,7 @@ class Meant:
         return list(dict.fromkeys(self.same.get(one, one) for one in ids))
 
 
-def meant(store: GraphStore, texts: Sequence[str], names: Mapping[str, str]) -> Meant:
+def meanings_of(store: GraphStore, texts: Sequence[str], names: Mapping[str, str]) -> Meanings:
     """Return what ``texts`` mean in ``store``; ``names`` gives the file's name for an id."""
     groups = _groups(store, texts, names)
     same: dict[str, str] = {}
@@ -57,7 +57,7 @@ def meant(store: GraphStore, texts: Sequence[str], names: Mapping[str, str]) -> 
         same.update((one, first) for one, _ in group)
         if text not in groups:
             unknown.add(first)
-    return Meant(tuple(ids), tuple(shown), same, frozenset(unknown))
+    return Meanings(tuple(ids), tuple(shown), same, frozenset(unknown))
 
 
 def known_topics(store: GraphStore, question: Question) -> list[str]:

@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kgqa.errors import DataError, UsageError
-from kgqa.questions.readers import FORMS, read_questions
+from kgqa.questions import read_questions
+from kgqa.registry import QUESTION_FORMATS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -142,7 +143,7 @@ def test_metaqa_has_types_hops_and_gold_relation_paths(tmp_path: Path) -> None:
     assert question.answers == ["A", "B"]
     assert (question.hops, question.type) == (2, "actor_to_movie_to_actor")
     assert question.relation_paths == [("^starred_actors", "starred_actors")]
-    assert read.malformed[0].line == 2
+    assert read.bad_entries[0].number == 2
 
 
 def test_metaqa_without_types_knows_its_hops_by_the_folder(tmp_path: Path) -> None:
@@ -208,14 +209,14 @@ def test_a_malformed_line_is_named_and_counted(
 ) -> None:
     read = read_questions(lines(tmp_path / "questions", bad, good), form)
     assert len(read.questions) == 1
-    (fault,) = read.malformed
-    assert fault.line == 1
+    (fault,) = read.bad_entries
+    assert fault.number == 1
     assert reason in fault.reason
     assert read.total == 2
     assert "questions" in read.complaint()
 
 
-@pytest.mark.parametrize("form", sorted(FORMS))
+@pytest.mark.parametrize("form", QUESTION_FORMATS.names())
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
 @given(
     content=st.one_of(
@@ -261,7 +262,7 @@ def test_an_unknown_form_names_those_there_are(tmp_path: Path) -> None:
         read_questions(tmp_path, "xml")
 
 
-@pytest.mark.parametrize("form", sorted(FORMS))
+@pytest.mark.parametrize("form", QUESTION_FORMATS.names())
 def test_a_file_that_is_not_there_is_an_error(tmp_path: Path, form: str) -> None:
     with pytest.raises(DataError, match="cannot be read"):
         read_questions(tmp_path / "none", form)
@@ -287,7 +288,7 @@ def test_real_files_are_read_whole(shared: Path, form: str, file: str, count: in
     if not (shared / file).is_file():
         pytest.skip(f"there is no file {shared / file}")
     read = read_questions(shared / file, form)
-    assert not read.malformed
+    assert not read.bad_entries
     assert len(read.questions) == count
     if form in ("metaqa", "pathquestion"):
         assert all(len(one.relation_paths[0]) == one.hops for one in read.questions)

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgqa.errors import DataError
-from kgqa.questions.readers import read_questions
-from kgqa.questions.twowiki import chains_of, standing_in
+from kgqa.questions import read_questions
+from kgqa.questions.twowiki import chains_of, titles_in
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -101,14 +101,14 @@ def test_a_malformed_entry_is_named_by_its_number_and_counted(tmp_path: Path) ->
     ]
     read = read_questions(a_list(tmp_path / "q.json", BRIDGE, *bad), "2wiki")
     assert (len(read.questions), read.total) == (1, 9)
-    said = [str(one) for one in read.malformed]
+    said = [str(one) for one in read.bad_entries]
     assert said[0] == 'q.json, entry 2: no text in "question"'
     assert 'entry 3: item 1 of "evidences" is no [subject, relation, object]' in said[1]
     assert 'entry 4: item 1 of "context"' in said[2]
     assert '"evidences" without an "answer"' in said[3]
     assert "supporting_facts" in said[4]
     assert "evidences_id" in said[5]
-    assert "entry 8: no JSON object" in said[6]
+    assert "entry 8: not a JSON object" in said[6]
     assert 'the id "a1" was used in entry 1' in said[7]
 
 
@@ -155,7 +155,7 @@ def test_chains_are_walks_over_the_triplets_and_leave_none_of_a_tree_out(
 
 
 def test_titles_stand_in_a_question_as_whole_words() -> None:
-    assert standing_in("Is Annabel older than Ann?", ["Ann", "Anna"]) == ["Ann"]
-    assert standing_in("Who wrote Oslo (film)?", ["Oslo (film)"]) == ["Oslo (film)"]
-    assert standing_in("Who wrote oslo?", ["Oslo (film)"]) == ["Oslo"]
-    assert standing_in("Who?", ["???", "(film)"]) == []
+    assert titles_in("Is Annabel older than Ann?", ["Ann", "Anna"]) == ["Ann"]
+    assert titles_in("Who wrote Oslo (film)?", ["Oslo (film)"]) == ["Oslo (film)"]
+    assert titles_in("Who wrote oslo?", ["Oslo (film)"]) == ["Oslo"]
+    assert titles_in("Who?", ["???", "(film)"]) == []

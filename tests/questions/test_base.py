@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kgqa.errors import DataError
-from kgqa.questions.readers import Question, read_questions
+from kgqa.questions import Question, read_questions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,10 +54,10 @@ def test_line_separators_inside_text_end_no_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        (b"{", "no JSON"),
+        (b"{", "not JSON"),
         (b"\xff\xfe", "not UTF-8"),
-        (b"[]", "no JSON object"),
-        (b"[" * 100_000, "no JSON"),
+        (b"[]", "not a JSON object"),
+        (b"[" * 100_000, "not JSON"),
         ({**GOOD, "question": " "}, "question"),
         ({**GOOD, "question": 3}, "question"),
         ({"id": "q2", "question": "who?"}, "answers"),
@@ -74,8 +74,8 @@ def test_line_separators_inside_text_end_no_line(tmp_path: Path) -> None:
 def test_a_malformed_line_is_named_and_counted(tmp_path: Path, line: object, reason: str) -> None:
     read = read_questions(write(tmp_path, GOOD, line, {**GOOD, "id": "q3"}))
     assert [question.id for question in read.questions] == ["q1", "q3"]
-    (bad,) = read.malformed
-    assert (bad.file, bad.line) == ("questions.jsonl", 2)
+    (bad,) = read.bad_entries
+    assert (bad.file, bad.number) == ("questions.jsonl", 2)
     assert reason in bad.reason
     assert read.total == 3
     assert "questions.jsonl, line 2" in read.complaint()
