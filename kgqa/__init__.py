@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from kgqa.api import (
         KG,
         QA,
-        Check,
         PathLanguage,
         ask,
         attach,
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
         processor,
         status,
     )
+    from kgqa.api.check import Check
     from kgqa.errors import KgqaError
     from kgqa.questions import Question, read_questions
     from kgqa.registry import Options, option
@@ -36,7 +36,7 @@ __version__ = "0.1.0"
 
 _WHERE = {
     "Answer": "kgqa.answers.answer",
-    "Check": "kgqa.api",
+    "Check": "kgqa.api.check",
     "KG": "kgqa.api",
     "KgqaError": "kgqa.errors",
     "Options": "kgqa.registry",

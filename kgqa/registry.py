@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from kgqa.errors import KgqaError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from importlib.metadata import EntryPoint
 
     from pydantic.fields import FieldInfo
@@ -157,13 +157,23 @@ class Registry:
         Text is converted to each field's type. Raises UsageError for an unknown or unusable one.
         """
         model = self.entry(name).options_model()
-        return validated(model, given, f"the {self.kind} {name}")
+        return validated(model, given, f"the {self.kind} {name}", self._having)
+
+    def _having(self, field: str) -> list[str]:
+        """Return the built-in entries that have an option of that name."""
+        return [one.name for one in self.table if field in one.options_model().model_fields]
 
 
-def validated(model: type[Options], given: Mapping[str, Any], of: str) -> Any:
+def validated(
+    model: type[Options],
+    given: Mapping[str, Any],
+    of: str,
+    having: Callable[[str], list[str]] = lambda field: [],
+) -> Any:
     """Return ``model`` made of ``given``, where None stands for the default.
 
-    ``of`` names what the options belong to, for errors. Raises UsageError that names the first
+    ``of`` names what the options belong to, for errors; ``having`` returns what else has an option
+    of a name. Raises UsageError that names the first
     option that is unknown, unusable, or belongs to another value of its ``only_for`` field.
     """
     set_ = {name: value for name, value in given.items() if value is not None}
@@ -173,8 +183,12 @@ def validated(model: type[Options], given: Mapping[str, Any], of: str) -> Any:
         own = [field for field in set_ if field in fields and field not in model.model_fields]
         set_[f"{name}_options"] = registry.options(part, {field: set_.pop(field) for field in own})
     if unknown := [name for name in set_ if name not in model.model_fields]:
-        near = get_close_matches(unknown[0], model.model_fields, 1)
-        hint = f"Did you mean `{near[0]}`?" if near else f"It has: {', '.join(model.model_fields)}."
+        shown = [name for name in model.model_fields if not name.endswith("_options")]
+        near = get_close_matches(unknown[0], shown, 1)
+        if others := having(unknown[0]):
+            hint = f"It belongs to: {', '.join(others)}."
+        else:
+            hint = f"Did you mean `{near[0]}`?" if near else f"There are: {', '.join(shown)}."
         raise UsageError(f"The option `{unknown[0]}` does not belong to {of}.", hint)
     try:
         options = model(**set_)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kgqa.api.check import Check
 from kgqa.api.home import Home
 from kgqa.api.kg import KG, EntityPaths
 from kgqa.api.language import PathLanguage, processor
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = [
     "KG",
     "QA",
-    "Check",
     "EntityPaths",
     "Home",
     "PathLanguage",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kgqa.api.kg import KG
     from kgqa.api.qa import QA
     from kgqa.config import Settings
+    from kgqa.evaluation import Evaluation
     from kgqa.graph.model import KGInfo
     from kgqa.progress import Progress
 
@@ -125,3 +126,12 @@ class Home:
         from kgqa.api.loading import attach_to, attached_dict
 
         return attached_dict(name, attach_to(self, name, **attachment))
+
+    def evaluate(self, file: Path, format: str, method: str, options: dict[str, Any]) -> Evaluation:
+        """Answer and measure a file of questions; see :meth:`kgqa.KG.evaluate`.
+
+        The KG of the settings is opened unless each question has a graph of its own.
+        """
+        from kgqa.api.evaluation import evaluate
+
+        return evaluate(self, None, file, format, method, options)

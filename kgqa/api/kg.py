@@ -275,7 +275,7 @@ class KG:
         """
         from kgqa.api.evaluation import evaluate
 
-        return evaluate(self.home, self.store, file, format, method, options)
+        return evaluate(self.home, self, file, format, method, options)
 
     def learn(self, **options: Any) -> None:
         """Train a graph reasoner of this KG from the KG alone: not available in this version.

@@ -48,20 +48,23 @@ class QA:
     def __init__(
         self, home: Home, store: GraphStore | None, method: str, options: dict[str, Any]
     ) -> None:
-        entry = METHODS.entry(method)
         self.name = method
         self.options: MethodOptions = METHODS.options(method, options)
-        self._class = entry.load()
-        self._class.check(self.options, home.settings)
+        self.options.check(home.settings)
         self._home = home
-        self._store = store
+        self.store = store
         self._resources: Any = None
 
     def on(self, kg: KG) -> QA:
         """Return a session with the same options about ``kg``."""
         session = copy(self)
-        session._store = kg.store
+        session.store = kg.store
         return session
+
+    @cached_property
+    def _class(self) -> type[Method[Any]]:
+        found: type[Method[Any]] = METHODS.entry(self.name).load()
+        return found
 
     @property
     def baseline(self) -> bool:
@@ -76,9 +79,9 @@ class QA:
 
         self._resources = LoadedResources(
             self._home.settings,
-            store=self._store,
+            store=self.store,
             progress=self._home.progress,
-            open_index=self._open_index if self._store is not None else None,
+            open_index=self._open_index if self.store is not None else None,
             build_command=partial(build_command, self._home),
         )
         method: Method[Any] = self._class(self.options, self._resources)
@@ -131,7 +134,7 @@ class QA:
         ``store``: the KG, or a question's own graph. ``linked``: find topic entities even for
         questions that bring them. Without its topic entities a baseline is asked all the same.
         """
-        from kgqa.evaluation import known_topics
+        from kgqa.questions.meanings import known_topics
 
         def linked_questions() -> Iterator[LinkedQuestion | KgqaError]:
             for one in questions:
@@ -144,6 +147,17 @@ class QA:
 
         with closing(self.method.answers(store, linked_questions())) as found:
             yield from found
+
+    def cached_calls(self) -> str:
+        """Return a sentence about the general LLM's calls that were not made again, if any."""
+        general = self.method.general
+        used = general.usage if general is not None else None
+        if not used or not used.cached:
+            return ""
+        return (
+            f"{used.cached:,} of {used.cached + used.calls:,} calls of the general LLM had been "
+            "answered before and were not made again (set `cache_calls` to false to make them)."
+        )
 
     def close(self) -> None:
         """Give back the models, the index, and the connection to a general LLM."""
@@ -163,9 +177,9 @@ class QA:
         return f"<QA {self.name}{f' ({given})' if given else ''}>"
 
     def _kg(self) -> GraphStore:
-        if self._store is None:
+        if self.store is None:
             raise ValueError("this session is for questions that bring a graph of their own")
-        return self._store
+        return self.store
 
     def _answers(
         self, store: GraphStore, questions: Iterable[_Asked]

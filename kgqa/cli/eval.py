@@ -1,0 +1,95 @@
+"""``kgqa eval``: answer a file of questions and measure it, or compare two such runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+import kgqa
+from kgqa.api.evaluation import EvalOptions
+from kgqa.api.kg import DEFAULT_METHOD
+from kgqa.cli.common import Run, takes_options
+from kgqa.errors import UsageError
+from kgqa.registry import METHODS, QUESTION_FORMATS
+
+if TYPE_CHECKING:
+    from kgqa.evaluation import Evaluation
+
+
+@takes_options(METHODS, EvalOptions)
+def eval(
+    run: Run,
+    options: dict[str, Any],
+    format: Annotated[
+        str | None,
+        typer.Argument(help=f"One of {', '.join(e.name for e in QUESTION_FORMATS.table)}."),
+    ] = None,
+    file: Annotated[Path | None, typer.Argument(help="The questions.")] = None,
+    method: Annotated[
+        str | None, typer.Option(help="Any method; `kgqa options` lists them. [gcr]")
+    ] = None,
+    compare: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option(help="Instead: the folders of two runs (--out) to compare."),
+    ] = None,
+) -> None:
+    """Answer every question of a file; figures are percentages over all of them."""
+    if compare is not None:
+        if format is not None or options.get("out") is not None:
+            raise UsageError(
+                "--compare takes the folders of two runs and nothing else.",
+                "kgqa eval --compare DIR DIR",
+            )
+        _compare(run, *compare)
+        return
+    if format is None or file is None:
+        raise UsageError(
+            "What is to be measured is missing.", "kgqa eval FORMAT FILE; see kgqa eval --help."
+        )
+    method = method or options.pop("method", None) or DEFAULT_METHOD
+    found = run.home.evaluate(file, format, method, options)
+    if found.reports:
+        run.note(f"Reports: {found.reports[0]} and {found.reports[1]}.")
+    run.print(lambda: _show(found), found.figures)
+
+
+def _show(found: Evaluation) -> None:
+    from kgqa.cli.terminal import say, show_rows
+
+    figures = found.figures
+    say(
+        f"{figures['questions']} questions of the format {figures['format']}, "
+        f"{figures['answered']} answered; KG {figures['kg']}"
+    )
+    for table in found.tables():
+        say()
+        show_rows("", table.heads, table.rows)
+    if times := found.times():
+        say()
+        say(times)
+
+
+def _compare(run: Run, a: Path, b: Path) -> None:
+    found = kgqa.compare(a, b)
+
+    def show() -> None:
+        from kgqa.cli.terminal import say, show_rows
+
+        table = found.table()
+        show_rows("", table.heads, table.rows)
+        say()
+        say(
+            f"{found.shared} questions in both runs; {len(found.only_a)} in A alone, "
+            f"{len(found.only_b)} in B alone."
+        )
+        right = found.right
+        say(
+            f"First answer right: both {right['both']}, A alone {right['only_a']}, "
+            f"B alone {right['only_b']}, neither {right['neither']}."
+        )
+        for name, (first, second) in found.settings.items():
+            say(f"{name}: A {first}, B {second}")
+
+    run.print(show, found.to_json())
