@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kgqa.errors import LinkingError, ModelNotFoundError
-from kgqa.linking import link, topic_entities
+from kgqa.linking.linker import link, topic_entities
 from kgqa.models.sentences import load_sentence_encoder
 from kgqa.progress import Silent
 
@@ -126,7 +126,7 @@ def test_unknown_entity_names_the_nearest_and_how_to_go_on(store: SqliteStore) -
     assert '"xyzzy smith"' in caught.value.message
     assert '"small"' in caught.value.message
     assert "Will Smith" in caught.value.hint
-    assert "--entity" in caught.value.hint
+    assert "`entity`" in caught.value.hint
 
 
 @pytest.mark.parametrize("question", ["???", "who is it", '" OR NEAR( * ) -', "zzzz qqqq wwww"])
@@ -134,7 +134,7 @@ def test_nothing_to_link_is_an_error_with_a_hint(store: SqliteStore, question: s
     with pytest.raises(LinkingError) as caught:
         link(store, question)
     assert "looked for" in caught.value.message
-    assert "--entity" in caught.value.hint
+    assert "`entity`" in caught.value.hint
 
 
 def test_name_in_the_question_s_own_capitals_comes_first(store: SqliteStore) -> None:
