@@ -177,6 +177,20 @@ def test_longer_name_comes_before_a_well_known_one_inside_it(store: SqliteStore)
     assert link(store, "who was governor of paris")[0].id == "m.paris"
 
 
+def test_only_words_that_are_most_of_a_longer_name_speak_against_a_name_inside(
+    store: SqliteStore,
+) -> None:
+    """"Kentwich Orange" is most of a hall's name, "Yorkwich Purple" is two words of seven."""
+    inside = {
+        one.id: one.features.inside
+        for place in ("kentwich orange", "yorkwich purple")
+        for one in link(store, f"where is {place}")
+    }
+    assert inside["m.kent"] > 0.0
+    assert inside["m.york"] == 0.0
+    assert {"m.kent_hall", "m.york_hall"} <= inside.keys()
+
+
 def test_language_that_is_asked_about_comes_before_its_country(store: SqliteStore) -> None:
     asked = "which countries have german as their official language"
     assert link(store, asked)[0].id == "m.german"
