@@ -14,6 +14,7 @@ best paths may be missing. Ctrl-C leaves an engine that can be used again.
 
 from __future__ import annotations
 
+import sys
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
@@ -158,7 +159,11 @@ class Engine:
             waiting = enumerate(requests)
             while True:
                 while len(live) < self.together and (taken := next(waiting, None)) is not None:
-                    live.append(_Live(*taken, self._clock()))
+                    try:
+                        live.append(_Live(*taken, self._clock()))
+                    except KgqaError as error:
+                        taken[1].search.close()
+                        yield taken[0], DecodingOutcome(None, error, 0, 0, 0.0)
                 if not live:
                     return
                 yield from self._leaving(live)
@@ -169,8 +174,6 @@ class Engine:
                 one.request.search.close()
             self._tree.cache.clear()
             self._running = False
-
-    # ── inside ──────────────────────────────────────────────────────────────────────────────
 
     def _leaving(self, live: list[_Live]) -> Iterator[tuple[int, DecodingOutcome]]:
         """Let every search go on as far as it can, and take out those that have ended."""
@@ -188,8 +191,7 @@ class Engine:
             if one.ended:
                 live.remove(one)
                 one.request.search.close()
-                if one.asked is not None:
-                    self._tree.forget(one.asked)
+                self._tree.forget(one.asked)
                 yield one.number, one.outcome()
 
     def _round(self, live: list[_Live]) -> None:
@@ -236,23 +238,20 @@ class Engine:
 
         No others are scored plainly: what is to be scored in a tree must have its parents there.
         """
-        asked, limit = one.asked, self.plan.limit
-        if asked is None:
-            return []
-        missing = asked.tree.missing(one.demanded)
-        if self.plan.way == "plain" or (limit is not None and len(asked.prompt) > limit):
+        tree, limit = one.asked.tree, self.plan.limit
+        missing = tree.missing(one.demanded)
+        if self.plan.way == "plain":
             return missing
         if limit is None:
             return []
-        return [s for s in missing if len(asked.prompt) + asked.tree.node(s).depth > limit]
+        prompt = len(one.asked.prompt)
+        return [state for state in missing if prompt + tree.node(state).depth > limit]
 
     def _plain_forward(self, one: _Live) -> None:
-        asked = one.asked
-        assert asked is not None
-        began = time.perf_counter()
+        asked, began = one.asked, time.perf_counter()
         try:
-            states = self._plainly(one)
-            runs = self._plain.next_batch(asked, states, self._widest or DEFAULT_WIDEST)
+            widest = self._widest or DEFAULT_WIDEST
+            runs = self._plain.next_batch(asked, self._plainly(one), widest)
             depths = [asked.tree.node(run[-1]).depth for run in runs]
             self._attempted = len(runs) * (len(asked.prompt) + max(depths))
             self._plain.score(asked, runs)
@@ -265,31 +264,29 @@ class Engine:
     def _parts(self, live: Sequence[_Live]) -> list[tuple[_Live, WavePart]]:
         """Return what each search contributes to the next forward pass, within its width."""
         share = max(1, self.budget // len(live))
-        room = self._widest
+        room = self._widest or sys.maxsize
+        limit = self.plan.limit
         parts: list[tuple[_Live, WavePart]] = []
         for one in live:
             asked = one.asked
-            if asked is None or (room is not None and room < 1):
-                continue
+            if room < 1:
+                break
             if one.demand is not None:
                 self._tree.keep_only(asked, one.demand)
-            rest = asked.uncached
-            if room is not None and rest > room:
+            if asked.uncached > room:
                 parts.append((one, WavePart(asked, room, [])))
                 break
-            limit = self.plan.limit
             deepest = None if limit is None else limit - len(asked.prompt)
             try:
                 nodes = asked.tree.choose(one.demanded, share, deepest=deepest)
-                if room is not None:
-                    nodes = nodes[: max(room - rest, 1)]
+                nodes = nodes[: max(room - asked.uncached, 1)]
                 asked.tree.expansion([node.state for node in nodes])
             except KgqaError as error:  # the constraint's store may fail; others go on
                 one.fail(error)
                 continue
-            part = WavePart(asked, rest, nodes)
+            part = WavePart(asked, asked.uncached, nodes)
             parts.append((one, part))
-            room = None if room is None else room - part.tokens
+            room -= part.tokens
         return parts
 
     def _tree_forward(self, parts: Sequence[tuple[_Live, WavePart]]) -> None:
@@ -311,24 +308,20 @@ class Engine:
 
 
 class _Live:
-    """A search that is running."""
+    """A search that is running. Raises KgqaError if it cannot begin."""
 
     def __init__(self, number: int, request: DecodingRequest, began: float) -> None:
         self.number = number
         self.request = request
         self.began = began
-        self.asked: PromptTree | None = None
+        tree = PrefixTree(request.constraint)
+        self.asked = PromptTree(request.prompt, tree, request.rule, coverage=request.coverage)
         self.ended = False
         self.demand: Demand | None = None
         self._result: SearchResult | None = None
         self._error: KgqaError | None = None
         self._forward_passes = self._tokens = 0
         self._seconds = 0.0
-        try:
-            tree = PrefixTree(request.constraint)
-            self.asked = PromptTree(request.prompt, tree, request.rule, coverage=request.coverage)
-        except KgqaError as error:
-            self.fail(error)
 
     @property
     def demanded(self) -> tuple[int, ...]:
@@ -337,7 +330,7 @@ class _Live:
 
     def advance(self) -> None:
         """Go on until the search has ended or demands what is not known."""
-        if self.ended or self.asked is None:
+        if self.ended:
             return
         tree = self.asked.tree
         try:
@@ -367,9 +360,9 @@ class _Live:
     def outcome(self) -> DecodingOutcome:
         """Return its result or error, and what it took."""
         covered: tuple[tuple[float, ...], ...] = ()
-        if self.request.coverage and self._result is not None and self.asked is not None:
-            tree = self.asked.tree
-            covered = tuple(tree.coverage(one.state) for one in self._result.hypotheses)
+        if self.request.coverage and self._result is not None:
+            found = self._result.hypotheses
+            covered = tuple(self.asked.tree.coverage(one.state) for one in found)
         cost = (self._forward_passes, self._tokens, self._seconds)
         return DecodingOutcome(self._result, self._error, *cost, covered)
 

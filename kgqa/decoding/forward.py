@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from kgqa.decoding.search import Demand
-    from kgqa.decoding.wave import Node
+    from kgqa.decoding.wave import WaveNode
     from kgqa.trie.constraint import Expansion
 
 ScoreRule: TypeAlias = Literal["vocabulary", "allowed"]
@@ -111,7 +111,7 @@ class WavePart:
 
     asked: PromptTree
     prompt: int
-    nodes: Sequence[Node]
+    nodes: Sequence[WaveNode]
 
     @property
     def tokens(self) -> int:

@@ -30,7 +30,7 @@ class Markers:
     """Token sequences that open and close a span.
 
     ``openings``: any of them opens a span when free text ends in it; the first is the one that is
-    forced where an opening is forced. An opening is recognised by its tokens and never by its text:
+    forced if an opening is forced. An opening is recognised by its tokens and never by its text:
     the same characters written as other tokens open nothing.
     ``closing``: stands in place of the constraint's own closing token; empty: that one stays.
 
@@ -132,7 +132,7 @@ class MarkedConstraint:
 
     @property
     def paths(self) -> int | None:
-        """The number of id paths, None where they are not counted."""
+        """The number of id paths, None if they are not counted."""
         return self._inner.paths
 
     def _after(self, end: int, done: int) -> int:

@@ -25,7 +25,7 @@ import torch
 
 from kgqa.decoding.engine import Plan
 from kgqa.decoding.forward import PlainForward, PromptTree, TreeForward, WavePart, float_type
-from kgqa.decoding.wave import NO_TOKEN, NoConstraint, Node, PrefixTree
+from kgqa.decoding.wave import NO_TOKEN, NoConstraint, PrefixTree, WaveNode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -132,13 +132,13 @@ def _log_softmax(logits: torch.Tensor) -> NDArray[np.float32]:
     return found
 
 
-def _nodes(tokens: list[int]) -> list[Node]:
-    nodes = [Node(0, NO_TOKEN, 0, 0)]
+def _nodes(tokens: list[int]) -> list[WaveNode]:
+    nodes = [WaveNode(0, NO_TOKEN, 0, 0)]
     for parent in nodes:  # grows while it is read
         if parent.depth == _DEPTH:
             break
         nodes += [
-            Node(len(nodes) + at, token, parent.state, parent.depth + 1)
+            WaveNode(len(nodes) + at, token, parent.state, parent.depth + 1)
             for at, token in enumerate(tokens)
         ]
     return nodes
@@ -153,7 +153,7 @@ def measure(
     forward.score([WavePart(asked, _CONTEXT, [])])
     taken: dict[int, float] = {}
     for width in WIDTHS:
-        nodes = [Node(number, 0, 0, 1) for number in range(1, width + 1)]
+        nodes = [WaveNode(number, 0, 0, 1) for number in range(1, width + 1)]
         taken[width] = 1_000 * min(_timed(forward, asked, nodes, clock) for _ in range(_REPEATS))
         if width > min(FORWARD_PASSES) and _cost(taken, width) > 2 * _cost(
             taken, min(FORWARD_PASSES)
@@ -176,7 +176,7 @@ def _cost(milliseconds: Mapping[int, float], width: int) -> float:
 
 
 def _timed(
-    forward: TreeForward, asked: PromptTree, nodes: list[Node], clock: Callable[[], float]
+    forward: TreeForward, asked: PromptTree, nodes: list[WaveNode], clock: Callable[[], float]
 ) -> float:
     own = PromptTree(asked.prompt, asked.tree, columns=asked.columns)
     began = clock()

@@ -3,7 +3,7 @@
 A :class:`Chain` is a text that is being written: free, open (an opening marker was just written) or
 ended. :class:`Writer` continues chains: :meth:`Writer.free` greedily until they open a span or end,
 :meth:`Writer.branches` through a span by a beam, each of its hypotheses a chain of its own. So a
-beam over chains is a loop around the two.
+beam over chains is a loop over the two.
 
 It fails closed. Inside a span there are only the constraint's moves. Outside, nothing can be taken
 for a span: spans are data with their end states, no text is parsed, and an opening that no path can
@@ -86,10 +86,10 @@ class Writer:
         self._options = options
 
     def start(self, prompt: Sequence[int] | Text) -> Chain:
-        """Return the chain that has written nothing, or only the opening where it is forced.
+        """Return the chain that has written nothing, or only the opening if that is forced.
 
-        A prompt that is a text is not run again where the cache has it. Raises ModelError where the
-        prompt is empty, ConstraintError where a forced opening does not fit into the limits.
+        A prompt that is a text is not run again if the cache has it. Raises ModelError if the
+        prompt is empty, ConstraintError if a forced opening does not fit into the limits.
         """
         begun = prompt if isinstance(prompt, Text) else self._forward.text(prompt)
         chain = Chain(begun, len(begun.tokens))
@@ -134,8 +134,8 @@ class Writer:
         """Return up to ``k`` chains that went through the open span, best first: never none.
 
         Where no path can follow, it is the chain as it was before its opening, which it may not
-        write again, with a note. Raises EmptyLanguageError or ConstraintError where the opening was
-        forced, UsageError where ``chain`` has not opened a span.
+        write again, with a note. Raises EmptyLanguageError or ConstraintError if the opening was
+        forced, UsageError if ``chain`` has not opened a span.
         """
         if chain.opened is None:
             raise UsageError("Only a chain that has opened a span can go through one.")
@@ -255,6 +255,6 @@ class Writer:
         return self._decode([token for token, _ in chain.draft])
 
     def _cut(self, text: str) -> int | None:
-        """Return where the first stop string begins, None where there is none."""
+        """Return where the first stop string begins, None if there is none."""
         places = [at for stop in self._options.stop if (at := text.find(stop)) >= 0]
         return min(places, default=None)

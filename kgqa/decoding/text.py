@@ -1,4 +1,4 @@
-"""What a model says after a text: over the whole vocabulary, or about a constraint's moves.
+"""The probabilities of what follows a text: of the whole vocabulary, or of a constraint's moves.
 
 A :class:`Text` is a sequence of tokens with the places in the cache of those that have been run.
 Texts that begin alike share these places, so that a text may go on in several ways and nothing is
@@ -60,8 +60,8 @@ class TextForward:
     """A model with the cache of all texts that are being written. Not for several threads.
 
     ``trees``: whether a tree of tokens fits the model (:mod:`kgqa.decoding.probe`); without one
-    every text is run whole. ``budget``: tokens that look-ahead inside a span fills a forward up to.
-    ``forward_passes`` counts what was run.
+    every text is run whole. ``budget``: tokens that look-ahead in a span fills a forward pass up
+    to. ``forward_passes`` counts those that were run.
     """
 
     def __init__(
@@ -77,11 +77,11 @@ class TextForward:
         self.forward_passes = 0
         self.tree = TreeForward(model) if trees else None
         self.plain = PlainForward(model)
-        self._stamps = _NONE  # of each column, 0 where nobody owns it
+        self._stamps = _NONE  # of each column, 0 if nobody owns it
         self._last_stamp = 0
 
     def text(self, tokens: Sequence[int]) -> Text:
-        """Return a text of which nothing was run. Raises ModelError where it has no token."""
+        """Return a text of which nothing was run. Raises ModelError if it has no token."""
         if not len(tokens):
             raise ModelError("The prompt has no token, so nothing can be scored after it.")
         return Text(tuple(tokens), _NONE, _NONE)

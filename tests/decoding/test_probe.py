@@ -51,7 +51,7 @@ def test_a_window_limits_the_tree_and_a_short_one_forbids_it() -> None:
 
 
 def test_a_model_that_ignores_the_mask_is_found_out() -> None:
-    """Attention that lets every token see every earlier one, whatever it is told."""
+    """Attention that lets every token see every earlier one, whatever the mask says."""
     model = tiny_model("llama")
 
     def ignore(_module, args, kwargs):

@@ -180,7 +180,7 @@ def test_longer_name_comes_before_a_well_known_one_inside_it(store: SqliteStore)
 def test_only_words_that_are_most_of_a_longer_name_speak_against_a_name_inside(
     store: SqliteStore,
 ) -> None:
-    """"Kentwich Orange" is most of a hall's name, "Yorkwich Purple" is two words of seven."""
+    """ "Kentwich Orange" is most of a hall's name, "Yorkwich Purple" is two words of seven."""
     inside = {
         one.id: one.features.inside
         for place in ("kentwich orange", "yorkwich purple")

@@ -83,7 +83,7 @@ def test_names_are_found_where_words_are_not_separated() -> None:
     assert "金" in forms("who is 金 ?")
 
 
-def test_abbreviation_is_told_from_the_pronoun() -> None:
+def test_an_abbreviation_differs_from_the_pronoun() -> None:
     assert "us" in forms("who leads the us")
     assert "us" in forms("who leads US troops")
     assert "us" not in forms("who told us")
