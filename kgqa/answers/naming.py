@@ -160,9 +160,7 @@ class Ballots:
     written: tuple[WrittenAnswer, ...] = ()
 
 
-def cast(
-    paths: Sequence[ScoredPath], form: PathFormat, store: GraphStore | None = None
-) -> Ballots:
+def cast(paths: Sequence[ScoredPath], form: PathFormat, store: GraphStore | None = None) -> Ballots:
     """Return what ``paths`` vote for; without hypotheses of their own it is the paths themselves.
 
     ``store``: where what no path holds is looked up by name, None for nowhere. ``form`` is the one

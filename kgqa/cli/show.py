@@ -138,7 +138,7 @@ def show_answer(answer: Answer, browser_url: str | None) -> None:
     served = ", ".join(sorted({use.source for use in answer.constraints}))
     say()
     say(
-        f"{answer.timings.total:.2f} s, {answer.forwards} forwards of {answer.kg_llm.model}, "
+        f"{answer.timings.total:.2f} s, {answer.forward_passes} forward passes of {answer.kg_llm.model}, "
         f"constraint: {served}",
         style="dim",
     )

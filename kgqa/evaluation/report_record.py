@@ -214,7 +214,7 @@ def record_of(
         ],
         error="" if error is None else str(error),
         seconds=round(answer.timings.total if answer else seconds, 4),
-        forwards=answer.forwards if answer else None,
+        forwards=answer.forward_passes if answer else None,
         general_llm=None if general is None else asdict(general),
         linking=linking_of(store, question) if linked else None,
         triplets=triplets_of(store, question, answer) if in_triplets else None,

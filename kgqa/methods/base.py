@@ -188,9 +188,7 @@ class Method(ABC, Generic[OptionsT]):
         """Return what was found out about one question. Raises KgqaError if it fails."""
         raise NotImplementedError(f"{type(self).__name__} overrides neither answer nor findings.")
 
-    def findings(
-        self, store: GraphStore, questions: Iterable[LinkedQuestion | KgqaError]
-    ) -> Found:
+    def findings(self, store: GraphStore, questions: Iterable[LinkedQuestion | KgqaError]) -> Found:
         """Yield each question's number with what was found out about it, or its error.
 
         A method that works on several questions at once overrides this; they may come in any order.

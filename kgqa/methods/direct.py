@@ -62,9 +62,7 @@ class _WithoutGraph(Method[OptionsT]):
         """Return nothing but that there are no paths."""
         return {"k": None}
 
-    def findings(
-        self, store: GraphStore, questions: Iterable[LinkedQuestion | KgqaError]
-    ) -> Found:
+    def findings(self, store: GraphStore, questions: Iterable[LinkedQuestion | KgqaError]) -> Found:
         """Yield each question's number with what was found out about it, as they come.
 
         One failed call of a question fails it.

@@ -80,9 +80,7 @@ class Ensemble(Method[EnsembleOptions]):
         kept = {name: one for name, one in merged.items() if name not in common}
         return {**kept, "weights": dict(WEIGHTS), "sure": self.sure}
 
-    def findings(
-        self, store: GraphStore, questions: Iterable[LinkedQuestion | KgqaError]
-    ) -> Found:
+    def findings(self, store: GraphStore, questions: Iterable[LinkedQuestion | KgqaError]) -> Found:
         """Yield each question's number with what was found out about it, some at a time.
 
         A member that fails on a question is left out of its pool, with a note; a question on which
@@ -192,9 +190,7 @@ class Auto(Ensemble):
             return [Gcr(options, resources, general=self.general is not None)]
         return [reasoner, Gcr(options, resources, general=False)]
 
-    def findings(
-        self, store: GraphStore, questions: Iterable[LinkedQuestion | KgqaError]
-    ) -> Found:
+    def findings(self, store: GraphStore, questions: Iterable[LinkedQuestion | KgqaError]) -> Found:
         """Yield each question's number with what was found out about it, some at a time."""
         if len(self.members) == 1:
             return self.members[0].findings(store, questions)

@@ -119,7 +119,9 @@ class Gcr(KgLlmMethod[GcrOptions]):
         self.search.check(options.k, options.length_penalty)
         self.score_rule = options.score_rule or self.card.score_rule
         # a general LLM writes the answers, so none are weighed
-        self.ranking = None if self.general else ranking_options(options, self.card, self.score_rule)
+        self.ranking = (
+            None if self.general else ranking_options(options, self.card, self.score_rule)
+        )
         self.index = None
         if resources.store is not None:
             key = index_key(
@@ -156,9 +158,7 @@ class Gcr(KgLlmMethod[GcrOptions]):
             "weigh": None if self.ranking is None else asdict(self.ranking),
         }
 
-    def findings(
-        self, store: GraphStore, questions: Iterable[LinkedQuestion | KgqaError]
-    ) -> Found:
+    def findings(self, store: GraphStore, questions: Iterable[LinkedQuestion | KgqaError]) -> Found:
         """Yield each question's number with what was found out about it, as they come.
 
         The seconds of ``decode`` are a question's part of the forward passes by tokens, the

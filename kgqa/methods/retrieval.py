@@ -61,9 +61,7 @@ class Retrieval(Method[RetrievalOptions]):
     def answer(self, store: GraphStore, question: LinkedQuestion) -> Findings:
         """Return the nearest paths and the vote of their ends."""
         began = time.perf_counter()
-        found = topic_paths(
-            store, question.topics, self.walks(store), self.form, self.options.cap
-        )
+        found = topic_paths(store, question.topics, self.walks(store), self.form, self.options.cap)
         choices = find_choices(store, question.choices) if question.choices else []
         if choices:
             found = found.ending_in({id_ for one in choices for id_ in one.ids})

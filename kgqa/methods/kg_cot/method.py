@@ -87,9 +87,7 @@ class KgCot(Method[KgCotOptions]):
             "answer_threshold": self.answer_threshold,
         }
 
-    def findings(
-        self, store: GraphStore, questions: Iterable[LinkedQuestion | KgqaError]
-    ) -> Found:
+    def findings(self, store: GraphStore, questions: Iterable[LinkedQuestion | KgqaError]) -> Found:
         """Yield each question's number with what was found out about it, in their order.
 
         Raises AdapterMismatchError if the reasoner is of another KG.
