@@ -167,9 +167,12 @@ def test_a_method_is_one_function_of_a_question(sample: SqliteStore) -> None:
 def test_what_does_not_fit_together_is_refused_before_anything_is_loaded(
     method: str, given: dict[str, Any], match: str
 ) -> None:
-    with pytest.raises(UsageError, match=match):
+    def check() -> None:
         options = METHODS.options(method, given)
         METHODS.entry(method).load().check(options, load_settings())
+
+    with pytest.raises(UsageError, match=match):
+        check()
 
 
 @pytest.mark.parametrize("entry", METHODS.table, ids=lambda entry: entry.name)
