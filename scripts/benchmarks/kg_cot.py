@@ -17,9 +17,8 @@ from kgqa.answers.answer import Answer, TopicEntity
 from kgqa.errors import KgqaError
 from kgqa.evaluation.metrics_gold import known_topics, meant
 from kgqa.linking.resolve import resolve_entities
-from kgqa.methods.base import candidate_paths
-from kgqa.methods.gcr import Asking
-from kgqa.methods.retrieval import in_words
+from kgqa.methods.base import LinkedQuestion
+from kgqa.methods.retrieval import in_words, topic_paths
 from kgqa.paths.format import PathFormat
 from scripts.benchmarks.bm25 import bm25
 
@@ -81,9 +80,9 @@ def measure(
     askings = []
     for question in questions:
         golds.append(set(meant(store, question.answers, question.names).same))
-        askings.append(Asking(question.question, topics_of(store, question)))
+        askings.append(LinkedQuestion(question.question, topics_of(store, question)))
 
-    def given() -> Iterator[Asking | KgqaError]:
+    def given() -> Iterator[LinkedQuestion | KgqaError]:
         for one in askings:
             yield one if one.topics else KgqaError("no topic entity is in the KG")
 
@@ -117,13 +116,13 @@ def measure(
 
 
 def _texts(
-    store: GraphStore, asking: Asking, rules: WalkRules, cap: int
+    store: GraphStore, asking: LinkedQuestion, rules: WalkRules, cap: int
 ) -> tuple[list[str], list[str]]:
     """Return the texts of paths, each with the entity that it ends in."""
     if not asking.topics:
         return [], []
     try:
-        found = candidate_paths(store, asking.topics, rules, PathFormat(), cap)
+        found = topic_paths(store, asking.topics, rules, PathFormat(), cap)
     except KgqaError:
         return [], []
     pairs = [

@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from kgqa.answers.answer import Answer, TopicEntity
+from kgqa.answers.answer import TopicEntity
 from kgqa.errors import DataError, UsageError
-from kgqa.methods.gcr import Asking
+from kgqa.methods.base import LinkedQuestion
 from kgqa.methods.kg_cot.hops import HopTable
-from kgqa.methods.kg_cot.method import KgCot
 from kgqa.models.graph_reasoner_card import load_reasoner
 from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules
@@ -110,9 +109,7 @@ def test_it_learns_questions_of_two_hops_and_is_kept(
     for one in asked:
         key = int(town.keys_of(one.topics)[0])
         topic = TopicEntity(key, one.topics[0], one.topics[0], 1.0)
-        method = KgCot(reasoner, PathFormat(), lambda _: RULES)
-        answer = dict(method.answers(town, [Asking(one.question, (topic,))]))[0]
-        assert isinstance(answer, Answer)
+        answer = answered(town, kg_cot(reasoner), LinkedQuestion(one.question, (topic,)))
         right += answer.answers[0].id == one.answers[0]
     assert right == len(asked) == 8
     # loading a second time gives the same, to the last digit
