@@ -66,57 +66,40 @@ class ExactSearch(SearchStrategy[ExactOptions]):
 
 
 def _best_first(constraint: Constraint, k: int, width: int) -> Search:
-    frontier = _Frontier()
-    frontier.add(Hypothesis(constraint.start(), (), 0.0))
+    # open prefixes, the most probable first; among equals the one that was found first
+    frontier = [(0.0, 0, Hypothesis(constraint.start(), (), 0.0))]
     finished: list[Hypothesis] = []
-    demands = expanded = 0
-    while wave := frontier.take(
-        width, finished[-1].log_probability if len(finished) == k else None
-    ):
+    demands = expanded = found = 0
+
+    def bound() -> float:
+        return -frontier[0][0] if frontier else -math.inf
+
+    while True:
+        worst = finished[-1].log_probability if len(finished) == k else -math.inf
+        wave: list[tuple[float, int, Hypothesis]] = []
+        while frontier and len(wave) < width and (len(finished) < k or bound() > worst):
+            wave.append(heapq.heappop(frontier))
+        if not wave:
+            break
+        prefixes = [prefix for _, _, prefix in wave]
         try:
-            scored = yield demand_of(wave)
+            scored = yield demand_of(prefixes)
         except ForwardPassesSpentError:
-            for prefix in wave:  # still open, so that the bound is true
-                frontier.add(prefix)
+            for one in wave:  # still open, so that the bound is true
+                heapq.heappush(frontier, one)
             break
         demands += 1
         expanded += len(wave)
         ends = constraint.is_end(scored.moves.state.tolist()).tolist()
         for move, is_end in enumerate(ends):
-            hypothesis = extended(wave[int(scored.moves.row[move])], scored, move)
+            hypothesis = extended(prefixes[int(scored.moves.row[move])], scored, move)
             if is_end:
                 finished.append(hypothesis)
             else:
-                frontier.add(hypothesis)
+                found += 1
+                heapq.heappush(frontier, (-hypothesis.log_probability, found, hypothesis))
         finished.sort(key=lambda one: -one.log_probability)
         del finished[k:]
-    bound = frontier.bound()
-    certain = sum(one.log_probability >= bound for one in finished)
+    certain = sum(one.log_probability >= bound() for one in finished)
     proven = certain == len(finished) and (len(finished) == k or not frontier)
-    return SearchResult(finished, Certificate(proven, bound, certain, demands, expanded))
-
-
-class _Frontier:
-    """The open prefixes, the most probable first; among equals the one that came first."""
-
-    def __init__(self) -> None:
-        self._heap: list[tuple[float, int, Hypothesis]] = []
-        self._added = 0
-
-    def __len__(self) -> int:
-        return len(self._heap)
-
-    def add(self, prefix: Hypothesis) -> None:
-        heapq.heappush(self._heap, (-prefix.log_probability, self._added, prefix))
-        self._added += 1
-
-    def bound(self) -> float:
-        """Return the highest log-probability of an open prefix, ``-inf`` if there is none."""
-        return -self._heap[0][0] if self._heap else -math.inf
-
-    def take(self, width: int, worst: float | None) -> list[Hypothesis]:
-        """Take out up to ``width`` prefixes, best first; only what can beat ``worst`` if given."""
-        taken: list[Hypothesis] = []
-        while self._heap and len(taken) < width and (worst is None or self.bound() > worst):
-            taken.append(heapq.heappop(self._heap)[2])
-        return taken
+    return SearchResult(finished, Certificate(proven, bound(), certain, demands, expanded))

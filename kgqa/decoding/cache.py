@@ -3,7 +3,7 @@
 A token's column is its place in one growing buffer for each layer. Columns are written once and
 never moved; a question that ends gives its columns back, and others' tokens are written over them.
 Order in the buffer means nothing: a token's position is in its key, and the mask says who sees
-whom. What this module does not do: masks.
+whom.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _STEP = 16  # widths come in steps, so that kernels and allocators meet few shap
 class ColumnCache(DynamicCache):
     """A cache that models of transformers write to; :meth:`take` says where.
 
-    A forward that fails half way leaves nothing behind but columns that nobody owns: give them back
-    and go on.
+    A forward pass that fails half way leaves nothing behind but columns that nobody owns: give them
+    back and go on.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class ColumnCache(DynamicCache):
 
     @property
     def width(self) -> int:
-        """The columns that the next forward sees, used or not: a multiple of 16."""
+        """The columns that the next forward pass sees, used or not: a multiple of 16."""
         return self._width
 
     @property
@@ -49,7 +49,7 @@ class ColumnCache(DynamicCache):
         """Return ``count`` free columns, now owned by the caller, the lowest first."""
         free = np.flatnonzero(~self._used)
         if len(free) < count:
-            # half as much again, so that buffers are seldom made anew
+            # half as much again, so that buffers seldom grow
             size = max(len(self._used) + count, len(self._used) * 3 // 2, 256)
             self._used = np.concatenate([self._used, np.zeros(size - len(self._used), bool)])
             free = np.flatnonzero(~self._used)
@@ -62,7 +62,7 @@ class ColumnCache(DynamicCache):
         self._used[columns] = False
 
     def aim(self, columns: NDArray[np.int64], device: torch.device) -> None:
-        """Let the next forward write its tokens to ``columns``, one for each token."""
+        """Let the next forward pass write its tokens to ``columns``, one for each token."""
         owned = np.flatnonzero(self._used)
         last = int(owned[-1]) + 1 if len(owned) else 0
         self._width = -(-last // _STEP) * _STEP
@@ -98,7 +98,7 @@ class ColumnCache(DynamicCache):
         buffer = buffers[layer]
         if buffer.shape[2] < self._width:
             size = max(self._width, -(-len(self._used) // _STEP) * _STEP)
-            # zeros: what is masked must be finite, since nothing times infinity is no number
+            # zeros: what is masked must be finite, since zero times infinity is not a number
             wider = new.new_zeros((*new.shape[:2], size, new.shape[3]))
             wider[:, :, : buffer.shape[2]] = buffer
             buffers[layer] = buffer = wider

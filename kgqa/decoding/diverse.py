@@ -5,7 +5,7 @@ token loses ``diversity_penalty`` for each hypothesis of an earlier group that h
 The penalty steers that one choice: it is not summed up and is in no score that is reported.
 
 What this does beyond the published method: no sequence is returned twice (an end that an earlier
-group has finished is passed over), and where groups end with fewer than their share, because they
+group has finished is passed over), and if groups end with fewer than their share, because they
 followed the same path, the list is filled from the best prefixes that were left behind.
 """
 

@@ -1,29 +1,35 @@
 """Many searches over one model: they go on in lockstep and share their forward passes.
 
 Each search has its own prompt and constraint. In a round every search goes on until it demands a
-score that is not known yet; then one forward scores what all of them wait for, each with its share
-of the look-ahead. A search that ends leaves, and the next one takes its place. The results are
-those of one search at a time.
+score that is not known yet; then one forward pass scores what all of them wait for, each with its
+own look-ahead. A search that ends leaves, and the next one takes its place. The results are those
+of one search at a time.
 
-How the model is run (as trees, or prefix by prefix) and how wide, is a :class:`Plan`. Where memory
-runs out, the budget and the width of a forward are halved once, the user is told, and all go on
-from where they were: a forward that fails has changed nothing. A time limit ends a question between
-two forward passes with an error; nothing is answered from half a search, whose best paths may be missing.
-Ctrl-C leaves an engine that can be used again.
-
-What this module does not do: decide what is searched, or know what a path is.
+How the model is run (over trees, or prefix by prefix) and how wide, is a :class:`Plan`. If memory
+runs out, the budget and the width of a forward pass are halved once, the user is notified, and all
+go on from where they were: a forward pass that fails has changed nothing. A time limit ends a
+question between two forward passes with an error; nothing is answered from half a search, whose
+best paths may be missing. Ctrl-C leaves an engine that can be used again.
 """
 
 from __future__ import annotations
 
+import sys
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 import torch
 
-from kgqa.decoding.forward import DEFAULT_BUDGET, Asked, Part, ScoreRule, TreeForward
-from kgqa.decoding.plain import DEFAULT_WIDEST, PlainForward
+from kgqa.decoding.forward import (
+    DEFAULT_BUDGET,
+    DEFAULT_WIDEST,
+    PlainForward,
+    PromptTree,
+    ScoreRule,
+    TreeForward,
+    WavePart,
+)
 from kgqa.decoding.search import ForwardPassesSpentError
 from kgqa.decoding.wave import PrefixTree
 from kgqa.errors import KgqaError, ModelError, TimeLimitError, UsageError
@@ -43,7 +49,11 @@ if TYPE_CHECKING:
 class Plan:
     """How a model is run: by trees or plainly, to which length by trees, how wide.
 
-    ``why``: what decided the way. ``milliseconds``: what forward passes took by width; may be empty.
+    ``why``: what decided the way. ``limit``: tokens of a prompt with its path up to which trees are
+    right, None for any number. ``budget``: tokens that look-ahead fills a forward pass up to.
+    ``milliseconds``: what forward passes took by width; may be empty.
+
+    Raises UsageError if the budget is below 1.
     """
 
     way: Literal["tree", "plain"] = "tree"
@@ -52,13 +62,20 @@ class Plan:
     budget: int = DEFAULT_BUDGET
     milliseconds: dict[int, float] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if self.budget < 1:
+            raise UsageError(
+                f"The `budget` of a forward pass must be at least 1 token, not {self.budget}."
+            )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodingRequest:
     """One search: its prompt's token ids, its constraint, the rule of its scores.
 
-    ``time_limit``: seconds from when it is taken up, None for none. ``max_forward_passes``: forward_passes that
-    it may take part in; then a search that can (``best_first``) ends with what it has.
+    ``time_limit``: seconds from when it is taken up, None for none. ``max_forward_passes``: those
+    that it may take part in; then a search that can (``exact``) ends with what it has.
+    ``coverage``: whether the outcome is to report it.
     """
 
     prompt: Sequence[int]
@@ -67,16 +84,16 @@ class DecodingRequest:
     rule: ScoreRule = "vocabulary"
     time_limit: float | None = None
     max_forward_passes: int | None = None
-    coverage: bool = False  # whether the outcome is to say it
+    coverage: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class DecodingOutcome:
-    """What came of a job: its result, or the error that ended it.
+    """The result of a request, or the error that ended it.
 
     ``forward_passes``: those it took part in. ``tokens``: what it ran in them, prompt and padding
-    included. ``seconds``: its share of their time, by tokens. ``coverage``: where it was asked for,
-    for each hypothesis and each of its tokens the logarithm of the share of the model's whole
+    included. ``seconds``: its part of their time, by tokens. ``coverage``: if it was asked for, for
+    each hypothesis and each of its tokens the logarithm of the share of the model's whole
     probability that the constraint allowed there.
     """
 
@@ -88,7 +105,7 @@ class DecodingOutcome:
     coverage: tuple[tuple[float, ...], ...] = ()
 
     def found(self) -> SearchResult:
-        """Return the result. Raises the error where there is one."""
+        """Return the result, or raise the error."""
         if self.error is not None:
             raise self.error
         assert self.result is not None
@@ -120,18 +137,18 @@ class Engine:
         self._clock = clock
         self._tree = TreeForward(model)
         self._plain = PlainForward(model)
-        self._widest: int | None = None  # tokens of a forward, once memory has run out
-        self._attempted = 0  # tokens of the forward that is tried
+        self._widest: int | None = None  # tokens of a forward pass, once memory has run out
+        self._attempted = 0  # tokens of the forward pass that is tried
         self._running = False
 
-    def decode(self, job: DecodingRequest) -> DecodingOutcome:
+    def decode(self, request: DecodingRequest) -> DecodingOutcome:
         """Run one search; its error stands in the outcome."""
-        return next(outcome for _, outcome in self.run([job]))
+        return next(outcome for _, outcome in self.run([request]))
 
-    def run(self, jobs: Iterable[DecodingRequest]) -> Iterator[tuple[int, DecodingOutcome]]:
-        """Run all jobs and yield each outcome with its job's number, as they end.
+    def run(self, requests: Iterable[DecodingRequest]) -> Iterator[tuple[int, DecodingOutcome]]:
+        """Run all searches and yield each outcome with its request's number, as they end.
 
-        Jobs are taken from the iterable when there is room for them. One run at a time: raises
+        Requests are taken from the iterable when there is room for them. One run at a time: raises
         UsageError for a second.
         """
         if self._running:
@@ -139,48 +156,46 @@ class Engine:
         self._running = True
         live: list[_Live] = []
         try:
-            waiting = enumerate(jobs)
-            more = True
-            while more or live:
-                while more and len(live) < self.together:
-                    taken = next(waiting, None)
-                    if taken is None:
-                        more = False
-                    else:
+            waiting = enumerate(requests)
+            while True:
+                while len(live) < self.together and (taken := next(waiting, None)) is not None:
+                    try:
                         live.append(_Live(*taken, self._clock()))
+                    except KgqaError as error:
+                        taken[1].search.close()
+                        yield taken[0], DecodingOutcome(None, error, 0, 0, 0.0)
+                if not live:
+                    return
                 yield from self._leaving(live)
                 if live:
                     self._round(live)
         finally:
             for one in live:
-                one.job.search.close()
+                one.request.search.close()
             self._tree.cache.clear()
             self._running = False
-
-    # ── inside ──────────────────────────────────────────────────────────────────────────────
 
     def _leaving(self, live: list[_Live]) -> Iterator[tuple[int, DecodingOutcome]]:
         """Let every search go on as far as it can, and take out those that have ended."""
         now = self._clock()
         for one in list(live):
-            limit = one.job.time_limit
+            limit = one.request.time_limit
             one.advance()
             if not one.ended and limit is not None and now - one.began > limit:
                 one.fail(
                     TimeLimitError(
                         f"The time limit of {limit:g} s passed before the search had ended.",
-                        "Allow more with --time-limit, or ask for fewer paths (--k) or hops.",
+                        "Allow more with `time_limit`, or ask for fewer paths (`k`) or `hops`.",
                     )
                 )
             if one.ended:
                 live.remove(one)
-                one.job.search.close()
-                if one.asked is not None:
-                    self._tree.forget(one.asked)
+                one.request.search.close()
+                self._tree.forget(one.asked)
                 yield one.number, one.outcome()
 
     def _round(self, live: list[_Live]) -> None:
-        """Score what the searches wait for, or a part of it, in one forward."""
+        """Score what the searches wait for, or a part of it, in one forward pass."""
         plain = next((one for one in live if self._plainly(one)), None)
         while True:
             self._attempted = 0
@@ -200,21 +215,21 @@ class Engine:
             return
 
     def _halve(self, error: Exception) -> ModelError | None:
-        """Halve budget and width, the first time; afterwards return what the user is told."""
+        """Halve budget and width, the first time; afterwards return the error of all."""
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
         if self._widest is not None:
             fault = ModelError(
-                "Memory ran out again after the budget of a forward was halved.",
-                "Use fewer paths (--k), a smaller or quantized model, or another --device.",
+                "Memory ran out again after the budget of a forward pass was halved.",
+                "Use fewer paths (`k`), a smaller or quantized model, or another `device`.",
             )
             fault.__cause__ = error
             return fault
         self.budget = max(1, self.budget // 2)
         self._widest = max(1, self._attempted // 2)
         self._progress.note(
-            f"Memory ran out in a forward of {self._attempted} tokens: going on with at most "
-            f"{self._widest}, look-ahead up to {self.budget}."
+            f"Memory ran out in a forward pass of {self._attempted} tokens: going on with at "
+            f"most {self._widest}, look-ahead up to {self.budget}."
         )
         return None
 
@@ -223,23 +238,20 @@ class Engine:
 
         No others are scored plainly: what is to be scored in a tree must have its parents there.
         """
-        asked, limit = one.asked, self.plan.limit
-        if asked is None:
-            return []
-        missing = asked.tree.missing(one.demanded)
-        if self.plan.way == "plain" or (limit is not None and len(asked.prompt) > limit):
+        tree, limit = one.asked.tree, self.plan.limit
+        missing = tree.missing(one.demanded)
+        if self.plan.way == "plain":
             return missing
         if limit is None:
             return []
-        return [s for s in missing if len(asked.prompt) + asked.tree.node(s).depth > limit]
+        prompt = len(one.asked.prompt)
+        return [state for state in missing if prompt + tree.node(state).depth > limit]
 
     def _plain_forward(self, one: _Live) -> None:
-        asked = one.asked
-        assert asked is not None
-        began = time.perf_counter()
+        asked, began = one.asked, time.perf_counter()
         try:
-            states = self._plainly(one)
-            runs = self._plain.next_batch(asked, states, self._widest or DEFAULT_WIDEST)
+            widest = self._widest or DEFAULT_WIDEST
+            runs = self._plain.next_batch(asked, self._plainly(one), widest)
             depths = [asked.tree.node(run[-1]).depth for run in runs]
             self._attempted = len(runs) * (len(asked.prompt) + max(depths))
             self._plain.score(asked, runs)
@@ -249,37 +261,35 @@ class Engine:
         one.count(self._attempted, time.perf_counter() - began)
         self.forward_passes += 1
 
-    def _parts(self, live: Sequence[_Live]) -> list[tuple[_Live, Part]]:
-        """Return what each search contributes to the next forward, within its width."""
+    def _parts(self, live: Sequence[_Live]) -> list[tuple[_Live, WavePart]]:
+        """Return what each search contributes to the next forward pass, within its width."""
         share = max(1, self.budget // len(live))
-        room = self._widest
-        parts: list[tuple[_Live, Part]] = []
+        room = self._widest or sys.maxsize
+        limit = self.plan.limit
+        parts: list[tuple[_Live, WavePart]] = []
         for one in live:
             asked = one.asked
-            if asked is None or (room is not None and room < 1):
-                continue
+            if room < 1:
+                break
             if one.demand is not None:
                 self._tree.keep_only(asked, one.demand)
-            rest = len(asked.prompt) - len(asked.columns)
-            if room is not None and rest > room:
-                parts.append((one, Part(asked, room, [])))
+            if asked.uncached > room:
+                parts.append((one, WavePart(asked, room, [])))
                 break
-            limit = self.plan.limit
             deepest = None if limit is None else limit - len(asked.prompt)
             try:
                 nodes = asked.tree.choose(one.demanded, share, deepest=deepest)
-                if room is not None:
-                    nodes = nodes[: max(room - rest, 1)]
+                nodes = nodes[: max(room - asked.uncached, 1)]
                 asked.tree.expansion([node.state for node in nodes])
             except KgqaError as error:  # the constraint's store may fail; others go on
                 one.fail(error)
                 continue
-            part = Part(asked, rest, nodes)
+            part = WavePart(asked, asked.uncached, nodes)
             parts.append((one, part))
-            room = None if room is None else room - part.tokens
+            room -= part.tokens
         return parts
 
-    def _tree_forward(self, parts: Sequence[tuple[_Live, Part]]) -> None:
+    def _tree_forward(self, parts: Sequence[tuple[_Live, WavePart]]) -> None:
         began = time.perf_counter()
         total = self._attempted = sum(part.tokens for _, part in parts)
         try:
@@ -298,24 +308,20 @@ class Engine:
 
 
 class _Live:
-    """A search that is running."""
+    """A search that is running. Raises KgqaError if it cannot begin."""
 
-    def __init__(self, number: int, job: DecodingRequest, began: float) -> None:
+    def __init__(self, number: int, request: DecodingRequest, began: float) -> None:
         self.number = number
-        self.job = job
+        self.request = request
         self.began = began
-        self.asked: Asked | None = None
+        tree = PrefixTree(request.constraint)
+        self.asked = PromptTree(request.prompt, tree, request.rule, coverage=request.coverage)
         self.ended = False
         self.demand: Demand | None = None
         self._result: SearchResult | None = None
         self._error: KgqaError | None = None
         self._forward_passes = self._tokens = 0
         self._seconds = 0.0
-        try:
-            tree = PrefixTree(job.constraint)
-            self.asked = Asked(job.prompt, tree, job.rule, coverage=job.coverage)
-        except KgqaError as error:
-            self.fail(error)
 
     @property
     def demanded(self) -> tuple[int, ...]:
@@ -324,18 +330,18 @@ class _Live:
 
     def advance(self) -> None:
         """Go on until the search has ended or demands what is not known."""
-        if self.ended or self.asked is None:
+        if self.ended:
             return
         tree = self.asked.tree
         try:
             if self.demand is None:
-                self.demand = next(self.job.search)
+                self.demand = next(self.request.search)
             while not tree.missing(self.demand.states):
-                self.demand = self.job.search.send(tree.scored(self.demand.states))
-            most = self.job.max_forward_passes
+                self.demand = self.request.search.send(tree.scored(self.demand.states))
+            most = self.request.max_forward_passes
             if most is not None and self._forward_passes >= most:
                 said = f"The search cannot end within {most} forward passes with what it has."
-                self.job.search.throw(ForwardPassesSpentError(said, "Only exact search can."))
+                self.request.search.throw(ForwardPassesSpentError(said, "Only exact search can."))
         except StopIteration as end:
             self._result, self.ended = end.value, True
         except KgqaError as error:
@@ -346,17 +352,17 @@ class _Live:
         self._error, self.ended = error, True
 
     def count(self, tokens: int, seconds: float) -> None:
-        """Count a forward that the search took part in."""
+        """Count a forward pass that the search took part in."""
         self._forward_passes += 1
         self._tokens += tokens
         self._seconds += seconds
 
     def outcome(self) -> DecodingOutcome:
-        """Return what came of it."""
+        """Return its result or error, and what it took."""
         covered: tuple[tuple[float, ...], ...] = ()
-        if self.job.coverage and self._result is not None and self.asked is not None:
-            tree = self.asked.tree
-            covered = tuple(tree.coverage(one.state) for one in self._result.hypotheses)
+        if self.request.coverage and self._result is not None:
+            found = self._result.hypotheses
+            covered = tuple(self.asked.tree.coverage(one.state) for one in found)
         cost = (self._forward_passes, self._tokens, self._seconds)
         return DecodingOutcome(self._result, self._error, *cost, covered)
 

@@ -1,18 +1,21 @@
-"""The model's forward over trees of tokens: one for all questions at hand.
+"""The model's forward pass: over trees of tokens, or over whole prefixes one beside the other.
 
 A token of a tree sees its own question's prompt and its own ancestors, and its position is its
 depth. A question's prompt is run once, together with the first tokens after it, and shared by all
 its prefixes. The children's logits are gathered under one log-sum-exp over the whole vocabulary, so
-that no mask of the vocabulary's size is ever built.
+that no mask of the vocabulary's size is ever built. The mask of attention is additive and of the
+weights' type, which is right under eager and SDPA attention alike.
 
-The mask is additive and of the weights' type, which is right under eager and SDPA attention alike.
-Whether a model can be run so at all is not assumed here: :mod:`kgqa.decoding.probe` finds out.
+Whether a model can be run over trees is not assumed here: :mod:`kgqa.decoding.probe` finds out.
+State-space layers, or attention windows shorter than the prompt with its path, take whole prefixes:
+a row holds the prompt, the prefix and the forced run after it, nothing is cached, nothing is looked
+at ahead, and the log-probabilities are the same.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -22,50 +25,62 @@ from kgqa.decoding.wave import NO_TOKEN, PrefixTree
 from kgqa.errors import ModelError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
     from transformers import PreTrainedModel
 
-    from kgqa.decoding.search import Demand, Scored
-    from kgqa.decoding.wave import Node
-    from kgqa.trie.constraint import Constraint, Expansion
+    from kgqa.decoding.search import Demand
+    from kgqa.decoding.wave import WaveNode
+    from kgqa.trie.constraint import Expansion
 
 ScoreRule: TypeAlias = Literal["vocabulary", "allowed"]
+T = TypeVar("T")
 
 DEFAULT_BUDGET = 128
+DEFAULT_WIDEST = 8_192  # tokens of a batch of whole prefixes, padding included
+_FORCED = 64  # the longest forced run that is scored with a whole prefix
 # Logits that become float32, and are exponentiated, at a time: copies of 4 MB on a CPU, which its
 # caches hold; 128 MB elsewhere, where each further call costs more than memory does.
 _LOGITS_AT_ONCE = {"cpu": 1 << 20}
 _LOGITS_AT_ONCE_ELSEWHERE = 1 << 25
 
 
+def _no_columns() -> NDArray[np.int64]:
+    return np.empty(0, np.int64)
+
+
 @dataclass(slots=True)
-class Asked:
+class PromptTree:
     """A prompt with what is known of the prefixes after it, and where its tokens are cached.
 
     ``rule``: log-probabilities over the whole vocabulary (GCR), or renormalised over what the
     constraint allows (DoG: the mask before the softmax). ``coverage``: whether the tree also learns
-    which share of the whole vocabulary's probability is allowed. Raises ModelError for an empty
-    prompt.
+    which share of the whole vocabulary's probability is allowed. ``columns`` are the prompt's
+    places in the cache, ``above`` those of each cached prefix, its own last. Raises ModelError for
+    an empty prompt.
     """
 
     prompt: Sequence[int]
     tree: PrefixTree
     rule: ScoreRule = "vocabulary"
-    columns: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))  # the prompt
-    above: dict[int, NDArray[np.int64]] = field(default_factory=dict)  # of a state, its own last
+    columns: NDArray[np.int64] = field(default_factory=_no_columns)
+    above: dict[int, NDArray[np.int64]] = field(default_factory=dict)
     coverage: bool = False
 
     def __post_init__(self) -> None:
         if not len(self.prompt):
             raise ModelError("The prompt has no token, so nothing can be scored after it.")
-        self.above[self.tree.start] = np.empty(0, np.int64)
+        self.above[self.tree.start] = _no_columns()
+
+    @property
+    def uncached(self) -> int:
+        """How many of the prompt's last tokens are still to be run."""
+        return len(self.prompt) - len(self.columns)
 
     def all_columns(self) -> NDArray[np.int64]:
         """Return every column of the cache that this question owns."""
-        own = [columns[-1:] for columns in self.above.values()]
-        return np.concatenate([self.columns, *own])
+        return np.concatenate([self.columns, *(own[-1:] for own in self.above.values())])
 
     def drop_beside(self, states: Iterable[int]) -> NDArray[np.int64]:
         """Forget where all prefixes are cached but ``states``, those above and those below them.
@@ -84,24 +99,23 @@ class Asked:
                 kept.add(above)
                 above = tree.node(above).parent
         gone = [state for state in self.above if state not in kept]
-        freed = [self.above.pop(state)[-1:] for state in gone]
-        return np.concatenate(freed) if freed else np.empty(0, np.int64)
+        return np.concatenate([_no_columns(), *(self.above.pop(state)[-1:] for state in gone)])
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """One question's share of a forward: the next ``prompt`` tokens of its prompt, then nodes.
+class WavePart:
+    """One question's part of a forward pass: the next ``prompt`` tokens of its prompt, then nodes.
 
     Nodes stand after their parents; there are none before the prompt is complete.
     """
 
-    asked: Asked
+    asked: PromptTree
     prompt: int
-    nodes: Sequence[Node]
+    nodes: Sequence[WaveNode]
 
     @property
     def tokens(self) -> int:
-        """The tokens that it adds to the forward."""
+        """The tokens that it adds to the forward pass."""
         return self.prompt + sum(node.token != NO_TOKEN for node in self.nodes)
 
 
@@ -112,34 +126,42 @@ class TreeForward:
         self.model = model
         self.cache = ColumnCache()
 
-    def score(self, parts: Sequence[Part]) -> None:
-        """Run one forward and let each question's tree learn what it says.
+    def score(self, parts: Sequence[WavePart]) -> None:
+        """Run one forward pass and let each question's tree learn what it says.
 
-        All or nothing: where it fails (out of memory, Ctrl-C) no tree and no question has changed.
+        All or nothing: if it fails (out of memory, Ctrl-C) no tree and no question has changed.
         """
         for part in parts:
             check_tokens(self.model, [*part.asked.prompt, *(node.token for node in part.nodes)])
         expansions = [p.asked.tree.expansion([node.state for node in p.nodes]) for p in parts]
+        ends = np.cumsum([len(part.nodes) for part in parts])[:-1].tolist()
+
+        def scores(logits: torch.Tensor) -> list[_StateScores]:
+            rows = logits.tensor_split(ends)
+            each = zip(rows, expansions, parts, strict=True)
+            return [scores_of(some, moves, part.asked) for some, moves, part in each]
+
+        for part, learned in zip(parts, self.run(parts, scores), strict=True):
+            part.asked.tree.learn([node.state for node in part.nodes], *learned)
+
+    @torch.inference_mode()
+    def run(self, parts: Sequence[WavePart], read: Callable[[torch.Tensor], T]) -> T:
+        """Run one forward pass and return ``read`` of the nodes' logits ``[nodes, vocabulary]``.
+
+        What was run is cached for the parts' questions; if anything fails, nothing is.
+        """
         columns = self.cache.take(sum(part.tokens for part in parts))
         try:
-            packed = Packed(parts, columns)
+            packed = _Packed(parts, columns)
             self.cache.aim(columns, self.model.device)
-            logits = self.run(packed)
-            first, learned = 0, []
-            for part, moves in zip(parts, expansions, strict=True):
-                rows = slice(first, first + len(part.nodes))
-                learned.append(scores_of(logits[rows], moves, part.asked))
-                first += len(part.nodes)
+            result = read(self._logits(packed))
         except BaseException:
             self.cache.give_back(columns)
             raise
         packed.settle()
-        for part, scores in zip(parts, learned, strict=True):
-            part.asked.tree.learn([node.state for node in part.nodes], *scores)
+        return result
 
-    @torch.inference_mode()
-    def run(self, packed: Packed) -> torch.Tensor:
-        """Return the logits of all nodes. Shape ``[nodes, vocabulary]``."""
+    def _logits(self, packed: _Packed) -> torch.Tensor:
         model, device = self.model, self.model.device
         dtype = float_type(model)
         hidden = torch.from_numpy(~packed.seen(self.cache.width)).to(device)
@@ -156,29 +178,29 @@ class TreeForward:
         logits: torch.Tensor = out.logits[0]
         return logits
 
-    def keep_only(self, asked: Asked, demand: Demand) -> None:
-        """Free the columns of prefixes that a search will never go on from, where it says so."""
+    def keep_only(self, asked: PromptTree, demand: Demand) -> None:
+        """Free the columns of prefixes that a search will never go on from, if it says so."""
         if demand.all_later_below:
             self.cache.give_back(asked.drop_beside(demand.states))
 
-    def forget(self, asked: Asked) -> None:
+    def forget(self, asked: PromptTree) -> None:
         """Free a question's columns; it starts from its prompt if it is scored again."""
         self.cache.give_back(asked.all_columns())
-        asked.columns = np.empty(0, np.int64)
-        asked.above = {asked.tree.start: np.empty(0, np.int64)}
+        asked.columns = _no_columns()
+        asked.above = {asked.tree.start: _no_columns()}
 
 
-class Packed:
-    """The parts of one forward as tokens, positions and what each token sees.
+class _Packed:
+    """The parts of one forward pass as tokens, positions and what each token sees.
 
     ``columns``: where each token is cached, in order.
     """
 
-    def __init__(self, parts: Sequence[Part], columns: NDArray[np.int64]) -> None:
+    def __init__(self, parts: Sequence[WavePart], columns: NDArray[np.int64]) -> None:
         self.tokens: list[int] = []
         self.positions: list[int] = []
         self.kept: list[int] = []  # the tokens whose logits are wanted: one for each node
-        self._new: list[tuple[Part, NDArray[np.int64], dict[int, NDArray[np.int64]], int]] = []
+        self._new: list[tuple[WavePart, NDArray[np.int64], dict[int, NDArray[np.int64]], int]] = []
         for part in parts:
             asked, first = part.asked, len(self.tokens)
             done = len(asked.columns)
@@ -212,16 +234,75 @@ class Packed:
         return seen
 
     def settle(self) -> None:
-        """Enter the new columns with their questions: the forward is done."""
+        """Enter the new columns with their questions: the forward pass is done."""
         for part, prompt, above, _ in self._new:
             part.asked.columns = prompt
             part.asked.above.update(above)
 
 
+class PlainForward:
+    """A model that is run on whole prefixes."""
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        self.model = model
+
+    def next_batch(self, asked: PromptTree, states: Sequence[int], widest: int) -> list[list[int]]:
+        """Return the first of ``states`` as runs of states, each a row, that fit into a batch.
+
+        A run is a state with the forced run after it. ``widest``: tokens of a forward pass, padding
+        included; one row is always taken.
+        """
+        runs: list[list[int]] = []
+        longest = 0
+        for state in states:
+            run = [state, *asked.tree.forced_run(state, _FORCED)]
+            length = len(asked.prompt) + asked.tree.node(run[-1]).depth
+            if runs and max(longest, length) * (len(runs) + 1) > widest:
+                break
+            longest = max(longest, length)
+            runs.append(run)
+        return runs
+
+    def score(self, asked: PromptTree, runs: Sequence[Sequence[int]]) -> None:
+        """Run one forward pass, a row for each run, and let the tree learn. All or nothing."""
+        rows = [[*asked.prompt, *asked.tree.prefix(run[-1])] for run in runs]
+        for row in rows:
+            check_tokens(self.model, row)
+        # where the last token of each state of a run stands
+        places = [
+            np.arange(len(row) - len(run), len(row)) for row, run in zip(rows, runs, strict=True)
+        ]
+        states = [state for run in runs for state in run]
+        moves = asked.tree.expansion(states)
+        first = min(int(at[0]) for at in places)
+        logits = self.run(rows, first)
+        number = torch.from_numpy(np.repeat(np.arange(len(runs)), [len(run) for run in runs]))
+        place = torch.from_numpy(np.concatenate(places) - first)
+        picked = logits[number.to(logits.device), place.to(logits.device)]
+        asked.tree.learn(states, *scores_of(picked, moves, asked))
+
+    @torch.inference_mode()
+    def run(self, rows: Sequence[Sequence[int]], first: int) -> torch.Tensor:
+        """Return the logits from position ``first`` on. Shape ``[rows, positions, vocabulary]``.
+
+        Rows are padded on the right, where no causal model looks.
+        """
+        longest = max(map(len, rows))
+        ids = torch.tensor([[*row, *[0] * (longest - len(row))] for row in rows])
+        device = self.model.device
+        out: Any = self.model(
+            input_ids=ids.to(device),
+            use_cache=False,
+            logits_to_keep=torch.arange(first, longest, device=device),
+        )
+        logits: torch.Tensor = out.logits
+        return logits
+
+
 def float_type(model: PreTrainedModel) -> torch.dtype:
     """Return the type of the model's activations.
 
-    It is that of its embeddings, which stay as they are where other weights are quantized.
+    It is that of its embeddings, which stay as they are if other weights are quantized.
     """
     dtype = model.get_input_embeddings().weight.dtype
     assert isinstance(dtype, torch.dtype)
@@ -229,7 +310,7 @@ def float_type(model: PreTrainedModel) -> torch.dtype:
 
 
 def check_tokens(model: PreTrainedModel, tokens: Sequence[int]) -> None:
-    """Raise ModelError where the model has no embedding of a token.
+    """Raise ModelError if the model has no embedding of a token.
 
     A device would fail on it for good, and take every other question with it.
     """
@@ -246,33 +327,10 @@ def _check_highest(token: int, known: int) -> None:
         )
 
 
-@torch.inference_mode()
-def log_probabilities(
-    logits: torch.Tensor, moves: Expansion, rule: ScoreRule
-) -> NDArray[np.float64]:
-    """Return the log-probability of each move; ``logits`` has a row for each expanded state.
-
-    Shape of ``logits``: ``[states, vocabulary]``. Raises ModelError where a token lies beyond the
-    vocabulary.
-    """
-    if not len(moves.token):
-        return np.empty(0)
-    _check_highest(int(moves.token.max()), logits.shape[-1])
-    rows = torch.from_numpy(moves.row).to(logits.device)
-    picked = logits[rows, torch.from_numpy(moves.token).to(logits.device)].float()
-    if rule == "allowed":
-        return _renormalised(picked.cpu().numpy().astype(np.float64), moves.row, len(logits))
-    most = _LOGITS_AT_ONCE.get(logits.device.type, _LOGITS_AT_ONCE_ELSEWHERE)
-    chunks = torch.split(logits, max(1, most // logits.shape[-1]))
-    sums = [chunk.float().logsumexp(-1) for chunk in chunks]
-    both = torch.cat([picked, *sums]).cpu().numpy().astype(np.float64)  # one transfer
-    scores: NDArray[np.float64] = both[: len(picked)] - both[len(picked) :][moves.row]
-    return scores
+_StateScores: TypeAlias = "tuple[NDArray[np.float64], NDArray[np.float64] | None]"
 
 
-def scores_of(
-    logits: torch.Tensor, moves: Expansion, asked: Asked
-) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+def scores_of(logits: torch.Tensor, moves: Expansion, asked: PromptTree) -> _StateScores:
     """Return the moves' scores by the question's rule, and the log-coverage if it wants that.
 
     A state's coverage is the share of the whole vocabulary's probability that its moves have.
@@ -281,75 +339,48 @@ def scores_of(
     """
     if not asked.coverage:
         return log_probabilities(logits, moves, asked.rule), None
-    over = log_probabilities(logits, moves, "vocabulary")
-    top, total = _sums(over, moves.row, len(logits))
-    with np.errstate(divide="ignore"):
-        covered = top + np.log(total)
-    scores = over if asked.rule == "vocabulary" else over - covered[moves.row]
+    scores = log_probabilities(logits, moves, "vocabulary")
+    covered = _log_sums(scores, moves.row, len(logits))
+    if asked.rule == "allowed":
+        scores = scores - covered[moves.row]
     return scores, np.minimum(covered, 0.0)
 
 
-def _renormalised(
-    logits: NDArray[np.float64], rows: NDArray[np.int64], count: int
+@torch.inference_mode()
+def log_probabilities(
+    logits: torch.Tensor, moves: Expansion, rule: ScoreRule
 ) -> NDArray[np.float64]:
-    top, total = _sums(logits, rows, count)
-    scores: NDArray[np.float64] = logits - top[rows] - np.log(total[rows])
+    """Return the log-probability of each move; ``logits`` has a row for each expanded state.
+
+    Shape of ``logits``: ``[states, vocabulary]``. Raises ModelError if a token lies beyond the
+    vocabulary.
+    """
+    if not len(moves.token):
+        return np.empty(0)
+    _check_highest(int(moves.token.max()), logits.shape[-1])
+    rows = torch.from_numpy(moves.row).to(logits.device)
+    picked = logits[rows, torch.from_numpy(moves.token).to(logits.device)].float()
+    if rule == "allowed":
+        own = picked.cpu().numpy().astype(np.float64)
+        renormalised: NDArray[np.float64] = own - _log_sums(own, moves.row, len(logits))[moves.row]
+        return renormalised
+    most = _LOGITS_AT_ONCE.get(logits.device.type, _LOGITS_AT_ONCE_ELSEWHERE)
+    chunks = torch.split(logits, max(1, most // logits.shape[-1]))
+    sums = [chunk.float().logsumexp(-1) for chunk in chunks]
+    both = torch.cat([picked, *sums]).cpu().numpy().astype(np.float64)  # one transfer
+    scores: NDArray[np.float64] = both[: len(picked)] - both[len(picked) :][moves.row]
     return scores
 
 
-def _sums(
-    logits: NDArray[np.float64], rows: NDArray[np.int64], count: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return each row's highest value, and the sum of the exponentials of what others lack to it.
-
-    A row without a value has 0 and a sum of 0.
-    """
+def _log_sums(
+    values: NDArray[np.float64], rows: NDArray[np.int64], count: int
+) -> NDArray[np.float64]:
+    """Return the logarithm of the sum of each row's exponentials, ``-inf`` for an empty row."""
     top = np.full(count, -np.inf)
-    np.maximum.at(top, rows, logits)
+    np.maximum.at(top, rows, values)
     top[np.isneginf(top)] = 0.0
     total = np.zeros(count)
-    np.add.at(total, rows, np.exp(logits - top[rows]))
-    return top, total
-
-
-class TreeScorer:
-    """A scorer for one search after one prompt, by trees; used once, then dropped.
-
-    ``budget``: tokens that look-ahead fills a forward up to. For several questions, limits of time
-    and memory, and models that trees do not fit, there is :class:`kgqa.decoding.engine.Engine`.
-    """
-
-    def __init__(
-        self,
-        model: PreTrainedModel,
-        prompt: Sequence[int],
-        constraint: Constraint,
-        *,
-        rule: ScoreRule = "vocabulary",
-        budget: int = DEFAULT_BUDGET,
-    ) -> None:
-        self._asked = Asked(prompt, PrefixTree(constraint), rule)
-        self._forward = TreeForward(model)
-        self._budget = budget
-        self.forward_passes = 0
-        self.scored_tokens = 0  # after the prompt
-
-    @property
-    def columns(self) -> int:
-        """The tokens that are cached now, the prompt's included."""
-        return self._forward.cache.used
-
-    def score(self, demand: Demand) -> Scored:
-        """Return the moves out of the demanded states with their log-probabilities."""
-        tree = self._asked.tree
-        if tree.missing(demand.states):
-            rest = len(self._asked.prompt) - len(self._asked.columns)
-            states = demand.states
-            if rest and tree.start not in states:
-                states = (tree.start, *states)
-            self._forward.keep_only(self._asked, demand)
-            part = Part(self._asked, rest, tree.choose(states, self._budget))
-            self._forward.score([part])
-            self.forward_passes += 1
-            self.scored_tokens += part.tokens - part.prompt
-        return tree.scored(demand.states)
+    np.add.at(total, rows, np.exp(values - top[rows]))
+    with np.errstate(divide="ignore"):
+        sums: NDArray[np.float64] = top + np.log(total)
+    return sums

@@ -1,9 +1,9 @@
 """Constraints for people who decode with Hugging Face ``generate``.
 
-:class:`PrefixAllowedTokens` is a ``prefix_allowed_tokens_fn``, :class:`ConstraintLogitsProcessor` a
-``LogitsProcessor``; either keeps greedy search, sampling and beam search inside a constraint, for
-one prompt or a batch. :func:`accepted` reads what came out. What this does not do: search; the
-searches of this package find the same list in fewer forward passes.
+:class:`ConstraintLogitsProcessor` is a ``LogitsProcessor``, :class:`PrefixAllowedTokens` a
+``prefix_allowed_tokens_fn``; either keeps greedy search, sampling and beam search inside a
+constraint, for one prompt or for a batch with a constraint for each prompt. :func:`accepted` reads
+what ``generate`` returned. The searches of this package find the same list in fewer forward passes.
 
 Both fail closed. After a finished sequence, and after a prefix that is not in the language, only
 the end token may follow; the list of allowed tokens is never empty, since what ``generate`` does
@@ -14,9 +14,9 @@ may return them: hence :func:`accepted`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from transformers import LogitsProcessor
@@ -26,50 +26,58 @@ from kgqa.errors import ConstraintError, UsageError
 if TYPE_CHECKING:
     from kgqa.trie.constraint import Constraint
 
+Prompt: TypeAlias = "Mapping[str, Any] | int"
+"""What a tokenizer returned for the prompts (a BatchEncoding), or the columns of ``input_ids``."""
+
 # The score of an end that closes no sequence of the language: such a hypothesis is beaten by every
 # other, and a score is still a number, so that sampling has one token to draw.
 _NEVER = -1e9
 
 
-class PrefixAllowedTokens:
+class _PromptConstraints:
+    """The constraints of a batch's prompts, and where the prompts end."""
+
+    def __init__(
+        self, constraint: Constraint | Sequence[Constraint], prompt: Prompt, *, eos_token_id: int
+    ) -> None:
+        several = list(constraint) if isinstance(constraint, Sequence) else [constraint]
+        if not several:
+            raise UsageError("There is no constraint, and without one anything could be written.")
+        self.columns = _columns(prompt, len(several))
+        if self.columns < 1:
+            raise UsageError(f"A prompt has at least one token, not {self.columns}.")
+        if eos_token_id < 0:
+            raise UsageError(f"`eos_token_id` is {eos_token_id}; a token id is at least 0.")
+        self.eos = eos_token_id
+        self.prefixes = [_Prefixes(one) for one in several]
+
+
+class PrefixAllowedTokens(_PromptConstraints):
     """A ``prefix_allowed_tokens_fn`` that keeps ``generate`` inside a constraint.
 
     ``constraint``: one for all prompts, or a list with one for each prompt of the batch.
-    ``prompt_length``: columns of ``input_ids``, padding on the left counted. ``eos_token_id``: what
-    ``generate`` ends a sequence by; the constraint's closing token may be this one or another.
+    ``prompt``: the BatchEncoding given to ``generate``, or the number of columns of its
+    ``input_ids``, padding on the left counted. ``eos_token_id``: a token that ``generate`` ends a
+    sequence by; the constraint's closing token may be this one or another.
 
     Calling it gives a list that is never empty: the tokens that may follow, or only
     ``eos_token_id`` after a finished sequence and after a prefix outside the language. It may serve
     one call of ``generate`` after another, but not two at once.
 
-    Raises UsageError where a prompt has no constraint or a sequence is shorter than the prompt.
+    Raises UsageError if a prompt has no constraint, prompts are padded on the right, or a sequence
+    is shorter than the prompt.
     """
-
-    def __init__(
-        self,
-        constraint: Constraint | Sequence[Constraint],
-        *,
-        prompt_length: int,
-        eos_token_id: int,
-    ) -> None:
-        _check(prompt_length, eos_token_id)
-        self._prefixes = _for_each_prompt(constraint)
-        self._prompt = prompt_length
-        self._eos = eos_token_id
 
     def __call__(self, batch_id: int, input_ids: torch.Tensor) -> list[int]:
         """Return the tokens that may follow ``input_ids``, shape ``[columns]``, never none."""
-        if len(self._prefixes) > 1 and batch_id >= len(self._prefixes):
-            raise UsageError(
-                f"There are {len(self._prefixes)} constraints and no prompt number {batch_id + 1}.",
-                "Give one constraint, or one for each prompt of the batch.",
-            )
-        prefixes = self._prefixes[batch_id if len(self._prefixes) > 1 else 0]
-        prefix = _after_prompt([input_ids.tolist()], self._prompt)
-        return prefixes.allowed(prefix)[0] or [self._eos]
+        at = batch_id if len(self.prefixes) > 1 else 0
+        if at >= len(self.prefixes):
+            raise _unequal(len(self.prefixes), f"no prompt number {batch_id + 1}")
+        prefix = _after_prompt([input_ids.tolist()], self.columns)
+        return self.prefixes[at].allowed(prefix)[0] or [self.eos]
 
 
-class ConstraintLogitsProcessor(LogitsProcessor):
+class ConstraintLogitsProcessor(_PromptConstraints, LogitsProcessor):
     """A ``LogitsProcessor`` that keeps ``generate`` inside a constraint.
 
     Arguments and errors are those of :class:`PrefixAllowedTokens`; rows of the batch are prompts in
@@ -77,42 +85,23 @@ class ConstraintLogitsProcessor(LogitsProcessor):
     for all rows at once, and an end that closes no sequence gets the score -1e9, so that no such
     hypothesis ever outranks one of the language.
 
-    Raises ConstraintError where a constraint allows a token that the model does not have.
+    Raises ConstraintError if a constraint allows a token that the model does not have.
     """
-
-    def __init__(
-        self,
-        constraint: Constraint | Sequence[Constraint],
-        *,
-        prompt_length: int,
-        eos_token_id: int,
-    ) -> None:
-        _check(prompt_length, eos_token_id)
-        self._prefixes = _for_each_prompt(constraint)
-        self._prompt = prompt_length
-        self._eos = eos_token_id
 
     def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
         """Return ``scores``, shape ``[rows, vocabulary]``, with ``-inf`` at all that may not be."""
-        rows = len(input_ids)
-        share, left = divmod(rows, len(self._prefixes))
-        if left:
-            raise UsageError(
-                f"{rows} sequences cannot be divided among {len(self._prefixes)} constraints.",
-                "Give one constraint, or one for each prompt of the batch.",
-            )
-        after = _after_prompt(input_ids.tolist(), self._prompt)
+        after = _after_prompt(input_ids.tolist(), self.columns)
         kept: torch.Tensor = torch.full_like(scores, -torch.inf)
-        for number, prefixes in enumerate(self._prefixes):
-            first = number * share
-            for row, tokens in enumerate(prefixes.allowed(after[first : first + share]), first):
+        row = 0
+        for prefixes, mine in zip(self.prefixes, _divided(after, len(self.prefixes)), strict=True):
+            for tokens in prefixes.allowed(mine):
                 if tokens is None:
-                    kept[row, self._eos] = _NEVER
-                elif tokens:
-                    _check_vocabulary(max(tokens), scores.shape[1])
-                    kept[row, tokens] = scores[row, tokens]
+                    kept[row, self.eos] = _NEVER
                 else:
-                    kept[row, self._eos] = scores[row, self._eos]
+                    allowed = tokens or [self.eos]
+                    _check_vocabulary(max(allowed), scores.shape[1])
+                    kept[row, allowed] = scores[row, allowed]
+                row += 1
         return kept  # type: ignore[return-value]  # a FloatTensor is a Tensor of floats
 
 
@@ -124,24 +113,34 @@ class Accepted:
     tokens: tuple[int, ...]
 
 
-def accepted(
-    constraint: Constraint, sequences: torch.Tensor | Sequence[Sequence[int]], prompt_length: int
-) -> list[Accepted]:
+def accepted(constraint: Constraint, sequences: Any, prompt: Prompt) -> list[Accepted]:
     """Return what of the ``sequences`` of one prompt is in the language, in order, each once.
 
-    ``sequences`` is what ``generate`` returned, shape ``[n, columns]``, prompt first. Left out is
-    what a length limit cut off, and what ``generate`` fills its list with where the language has
-    fewer sequences than were asked for; what follows a finished sequence is padding and not read.
+    ``sequences`` is what ``generate`` returned, shape ``[n, columns]``, prompt first; ``prompt`` is
+    what the processor was made with. Left out is what a length limit cut off, and what ``generate``
+    fills its list with if the language has fewer sequences than were asked for; what follows a
+    finished sequence is padding and not read.
     """
-    rows = sequences.tolist() if isinstance(sequences, torch.Tensor) else sequences
+    return _accepted(constraint, _after_prompt(_rows(sequences), _columns(prompt, 1)))
+
+
+def accepted_of_each(
+    constraints: Sequence[Constraint], sequences: Any, prompt: Prompt
+) -> list[list[Accepted]]:
+    """Return :func:`accepted` for each prompt of a batch, whose sequences stand one by another."""
+    after = _after_prompt(_rows(sequences), _columns(prompt, len(constraints)))
+    divided = _divided(after, len(constraints))
+    return [_accepted(one, mine) for one, mine in zip(constraints, divided, strict=True)]
+
+
+def _accepted(constraint: Constraint, rows: Sequence[tuple[int, ...]]) -> list[Accepted]:
     found: dict[int, Accepted] = {}
-    for tokens in _after_prompt(rows, prompt_length):
-        state = constraint.start()
+    for tokens in rows:
+        state: int | None = constraint.start()
         for count, token in enumerate(tokens, 1):
-            led = _moved(constraint, [state], [token])[0]
-            if led is None:
+            (state,) = _moved(constraint, [state], [token])
+            if state is None:
                 break
-            state = led
             if constraint.is_end([state])[0]:
                 found.setdefault(state, Accepted(state, tokens[:count]))
                 break
@@ -149,25 +148,22 @@ def accepted(
 
 
 class _Prefixes:
-    """What may follow the prefixes of one constraint.
+    """What may follow the prefixes of one constraint; the states of those that were met are kept.
 
-    States are found from those of the prefixes one token shorter: of the lengths that were asked
-    for, the two latest are kept. Any other prefix is walked from the start.
+    The empty prefix begins a new call of ``generate``, so that those of the one before are dropped.
     """
 
     def __init__(self, constraint: Constraint) -> None:
         self._constraint = constraint
-        self._length = -1
-        self._shorter: dict[tuple[int, ...], int | None] = {}
-        self._latest: dict[tuple[int, ...], int | None] = {}
+        self._states: dict[tuple[int, ...], int | None] = {(): constraint.start()}
 
     def allowed(self, prefixes: Sequence[tuple[int, ...]]) -> list[list[int] | None]:
-        """Return the tokens that may follow each prefix; all prefixes have one length.
+        """Return the tokens that may follow each prefix.
 
         An empty list stands for a finished sequence, None for a prefix that is outside of the
         language or cannot be finished.
         """
-        states = self._states(prefixes)
+        states = self._found(prefixes)
         inside = list(dict.fromkeys(state for state in states if state is not None))
         following: dict[int, list[int]] = {state: [] for state in inside}
         ended: set[int] = set()
@@ -182,37 +178,31 @@ class _Prefixes:
             for state in states
         ]
 
-    def _states(self, prefixes: Sequence[tuple[int, ...]]) -> list[int | None]:
-        """Return the state of each prefix, None where it is not in the language."""
-        length = len(prefixes[0])
-        if length != self._length:
-            one_more = length == self._length + 1
-            self._shorter, self._latest = (self._latest if one_more else {}), {}
-            self._length = length
-        new = [prefix for prefix in dict.fromkeys(prefixes) if prefix not in self._latest]
-        if new and length:
-            above = [
-                self._shorter[prefix[:-1]] if prefix[:-1] in self._shorter else self._walk(prefix)
-                for prefix in new
-            ]
-            led = _moved(self._constraint, above, [prefix[-1] for prefix in new])
-            self._latest.update(zip(new, led, strict=True))
-        elif new:
-            self._latest[()] = self._constraint.start()
-        return [self._latest[prefix] for prefix in prefixes]
+    def _found(self, prefixes: Sequence[tuple[int, ...]]) -> list[int | None]:
+        """Return the state of each prefix, None if it is not in the language."""
+        if () in prefixes:
+            self._states = {(): self._states[()]}
+        new = [prefix for prefix in dict.fromkeys(prefixes) if prefix not in self._states]
+        above = [self._walked(prefix[:-1]) for prefix in new]
+        led = _moved(self._constraint, above, [prefix[-1] for prefix in new])
+        self._states.update(zip(new, led, strict=True))
+        return [self._states[prefix] for prefix in prefixes]
 
-    def _walk(self, prefix: tuple[int, ...]) -> int | None:
-        """Return the state before the last token of ``prefix``."""
-        state: int | None = self._constraint.start()
-        for token in prefix[:-1]:
-            state = _moved(self._constraint, [state], [token])[0]
+    def _walked(self, prefix: tuple[int, ...]) -> int | None:
+        """Return the state of one prefix, from that of the longest known one before it."""
+        known = len(prefix)
+        while prefix[:known] not in self._states:
+            known -= 1
+        state = self._states[prefix[:known]]
+        for token in prefix[known:]:
+            (state,) = _moved(self._constraint, [state], [token])
         return state
 
 
 def _moved(
     constraint: Constraint, states: Sequence[int | None], tokens: Sequence[int]
 ) -> list[int | None]:
-    """Return where each state gets by its token, None where it may not go."""
+    """Return where each state gets by its token, None if it may not go."""
     inside = list(dict.fromkeys(state for state in states if state is not None))
     if not inside:
         return [None] * len(states)
@@ -225,28 +215,58 @@ def _moved(
     ]
 
 
-def _for_each_prompt(constraint: Constraint | Sequence[Constraint]) -> list[_Prefixes]:
-    several = list(constraint) if isinstance(constraint, Sequence) else [constraint]
-    if not several:
-        raise UsageError("There is no constraint, and without one anything could be written.")
-    return [_Prefixes(one) for one in several]
+def _columns(prompt: Prompt, constraints: int) -> int:
+    """Return how many columns of ``input_ids`` the prompts have, padding counted."""
+    if isinstance(prompt, int):
+        return prompt
+    try:
+        ids = torch.as_tensor(prompt["input_ids"])
+        mask = torch.as_tensor(prompt.get("attention_mask", torch.ones_like(ids)))
+    except (KeyError, ValueError, TypeError) as error:
+        raise UsageError(
+            "The prompt is not what generate takes: one row of `input_ids` for each prompt, all of "
+            "one length.",
+            'Use tokenizer(prompts, return_tensors="pt", padding=True, padding_side="left").',
+        ) from error
+    if not bool(mask[..., -1:].all()):
+        raise UsageError(
+            "The prompts are padded on the right, so a path would follow padding.",
+            'Pad them on the left: tokenizer(prompts, …, padding_side="left").',
+        )
+    if constraints > 1 and len(ids) != constraints:
+        raise _unequal(constraints, f"{len(ids)} prompts")
+    return int(ids.shape[-1])
 
 
-def _after_prompt(rows: Sequence[Sequence[int]], prompt_length: int) -> list[tuple[int, ...]]:
+def _unequal(constraints: int, what: str) -> UsageError:
+    return UsageError(
+        f"There are {constraints} constraints and {what}.",
+        "Give one constraint, or one for each prompt of the batch.",
+    )
+
+
+def _rows(sequences: Any) -> Sequence[Sequence[int]]:
+    found = getattr(sequences, "sequences", sequences)  # with return_dict_in_generate
+    rows: Sequence[Sequence[int]] = found.tolist() if isinstance(found, torch.Tensor) else found
+    return rows
+
+
+def _after_prompt(rows: Sequence[Sequence[int]], columns: int) -> list[tuple[int, ...]]:
     for row in rows:
-        if len(row) < prompt_length:
+        if len(row) < columns:
             raise UsageError(
-                f"A sequence of {len(row)} tokens is shorter than its prompt of {prompt_length}.",
-                "prompt_length is the number of columns of the input_ids given to generate.",
+                f"A sequence of {len(row)} tokens is shorter than its prompt of {columns}.",
+                "`prompt` is what generate was given, or the number of columns of its input_ids.",
             )
-    return [tuple(row[prompt_length:]) for row in rows]
+    return [tuple(row[columns:]) for row in rows]
 
 
-def _check(prompt_length: int, eos_token_id: int) -> None:
-    if prompt_length < 1:
-        raise UsageError(f"A prompt has at least one token, not {prompt_length}.")
-    if eos_token_id < 0:
-        raise UsageError(f"eos_token_id is {eos_token_id}; a token id is at least 0.")
+def _divided(rows: Sequence[tuple[int, ...]], count: int) -> list[Sequence[tuple[int, ...]]]:
+    """Return the rows of each of ``count`` prompts."""
+    size, left = divmod(len(rows), count)
+    if left:
+        raise _unequal(count, f"{len(rows)} sequences, which cannot be divided among them")
+    return [rows[at * size : (at + 1) * size] for at in range(count)]
 
 
 def _check_vocabulary(token: int, width: int) -> None:

@@ -1,9 +1,8 @@
-"""What opens and closes a span of constrained text, and a constraint with its own markers changed.
+"""What opens and closes a span of constrained text, and a constraint with its closing changed.
 
-Two kinds of models are served. One was trained with marker tokens (``<PATH>``), which a path format
-then has inside its sequences: the constraint's own. The other has none, and markers are plain
-strings (``<`` and ``>``): a few tokens that the model writes itself to open a span, and that stand
-in place of the constraint's closing token to close it. What this does not do: write text.
+Markers are plain strings (``<`` and ``>``) or marker tokens that a model was trained with: a few
+tokens that the model writes itself to open a span, and that stand in place of the constraint's
+closing token to close it.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kgqa.errors import ConstraintError, MarkerMissingError
+from kgqa.errors import MarkerMissingError
 from kgqa.trie.constraint import Expansion
 
 if TYPE_CHECKING:
@@ -31,17 +30,15 @@ class Markers:
     """Token sequences that open and close a span.
 
     ``openings``: any of them opens a span when free text ends in it; the first is the one that is
-    forced where an opening is forced. An opening is recognised by its tokens and never by its text:
+    forced if an opening is forced. An opening is recognised by its tokens and never by its text:
     the same characters written as other tokens open nothing.
     ``closing``: stands in place of the constraint's own closing token; empty: that one stays.
-    ``inside``: the constraint's own sequences begin with the opening (a format with ``start``).
 
-    Raises MarkerMissingError where there is no opening, or an empty one.
+    Raises MarkerMissingError if there is no opening, or an empty one.
     """
 
     openings: tuple[tuple[int, ...], ...]
     closing: tuple[int, ...] = ()
-    inside: bool = False
 
     def __post_init__(self) -> None:
         if not self.openings or not all(self.openings):
@@ -51,28 +48,23 @@ class Markers:
             )
 
     @classmethod
-    def of(
-        cls, encoder: TokenEncoder, opening: str, closing: str = "", *, inside: bool = False
-    ) -> Markers:
+    def of(cls, encoder: TokenEncoder, opening: str, closing: str = "") -> Markers:
         """Return the markers that two strings are under a tokenizer.
 
         A string that is a token of the tokenizer is that token; any other is the tokens it is
         encoded as, and an opening of that kind may also have a space before it. Raises
-        MarkerMissingError where the tokenizer has nothing for a marker.
+        MarkerMissingError if the tokenizer has nothing for a marker.
         """
         spellings = [opening]
         if encoder.marker_id(opening) is None or len(encoder.encode([opening])[0]) == 1:
             spellings.append(f" {opening}")
         openings = dict.fromkeys(_tokens(encoder, spelling) for spelling in spellings)
-        return cls(tuple(openings), _tokens(encoder, closing) if closing else (), inside)
+        return cls(tuple(openings), _tokens(encoder, closing) if closing else ())
 
     def completed(self, written: Sequence[int]) -> tuple[int, ...] | None:
-        """Return the longest opening that ``written`` ends in, None where it ends in none."""
-        longest_first = sorted(self.openings, key=len, reverse=True)
-        for opening in longest_first:
-            if tuple(written[-len(opening) :]) == opening:
-                return opening
-        return None
+        """Return the longest opening that ``written`` ends in, None if it ends in none."""
+        found = [one for one in self.openings if tuple(written[-len(one) :]) == one]
+        return max(found, key=len, default=None)
 
 
 def _tokens(encoder: TokenEncoder, marker: str) -> tuple[int, ...]:
@@ -87,30 +79,22 @@ def _tokens(encoder: TokenEncoder, marker: str) -> tuple[int, ...]:
 
 
 class MarkedConstraint:
-    """A constraint after its opening, closed by other tokens.
+    """A constraint closed by the tokens ``closing``; by its own closing token if there are none.
 
-    Where the first closing token also goes on with a name, both moves are there, with one token and
+    If the first closing token also goes on with a name, both moves are there, with one token and
     two states: which one was meant is known by the state.
-
-    Raises ConstraintError where ``markers.inside`` and no sequence begins with ``opening``.
     """
 
-    def __init__(self, inner: Constraint, markers: Markers, opening: tuple[int, ...]) -> None:
+    def __init__(self, inner: Constraint, closing: tuple[int, ...]) -> None:
         self._inner = inner
-        self._closing = markers.closing
+        self._closing = closing
         # states between the first and the last closing token: -1, -2, …
         self._between: list[tuple[int, int]] = []  # the inner end, closing tokens written
         self._numbers: dict[tuple[int, int], int] = {}
-        self._start = _walk(inner, opening) if markers.inside else inner.start()
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing can be written."""
-        return not len(self._inner.expand([self._start]).token)
 
     def start(self) -> int:
         """Return the state after the opening."""
-        return self._start
+        return self._inner.start()
 
     def expand(self, states: Sequence[int]) -> Expansion:
         """Return the moves out of every one of ``states``."""
@@ -148,7 +132,7 @@ class MarkedConstraint:
 
     @property
     def paths(self) -> int | None:
-        """The number of id paths, None where they are not counted."""
+        """The number of id paths, None if they are not counted."""
         return self._inner.paths
 
     def _after(self, end: int, done: int) -> int:
@@ -160,19 +144,3 @@ class MarkedConstraint:
             self._between.append((end, done))
             number = self._numbers[end, done] = -len(self._between)
         return number
-
-
-def _walk(constraint: Constraint, opening: Sequence[int]) -> int:
-    state = constraint.start()
-    for count, token in enumerate(opening):
-        moves = constraint.expand([state])
-        if not len(moves.token) and not count:
-            break  # an empty language, which its user tells of
-        found = np.flatnonzero(moves.token == token)
-        if not len(found):
-            raise ConstraintError(
-                f"The constraint does not begin with the opening marker (token {token}).",
-                "Its path format must have the marker as its start, or none at all.",
-            )
-        state = int(moves.state[found[0]])
-    return state

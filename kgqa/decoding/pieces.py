@@ -1,7 +1,4 @@
-"""What a text with constrained spans is made of, and the limits and options it is written under.
-
-What this module does not do: write (:mod:`kgqa.decoding.spans`).
-"""
+"""What a text with constrained spans is made of, and the limits and options it is written under."""
 
 from __future__ import annotations
 
@@ -36,7 +33,7 @@ class FreeText:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """Free text is over: its first ``at`` characters stand, and ``note`` tells why if need be."""
+    """Free text is over: its first ``at`` characters stand, and ``note`` says why if need be."""
 
     at: int
     note: str = ""
@@ -76,7 +73,7 @@ class Span:
 class Limits:
     """``tokens`` in all after the prompt, ``span_tokens`` between markers, ``spans`` in number.
 
-    A span's closing counts as its own. Raises UsageError where a limit is below 1 (spans: below 0).
+    A span's closing counts as its own. Raises UsageError if a limit is below 1 (spans: below 0).
     """
 
     tokens: int = 512
@@ -97,16 +94,15 @@ class SpanOptions:
     """How a text with spans is written.
 
     ``end_tokens`` end it and stand in its last piece. ``stop``: strings that end it, looked for in
-    free text alone. ``never``: tokens that free text may not hold. ``force_opening``: the text
-    begins with a span. ``rule`` scores inside spans; free text is always over the vocabulary.
-    ``ending`` is asked after each token of free text; what is over opens no span any more.
+    free text alone. ``force_opening``: the text begins with a span. ``rule`` scores inside spans;
+    free text is always over the vocabulary. ``ending`` is asked after each token of free text; what
+    is over opens no span any more.
     """
 
     markers: Markers
     end_tokens: frozenset[int]
     limits: Limits = field(default_factory=Limits)
     stop: tuple[str, ...] = ()
-    never: frozenset[int] = frozenset()
     force_opening: bool = False
     rule: ScoreRule = "vocabulary"
     ending: EndingFor | None = None
@@ -114,32 +110,3 @@ class SpanOptions:
     def __post_init__(self) -> None:
         if not all(self.stop):
             raise UsageError("A stop string is empty, so that nothing could be written.")
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """A text that ended: its pieces in order, why it ended, what there is to tell."""
-
-    pieces: tuple[FreeText | Span, ...]
-    stop: Stop
-    notes: tuple[str, ...]
-
-    @property
-    def spans(self) -> tuple[Span, ...]:
-        """The spans in order."""
-        return tuple(piece for piece in self.pieces if isinstance(piece, Span))
-
-    @property
-    def tokens(self) -> tuple[int, ...]:
-        """All tokens after the prompt."""
-        return tuple(token for piece in self.pieces for token in piece.tokens)
-
-    @property
-    def text(self) -> str:
-        """What a person reads; where the spans are in it, only ``pieces`` say."""
-        return "".join(piece.text for piece in self.pieces)
-
-    @property
-    def log_probability(self) -> float:
-        """The sum over all pieces."""
-        return sum(piece.log_probability for piece in self.pieces)

@@ -1,33 +1,39 @@
-"""Whether a model can be run over trees of tokens: found out by running it, never assumed.
+"""How a model is best run on its device: found out by running it, never assumed.
 
-A few prompts with a small tree behind each are run both ways: as trees that share forward passes, and
-each prefix alone. The tree is right where its log-probabilities differ from the plain ones by no
-more than rounding; how much the plain ones change when another ancestor stands in a prefix is the
-scale, so that a model with flat distributions cannot pass by having little to differ in.
+First, whether it can be run over trees of tokens. A few prompts with a small tree behind each are
+run both ways: as trees that share forward passes, and each prefix alone. The tree is right if its
+log-probabilities differ from the plain ones by no more than rounding; how much the plain ones
+change when another ancestor stands in a prefix is the scale, so that a model with flat
+distributions cannot pass by having little to differ in. A configuration can say that attention ends
+after so many tokens: up to there a tree is tried, and beyond it never used.
 
-A configuration can say that attention ends after so many tokens: up to there a tree is tried, and
-beyond it never used. What this module does not do: remember what it found.
+Then, how many tokens a forward pass should score. A wider wave needs fewer forward passes and each
+takes longer. How long, is measured; how many fewer, is known from real question graphs. The budget
+is the widest at which their product is close to its least, and at least the widest that costs no
+more than 1.3 times a single token: on a GPU, where a forward pass reads all weights whatever its
+width, that is wide; on a CPU it is narrower.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from kgqa.decoding.forward import Asked, Packed, Part, TreeForward, float_type
-from kgqa.decoding.plain import PlainForward
-from kgqa.decoding.wave import NO_TOKEN, NoConstraint, Node, PrefixTree
+from kgqa.decoding.engine import Plan
+from kgqa.decoding.forward import PlainForward, PromptTree, TreeForward, WavePart, float_type
+from kgqa.decoding.wave import NO_TOKEN, NoConstraint, PrefixTree, WaveNode
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from numpy.typing import NDArray
     from transformers import PreTrainedModel
 
-Way: TypeAlias = Literal["tree", "plain"]
-
-# Differences that rounding makes, as a share of what another ancestor makes.
+# Differences that rounding makes, relative to those that another ancestor makes.
 _TOLERANCE = {torch.float32: 2e-3, torch.float64: 2e-3, torch.float16: 0.1, torch.bfloat16: 0.25}
 _FLOOR = 2e-5  # what float32 rounds off in a model whose distributions are nearly flat
 _PROMPTS = (3, 24)
@@ -35,38 +41,45 @@ _BRANCHES = 2
 _DEPTH = 3
 _WINDOWS = ("sliding_window", "attention_chunk_size")
 
-
-@dataclass(frozen=True, slots=True)
-class Fit:
-    """How a model is run. ``why``: what decided it, for people.
-
-    ``limit``: tokens of a prompt with its path up to which a tree is right; None: any number.
-    """
-
-    way: Way
-    why: str
-    limit: int | None = None
+NEARLY_FREE = 1.3  # times a forward pass of one token
+CLOSE = 1.1  # times the least cost; below that, measured times justify no more forward passes
+WIDTHS = (1, 16, 32, 64, 96, 128)
+_CONTEXT = 64  # cached tokens that a measured forward pass attends to
+_REPEATS = 3
+# Forward passes a question by budget, K = 10, over the two-hop tries of real question graphs; only
+# their ratios matter. No budget below 16: a wave holds what is demanded, about K tokens, anyway.
+FORWARD_PASSES: Mapping[int, float] = {16: 23.5, 32: 14.4, 64: 9.7, 96: 7.3, 128: 7.1}
 
 
-def probe(model: PreTrainedModel) -> Fit:
+def measured_plan(model: PreTrainedModel) -> Plan:
+    """Return how ``model`` is best run where it lies now. Memory that runs out is raised."""
+    plan = probe(model)
+    if plan.way == "plain":
+        return plan
+    taken = measure(model)
+    rounded = {width: round(milliseconds, 3) for width, milliseconds in taken.items()}
+    return replace(plan, budget=choose(taken), milliseconds=rounded)
+
+
+def probe(model: PreTrainedModel) -> Plan:
     """Run ``model`` both ways and return which way is right. Memory that runs out is raised."""
-    limit = window_of(model)
+    limit = _window_of(model)
     if limit is not None and limit < max(_PROMPTS) + _DEPTH:
-        return Fit("plain", f"its attention ends after {limit} tokens")
+        return Plan("plain", f"its attention ends after {limit} tokens")
     try:
         differs, scale = _compare(model)
     except torch.OutOfMemoryError:
         raise
     except Exception as error:  # an architecture may refuse a mask or a cache in any way it likes
-        return Fit("plain", f"it cannot be run over a tree ({type(error).__name__})")
+        return Plan("plain", f"it cannot be run over a tree ({type(error).__name__})")
     allowed = _TOLERANCE.get(float_type(model), 0.25) * scale + _FLOOR
-    if not differs <= allowed:  # NaN is no fit either
-        return Fit("plain", f"a tree changes its log-probabilities by {differs:.2g}")
+    if not differs <= allowed:  # NaN does not fit either
+        return Plan("plain", f"a tree changes its log-probabilities by {differs:.2g}")
     why = f"a tree changes its log-probabilities by {differs:.1g}, which is rounding"
-    return Fit("tree", why, limit)
+    return Plan("tree", why, limit)
 
 
-def window_of(model: PreTrainedModel) -> int | None:
+def _window_of(model: PreTrainedModel) -> int | None:
     """Return after how many tokens the attention of some layer ends, as the configuration says."""
     config = model.config.get_text_config()
     kinds = getattr(config, "layer_types", None)
@@ -86,51 +99,88 @@ def _compare(model: PreTrainedModel) -> tuple[float, float]:
     asked, waves = [], []
     for length in _PROMPTS:
         prompt = choose.integers(0, vocabulary, length).tolist()
-        asked.append(Asked(prompt, PrefixTree(NoConstraint())))
+        asked.append(PromptTree(prompt, PrefixTree(NoConstraint())))
         # the same tokens at every depth: nodes differ by their ancestors alone
         waves.append(_nodes(choose.choice(vocabulary, _BRANCHES, replace=False).tolist()))
-    differs, scale = [], []
-    seen: list[dict[int, NDArray[np.float32]]] = [{} for _ in asked]
+    seen: dict[tuple[int, int], NDArray[np.float32]] = {}  # by question and node
     for depths in (range(2), range(2, _DEPTH + 1)):  # with the prompt, and on what is cached
-        nodes = [[node for node in wave if node.depth in depths] for wave in waves]
         parts = [
-            Part(one, len(one.prompt) if 0 in depths else 0, some)
-            for one, some in zip(asked, nodes, strict=True)
+            WavePart(one, one.uncached, [node for node in wave if node.depth in depths])
+            for one, wave in zip(asked, waves, strict=True)
         ]
-        columns = forward.cache.take(sum(part.tokens for part in parts))
-        packed = Packed(parts, columns)
-        forward.cache.aim(columns, model.device)
-        logits = forward.run(packed).float().log_softmax(-1).cpu().numpy()
-        packed.settle()
-        number = 0
-        for question, some in enumerate(nodes):
-            for node in some:
-                seen[question][node.state] = logits[number]
-                number += 1
-    for question, one in enumerate(asked):
-        tokens = {node.state: node for node in waves[question]}
-        rows = [[*one.prompt, *_prefix(tokens, node)] for node in waves[question]]
-        last: dict[tuple[int, int], NDArray[np.float32]] = {}
-        for node, row in zip(waves[question], rows, strict=True):
-            truth = plain.run([row], len(row) - 1)[0, 0].float().log_softmax(-1).cpu().numpy()
-            differs.append(float(np.abs(truth - seen[question][node.state]).mean()))
-            twin = last.setdefault((node.depth, node.token), truth)
+        logits = forward.run(parts, _log_softmax)
+        which = [(at, node.state) for at, part in enumerate(parts) for node in part.nodes]
+        seen.update(zip(which, logits, strict=True))
+    differs, scale = [], []
+    for question, (one, wave) in enumerate(zip(asked, waves, strict=True)):
+        prefixes: dict[int, list[int]] = {}
+        twins: dict[tuple[int, int], NDArray[np.float32]] = {}
+        for node in wave:
+            own = [] if node.token == NO_TOKEN else [*prefixes[node.parent], node.token]
+            prefixes[node.state] = own
+            row = [*one.prompt, *own]
+            truth = _log_softmax(plain.run([row], len(row) - 1)[0, 0])
+            differs.append(float(np.abs(truth - seen[question, node.state]).mean()))
+            twin = twins.setdefault((node.depth, node.token), truth)
             if twin is not truth:
                 scale.append(float(np.abs(truth - twin).mean()))
     return max(differs) if np.isfinite(differs).all() else float("nan"), float(np.mean(scale))
 
 
-def _nodes(tokens: list[int]) -> list[Node]:
-    nodes = [Node(0, NO_TOKEN, 0, 0)]
+def _log_softmax(logits: torch.Tensor) -> NDArray[np.float32]:
+    found: NDArray[np.float32] = logits.float().log_softmax(-1).cpu().numpy()
+    return found
+
+
+def _nodes(tokens: list[int]) -> list[WaveNode]:
+    nodes = [WaveNode(0, NO_TOKEN, 0, 0)]
     for parent in nodes:  # grows while it is read
         if parent.depth == _DEPTH:
             break
         nodes += [
-            Node(len(nodes) + at, token, parent.state, parent.depth + 1)
+            WaveNode(len(nodes) + at, token, parent.state, parent.depth + 1)
             for at, token in enumerate(tokens)
         ]
     return nodes
 
 
-def _prefix(nodes: dict[int, Node], node: Node) -> list[int]:
-    return [] if node.token == NO_TOKEN else [*_prefix(nodes, nodes[node.parent]), node.token]
+def measure(
+    model: PreTrainedModel, *, clock: Callable[[], float] = time.perf_counter
+) -> dict[int, float]:
+    """Return the milliseconds that forward passes of some widths take: a dozen short ones."""
+    forward = TreeForward(model)
+    asked = PromptTree([0] * _CONTEXT, PrefixTree(NoConstraint()))
+    forward.score([WavePart(asked, _CONTEXT, [])])
+    taken: dict[int, float] = {}
+    for width in WIDTHS:
+        nodes = [WaveNode(number, 0, 0, 1) for number in range(1, width + 1)]
+        taken[width] = 1_000 * min(_timed(forward, asked, nodes, clock) for _ in range(_REPEATS))
+        if width > min(FORWARD_PASSES) and _cost(taken, width) > 2 * _cost(
+            taken, min(FORWARD_PASSES)
+        ):
+            break  # wider ones cannot pay any more
+    return taken
+
+
+def choose(milliseconds: Mapping[int, float]) -> int:
+    """Return the width that serves best, given the milliseconds of 1 token and of widths."""
+    limit = NEARLY_FREE * milliseconds[1]
+    widths = [width for width in milliseconds if width in FORWARD_PASSES]
+    free = max((width for width in widths if milliseconds[width] <= limit), default=1)
+    costs = {width: _cost(milliseconds, width) for width in widths}
+    return max(free, max(width for width in widths if costs[width] <= CLOSE * min(costs.values())))
+
+
+def _cost(milliseconds: Mapping[int, float], width: int) -> float:
+    return milliseconds[width] * FORWARD_PASSES[width]
+
+
+def _timed(
+    forward: TreeForward, asked: PromptTree, nodes: list[WaveNode], clock: Callable[[], float]
+) -> float:
+    own = PromptTree(asked.prompt, asked.tree, columns=asked.columns)
+    began = clock()
+    forward.run([WavePart(own, 0, nodes)], lambda logits: logits[:, 0].cpu())  # waits for it
+    taken = clock() - began
+    forward.cache.give_back(own.all_columns()[_CONTEXT:])
+    return taken

@@ -1,10 +1,9 @@
-"""The seam between searches and what scores their moves.
+"""The interface between searches and what scores their moves.
 
 A search is a generator: it yields the states whose moves it must know (a :class:`Demand`), is sent
 their log-probabilities (:class:`Scored`) and returns a :class:`SearchResult`. So a search knows
 nothing of models, a table of numbers can stand in for one, and several questions can run in
-lockstep and share a forward. What is not here: the searches themselves (``beam``, ``diverse``,
-``best_first``, ``stochastic``) and the forward that scores.
+lockstep and share a forward pass.
 """
 
 from __future__ import annotations
@@ -85,7 +84,7 @@ class Certificate:
 
     ``proven``: no sequence outside the list has a higher log-probability than one in it, and the
     list is shorter than asked only if the language is. ``bound``: the log-probability of the best
-    unexplored prefix, which nothing outside the list exceeds; ``-inf`` where nothing is unexplored.
+    unexplored prefix, which nothing outside the list exceeds; ``-inf`` if nothing is unexplored.
     ``certain``: how many hypotheses at the head of the list no unexplored prefix can beat.
     ``demands`` and ``expanded``: how often the search asked, and for how many states in all.
     """
@@ -99,7 +98,7 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """Finished hypotheses in the search's order, and a certificate where it can prove its list."""
+    """Finished hypotheses in the search's order, and a certificate if it can prove its list."""
 
     hypotheses: list[Hypothesis]
     certificate: Certificate | None = None

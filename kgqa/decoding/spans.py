@@ -1,14 +1,13 @@
 """Free text with constrained spans: the model writes freely until it opens a span, then only paths.
 
-A :class:`Chain` is a text on its way: free, open (an opening marker was just written) or ended.
-:class:`Writer` takes chains on: :meth:`Writer.free` greedily until they open a span or end,
-:meth:`Writer.branches` through a span, by any search, each of its hypotheses a chain of its own. So
-a beam over chains is a loop around the two; :func:`write` is the plain one, which goes on alone
-after the first span.
+A :class:`Chain` is a text that is being written: free, open (an opening marker was just written) or
+ended. :class:`Writer` continues chains: :meth:`Writer.free` greedily until they open a span or end,
+:meth:`Writer.branches` through a span by a beam, each of its hypotheses a chain of its own. So a
+beam over chains is a loop over the two.
 
 It fails closed. Inside a span there are only the constraint's moves. Outside, nothing can be taken
 for a span: spans are data with their end states, no text is parsed, and an opening that no path can
-follow (an empty language, no room left) is taken back and masked from there on, and told.
+follow (an empty language, no room left) is taken back, masked from there on, and noted.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from kgqa.decoding.beam import beam
 from kgqa.decoding.marked import MarkedConstraint
-from kgqa.decoding.pieces import FreeText, Span, Written
-from kgqa.decoding.search import run
+from kgqa.decoding.pieces import FreeText, Span
+from kgqa.decoding.search import check_log_probability, run
 from kgqa.decoding.text import Text
-from kgqa.errors import ConstraintError, EmptyLanguageError, ModelError, UsageError
+from kgqa.errors import ConstraintError, EmptyLanguageError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,20 +28,16 @@ if TYPE_CHECKING:
     import torch
 
     from kgqa.decoding.pieces import Ending, SpanOptions, Stop
-    from kgqa.decoding.search import Search
     from kgqa.decoding.text import TextForward
     from kgqa.trie.constraint import Constraint
 
-SpanSearch: TypeAlias = "Callable[[Constraint, int, int], Search]"
-"""From a constraint, how many hypotheses and how many tokens at most: a search."""
-
 ConstraintFor: TypeAlias = "Callable[[int, Sequence[Span]], Constraint | None]"
-"""From a span's number (the first is 0) and the spans before it: its constraint, None for none."""
+"""From a span's number (the first is 0) and the spans before it: its constraint, or None."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chain:
-    """A text on its way: what is written, where the cache has it, how it may go on.
+    """A text that is being written: its tokens, where the cache has them, how it may go on.
 
     ``stop`` is None while it may go on. ``opened`` is the opening just written and its
     log-probability. ``draft`` is the free text since the last span, with its log-probabilities.
@@ -75,16 +70,8 @@ class Chain:
         return sum(piece.log_probability for piece in self.pieces)
 
 
-def beam_in_span(constraint: Constraint, k: int, most: int) -> Search:
-    """Search a span by a beam of ``k``: the default."""
-    return beam(constraint, k, max_new_tokens=most)
-
-
 class Writer:
-    """Takes chains on, all with one model and one cache.
-
-    ``decode`` turns tokens into text. ``search`` looks for the paths inside a span.
-    """
+    """Continues chains, all with one model and one cache. ``decode`` turns tokens into text."""
 
     def __init__(
         self,
@@ -92,20 +79,17 @@ class Writer:
         decode: Callable[[Sequence[int]], str],
         constraint_for: ConstraintFor,
         options: SpanOptions,
-        *,
-        search: SpanSearch = beam_in_span,
     ) -> None:
         self._forward = forward
         self._decode = decode
         self._constraint_for = constraint_for
         self._options = options
-        self._search = search
 
     def start(self, prompt: Sequence[int] | Text) -> Chain:
-        """Return the chain that has written nothing, or only the opening where it is forced.
+        """Return the chain that has written nothing, or only the opening if that is forced.
 
-        A prompt that is a text is not run again where the cache has it. Raises ModelError where the
-        prompt is empty, ConstraintError where a forced opening does not fit into the limits.
+        A prompt that is a text is not run again if the cache has it. Raises ModelError if the
+        prompt is empty, ConstraintError if a forced opening does not fit into the limits.
         """
         begun = prompt if isinstance(prompt, Text) else self._forward.text(prompt)
         chain = Chain(begun, len(begun.tokens))
@@ -121,15 +105,17 @@ class Writer:
         text, total = chain.text, 0.0
         for token in opening:
             (text,), following = self._forward.following([text])
-            total += _checked(float(following[0, token]))
+            score = float(following[0, token])
+            check_log_probability(score)
+            total += score
             text = text.extended([token])
         return replace(chain, text=text, opened=(opening, total))
 
     def free(self, chains: Sequence[Chain]) -> list[Chain]:
         """Return the chains as they are when each has opened a span or ended.
 
-        Each takes its likeliest token that it may write; one forward serves all chains. Raises
-        ConstraintError where every token is forbidden, ModelError where scores are no numbers.
+        Each takes its likeliest token that it may write; one forward pass serves all chains. Raises
+        ConstraintError if every token is forbidden, ModelError if scores are not log-probabilities.
         """
         found = list(chains)
         while going := [at for at, one in enumerate(found) if one.stop is None and not one.opened]:
@@ -144,31 +130,26 @@ class Writer:
                 found[at] = self._with_token(replace(found[at], text=text), scores)
         return found
 
-    def likeliest(self, chain: Chain, count: int) -> list[tuple[int, float]]:
-        """Return the ``count`` likeliest tokens that may follow free text, best first."""
-        _, following = self._forward.following([chain.text])
-        return self._allowed(chain, following[0], count)
-
     def branches(self, chain: Chain, k: int) -> list[Chain]:
         """Return up to ``k`` chains that went through the open span, best first: never none.
 
         Where no path can follow, it is the chain as it was before its opening, which it may not
-        write again, with a note. Raises EmptyLanguageError or ConstraintError where the opening was
-        forced, UsageError where ``chain`` has not opened a span.
+        write again, with a note. Raises EmptyLanguageError or ConstraintError if the opening was
+        forced, UsageError if ``chain`` has not opened a span.
         """
         if chain.opened is None:
             raise UsageError("Only a chain that has opened a span can go through one.")
         opening, opening_score = chain.opened
-        number = len(chain.spans)
-        constraint = self._language(chain, opening)
-        if constraint is None:
+        options, number = self._options, len(chain.spans)
+        inner = self._language(chain)
+        if inner is None:
             return [self._taken_back(chain, f"Span {number + 1} has no path to write.", empty=True)]
-        inner, marked = constraint
-        room = self._options.limits.tokens - chain.written
-        closing = max(1, len(self._options.markers.closing))
-        most = min(self._options.limits.span_tokens + closing, room)
-        scorer = self._forward.scorer(chain.text, marked, self._options.rule)
-        hypotheses = run(self._search(marked, k, most), scorer).hypotheses if most > 0 else []
+        marked = MarkedConstraint(inner, options.markers.closing)
+        room = options.limits.tokens - chain.written
+        most = min(options.limits.span_tokens + max(1, len(options.markers.closing)), room)
+        scorer = self._forward.scorer(chain.text, marked, options.rule)
+        search = beam(marked, k, max_new_tokens=most) if most > 0 else None
+        hypotheses = run(search, scorer).hypotheses if search else []
         if not hypotheses:
             note = f"Span {number + 1} has no path of at most {most} tokens."
             return [self._taken_back(chain, note, empty=False)]
@@ -177,15 +158,13 @@ class Writer:
         for hypothesis in hypotheses:
             text = self._decode((*opening, *hypothesis.tokens))
             span = Span(opening, opening_score, hypothesis, inner, text)
-            after = scorer.after(hypothesis.state, hypothesis.tokens)
-            ended = hypothesis.tokens[-1] in self._options.end_tokens
             found.append(
                 Chain(
-                    after,
+                    scorer.after(hypothesis.state, hypothesis.tokens),
                     chain.prompt,
                     (*pieces, span),
-                    no_more=number + 1 >= self._options.limits.spans,
-                    stop="end token" if ended else None,
+                    no_more=number + 1 >= options.limits.spans,
+                    stop="end token" if hypothesis.tokens[-1] in options.end_tokens else None,
                     notes=chain.notes,
                 )
             )
@@ -195,16 +174,14 @@ class Writer:
         """Give back the cache of all that is not in ``chains``; others go on, but slower."""
         self._forward.keep(chain.text for chain in chains)
 
-    # ── inside ──────────────────────────────────────────────────────────────────────────────
-
     def _with_token(self, chain: Chain, scores: torch.Tensor) -> Chain:
         """Return a free chain with its likeliest token, which may open a span or end it."""
-        ((token, score),) = self._allowed(chain, scores, 1)
+        token, score = self._likeliest(chain, scores)
         drafted = (*chain.draft, (token, score))
         longer = replace(chain, text=chain.text.extended([token]), draft=drafted)
         if token not in self._options.end_tokens and (over := self._over(longer)) is not None:
-            told = (*chain.notes, over.note) if over.note else chain.notes
-            return self._ended(replace(longer, notes=told), "ending", over.at)
+            notes = (*chain.notes, over.note) if over.note else chain.notes
+            return self._ended(replace(longer, notes=notes), "ending", over.at)
         opening = self._options.markers.completed([one for one, _ in drafted])
         if opening is not None:  # what would open and may not is never allowed
             kept, marker = drafted[: -len(opening)], drafted[-len(opening) :]
@@ -216,50 +193,44 @@ class Writer:
             return self._ended(longer, "stop string")
         return longer
 
-    def _allowed(self, chain: Chain, scores: torch.Tensor, count: int) -> list[tuple[int, float]]:
+    def _likeliest(self, chain: Chain, scores: torch.Tensor) -> tuple[int, float]:
+        """Return the likeliest token that may follow free text, and its log-probability."""
         options = self._options
-        banned = set(options.never)
-        drafted = [token for token, _ in chain.draft]
+        banned = set()
         if chain.no_more or not options.limits.spans or options.limits.tokens - chain.written < 2:
-            banned.update(
+            drafted = [token for token, _ in chain.draft]
+            banned = {
                 opening[-1]
                 for opening in options.markers.openings
                 if options.markers.completed([*drafted, opening[-1]]) is not None
-            )
-        best, tokens = scores.topk(min(count + len(banned), len(scores)))
-        pairs = zip(tokens.tolist(), best.tolist(), strict=True)
-        allowed = [(token, _checked(score)) for token, score in pairs if token not in banned]
-        if not allowed:
-            raise ConstraintError(
-                "Every token is forbidden in free text, so nothing can be written.",
-                "Forbid fewer tokens.",
-            )
-        return allowed[:count]
+            }
+        best, tokens = scores.topk(min(1 + len(banned), len(scores)))
+        for token, score in zip(tokens.tolist(), best.tolist(), strict=True):
+            check_log_probability(score)
+            if token not in banned:
+                return token, score
+        raise ConstraintError("Every token would open a span, so nothing can be written.")
 
-    def _language(
-        self, chain: Chain, opening: tuple[int, ...]
-    ) -> tuple[Constraint, MarkedConstraint] | None:
+    def _language(self, chain: Chain) -> Constraint | None:
+        """Return the constraint of the next span, None if nothing can be written under it."""
         try:
             inner = self._constraint_for(len(chain.spans), chain.spans)
         except EmptyLanguageError:
             return None
-        if inner is None:
-            return None
-        marked = MarkedConstraint(inner, self._options.markers, opening)
-        return None if marked.is_empty else (inner, marked)
+        return inner if inner is not None and len(inner.expand([inner.start()]).token) else None
 
     def _taken_back(self, chain: Chain, note: str, *, empty: bool) -> Chain:
         if chain.before is None:
             if empty:
                 raise EmptyLanguageError(
                     "The text is to begin with a path, and there is no path to write.",
-                    "Choose another entity (--entity).",
+                    "Choose another entity.",
                 )
             raise ConstraintError(
                 f"The text is to begin with a path. {note}", "Allow more tokens for a span."
             )
-        told = (*chain.notes, f"{note} The text goes on without spans.")
-        return replace(chain.before, no_more=True, notes=told)
+        notes = (*chain.notes, f"{note} The text goes on without spans.")
+        return replace(chain.before, no_more=True, notes=notes)
 
     def _over(self, chain: Chain) -> Ending | None:
         ending = self._options.ending
@@ -284,45 +255,6 @@ class Writer:
         return self._decode([token for token, _ in chain.draft])
 
     def _cut(self, text: str) -> int | None:
-        """Return where the first stop string begins, None where there is none."""
+        """Return where the first stop string begins, None if there is none."""
         places = [at for stop in self._options.stop if (at := text.find(stop)) >= 0]
         return min(places, default=None)
-
-
-def write(
-    writer: Writer, prompt: Sequence[int], *, beams: int = 1, chains: int = 1
-) -> list[Written]:
-    """Write texts with spans to their ends; ``chains`` of them that differ in their first span.
-
-    ``beams``: how wide the search in a span is. The best hypothesis goes on; of the first span the
-    ``chains`` best, each alone from there and in that order (GCR: K paths, an answer after each).
-    Raises UsageError where a number is below 1, and what :class:`Writer` raises.
-    """
-    if beams < 1 or chains < 1:
-        raise UsageError(f"{beams} beams and {chains} chains: both must be at least 1.")
-    found = [writer.start(prompt)]
-    while any(chain.stop is None for chain in found):
-        found = writer.free(found)
-        onward: list[Chain] = []
-        for chain in found:
-            if chain.opened is None:
-                onward.append(chain)
-                continue
-            first = not chain.spans
-            branches = writer.branches(chain, max(beams, chains if first else 1))
-            onward += branches[: chains if first else 1]
-        found = onward
-        writer.keep(found)
-    return [
-        Written(chain.pieces, chain.stop, chain.notes) for chain in found if chain.stop is not None
-    ]
-
-
-def _checked(score: float) -> float:
-    """Return ``score``; raise ModelError where it is no log-probability."""
-    if not score < 1e-3:  # holds for NaN too
-        raise ModelError(
-            f"The model gave {score:g} as a log-probability, so nothing can be chosen.",
-            "Its weights are damaged, or its numbers too coarse: try float32 or bfloat16.",
-        )
-    return score

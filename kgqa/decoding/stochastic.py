@@ -104,7 +104,7 @@ def _drawn_below(
 
 
 def _log_shares(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the scores of one state's moves renormalised; all alike where all are impossible."""
+    """Return the scores of one state's moves renormalised; all alike if all are impossible."""
     top = scores.max()
     if top == -math.inf:
         return np.full(len(scores), -math.log(len(scores)))

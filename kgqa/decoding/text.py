@@ -1,23 +1,29 @@
-"""What a model says after a text: over the whole vocabulary, or about a constraint's moves.
+"""The probabilities of what follows a text: of the whole vocabulary, or of a constraint's moves.
 
 A :class:`Text` is a sequence of tokens with the places in the cache of those that have been run.
 Texts that begin alike share these places, so that a text may go on in several ways and nothing is
 copied or run twice. A place that was given back is known by its stamp: such a token is run again,
 never read from what others wrote there.
 
-What this module does not do: choose a token (:mod:`kgqa.decoding.spans`) or search.
+Tokens are chosen by :mod:`kgqa.decoding.spans`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from kgqa.decoding.forward import DEFAULT_BUDGET, Asked, Packed, Part, TreeForward
-from kgqa.decoding.plain import DEFAULT_WIDEST, PlainForward
+from kgqa.decoding.forward import (
+    DEFAULT_BUDGET,
+    DEFAULT_WIDEST,
+    PlainForward,
+    PromptTree,
+    TreeForward,
+    WavePart,
+)
 from kgqa.decoding.wave import NoConstraint, PrefixTree
 from kgqa.errors import ModelError
 
@@ -54,8 +60,8 @@ class TextForward:
     """A model with the cache of all texts that are being written. Not for several threads.
 
     ``trees``: whether a tree of tokens fits the model (:mod:`kgqa.decoding.probe`); without one
-    every text is run whole. ``budget``: tokens that look-ahead inside a span fills a forward up to.
-    ``forward_passes`` counts what was run.
+    every text is run whole. ``budget``: tokens that look-ahead in a span fills a forward pass up
+    to. ``forward_passes`` counts those that were run.
     """
 
     def __init__(
@@ -71,48 +77,40 @@ class TextForward:
         self.forward_passes = 0
         self.tree = TreeForward(model) if trees else None
         self.plain = PlainForward(model)
-        self._stamps = _NONE  # of each column, 0 where nobody owns it
+        self._stamps = _NONE  # of each column, 0 if nobody owns it
         self._last_stamp = 0
 
     def text(self, tokens: Sequence[int]) -> Text:
-        """Return a text of which nothing was run. Raises ModelError where it has no token."""
+        """Return a text of which nothing was run. Raises ModelError if it has no token."""
         if not len(tokens):
             raise ModelError("The prompt has no token, so nothing can be scored after it.")
         return Text(tuple(tokens), _NONE, _NONE)
 
+    @torch.inference_mode()
     def following(self, texts: Sequence[Text]) -> tuple[list[Text], torch.Tensor]:
         """Return the texts, now run, and the log-probability of every token after each.
 
-        One forward for all. Shape ``[texts, vocabulary]``, float32.
+        One forward pass for all. Shape ``[texts, vocabulary]``, float32.
         """
-        if self.tree is None:
-            return list(texts), self._following_plain(texts)
-        asked = [self._asked(text, NoConstraint(), "vocabulary") for text in texts]
-        for one in asked:  # the last token is run again where it was before: its logits are gone
-            one.columns = one.columns[: len(one.prompt) - 1]
-        parts = [
-            Part(one, len(one.prompt) - len(one.columns), [one.tree.node(one.tree.start)])
-            for one in asked
-        ]
-        cache = self.tree.cache
-        columns = cache.take(sum(part.tokens for part in parts))
-        try:
-            packed = Packed(parts, columns)
-            cache.aim(columns, self.tree.model.device)
-            logits = _log_softmax(self.tree.run(packed))
-        except BaseException:
-            cache.give_back(columns)
-            raise
         self.forward_passes += 1
-        packed.settle()
-        self._own(columns)
-        return [self._cached(tuple(one.prompt), one.columns) for one in asked], logits
+        if self.tree is None:
+            rows = [text.tokens for text in texts]
+            first = min(map(len, rows)) - 1
+            logits = self.plain.run(rows, first)
+            last = torch.tensor([len(row) - 1 - first for row in rows], device=logits.device)
+            picked = logits[torch.arange(len(rows), device=logits.device), last]
+            return list(texts), _log_softmax(picked)
+        asked = [self._asked(text, NoConstraint(), "vocabulary") for text in texts]
+        for one in asked:  # the last token is run again if it was before: its logits are gone
+            one.columns = one.columns[: len(one.prompt) - 1]
+        parts = [WavePart(one, one.uncached, [one.tree.node(one.tree.start)]) for one in asked]
+        found = self.tree.run(parts, _log_softmax)
+        self.own(np.concatenate([one.columns for one in asked]))
+        return [self.cached(tuple(one.prompt), one.columns) for one in asked], found
 
     def scorer(self, text: Text, constraint: Constraint, rule: ScoreRule) -> SpanScorer:
         """Return what scores a search under ``constraint`` after ``text``."""
-        if self.tree is None:
-            return _PlainScorer(self, Asked(text.tokens, PrefixTree(constraint), rule))
-        return _TreeScorer(self, self._asked(text, constraint, rule))
+        return SpanScorer(self, self._asked(text, constraint, rule))
 
     def keep(self, texts: Iterable[Text]) -> None:
         """Give back the cache of every token that is not in one of ``texts``."""
@@ -125,27 +123,17 @@ class TextForward:
         self.tree.cache.give_back(columns)
         self._stamps[columns] = 0
 
-    # ── inside ──────────────────────────────────────────────────────────────────────────────
-
-    def _following_plain(self, texts: Sequence[Text]) -> torch.Tensor:
-        rows = [text.tokens for text in texts]
-        first = min(map(len, rows)) - 1
-        logits = self.plain.run(rows, first)
-        self.forward_passes += 1
-        last = torch.tensor([len(row) - 1 - first for row in rows], device=logits.device)
-        return _log_softmax(logits[torch.arange(len(rows), device=logits.device), last])
-
-    def _asked(self, text: Text, constraint: Constraint, rule: ScoreRule) -> Asked:
+    def _asked(self, text: Text, constraint: Constraint, rule: ScoreRule) -> PromptTree:
         columns = text.columns[: self._valid(text)]
-        return Asked(text.tokens, PrefixTree(constraint), rule, columns)
+        return PromptTree(text.tokens, PrefixTree(constraint), rule, columns)
 
     def _valid(self, text: Text) -> int:
         """Return how many of the text's columns are still its own."""
         other = np.flatnonzero(self._stamps[text.columns] != text.stamps)
         return int(other[0]) if len(other) else len(text.columns)
 
-    def _own(self, columns: NDArray[np.int64]) -> None:
-        """Stamp columns that were written now."""
+    def own(self, columns: NDArray[np.int64]) -> None:
+        """Stamp those of ``columns`` that were written now."""
         if not len(columns):
             return
         missing = int(columns.max()) + 1 - len(self._stamps)
@@ -155,65 +143,48 @@ class TextForward:
         self._last_stamp += 1
         self._stamps[new] = self._last_stamp
 
-    def _cached(self, tokens: tuple[int, ...], columns: NDArray[np.int64]) -> Text:
+    def cached(self, tokens: tuple[int, ...], columns: NDArray[np.int64]) -> Text:
+        """Return the text of ``tokens`` of which the first are cached in ``columns``."""
         return Text(tokens, columns, self._stamps[columns])
 
 
-class SpanScorer(Protocol):
-    """A scorer for one search after one text, that can say how the text goes on."""
+class SpanScorer:
+    """A scorer for one search after one text, which can also return the text with what was found.
 
-    def score(self, demand: Demand) -> Scored:
-        """Return the moves out of ``demand.states`` with their log-probabilities."""
+    Get one from :meth:`TextForward.scorer`.
+    """
 
-    def after(self, state: int, tokens: Sequence[int]) -> Text:
-        """Return the text with the ``tokens`` that lead to ``state``, with all that was run."""
-
-
-class _TreeScorer:
-    def __init__(self, forward: TextForward, asked: Asked) -> None:
+    def __init__(self, forward: TextForward, asked: PromptTree) -> None:
         self._forward = forward
         self._asked = asked
-        # a forward must run the token whose logits are the first ones wanted
+        # a forward pass must run the token whose logits are the first ones wanted
         asked.columns = asked.columns[: len(asked.prompt) - 1]
 
     def score(self, demand: Demand) -> Scored:
-        asked, tree = self._asked, self._asked.tree
-        if tree.missing(demand.states):
-            rest = len(asked.prompt) - len(asked.columns)
-            states = demand.states
-            if rest and tree.start not in states:
-                states = (tree.start, *states)
-            assert self._forward.tree is not None
-            part = Part(asked, rest, tree.choose(states, self._forward.budget))
-            self._forward.tree.score([part])
-            self._forward.forward_passes += 1
-            self._forward._own(asked.all_columns())
+        """Return the moves out of ``demand.states`` with their log-probabilities."""
+        asked, tree, forward = self._asked, self._asked.tree, self._forward
+        while missing := tree.missing(demand.states):
+            if forward.tree is None:
+                plain = forward.plain
+                plain.score(asked, plain.next_batch(asked, missing, forward.widest))
+            else:
+                states = demand.states
+                if asked.uncached and tree.start not in states:
+                    states = (tree.start, *states)
+                nodes = tree.choose(states, forward.budget)
+                forward.tree.score([WavePart(asked, asked.uncached, nodes)])
+                forward.own(asked.all_columns())
+            forward.forward_passes += 1
         return tree.scored(demand.states)
 
     def after(self, state: int, tokens: Sequence[int]) -> Text:
+        """Return the text with the ``tokens`` that lead to ``state``, with all that was run."""
         asked, tree = self._asked, self._asked.tree
         while state not in asked.above:  # the last tokens may not have been run
             state = tree.node(state).parent
         columns = np.concatenate([asked.columns, asked.above[state]])
-        return self._forward._cached((*asked.prompt, *tokens), columns)
+        return self._forward.cached((*asked.prompt, *tokens), columns)
 
 
-class _PlainScorer:
-    def __init__(self, forward: TextForward, asked: Asked) -> None:
-        self._forward = forward
-        self._asked = asked
-
-    def score(self, demand: Demand) -> Scored:
-        asked, plain = self._asked, self._forward.plain
-        while missing := asked.tree.missing(demand.states):
-            plain.score(asked, plain.next_batch(asked, missing, self._forward.widest))
-            self._forward.forward_passes += 1
-        return asked.tree.scored(demand.states)
-
-    def after(self, state: int, tokens: Sequence[int]) -> Text:
-        return self._forward.text((*self._asked.prompt, *tokens))
-
-
-@torch.inference_mode()
 def _log_softmax(logits: torch.Tensor) -> torch.Tensor:
     return logits.float().log_softmax(-1)

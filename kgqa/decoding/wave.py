@@ -1,12 +1,10 @@
-"""What is known of one question's prefixes, and which of them the next forward should score.
+"""What is known of one question's prefixes, and which of them the next forward pass should score.
 
 A wave is chosen best first: what a search demands, then what it will probably demand next, until
 the budget of tokens is spent. A prefix whose own score is known has an exact priority (the sum of
 its log-probabilities); below it a priority is estimated: a forced token costs little, a choice
 among n costs log n. So forced runs are scored as far as they go, and of the branches below them
 those of the likeliest prefixes. What was scored stays known.
-
-What this module does not do: run a model, or know what a token attends to.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ _ROUNDS = 96
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class WaveNode:
     """A state to score: its last token (``NO_TOKEN`` at the start), its parent and its depth.
 
     ``depth`` is the number of tokens after the prompt; the start's is 0 and its parent itself.
@@ -63,9 +61,9 @@ class PrefixTree:
         self.start = start
         self._moves: dict[int, tuple[_Ints, _Ints]] = {}  # tokens, states
         self._scores: dict[int, _Floats] = {}
-        self._covered: dict[int, float] = {}  # the log-coverage of states, where it was learned
+        self._covered: dict[int, float] = {}  # the log-coverage of states, if it was learned
         self._parent: dict[int, int] = {}  # of every state that a known move leads to
-        self._nodes = {start: Node(start, NO_TOKEN, start, 0)}
+        self._nodes = {start: WaveNode(start, NO_TOKEN, start, 0)}
         self._totals = {start: 0.0}  # exact, of states that have been scored
 
     def missing(self, states: Sequence[int]) -> list[int]:
@@ -78,14 +76,14 @@ class PrefixTree:
         scores = [self._scores[state] for state in states]
         return Scored(moves, np.concatenate(scores) if scores else np.empty(0))
 
-    def node(self, state: int) -> Node:
+    def node(self, state: int) -> WaveNode:
         """Return the node of a state that the start, or a move that was asked for, leads to."""
         found = self._nodes.get(state)
         if found is None:
             above = self.node(self._parent[state])
             tokens, states = self._moves[above.state]
             token = int(tokens[np.flatnonzero(states == state)[0]])
-            found = self._nodes[state] = Node(state, token, above.state, above.depth + 1)
+            found = self._nodes[state] = WaveNode(state, token, above.state, above.depth + 1)
         return found
 
     def prefix(self, state: int) -> list[int]:
@@ -101,11 +99,11 @@ class PrefixTree:
         """Return the moves out of ``states``; the constraint is asked once, for the unknown."""
         self._expand(states)
         found = [self._moves[state] for state in states]
+        if not found:
+            return Expansion(*np.empty((3, 0), np.int64))
         row = np.repeat(np.arange(len(found)), [len(tokens) for tokens, _ in found])
-        if not len(row):
-            return Expansion(row, np.empty(0, np.int64), np.empty(0, np.int64))
-        tokens = np.concatenate([tokens for tokens, _ in found])
-        return Expansion(row, tokens, np.concatenate([below for _, below in found]))
+        tokens, below = zip(*found, strict=True)
+        return Expansion(row, np.concatenate(tokens), np.concatenate(below))
 
     def coverage(self, state: int) -> tuple[float, ...]:
         """Return the log-coverage at each token from the start to ``state``, if it was learned."""
@@ -130,15 +128,11 @@ class PrefixTree:
             tokens, _ = self._moves[state]
             self._scores[state] = scores[done : done + len(tokens)]
             done += len(tokens)
-            node = self.node(state)
-            if node.token != NO_TOKEN:
-                at = np.flatnonzero(self._moves[node.parent][1] == state)[0]
-                above = self._totals[node.parent]
-                self._totals[state] = above + float(self._scores[node.parent][at])
+            self._totals[state] = self._prefix_total(self.node(state))
 
     def choose(
         self, demanded: Sequence[int], budget: int, *, deepest: int | None = None
-    ) -> list[Node]:
+    ) -> list[WaveNode]:
         """Return the nodes to score, parents first: ``demanded`` all, then look-ahead.
 
         ``demanded`` are states of a search's demand, scored or not; those that are scored lead the
@@ -184,8 +178,6 @@ class PrefixTree:
             run.append(state)
         return run
 
-    # ── inside ──────────────────────────────────────────────────────────────────────────────
-
     def _expand(self, states: Sequence[int]) -> None:
         new = [state for state in dict.fromkeys(states) if state not in self._moves]
         if not new:
@@ -198,11 +190,11 @@ class PrefixTree:
             self._moves[state] = (found.token[mine], below)
             self._parent.update(dict.fromkeys(below.tolist(), state))
 
-    def _prefix_total(self, node: Node) -> float:
+    def _prefix_total(self, node: WaveNode) -> float:
         if node.token == NO_TOKEN:
             return 0.0
-        at = np.flatnonzero(self._moves[node.parent][1] == node.state)[0]
-        return self._totals[node.parent] + float(self._scores[node.parent][at])
+        move = np.flatnonzero(self._moves[node.parent][1] == node.state)[0]
+        return self._totals[node.parent] + float(self._scores[node.parent][move])
 
     def _push_known(self, frontier: _Frontier, demanded: Sequence[int], budget: int) -> None:
         """Push what is not scored yet below those of ``demanded`` that are, best moves first."""
@@ -225,29 +217,29 @@ class _Frontier:
     """Candidates for look-ahead, best first; equal ones in the order in which they came."""
 
     def __init__(self, deepest: int | None) -> None:
-        self._heap: list[tuple[float, int, int, int, Node]] = []
+        self._heap: list[tuple[float, int, int, int, WaveNode]] = []
         self._pushed = 0
         self._deepest = deepest
 
-    def push(self, parent: Node, moves: Iterable[tuple[float, int, int]]) -> None:
+    def push(self, parent: WaveNode, moves: Iterable[tuple[float, int, int]]) -> None:
         if self._deepest is not None and parent.depth >= self._deepest:
             return
         for priority, token, state in moves:
             self._pushed += 1
             heapq.heappush(self._heap, (-priority, self._pushed, token, state, parent))
 
-    def take(self, most: int) -> list[tuple[float, Node]]:
-        taken: list[tuple[float, Node]] = []
+    def take(self, most: int) -> list[tuple[float, WaveNode]]:
+        taken: list[tuple[float, WaveNode]] = []
         while self._heap and len(taken) < most:
             if taken and -self._heap[0][0] < taken[0][0] - _MARGIN:
                 break
             cost, _, token, state, parent = heapq.heappop(self._heap)
-            taken.append((-cost, Node(state, token, parent.state, parent.depth + 1)))
+            taken.append((-cost, WaveNode(state, token, parent.state, parent.depth + 1)))
         return taken
 
 
 class NoConstraint:
-    """Accepts nothing: stands where a tree is run whose nodes are known without asking."""
+    """Accepts nothing: for a tree whose nodes are known without asking."""
 
     paths = 0
 

@@ -12,7 +12,7 @@ from kgqa.errors import LinkingError
 from kgqa.evaluation.intervals import interval
 from kgqa.evaluation.metrics import mean_percent
 from kgqa.evaluation.metrics_gold import known_topics, meant
-from kgqa.linking import link, topic_entities
+from kgqa.linking.linker import link, topic_entities
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

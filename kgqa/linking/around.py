@@ -1,7 +1,6 @@
-"""What the edges round the candidates say about them: what they belong to, what is told of them.
+"""What the edges at the candidates say about them: what they belong to, and their relations.
 
-Neighbours are read in one call, of the likeliest candidates, up to a number of edges in all. What
-it does not do: walk further than one edge, or score.
+Neighbours are read in one call, of the likeliest candidates, up to a number of edges in all.
 """
 
 from __future__ import annotations
@@ -15,8 +14,7 @@ import numpy as np
 
 from kgqa.graph.model import keys_array
 from kgqa.graph.names import normalise
-from kgqa.linking.mentions import words_of
-from kgqa.linking.words import FUNCTION, SYNONYMS
+from kgqa.linking.vocabulary import FUNCTION, SYNONYMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -24,6 +22,7 @@ if TYPE_CHECKING:
     from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
     from kgqa.linking.lookup import Hit
+    from kgqa.linking.mentions import QuestionWords
 
 _MOST_EDGES = 12_000  # edges that are read for a question
 _MOST_OF_ONE = 3_000  # edges of an entity that is read
@@ -35,7 +34,7 @@ _ENDINGS = ("ing", "ions", "ion", "ors", "ers", "or", "er", "ies", "ed", "es", "
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What was seen: ``beside`` by (key, start of its mention), ``fits`` by key; both in 0..1."""
+    """``beside`` in 0..1 by (key, start of its mention); ``stems`` of its relations by key."""
 
     beside: Mapping[tuple[int, int], float] = field(default_factory=dict)
     stems: Mapping[int, frozenset[str]] = field(default_factory=dict)
@@ -43,13 +42,13 @@ class Around:
 
 def look_around(
     store: GraphStore,
-    question: str,
+    question: QuestionWords,
     hits: Sequence[tuple[int, Hit]],
     degrees: Mapping[int, int],
     likely: Sequence[int],
 ) -> Around:
     """Return what the edges say of ``hits``; ``likely`` are their keys, the likeliest first."""
-    pairs = _pairs(question, hits)
+    pairs = _pairs(question.text, hits)
     firsts = dict.fromkeys(key for key, _, _ in pairs)
     edges = 0
     chosen: list[int] = []
@@ -64,11 +63,10 @@ def look_around(
     keys = keys_array(sorted(chosen))
     found = store.neighbours(keys, "both")
     touching = set(zip(keys[found.row].tolist(), found.target.tolist(), strict=True))
-    beside: dict[tuple[int, int], float] = {}
-    for key, start, following in pairs:
-        neighbour = any((key, other) in touching for other in following)
-        value = 1.0 if neighbour else _ONLY_BESIDE
-        beside[key, start] = max(value, beside.get((key, start), 0.0))
+    beside = {
+        (key, start): 1.0 if any((key, other) in touching for other in after) else _ONLY_BESIDE
+        for key, start, after in pairs
+    }
     return Around(beside, _stems(store, keys, found.row, found.step))
 
 
@@ -82,10 +80,10 @@ def stems_of(words: str) -> frozenset[str]:
 
 
 def stems_outside(
-    question: str, spans: Iterable[tuple[int, int]]
+    question: QuestionWords, spans: Iterable[tuple[int, int]]
 ) -> dict[tuple[int, int], frozenset[str]]:
     """Return for each (start, end) the stems of the question's words that lie outside it."""
-    words = [(one.start, one.end, stems_of(one.form)) for one in words_of(question)]
+    words = [(one.start, one.end, stems_of(one.form)) for one in question.words]
     return {
         (start, end): frozenset().union(
             *(stems for first, last, stems in words if last <= start or end <= first)
@@ -94,21 +92,20 @@ def stems_outside(
     }
 
 
-def _pairs(question: str, hits: Sequence[tuple[int, Hit]]) -> list[tuple[int, int, frozenset[int]]]:
+def _pairs(question: str, hits: Sequence[tuple[int, Hit]]) -> list[tuple[int, int, set[int]]]:
     """Return (key, start, keys named right after it) of entities that another one follows."""
     sure = [
         (key, hit.mention) for key, hit in hits if hit.match != "partial" and not hit.mention.common
     ]
-    after: dict[int, set[int]] = {}
+    at: dict[int, set[int]] = {}
     for key, mention in sure:
-        after.setdefault(mention.start, set()).add(key)
-    found = []
+        at.setdefault(mention.start, set()).add(key)
+    after: dict[tuple[int, int], set[int]] = {}
     for key, mention in sure:
         gap = _GAP.match(question, mention.end)
-        following = after.get(gap.end(), set()) - {key} if gap else set()
-        if following:
-            found.append((key, mention.start, frozenset(following)))
-    return found
+        if gap and (following := at.get(gap.end(), set()) - {key}):
+            after.setdefault((key, mention.start), set()).update(following)
+    return [(key, start, following) for (key, start), following in after.items()]
 
 
 def _stems(

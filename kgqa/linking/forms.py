@@ -1,163 +1,55 @@
-"""Other forms in which a question writes a name: articles, plurals, abbreviations, adjectives.
+"""Other forms in which a question writes a name, and how much of a name a mention holds.
 
-Every form is looked up exactly, so they work alike in every store. What it does not do: fuzzy
-matching, or telling which form is meant; ``kgqa.linking.linker`` weighs them below the text as it
-stands.
+Articles, plurals, abbreviations and adjectives become names that are looked up exactly, so that
+they work alike in every store. In a part of a name, words count whatever their order and accents;
+initials, nicknames and small differences of spelling count too. ``kgqa.linking.linker`` weighs both
+below the text as it stands.
 """
 
 from __future__ import annotations
 
-from kgqa.linking.partial import folded
+import unicodedata
+from difflib import SequenceMatcher
+from functools import lru_cache
 
-_ABBREVIATIONS = {
-    "us": ("united states", "united states of america"),
-    "u s": ("united states", "united states of america"),
-    "usa": ("united states", "united states of america"),
-    "u s a": ("united states", "united states of america"),
-    "america": ("united states", "united states of america"),
-    "american": ("united states", "united states of america"),
-    "united states": ("united states of america",),
-    "united states of america": ("united states",),
-    "uk": ("united kingdom",),
-    "u k": ("united kingdom",),
-    "britain": ("united kingdom", "great britain"),
-    "british": ("united kingdom", "great britain"),
-    "un": ("united nations",),
-    "eu": ("european union",),
-    "ussr": ("soviet union",),
-    "uae": ("united arab emirates",),
-    "ny": ("new york", "new york city"),
-    "nyc": ("new york city",),
-    "new york": ("new york city",),
-    "la": ("los angeles",),
-    "dc": ("washington d c",),
-    "wwi": ("world war i",),
-    "ww1": ("world war i",),
-    "wwii": ("world war ii",),
-    "ww2": ("world war ii",),
-    "jfk": ("john f kennedy",),
-    "fdr": ("franklin d roosevelt",),
-}
-_WORD_ABBREVIATIONS = {
-    "st": "saint",
-    "saint": "st",
-    "mt": "mount",
-    "mount": "mt",
-    "dr": "doctor",
-    "ft": "fort",
-    "fort": "ft",
-    "jr": "junior",
-    "ny": "new york",
-    "la": "los angeles",
-}
-# Each line: the country or place, then its people's names and adjectives.
-_DEMONYMS = """
-afghanistan: afghan afghans; albania: albanian albanians; algeria: algerian algerians
-argentina: argentine argentinian argentines; armenia: armenian armenians
-australia: australian australians; austria: austrian austrians; azerbaijan: azerbaijani
-bangladesh: bangladeshi; belarus: belarusian belarusians; belgium: belgian belgians
-bolivia: bolivian bolivians; brazil: brazilian brazilians; bulgaria: bulgarian bulgarians
-cambodia: cambodian cambodians; cameroon: cameroonian; canada: canadian canadians
-chile: chilean chileans; china: chinese; colombia: colombian colombians; croatia: croatian
-cuba: cuban cubans; cyprus: cypriot cypriots; czech republic: czech czechs; denmark: danish danes
-dominican republic: dominican dominicans; ecuador: ecuadorian; egypt: egyptian egyptians
-england: english; estonia: estonian; ethiopia: ethiopian ethiopians; fiji: fijian fijians
-finland: finnish finns; france: french; georgia: georgian georgians; germany: german germans
-ghana: ghanaian; greece: greek greeks; guatemala: guatemalan; haiti: haitian haitians
-hungary: hungarian hungarians; iceland: icelandic; india: indian indians
-indonesia: indonesian indonesians; iran: iranian iranians persian; iraq: iraqi iraqis
-ireland: irish; israel: israeli israelis; italy: italian italians; jamaica: jamaican jamaicans
-japan: japanese; jordan: jordanian; kazakhstan: kazakh; kenya: kenyan kenyans; laos: laotian lao
-latvia: latvian; lebanon: lebanese; libya: libyan libyans; lithuania: lithuanian
-malaysia: malaysian malaysians; malta: maltese; mexico: mexican mexicans; mongolia: mongolian
-morocco: moroccan; nepal: nepalese nepali; netherlands: dutch; new zealand: kiwi
-nicaragua: nicaraguan; nigeria: nigerian nigerians; north korea: north korean
-norway: norwegian norwegians; pakistan: pakistani pakistanis; palestine: palestinian
-panama: panamanian; paraguay: paraguayan; peru: peruvian peruvians
-philippines: filipino filipinos philippine; poland: polish poles; portugal: portuguese
-romania: romanian romanians; russia: russian russians; saudi arabia: saudi saudis
-scotland: scottish scots; senegal: senegalese; serbia: serbian serbs; singapore: singaporean
-slovakia: slovak; slovenia: slovenian; somalia: somali; south africa: south african
-south korea: south korean; spain: spanish; sri lanka: sri lankan; sudan: sudanese
-sweden: swedish swedes; switzerland: swiss; syria: syrian syrians; taiwan: taiwanese
-tanzania: tanzanian; thailand: thai thais; tunisia: tunisian; turkey: turkish turks
-uganda: ugandan; ukraine: ukrainian ukrainians; uruguay: uruguayan; venezuela: venezuelan
-vietnam: vietnamese; wales: welsh; yemen: yemeni; zambia: zambian; zimbabwe: zimbabwean
-"""
-_PLACES: dict[str, str] = {
-    demonym: place.strip()
-    for entry in _DEMONYMS.replace("\n", ";").split(";")
-    if entry.strip()
-    for place, _, demonyms in [entry.partition(":")]
-    for demonym in demonyms.split()
-}
-# two-word demonyms stand whole
-_PLACES |= {"north korean": "north korea", "south korean": "south korea"}
-_PLACES |= {"south african": "south africa", "sri lankan": "sri lanka"}
-for _half in ("north", "south", "african", "korean", "sri", "lankan"):
-    _PLACES.pop(_half, None)
-# What belongs to a religion, and the religion.
-_RELIGIONS: dict[str, tuple[str, ...]] = {
-    "islamic": ("islam",),
-    "muslim": ("islam",),
-    "christian": ("christianity",),
-    "catholic": ("catholicism", "catholic church"),
-    "protestant": ("protestantism",),
-    "jewish": ("judaism",),
-    "buddhist": ("buddhism",),
-    "hindu": ("hinduism",),
-    "sikh": ("sikhism",),
-    "taoist": ("taoism",),
-    "shinto": ("shintoism",),
-}
-_RELIGIONS |= {
-    f"{word}s": religions
-    for word, religions in _RELIGIONS.items()
-    if not word.endswith(("ic", "h"))
-}
-# Adjectives that name a language too ("who speaks Danish").
-_NO_LANGUAGE = frozenset(
-    ("american", "british", "swiss", "brazilian", "mexican", "canadian", "australian", "austrian")
+from kgqa.linking.vocabulary import (
+    ABBREVIATIONS,
+    COMMON,
+    FUNCTION,
+    NOT_LANGUAGES,
+    PLACES,
+    RELIGIONS,
+    WORD_ABBREVIATIONS,
+    same_person,
 )
-_UNLIKELY = 0.75  # that a people's word means its language, where the question is not about one
-_HARDLY = 0.2  # that it means the country, where the question is about its language
 
-
-def place_of(form: str) -> str | None:
-    """Return the place whose people or things ``form`` (normalised) describes.
-
-    >>> place_of("peruvian")
-    'peru'
-    """
-    return _PLACES.get(form)
-
-
-def is_abbreviation(form: str) -> bool:
-    """Return whether ``form`` (normalised) abbreviates a well-known name ("us", "un")."""
-    return form in _ABBREVIATIONS
+_UNLIKELY = 0.75  # that a people's word means its language, if the question is not about one
+_HARDLY = 0.2  # that it means the country, if the question is about its language
+_ALIKE = 0.7  # likeness from which two words are spellings of one
+_SPELT = 4  # letters of the shortest word that may be spelt otherwise
 
 
 def other_forms(form: str, *, language: bool = False) -> dict[str, float]:
     """Return other normalised names that ``form`` may stand for, with a likelihood in 0..1.
 
-    ``language`` says that the question is about a language: then "german" stands rather for the
-    language than for the country.
+    ``language``: the question is about a language, so that "german" stands rather for the language
+    than for the country.
 
     >>> other_forms("german")
     {'germany': 1.0, 'german language': 0.75, 'germans': 1.0, 'the german': 1.0}
     """
-    found: dict[str, float] = dict.fromkeys(_ABBREVIATIONS.get(form, ()), 1.0)
-    found |= dict.fromkeys(_RELIGIONS.get(form, ()), 1.0)
-    place = _PLACES.get(form)
-    if language and form not in _NO_LANGUAGE and " " not in form:
+    found: dict[str, float] = dict.fromkeys(ABBREVIATIONS.get(form, ()), 1.0)
+    found |= dict.fromkeys(RELIGIONS.get(form, ()), 1.0)
+    place = PLACES.get(form)
+    if language and form not in NOT_LANGUAGES and " " not in form:
         found[f"{form} language"] = 1.0
     if place is not None:
         found[place] = _HARDLY if language else 1.0
-        if form not in _NO_LANGUAGE:
+        if form not in NOT_LANGUAGES:
             found.setdefault(f"{form} language", _UNLIKELY)
     words = form.split()
     for position, word in enumerate(words):
-        full = _WORD_ABBREVIATIONS.get(word)
+        full = WORD_ABBREVIATIONS.get(word)
         if full is not None and len(words) > 1:
             found[" ".join([*words[:position], full, *words[position + 1 :]])] = 1.0
     plain = folded(form)
@@ -173,3 +65,67 @@ def other_forms(form: str, *, language: bool = False) -> dict[str, float]:
         found.setdefault(f"the {form}", 1.0)
     found.pop(form, None)
     return found
+
+
+def folded(form: str) -> str:
+    """Return a normalised name without accents on Latin, Greek and Cyrillic letters.
+
+    >>> folded("hugo chávez")
+    'hugo chavez'
+    """
+    if form.isascii():
+        return form
+    kept: list[str] = []
+    base = ""
+    for character in unicodedata.normalize("NFD", form):
+        if unicodedata.combining(character):
+            if base < "\u0530":  # marks of other scripts are letters of their own
+                continue
+        else:
+            base = character
+        kept.append(character)
+    return unicodedata.normalize("NFC", "".join(kept))
+
+
+def partial_coverage(mention: str, name: str) -> float:
+    """Return which share of the words of ``name`` the words of ``mention`` are, 0 if not all are.
+
+    Both are normalised; accents do not count. Beside a word that is the same, others may be spelt
+    a little differently, which counts half. A share of 1 means the same words, in any order. Where
+    the mention has one word more than the whole name, inside it, the share is the name's of it.
+
+    >>> partial_coverage("hitler", "adolf hitler")
+    0.5
+    >>> partial_coverage("leif ericson", "leif eriksson")
+    0.75
+    >>> partial_coverage("barack hussein obama", "barack obama")
+    0.6666666666666666
+    """
+    words = folded(mention).split()
+    asked, held = set(words), set(folded(name).split())
+    same = asked & held
+    if not same:
+        return 0.0
+    if same == held and len(held) > 1 and len(asked) == len(held) + 1:
+        return len(held) / len(asked) if words[0] in held and words[-1] in held else 0.0
+    near = 0.0
+    left = held - same
+    for word in sorted(asked - same):
+        alike = max(left, key=lambda other: (_likeness(word, other), other), default="")
+        if not alike or _likeness(word, alike) < _ALIKE:
+            return 0.0
+        left.discard(alike)
+        near += 1.0 if same_person(word, alike) else 0.5
+    return (len(same) + near) / len(held)
+
+
+@lru_cache(maxsize=50_000)
+def _likeness(word: str, other: str) -> float:
+    """Return how alike two words are, in 0..1; an initial is like its word, and a nickname."""
+    if len(word) == 1:
+        return 1.0 if word[0] == other[0] else 0.0
+    if same_person(word, other):
+        return 1.0
+    if word in COMMON or word in FUNCTION or min(len(word), len(other)) < _SPELT:
+        return 0.0
+    return SequenceMatcher(None, word, other, autojunk=False).ratio()

@@ -1,8 +1,8 @@
 """A question's candidate entities, scored, and which of them become its topic entities.
 
-Mentions are looked up (``lookup``), the edges round the likeliest candidates are read (``around``),
-and each candidate gets a score made of named features (``score``). What it does not do: use a
-model (unless one is handed in), or follow edges.
+Mentions are looked up (``lookup``), the edges at the likeliest candidates are read (``around``),
+and each candidate gets a score made of named features (``score``). A model is used only if one is
+given.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kgqa.errors import LinkingError
 from kgqa.graph.model import keys_array
 from kgqa.linking.around import look_around, stems_outside
 from kgqa.linking.lookup import find_hits, named_entities
-from kgqa.linking.mentions import mentions, words_of
+from kgqa.linking.mentions import QuestionWords
 from kgqa.linking.resolve import one_line
 from kgqa.linking.score import MATCH_WEIGHT, features_of
 
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 _TOPICS = 3
 _ALSO = 0.9  # share of the best score from which another mention is a topic too
-_ALSO_NAMED = 0.7  # the same, where the question sets it off as a name
+_ALSO_NAMED = 0.7  # the same, if the question sets it off as a name
 _MATCHED = 0.449  # match of half a name
 _WHOLE_ENOUGH = 0.4  # share of a name from which a partial mention outdoes a shorter exact one
 _LIKELY_FORM = 0.7  # likelihood from which another form does
 _LONGEST = 500  # words of a question
 _WITHOUT_MARKS = 0.8  # spelling of a name that has no punctuation at its ends
 _READ = 32  # candidates that an embedding model reads
-_DESCRIBED = 200  # letters that say to it what is told of a candidate
+_DESCRIBED = 200  # letters of a candidate's relations that it reads
 _SHOWN = 8  # mentions named in an error
 
 
@@ -65,11 +65,6 @@ class Candidate:
     degree: int
     features: Features
 
-    @property
-    def exact(self) -> bool:
-        """Whether the mention as it stands is the entity's name or alias."""
-        return self.match in ("name", "alias")
-
 
 class TextEncoder(Protocol):
     """A model of texts, such as :class:`kgqa.models.sentences.SentenceEncoder`."""
@@ -85,21 +80,22 @@ def link(
 
     An entity comes once, with its best mention. Equal scores are ordered by id. With an
     ``encoder``, how like the question a candidate and its relations are counts too. Raises
-    LinkingError where the question is empty, is a whole document, or has nothing in it that is
-    like an entity of the KG.
+    LinkingError if the question is empty, is a whole document, or has nothing in it that is like an
+    entity of the KG.
     """
     if not question.strip():
         raise LinkingError("The question is empty.", "Ask one, in quotes.")
-    length = len(words_of(question))
-    if length > _LONGEST:
+    asked = QuestionWords(question)
+    if len(asked.words) > _LONGEST:
         raise LinkingError(
-            f"The question has {length} words; entities are looked for in up to {_LONGEST}.",
-            'Shorten it, or name the topic entity yourself: --entity "NAME OR ID".',
+            f"The question has {len(asked.words)} words; entities are looked for in up to "
+            f"{_LONGEST}.",
+            "Shorten it, or name the topic entity yourself with `entity`.",
         )
-    found = mentions(question)
-    candidates = _scored(store, question, find_hits(store, question, found), encoder)
+    found = asked.mentions()
+    candidates = _scored(store, asked, find_hits(store, asked, found), encoder)
     if not candidates:
-        raise _nothing_found(store, question, found)
+        raise _nothing_found(store, asked, found)
     return candidates[:limit]
 
 
@@ -108,7 +104,7 @@ def topic_entities(candidates: list[Candidate]) -> list[Candidate]:
 
     The best one, and up to two more out of other words of the question: such as say something,
     match well, and score nearly as much. Capitals or quotes show a name, so that there a lower
-    score does; elsewhere a wrong topic costs more than a missing one.
+    score suffices; elsewhere a wrong topic costs more than a missing one.
     """
     if not candidates:
         return []
@@ -131,7 +127,7 @@ def topic_entities(candidates: list[Candidate]) -> list[Candidate]:
 
 def _scored(
     store: GraphStore,
-    question: str,
+    question: QuestionWords,
     hits: Sequence[tuple[int, Hit]],
     encoder: TextEncoder | None,
 ) -> list[Candidate]:
@@ -143,7 +139,7 @@ def _scored(
     degrees = dict(zip(keys.tolist(), store.degrees(keys).tolist(), strict=True))
     rows = {key: row for row, key in enumerate(keys.tolist())}
     spans = _spans(hits, degrees)
-    first: list[tuple[int, Candidate]] = []
+    candidates = []
     for key, hit in hits:
         row = rows[key]
         mention, degree = hit.mention, degrees[key]
@@ -154,34 +150,36 @@ def _scored(
             coverage=hit.coverage,
             best_known=_best_known(mention, degree, spans),
             inside=_inside(hit, degree, spans),
-            spelling=_spelt(question, mention, entities.names[row]),
+            spelling=_spelt(question.text, mention, entities.names[row]),
         )
-        candidate = Candidate(
-            key=key,
-            id=entities.ids[row],
-            name=entities.label(row),
-            mention=mention.text,
-            start=mention.start,
-            end=mention.end,
-            score=features.score,
-            match=hit.match,
-            degree=degree,
-            features=features,
+        candidates.append(
+            Candidate(
+                key=key,
+                id=entities.ids[row],
+                name=entities.label(row),
+                mention=mention.text,
+                start=mention.start,
+                end=mention.end,
+                score=features.score,
+                match=hit.match,
+                degree=degree,
+                features=features,
+            )
         )
-        first.append((key, candidate))
-    likely = [one.key for one in sorted((one for _, one in first), key=_order)]
+    likely = [one.key for one in sorted(candidates, key=_order)]
     around = look_around(store, question, hits, degrees, likely)
-    found = _best_of_each(_with_edges(question, (one for _, one in first), around))
-    return found if encoder is None else _with_meaning(question, found, around, encoder)
+    found = _best_of_each(_with_edges(question, candidates, around))
+    return found if encoder is None else _with_meaning(question.text, found, around, encoder)
 
 
-def _with_edges(question: str, candidates: Iterable[Candidate], around: Around) -> list[Candidate]:
-    """Return ``candidates`` with what the edges round them say.
+def _with_edges(
+    question: QuestionWords, candidates: list[Candidate], around: Around
+) -> list[Candidate]:
+    """Return ``candidates`` with what the edges at them say.
 
     An entity with too many edges to be read is taken to fit as well as the best: a hub has edges of
     nearly every relation.
     """
-    candidates = list(candidates)
     outside = stems_outside(question, {(one.start, one.end) for one in candidates})
     fits = {
         (one.key, one.start, one.end): len(
@@ -194,11 +192,8 @@ def _with_edges(question: str, candidates: Iterable[Candidate], around: Around) 
     for one in candidates:
         read = one.key in around.stems
         fit = fits[one.key, one.start, one.end] / most if read and most else float(most > 0)
-        features = replace(
-            one.features,
-            beside=around.beside.get((one.key, one.start), 0.0),
-            type=fit,
-        )
+        beside = around.beside.get((one.key, one.start), 0.0)
+        features = replace(one.features, beside=beside, type=fit)
         found.append(replace(one, features=features, score=features.score))
     return found
 
@@ -269,9 +264,9 @@ def _best_known(mention: Mention, degree: int, spans: Iterable[_Span]) -> float:
 
 
 def _inside(hit: Hit, degree: int, spans: Iterable[_Span]) -> float:
-    """Return how much a longer name round the mention speaks against it.
+    """Return how much a longer name around the mention speaks against it.
 
-    Less where the mention is a name itself, and what has the longer one is far less known: "Ohio"
+    Less if the mention is a name itself, and what has the longer one is far less known: "Ohio"
     in "Governor of Ohio", but not "American" in "American Bulldog".
     """
     mention = hit.mention
@@ -306,10 +301,12 @@ def _order(candidate: Candidate) -> tuple[float, str, float, int, int]:
     return (-candidate.score, candidate.id, -weight, candidate.start, candidate.end)
 
 
-def _nothing_found(store: GraphStore, question: str, found: list[Mention]) -> LinkingError:
+def _nothing_found(
+    store: GraphStore, question: QuestionWords, found: list[Mention]
+) -> LinkingError:
     """Return the error that says what was looked for and what is near it."""
-    content = " ".join(word.form for word in words_of(question) if not word.common)
-    looked = [mention.text for mention in found if not mention.common] or [question]
+    content = " ".join(word.form for word in question.words if not word.common)
+    looked = [mention.text for mention in found if not mention.common] or [question.text]
     shown = ", ".join(f'"{one_line(text)}"' for text in looked[:_SHOWN])
     if len(looked) > _SHOWN:
         shown += f" and {len(looked) - _SHOWN} more"
@@ -321,5 +318,5 @@ def _nothing_found(store: GraphStore, question: str, found: list[Mention]) -> Li
         )
     return LinkingError(
         f'Nothing in the question is an entity of the KG "{store.info.name}": looked for {shown}.',
-        f'{nearest}Name the topic entity yourself: --entity "NAME OR ID".',
+        f"{nearest}Name the topic entity yourself with `entity`.",
     )

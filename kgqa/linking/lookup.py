@@ -1,7 +1,7 @@
 """Entities that the mentions of a question may mean: by exact name, and by full text for the rest.
 
 All mentions and their other forms are looked up in one call; full text is asked only about words
-that no exact name explains, and only suggests. What it does not do: score or choose.
+that no exact name explains, and only suggests.
 """
 
 from __future__ import annotations
@@ -14,16 +14,14 @@ import numpy as np
 
 from kgqa.graph.model import Kind, keys_array
 from kgqa.graph.names import normalise
-from kgqa.linking.forms import other_forms
-from kgqa.linking.mentions import content_runs, words_of
-from kgqa.linking.partial import partial_coverage
+from kgqa.linking.forms import other_forms, partial_coverage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kgqa.graph.model import Entities, IntArray
     from kgqa.graph.store import GraphStore
-    from kgqa.linking.mentions import Mention, Run
+    from kgqa.linking.mentions import Mention, QuestionWords
     from kgqa.linking.score import Match
 
 _SUGGESTED = 50  # entities full text is asked for, per run of words
@@ -38,21 +36,23 @@ _OF_A_LANGUAGE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A mention that met an entity: how, and with which share of its name or how likely."""
+    """How a mention matches an entity, and which part of the name it is or how likely it is."""
 
     mention: Mention
     match: Match
     coverage: float = 1.0
 
 
-def find_hits(store: GraphStore, question: str, found: list[Mention]) -> list[tuple[int, Hit]]:
+def find_hits(
+    store: GraphStore, question: QuestionWords, found: list[Mention]
+) -> list[tuple[int, Hit]]:
     """Return (entity key, hit) of all that the mentions ``found`` in ``question`` may mean."""
-    exact = _exact(store, found, language=bool(_OF_A_LANGUAGE.match(question.casefold())))
+    exact = _exact(store, found, language=bool(_OF_A_LANGUAGE.match(question.text.casefold())))
     return [*exact, *_partial(store, question, found, exact)]
 
 
 def named_entities(store: GraphStore, keys: IntArray) -> Entities | None:
-    """Return those of ``keys`` that are entities with a name, None where none is."""
+    """Return those of ``keys`` that are entities with a name, None if none is."""
     if len(keys) == 0:
         return None
     all_of_them = store.entities(keys)
@@ -71,39 +71,38 @@ def _exact(store: GraphStore, found: list[Mention], *, language: bool) -> list[t
         wanted.setdefault(mention.form, []).append((mention, None))
         for form, likelihood in other_forms(mention.form, language=language).items():
             wanted.setdefault(form, []).append((mention, likelihood))
-    if not wanted:
-        return []
     forms = list(wanted)
-    positions, keys = store.find_names(forms)
+    positions, keys = store.find_names(forms) if forms else (keys_array([]), keys_array([]))
     if len(keys) == 0:
         return []
     distinct, back = np.unique(keys, return_inverse=True)
-    names = store.entities(distinct).names
-    normal = [normalise(name or "") for name in names]
+    normal = [normalise(name or "") for name in store.entities(distinct).names]
     hits: list[tuple[int, Hit]] = []
     for position, key, row in zip(positions.tolist(), keys.tolist(), back.tolist(), strict=True):
         form = forms[position]
+        whole: Match = "name" if normal[row] == form else "alias"
         for mention, likely in wanted[form]:
-            if likely is None:
-                hits.append((key, Hit(mention, "name" if normal[row] == form else "alias")))
-            else:
-                hits.append((key, Hit(mention, "form", likely)))
+            hits.append(
+                (key, Hit(mention, whole) if likely is None else Hit(mention, "form", likely))
+            )
     return hits
 
 
 def _partial(
-    store: GraphStore, question: str, found: list[Mention], exact: list[tuple[int, Hit]]
+    store: GraphStore, question: QuestionWords, found: list[Mention], exact: list[tuple[int, Hit]]
 ) -> list[tuple[int, Hit]]:
     """Return hits of names that contain words of the question which no exact name explains."""
     explained = _explained(store, exact)
     asked = [
         run
-        for run in content_runs(question)
+        for run in question.content_runs()
         if not any(start <= run.left and run.right <= end for start, end in explained)
     ]
     hits: list[tuple[int, Hit]] = []
     for run in asked[:_SUGGESTIONS]:
-        suggested = named_entities(store, store.suggest(question[run.start : run.end], _SUGGESTED))
+        suggested = named_entities(
+            store, store.suggest(question.text[run.start : run.end], _SUGGESTED)
+        )
         if suggested is None:
             continue
         # Half of an unknown name is somebody else's: "Xyzzy Smith" is not Will Smith.
@@ -112,7 +111,8 @@ def _partial(
             for mention in found
             if run.left <= mention.start
             and mention.end <= run.right
-            and 2 * _shared_words(question, mention, run) > run.words
+            and run.words
+            < 2 * question.between(max(mention.start, run.start), min(mention.end, run.end))
         ]
         for row, name in enumerate(suggested.names):
             best = _best_part(normalise(name or ""), inside)
@@ -135,16 +135,9 @@ def _explained(store: GraphStore, exact: list[tuple[int, Hit]]) -> list[tuple[in
     ]
 
 
-def _shared_words(question: str, mention: Mention, run: Run) -> int:
-    """Return how many words of ``run`` are in ``mention``."""
-    start, end = max(mention.start, run.start), min(mention.end, run.end)
-    return len(words_of(question[start:end])) if start < end else 0
-
-
 def _best_part(form: str, inside: Iterable[Mention]) -> Hit | None:
-    """Return the longest mention that holds a part of the name ``form``, None where none does."""
+    """Return the longest mention that holds a part of the name ``form``, None if none does."""
     for mention in inside:
-        coverage = partial_coverage(mention.form, form)
-        if coverage > 0.0:
+        if (coverage := partial_coverage(mention.form, form)) > 0.0:
             return Hit(mention, "partial", coverage)
     return None

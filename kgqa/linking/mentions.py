@@ -1,20 +1,20 @@
-"""The parts of a question that may name an entity: runs of its words with their place in the text.
+"""The words of a question, found once, and the runs of them that may name an entity.
 
 A word is a run of letters and digits; in scripts written without spaces every character counts as
-one, so that a name inside a sentence is found. What it does not do: look anything up, or choose.
+one, so that a name inside a sentence is found.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 
 from kgqa.graph.names import normalise
-from kgqa.linking.forms import is_abbreviation
-from kgqa.linking.words import COMMON, FUNCTION, UNSPACED_FUNCTION
+from kgqa.linking.vocabulary import ABBREVIATIONS, COMMON, FUNCTION, UNSPACED_FUNCTION
 
 LONGEST = 12  # words in the longest mention; real names are shorter
-LONGEST_UNSPACED = 20  # characters, where words are not separated
+LONGEST_UNSPACED = 20  # characters, if words are not separated
 
 # Han, kana, Hangul (particles stick to names), Thai, Lao, Myanmar, Khmer.
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf"
@@ -34,9 +34,9 @@ class Mention:
     """A run of words of the question: ``question[start:end] == text``.
 
     ``form`` is the text as names are compared; ``words`` counts its words (characters in a script
-    without spaces), ``content`` those that are no function words; ``common`` says that its content
-    words are all everyday ones; ``emphasised`` that the writer set it off, by quotes or by capitals
-    inside a sentence.
+    without spaces), ``content`` those that are not function words; ``common``: its content words
+    are all everyday ones; ``emphasised``: the writer set it off, by quotes or by capitals inside a
+    sentence.
     """
 
     text: str
@@ -80,73 +80,6 @@ class Word:
         return not self.unspaced and (self.form.isdecimal() or len(self.form) == 1)
 
 
-def words_of(question: str) -> list[Word]:
-    """Return the words of ``question`` in order."""
-    found: list[Word] = []
-    mixed = any(character.islower() for character in question)
-    for match in _TOKEN.finditer(question):
-        form = normalise(match.group())
-        if not form:
-            continue
-        start = match.start()
-        after_apostrophe = start > 1 and question[start - 1] in _APOSTROPHES
-        possessive = form == "s" and after_apostrophe and question[start - 2].isalnum()
-        unspaced = bool(_IS_UNSPACED.match(match.group()))
-        raised = mixed and len(form) > 1 and match.group().isupper()
-        after_the = bool(found) and found[-1].form == "the"
-        abbreviation = is_abbreviation(form) and (raised or after_the)
-        found.append(Word(start, match.end(), form, unspaced, possessive, abbreviation))
-    return found
-
-
-def mentions(question: str) -> list[Mention]:
-    """Return every run of words that may name an entity, longest first, then in reading order.
-
-    Left out: runs of function words alone (unless quoted or capitalised inside a sentence), runs
-    that begin with a possessive "s" (it may end one: "McDonald's"), and single characters of a
-    script without spaces that stand inside a longer run.
-    """
-    words = words_of(question)
-    capitals = _capitalised(question, words)
-    quotes = _quotes(question)
-    found = []
-    for first in range(len(words)):
-        for last in range(first, len(words)):
-            count = last - first + 1
-            run = words[first : last + 1]
-            if count > (LONGEST_UNSPACED if run[-1].unspaced else LONGEST):
-                break
-            if run[0].possessive or _inside_run(words, first, last):
-                continue
-            start, end = run[0].start, run[-1].end
-            quoted = any(left <= start and end <= right for left, right in quotes)
-            whole = quoted and any(_same(question, start, end, *quote) for quote in quotes)
-            # the question's own capital counts where a name in capitals goes on from it
-            capital = (capitals[first] or (first == 0 < last)) and capitals[last]
-            capital = capital and any(question[word.start].isupper() for word in run)
-            raised = whole or capital
-            content = sum(not word.function for word in run)
-            if content == 0 and not raised:
-                continue
-            form = normalise(question[start:end])
-            if not form or (form in UNSPACED_FUNCTION and not raised):
-                continue
-            found.append(
-                Mention(
-                    text=question[start:end],
-                    start=start,
-                    end=end,
-                    form=form,
-                    words=count,
-                    content=content,
-                    common=all(word.common for word in run),
-                    emphasised=raised,
-                    quoted=whole,
-                )
-            )
-    return sorted(found, key=lambda mention: (-mention.words, mention.start))
-
-
 @dataclass(frozen=True, slots=True)
 class Run:
     """A longest run of words that are neither function nor everyday words, at ``[start, end)``.
@@ -162,99 +95,143 @@ class Run:
     words: int
 
 
-def content_runs(question: str) -> list[Run]:
-    """Return what the question is about, whether or not the KG knows it, in reading order."""
-    words = words_of(question)
-    runs: list[Run] = []
-    first = 0
-    while first < len(words):
-        if words[first].common:
-            first += 1
-            continue
-        last = first
-        while (step := _next_of_run(question, words, last)) > 0:
-            last += step
-        left, right = first, last
-        while left > 0 and _joined(question, words, left - 1, content=False, back=True):
-            left -= 1
-        while right + 1 < len(words) and _joined(question, words, right, content=False):
-            right += 1
-        start, end = words[first].start, words[last].end
-        runs.append(Run(start, end, words[left].start, words[right].end, last - first + 1))
-        first = last + 1
-    return runs
+class QuestionWords:
+    """A question's text and its words, in order."""
 
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.words: list[Word] = []
+        mixed = any(character.islower() for character in text)
+        for match in _TOKEN.finditer(text):
+            form = normalise(match.group())
+            if not form:
+                continue
+            start = match.start()
+            after_apostrophe = start > 1 and text[start - 1] in _APOSTROPHES
+            possessive = form == "s" and after_apostrophe and text[start - 2].isalnum()
+            unspaced = bool(_IS_UNSPACED.match(match.group()))
+            raised = mixed and len(form) > 1 and match.group().isupper()
+            after_the = bool(self.words) and self.words[-1].form == "the"
+            abbreviation = form in ABBREVIATIONS and (raised or after_the)
+            self.words.append(Word(start, match.end(), form, unspaced, possessive, abbreviation))
 
-def _next_of_run(question: str, words: list[Word], last: int) -> int:
-    """Return how many words further the run goes on after ``last``: 2 over an initial, 0 if not.
+    def mentions(self) -> list[Mention]:
+        """Return every run of words that may name an entity, longest first, then in reading order.
 
-    "Stephen R Covey" is one run, though "R" alone names nothing.
-    """
-    if last + 1 == len(words):
-        return 0
-    if _joined(question, words, last, content=True):
-        return 1
-    initial = words[last + 1]
-    shown = question[initial.start]
-    is_initial = len(initial.form) == 1 and shown.isalpha() and not initial.possessive
-    is_initial = is_initial and (shown.isupper() or initial.form not in _WORDS_OF_A_LETTER)
-    if not is_initial or last + 2 == len(words) or words[last + 2].common:
-        return 0
-    gaps = question[words[last].end : words[last + 2].start]
-    return 0 if _BREAK.search(gaps) or any(one in gaps for one in _APOSTROPHES) else 2
+        Left out: runs of function words alone (unless quoted or capitalised inside a sentence),
+        runs that begin with a possessive "s" (it may end one: "McDonald's"), and single characters
+        of a script without spaces that stand inside a longer run.
+        """
+        text, words = self.text, self.words
+        capitals = self._capitalised()
+        quotes = _quotes(text)
+        found = []
+        for first in range(len(words)):
+            for last in range(first, len(words)):
+                count = last - first + 1
+                run = words[first : last + 1]
+                if count > (LONGEST_UNSPACED if run[-1].unspaced else LONGEST):
+                    break
+                if run[0].possessive or (count == 1 and self._in_unspaced_run(first)):
+                    continue
+                start, end = run[0].start, run[-1].end
+                form = normalise(text[start:end])
+                quoted = any(
+                    left <= start and end <= right and normalise(text[left:right]) == form
+                    for left, right in quotes
+                )
+                # the question's own capital counts if a name in capitals goes on from it
+                capital = (capitals[first] or (first == 0 < last)) and capitals[last]
+                capital = capital and any(text[word.start].isupper() for word in run)
+                raised = quoted or capital
+                content = sum(not word.function for word in run)
+                if not raised and (content == 0 or form in UNSPACED_FUNCTION):
+                    continue
+                if not form:
+                    continue
+                common = all(word.common for word in run)
+                found.append(
+                    Mention(
+                        text[start:end], start, end, form, count, content, common, raised, quoted
+                    )
+                )
+        return sorted(found, key=lambda mention: (-mention.words, mention.start))
 
+    def content_runs(self) -> list[Run]:
+        """Return what the question is about, whether or not the KG knows it, in reading order."""
+        words = self.words
+        runs: list[Run] = []
+        first = 0
+        while first < len(words):
+            if words[first].common:
+                first += 1
+                continue
+            last = first
+            while (step := self._next_of_run(last)) > 0:
+                last += step
+            left, right = first, last
+            while left > 0 and self._is_everyday(left - 1) and self._joined(left - 1):
+                left -= 1
+            while right + 1 < len(words) and self._is_everyday(right + 1) and self._joined(right):
+                right += 1
+            start, end = words[first].start, words[last].end
+            runs.append(Run(start, end, words[left].start, words[right].end, last - first + 1))
+            first = last + 1
+        return runs
 
-def _joined(
-    question: str, words: list[Word], at: int, *, content: bool, back: bool = False
-) -> bool:
-    """Return whether the words ``at`` and ``at + 1`` stand together and the new one is wanted.
+    def between(self, start: int, end: int) -> int:
+        """Return how many words lie in ``[start, end)``."""
+        return sum(start <= word.start and word.end <= end for word in self.words)
 
-    The new one is the second, or with ``back`` the first; wanted are words that are not common
-    (``content``), or words that are common and no function words.
-    """
-    new = words[at] if back else words[at + 1]
-    wanted = not new.common if content else new.common and not new.function
-    return wanted and not _BREAK.search(question, words[at].end, words[at + 1].start)
+    def _next_of_run(self, last: int) -> int:
+        """Return how many words further the run goes on: 2 over an initial, 0 if it ends.
 
+        "Stephen R Covey" is one run, though "R" alone names nothing.
+        """
+        text, words = self.text, self.words
+        if last + 1 == len(words):
+            return 0
+        initial = words[last + 1]
+        if not initial.common:
+            return int(self._joined(last))
+        shown = text[initial.start]
+        is_initial = len(initial.form) == 1 and shown.isalpha() and not initial.possessive
+        is_initial = is_initial and (shown.isupper() or initial.form not in _WORDS_OF_A_LETTER)
+        if not is_initial or last + 2 == len(words) or words[last + 2].common:
+            return 0
+        gaps = text[words[last].end : words[last + 2].start]
+        return 0 if _BREAK.search(gaps) or any(one in gaps for one in _APOSTROPHES) else 2
 
-def _inside_run(words: list[Word], first: int, last: int) -> bool:
-    """Return whether the words are one lone character out of an unspaced run."""
-    if first != last or not words[first].unspaced:
-        return False
-    word = words[first]
-    before = first > 0 and words[first - 1].unspaced and words[first - 1].end == word.start
-    after = last + 1 < len(words) and words[last + 1].unspaced
-    return before or (after and words[last + 1].start == word.end)
+    def _is_everyday(self, at: int) -> bool:
+        return self.words[at].common and not self.words[at].function
 
+    def _joined(self, at: int) -> bool:
+        """Return whether nothing that ends a sentence is between the words ``at`` and the next."""
+        return not _BREAK.search(self.text, self.words[at].end, self.words[at + 1].start)
 
-def _capitalised(question: str, words: list[Word]) -> list[bool]:
-    """Return for each word whether it is written as a name may be: with a capital, or a number.
+    def _in_unspaced_run(self, at: int) -> bool:
+        """Return whether a word is one lone character out of an unspaced run."""
+        if not self.words[at].unspaced:
+            return False
+        around = self.words[max(at - 1, 0) : at + 2]
+        return any(
+            one.unspaced and other.unspaced and one.end == other.start
+            for one, other in pairwise(around)
+        )
 
-    A capital says nothing where the whole question is in capitals, nor on an everyday word at the
-    question's beginning.
-    """
-    shown = [question[word.start].isupper() or word.form.isdecimal() for word in words]
-    lower = sum(question[word.start].islower() for word in words)
-    if lower == 0:
-        return [False] * len(words)
-    if shown and words[0].common:
-        shown[0] = False
-    return shown
+    def _capitalised(self) -> list[bool]:
+        """Return for each word whether it is written as a name may be: with a capital, or a number.
+
+        A capital says nothing if the whole question is in capitals, nor on an everyday word at the
+        question's beginning.
+        """
+        text, words = self.text, self.words
+        if not any(text[word.start].islower() for word in words):
+            return [False] * len(words)
+        shown = [text[word.start].isupper() or word.form.isdecimal() for word in words]
+        shown[0] = shown[0] and not words[0].common
+        return shown
 
 
 def _quotes(question: str) -> list[tuple[int, int]]:
-    return [
-        match.span(group)
-        for match in _QUOTED.finditer(question)
-        for group in range(1, 7)
-        if match.group(group)
-    ]
-
-
-def _same(question: str, start: int, end: int, left: int, right: int) -> bool:
-    """Return whether both spans hold the same words."""
-    return (
-        left <= start
-        and end <= right
-        and normalise(question[left:right]) == normalise(question[start:end])
-    )
+    return [match.span(match.lastindex or 0) for match in _QUOTED.finditer(question)]

@@ -1,7 +1,4 @@
-"""An entity that the user gave, by id or by name → one entity of the KG.
-
-What it does not do: look for entities inside a sentence; that is ``kgqa.linking.linker``.
-"""
+"""An entity that the user gave, by id or by name → one entity of the KG."""
 
 from __future__ import annotations
 
@@ -54,7 +51,7 @@ def resolve_entity(store: GraphStore, text: str) -> Resolution:
     """
     asked = text.strip()
     if not asked:
-        raise EntityNotFoundError("The entity is empty.", 'Give an id or a name: --entity "Paris".')
+        raise EntityNotFoundError("The entity is empty.", "Give an id or a name, such as Paris.")
     by_id = store.keys_of(_spellings(asked))
     by_id = by_id[by_id >= 0]
     if len(by_id) > 0:

@@ -1,8 +1,7 @@
-"""How well an entity fits a mention: named features in 0..1, weighed and added into one score.
+"""How well an entity fits a mention: named features in 0..1, weighted and summed to one score.
 
-A score is the sum of its features' points (not below 0, nor above 1), and so explains itself. Pure
-arithmetic, the same over every store. The weights are fitted on questions with known topic entities
-(``docs/linking.md`` says how). What it does not do: find candidates, read the KG, or choose topics.
+A score is the sum of its features' points (not below 0, nor above 1), and so explains itself. The
+weights are fitted on questions with known topic entities (``docs/linking.md`` says how).
 """
 
 from __future__ import annotations
@@ -44,9 +43,9 @@ class Features:
     ``spelling``: the question writes the name letter by letter as the KG does. ``popularity``: the
     logarithm of the entity's edges; ``best_known``: the same against the best connected candidate
     for the same words. ``emphasis``: quotes or capitals. ``beside``: something it belongs to is
-    named right after it ("Utica, New York"): 1 where the two are neighbours in the KG. ``type``:
+    named right after it ("Utica, New York"): 1 if the two are neighbours in the KG. ``type``:
     how many words of the question its relations' names have ("film", "born"), against the other
-    candidates. ``meaning``: likeness by an embedding model, where one is used.
+    candidates. ``meaning``: likeness by an embedding model, if one is used.
 
     Against it speak: ``everyday``, a lower-case mention of everyday words; ``inside``, a longer
     mention around this one is an entity too; ``no_edges``, no path can start there.
@@ -70,7 +69,7 @@ class Features:
         return {one.name: round(getattr(self, one.name), 4) for one in fields(self)}
 
     def points(self) -> dict[str, float]:
-        """Return what each feature adds to the score or, where negative, takes off."""
+        """Return what each feature adds to the score or, if negative, subtracts."""
         return {
             one.name: round(WEIGHTS[one.name] * getattr(self, one.name), 4) + 0.0  # no -0.0
             for one in fields(self)
@@ -98,7 +97,7 @@ def features_of(
 ) -> Features:
     """Return the features of an entity with ``degree`` edges for ``mention``.
 
-    ``coverage`` is the share of the name that the mention holds (1 where all of it), or how likely
+    ``coverage`` is the share of the name that the mention holds (1 if all of it), or how likely
     another form means it; the others are as in :class:`Features`.
     """
     everyday = mention.common and not mention.emphasised

@@ -20,9 +20,8 @@ from weakref import WeakKeyDictionary
 import torch
 import transformers
 
-from kgqa.decoding.budget import by_hand, measure
 from kgqa.decoding.engine import Engine, Plan
-from kgqa.decoding.probe import probe
+from kgqa.decoding.probe import measured_plan
 from kgqa.errors import ModelError
 from kgqa.progress import Silent
 
@@ -57,7 +56,8 @@ def engine_for(
 
 def plan_for(kg_llm: KgLLM, *, progress: Progress, budget: int | None = None) -> Plan:
     """Return how ``kg_llm`` is decoded with: from the cache folder, else by running it."""
-    set_by_hand = None if budget is None else by_hand(budget)
+    if budget is not None:
+        Plan(budget=budget)  # raises before anything is measured
     plan = _plans.get(kg_llm.model)
     if plan is None:
         key = _key(kg_llm)
@@ -67,7 +67,7 @@ def plan_for(kg_llm: KgLLM, *, progress: Progress, budget: int | None = None) ->
                 plan = _made(kg_llm)
             _keep(kg_llm.plans, key, plan)
         _plans[kg_llm.model] = plan
-    return plan if set_by_hand is None else dataclasses.replace(plan, budget=set_by_hand.tokens)
+    return plan if budget is None else dataclasses.replace(plan, budget=budget)
 
 
 def known_plan(file: Path, name: str, device: torch.device) -> Plan | None:
@@ -79,17 +79,12 @@ def known_plan(file: Path, name: str, device: torch.device) -> Plan | None:
 
 def _made(kg_llm: KgLLM) -> Plan:
     try:
-        fit = probe(kg_llm.model)
-        if fit.way == "plain":
-            return Plan("plain", fit.why, fit.limit)
-        budget = measure(kg_llm.model)
+        return measured_plan(kg_llm.model)
     except torch.OutOfMemoryError as error:
         raise ModelError(
             f"Memory ran out when {kg_llm.name} was tried on {kg_llm.device}.",
             "Use a smaller or quantized model (--quantize 4bit), or another device.",
         ) from error
-    times = {width: round(taken, 3) for width, taken in budget.milliseconds.items()}
-    return Plan("tree", fit.why, fit.limit, budget.tokens, times)
 
 
 def _key(kg_llm: KgLLM) -> str:

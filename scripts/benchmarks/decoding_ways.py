@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -171,15 +171,9 @@ def plan_for(model: Any, tokens: int | None) -> Plan:
 
     ``tokens``: the width, None to measure it.
     """
-    from kgqa.decoding import budget
-    from kgqa.decoding.engine import Plan
-    from kgqa.decoding.probe import probe
+    from kgqa.decoding.probe import measured_plan, probe
 
-    fit = probe(model)
-    if fit.way == "plain":
-        return Plan(fit.way, fit.why, fit.limit)
-    measured = budget.by_hand(tokens) if tokens else budget.measure(model)
-    return Plan(fit.way, fit.why, fit.limit, measured.tokens, dict(measured.milliseconds))
+    return replace(probe(model), budget=tokens) if tokens else measured_plan(model)
 
 
 def allowed_by(

@@ -22,7 +22,7 @@ from kgqa.graph.model import EDGE_SCHEMA, ENTITY_SCHEMA, EdgeBatch, EntityBatch,
 from kgqa.graph.names import normalise
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.graph.sqlite_write import SqliteWriter
-from kgqa.linking import link, topic_entities
+from kgqa.linking.linker import link, topic_entities
 from kgqa.loading.assemble import assemble
 from kgqa.progress import Silent
 from kgqa.questions.readers import read_questions
@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kgqa.graph.store import GraphStore
-    from kgqa.linking import Candidate
-    from kgqa.linking.linker import TextEncoder
+    from kgqa.linking.linker import Candidate, TextEncoder
     from kgqa.questions.readers import Question
 
 SETS = ("webqsp", "cwq", "metaqa")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from kgqa.decoding.engine import DecodingOutcome, DecodingRequest, Engine, Plan
 from kgqa.decoding.search import Scored
 from kgqa.paths.walk import PathTable
 from kgqa.trie.arrays import sequences
@@ -19,7 +20,7 @@ from kgqa.trie.stored import StoredConstraint, stored_constraint
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kgqa.decoding.search import Demand
+    from kgqa.decoding.search import Demand, Search
     from kgqa.trie.constraint import Constraint
 
 VOCABULARY = 60
@@ -146,6 +147,14 @@ class ModelScorer:
         shares = logits[torch.arange(len(prefixes)), last].float().log_softmax(-1)
         scores = shares[torch.from_numpy(moves.row), torch.from_numpy(moves.token)]
         return Scored(moves, scores.double().numpy())
+
+
+def decoded(
+    model: Any, constraint: Constraint, search: Search, *, rule: Any = "vocabulary", **plan: Any
+) -> DecodingOutcome:
+    """What an engine finds by one search after the usual prompt."""
+    request = DecodingRequest(prompt=PROMPT, constraint=constraint, search=search, rule=rule)
+    return Engine(model, Plan(**plan)).decode(request)
 
 
 @cache

@@ -49,9 +49,7 @@ def generated(
             num_return_sequences=k,
             do_sample=False,
             eos_token_id=eos,
-            prefix_allowed_tokens_fn=PrefixAllowedTokens(
-                constraint, prompt_length=len(prompt), eos_token_id=eos
-            ),
+            prefix_allowed_tokens_fn=PrefixAllowedTokens(constraint, len(prompt), eos_token_id=eos),
             return_dict_in_generate=True,
             output_scores=True,
             **({"max_new_tokens": 100} | options),

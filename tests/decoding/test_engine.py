@@ -40,7 +40,7 @@ def questions(count: int, *, seed: int = 0) -> list[tuple[list[int], object, int
     ]
 
 
-def job(prompt, constraint, k, **more) -> DecodingRequest:
+def request(prompt, constraint, k, **more) -> DecodingRequest:
     return DecodingRequest(prompt=prompt, constraint=constraint, search=beam(constraint, k), **more)
 
 
@@ -86,7 +86,7 @@ def test_together_each_finds_what_it_finds_alone(
 ) -> None:
     model, asked = tiny_model(family), questions(count, seed=seed)
     engine = Engine(model, Plan(budget=budget), together=together)
-    found = dict(engine.run(job(*one) for one in asked))
+    found = dict(engine.run(request(*one) for one in asked))
     assert sorted(found) == list(range(count))
     for number, one in enumerate(asked):
         assert same(found[number].found(), alone(model, *one))
@@ -97,7 +97,7 @@ def test_together_they_need_fewer_forwards() -> None:
     forward_passes = []
     for together in (1, 8):
         engine = Engine(model, Plan(budget=8), together=together)
-        outcomes = [outcome for _, outcome in engine.run(job(*one) for one in asked)]
+        outcomes = [outcome for _, outcome in engine.run(request(*one) for one in asked)]
         forward_passes.append(engine.forward_passes)
         assert all(outcome.tokens > 0 and outcome.seconds > 0 for outcome in outcomes)
     assert forward_passes[1] < forward_passes[0]
@@ -107,12 +107,12 @@ def test_together_they_need_fewer_forwards() -> None:
 def test_a_question_takes_the_place_of_one_that_has_ended() -> None:
     taken: list[int] = []
 
-    def jobs():
+    def requests():
         for number, one in enumerate(questions(6)):
             taken.append(number)
-            yield job(*one)
+            yield request(*one)
 
-    for place, _ in enumerate(Engine(tiny_model("llama"), together=2).run(jobs())):
+    for place, _ in enumerate(Engine(tiny_model("llama"), together=2).run(requests())):
         assert len(taken) <= place + 2  # never more at a time than asked
     assert taken == list(range(6))
 
@@ -121,7 +121,7 @@ def test_a_question_takes_the_place_of_one_that_has_ended() -> None:
 def test_a_model_without_trees_gives_the_same_lists(make) -> None:
     model, asked = make(), questions(3)
     engine = Engine(model, Plan(way="plain"), together=2)
-    found = dict(engine.run(job(*one) for one in asked))
+    found = dict(engine.run(request(*one) for one in asked))
     for number, one in enumerate(asked):
         assert same(found[number].found(), alone(model, *one))
 
@@ -130,7 +130,7 @@ def test_beyond_its_window_a_model_is_run_plainly() -> None:
     """Trees up to the limit, whole prefixes beyond it, and the list of the plain model."""
     model, asked = sliding(10), questions(4)
     engine = Engine(model, Plan(limit=10), together=2)
-    found = dict(engine.run(job(*one) for one in asked))
+    found = dict(engine.run(request(*one) for one in asked))
     for number, one in enumerate(asked):
         assert same(found[number].found(), alone(model, *one))
 
@@ -140,7 +140,7 @@ def test_out_of_memory_halves_once_says_so_and_goes_on(way, room: int) -> None:
     model, asked, progress = tiny_model("llama"), questions(3), Silent()
     engine = Engine(model, Plan(way=way, budget=2 * room - 8), together=1, progress=progress)
     with OutOfMemoryAbove(model, room) as memory:
-        found = dict(engine.run(job(*one) for one in asked))
+        found = dict(engine.run(request(*one) for one in asked))
     assert max(memory.widths) > room  # it did run out
     assert len(progress.notes) == 1
     assert "Memory ran out" in progress.notes[0]
@@ -153,7 +153,7 @@ def test_a_prompt_too_wide_for_memory_is_run_in_pieces() -> None:
     prompt = [2 + at % 50 for at in range(50)]
     with OutOfMemoryAbove(model, 40):
         outcome = Engine(model, Plan(budget=4), progress=Silent()).decode(
-            job(prompt, constraint, 4)
+            request(prompt, constraint, 4)
         )
     assert same(outcome.found(), alone(model, prompt, constraint, 4))
 
@@ -162,31 +162,33 @@ def test_memory_that_still_does_not_suffice_is_an_error_with_a_hint() -> None:
     model, asked = tiny_model("llama"), questions(2)
     engine = Engine(model, together=2)
     with OutOfMemoryAbove(model, 0):
-        outcomes = [outcome for _, outcome in engine.run(job(*one) for one in asked)]
+        outcomes = [outcome for _, outcome in engine.run(request(*one) for one in asked)]
     assert len(outcomes) == 2
     for outcome in outcomes:
         with pytest.raises(ModelError, match="again"):
             outcome.found()
-        assert "--k" in outcome.error.hint
+        assert "`k`" in outcome.error.hint
 
 
 def test_a_time_limit_ends_one_question_and_no_other() -> None:
     model, asked = tiny_model("llama"), questions(3)
     ticks = itertools.count()
     engine = Engine(model, Plan(budget=1), together=3, clock=lambda: float(next(ticks)))
-    jobs = [job(*one, time_limit=4.0 if number == 1 else None) for number, one in enumerate(asked)]
-    found = dict(engine.run(jobs))
+    requests = [
+        request(*one, time_limit=4.0 if number == 1 else None) for number, one in enumerate(asked)
+    ]
+    found = dict(engine.run(requests))
     with pytest.raises(TimeLimitError, match="4 s"):
         found[1].found()
     for number in (0, 2):
         assert same(found[number].found(), alone(model, *asked[number]))
-    assert same(engine.decode(job(*asked[1])).found(), alone(model, *asked[1]))
+    assert same(engine.decode(request(*asked[1])).found(), alone(model, *asked[1]))
 
 
 def test_ctrl_c_leaves_an_engine_that_can_be_used_again() -> None:
     model, asked = tiny_model("llama"), questions(3)
     engine = Engine(model, Plan(budget=4), together=3)
-    jobs = [job(*one) for one in asked]
+    requests = [request(*one) for one in asked]
 
     def interrupt(*_: object) -> None:
         if engine.forward_passes == 2:
@@ -194,22 +196,22 @@ def test_ctrl_c_leaves_an_engine_that_can_be_used_again() -> None:
 
     hook = model.model.layers[1].register_forward_pre_hook(interrupt)
     with pytest.raises(KeyboardInterrupt):
-        list(engine.run(jobs))
+        list(engine.run(requests))
     hook.remove()
-    assert all(one.search.gi_frame is None for one in jobs)  # closed, nothing is left running
-    for number, outcome in engine.run(job(*one) for one in asked):
+    assert all(one.search.gi_frame is None for one in requests)  # closed, nothing is left running
+    for number, outcome in engine.run(request(*one) for one in asked):
         assert same(outcome.found(), alone(model, *asked[number]))
 
 
 def test_a_run_that_is_given_up_frees_the_engine() -> None:
     engine = Engine(tiny_model("llama"), together=2)
     asked = questions(4)
-    running = engine.run(job(*one) for one in asked)
+    running = engine.run(request(*one) for one in asked)
     next(running)
     with pytest.raises(UsageError, match="already"):
-        next(engine.run([job(*asked[0])]))
+        next(engine.run([request(*asked[0])]))
     running.close()
-    assert engine.decode(job(*questions(1)[0])).found().hypotheses
+    assert engine.decode(request(*questions(1)[0])).found().hypotheses
 
 
 def test_one_question_s_fault_is_not_another_s() -> None:
@@ -223,14 +225,14 @@ def test_one_question_s_fault_is_not_another_s() -> None:
             raise StoreUnavailableError("The store went away.")
 
     strange = constraint_of([[2, VOCABULARY + 3, EOS]])
-    jobs = [
-        job(*asked[0]),
-        job([3, 4], Down(asked[0][1]), 2),
-        job([3, 4], strange, 2),
-        job([], asked[0][1], 2),
-        job(*asked[1]),
+    requests = [
+        request(*asked[0]),
+        request([3, 4], Down(asked[0][1]), 2),
+        request([3, 4], strange, 2),
+        request([], asked[0][1], 2),
+        request(*asked[1]),
     ]
-    found = dict(Engine(model, together=5).run(jobs))
+    found = dict(Engine(model, together=5).run(requests))
     assert isinstance(found[1].error, StoreUnavailableError)
     assert isinstance(found[2].error, ModelError)
     assert isinstance(found[3].error, ModelError)
@@ -247,11 +249,8 @@ def test_no_question_at_a_time_is_refused() -> None:
 def test_exact_search_goes_beyond_a_window_and_back(seed: int) -> None:
     """It demands deep prefixes and shallow ones at once: some are run plainly, some in a tree."""
     model, constraint, prompt = sliding(12), constraint_of(random_language(seed, 80)), [3, 4, 5]
-    one = DecodingRequest(
-        prompt=prompt,
-        constraint=constraint,
-        search=ExactSearch(ExactOptions(), width=10).start(constraint, 30),
-    )
+    exact = ExactSearch(ExactOptions(), width=10)
+    one = DecodingRequest(prompt=prompt, constraint=constraint, search=exact.start(constraint, 30))
     found = Engine(model, Plan(limit=12, budget=1)).decode(one).found()
     plain = ModelScorer(model, constraint, prompt)
-    assert same(found, run(ExactSearch(ExactOptions(), width=10).start(constraint, 30), plain))
+    assert same(found, run(exact.start(constraint, 30), plain))

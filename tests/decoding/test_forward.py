@@ -13,18 +13,17 @@ from hypothesis import strategies as st
 from kgqa.decoding.beam import beam
 from kgqa.decoding.best_first import ExactSearch
 from kgqa.decoding.cache import ColumnCache
-from kgqa.decoding.forward import Asked, Part, TreeForward, TreeScorer, log_probabilities
+from kgqa.decoding.forward import PromptTree, TreeForward, WavePart, log_probabilities
 from kgqa.decoding.options import ExactOptions
 from kgqa.decoding.search import run
 from kgqa.decoding.wave import PrefixTree
-from kgqa.errors import ModelError
 from kgqa.trie.constraint import Expansion
 from tests.decoding.languages import (
     EOS,
     PROMPT,
-    VOCABULARY,
     ModelScorer,
     constraint_of,
+    decoded,
     random_language,
     tiny_model,
 )
@@ -55,8 +54,7 @@ def test_a_wave_scores_what_plain_forwards_score(
 ) -> None:
     """The ranked list and its scores depend neither on the budget nor on sharing a forward."""
     model, constraint = tiny_model(family), constraint_of(random_language(seed, count))
-    scorer = TreeScorer(model, PROMPT, constraint, budget=budget)
-    found = run(beam(constraint, k), scorer)
+    found = decoded(model, constraint, beam(constraint, k), budget=budget).found()
     assert same(found, run(beam(constraint, k), ModelScorer(model, constraint)))
 
 
@@ -64,7 +62,7 @@ def test_every_move_has_the_score_of_its_prefix_alone() -> None:
     constraint, model = constraint_of(random_language(4, 30)), tiny_model("qwen3")
     tree = PrefixTree(constraint)
     wave = tree.choose([tree.start], 60)
-    TreeForward(model).score([Part(Asked(PROMPT, tree), len(PROMPT), wave)])
+    TreeForward(model).score([WavePart(PromptTree(PROMPT, tree), len(PROMPT), wave)])
     for node in wave:
         with torch.inference_mode():
             row = [*PROMPT, *tree.prefix(node.state)]
@@ -78,9 +76,9 @@ def test_a_forward_is_saved_by_forced_runs_and_by_look_ahead() -> None:
     constraint, model = constraint_of(rows), tiny_model("llama")
     forward_passes = {}
     for budget in (1, 22, 200):
-        scorer = TreeScorer(model, PROMPT, constraint, budget=budget)
-        assert len(run(beam(constraint, 3), scorer).hypotheses) == 3
-        forward_passes[budget] = scorer.forward_passes
+        outcome = decoded(model, constraint, beam(constraint, 3), budget=budget)
+        assert len(outcome.found().hypotheses) == 3
+        forward_passes[budget] = outcome.forward_passes
     assert forward_passes[1] == len(rows[0])  # a token each
     assert forward_passes[200] == 1  # the prompt with the whole language behind it
     assert 1 < forward_passes[22] < 6
@@ -89,8 +87,8 @@ def test_a_forward_is_saved_by_forced_runs_and_by_look_ahead() -> None:
 def test_renormalised_scores_are_probabilities_of_the_language() -> None:
     """Under the mask-before-softmax rule the whole language has probability one."""
     constraint = constraint_of(random_language(5, 30))
-    scorer = TreeScorer(tiny_model("llama"), PROMPT, constraint, rule="allowed")
-    found = run(beam(constraint, 50), scorer).hypotheses
+    outcome = decoded(tiny_model("llama"), constraint, beam(constraint, 50), rule="allowed")
+    found = outcome.found().hypotheses
     assert sum(math.exp(one.log_probability) for one in found) == pytest.approx(1.0, abs=1e-5)
 
 
@@ -98,8 +96,8 @@ def test_a_forward_that_fails_changes_nothing() -> None:
     """A fault in the middle of the layers leaves no half state: the next forward is right."""
     constraint, model = constraint_of(random_language(6, 30)), tiny_model("llama")
     forward, tree = TreeForward(model), PrefixTree(constraint)
-    asked = Asked(PROMPT, tree)
-    forward.score([Part(asked, len(PROMPT), tree.choose([tree.start], 10))])
+    asked = PromptTree(PROMPT, tree)
+    forward.score([WavePart(asked, len(PROMPT), tree.choose([tree.start], 10))])
     owned = forward.cache.used
 
     def fail(*_: object) -> None:
@@ -109,20 +107,20 @@ def test_a_forward_that_fails_changes_nothing() -> None:
     wave = tree.choose([tree.start, *below], 40)
     hook = model.model.layers[1].register_forward_pre_hook(fail)
     with pytest.raises(KeyboardInterrupt):
-        forward.score([Part(asked, 0, wave)])
+        forward.score([WavePart(asked, 0, wave)])
     hook.remove()
     assert forward.cache.used == owned
     assert tree.missing([node.state for node in wave]) == [node.state for node in wave]
-    forward.score([Part(asked, 0, wave)])
+    forward.score([WavePart(asked, 0, wave)])
     plain = ModelScorer(model, constraint)
     assert same(run(beam(constraint, 8), _over(forward, asked)), run(beam(constraint, 8), plain))
 
 
-def _over(forward: TreeForward, asked: Asked):
+def _over(forward: TreeForward, asked: PromptTree):
     class Over:
         def score(self, demand):
             if asked.tree.missing(demand.states):
-                forward.score([Part(asked, 0, asked.tree.choose(demand.states, 8))])
+                forward.score([WavePart(asked, 0, asked.tree.choose(demand.states, 8))])
             return asked.tree.scored(demand.states)
 
     return Over()
@@ -135,18 +133,6 @@ def test_columns_given_back_are_used_again() -> None:
     cache.give_back(first)
     assert set(cache.take(20)) == set(first)
     assert cache.used == 40
-
-
-def test_tokens_that_the_model_does_not_score_are_an_error() -> None:
-    constraint = constraint_of([[2, VOCABULARY + 5, EOS]])
-    scorer = TreeScorer(tiny_model("llama"), PROMPT, constraint, budget=1)
-    with pytest.raises(ModelError, match=str(VOCABULARY + 5)):
-        run(beam(constraint, 1), scorer)
-
-
-def test_an_empty_prompt_is_an_error() -> None:
-    with pytest.raises(ModelError, match="prompt"):
-        TreeScorer(tiny_model("llama"), [], constraint_of([[2, EOS]]))
 
 
 def test_many_rows_are_summed_like_few() -> None:
@@ -164,7 +150,7 @@ def test_prefixes_that_left_the_beams_give_their_columns_back(
     """What stays cached lies above or below what is demanded, and the list is the same."""
     model, constraint = tiny_model("llama"), constraint_of(random_language(seed, count))
     forward, tree = TreeForward(model), PrefixTree(constraint)
-    asked = Asked(PROMPT, tree)
+    asked = PromptTree(PROMPT, tree)
 
     class Keeping:
         def score(self, demand):
@@ -174,8 +160,7 @@ def test_prefixes_that_left_the_beams_give_their_columns_back(
                 for state in asked.above:
                     own = tree.prefix(state)
                     assert any(own[: len(way)] == way[: len(own)] for way in ways)
-                rest = len(PROMPT) - len(asked.columns)
-                forward.score([Part(asked, rest, tree.choose(demand.states, 12))])
+                forward.score([WavePart(asked, asked.uncached, tree.choose(demand.states, 12))])
                 assert forward.cache.used == len(asked.all_columns())
             return tree.scored(demand.states)
 
@@ -186,22 +171,6 @@ def test_prefixes_that_left_the_beams_give_their_columns_back(
 def test_columns_stay_where_a_search_may_come_back() -> None:
     """Exact search takes up prefixes that it had left: nothing of them may be forgotten."""
     model, constraint = tiny_model("llama"), constraint_of(random_language(3, 40))
-    found = run(
-        ExactSearch(ExactOptions()).start(constraint, 5),
-        TreeScorer(model, PROMPT, constraint, budget=6),
-    )
-    assert same(
-        found, run(ExactSearch(ExactOptions()).start(constraint, 5), ModelScorer(model, constraint))
-    )
-
-
-def test_a_beam_needs_fewer_columns_than_it_scores_tokens() -> None:
-    rows = [
-        [first, *range(20, 32), second, *range(32, 44), EOS]
-        for first in range(2, 12)
-        for second in range(12, 18)
-    ]
-    scorer = TreeScorer(tiny_model("llama"), PROMPT, constraint_of(rows), budget=60)
-    assert len(run(beam(constraint_of(rows), 2), scorer).hypotheses) == 2
-    assert scorer.forward_passes > 2
-    assert scorer.columns < scorer.scored_tokens
+    search = ExactSearch(ExactOptions())
+    found = decoded(model, constraint, search.start(constraint, 5), budget=6).found()
+    assert same(found, run(search.start(constraint, 5), ModelScorer(model, constraint)))

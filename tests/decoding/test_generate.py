@@ -8,10 +8,15 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import LogitsProcessorList
+from transformers import BatchEncoding, LogitsProcessorList
 
 from kgqa.decoding.beam import beam
-from kgqa.decoding.generate import ConstraintLogitsProcessor, PrefixAllowedTokens, accepted
+from kgqa.decoding.generate import (
+    ConstraintLogitsProcessor,
+    PrefixAllowedTokens,
+    accepted,
+    accepted_of_each,
+)
 from kgqa.decoding.search import run
 from kgqa.errors import ConstraintError, UsageError
 from tests.decoding.languages import (
@@ -29,25 +34,35 @@ from tests.decoding.languages import (
 ADAPTERS = [PrefixAllowedTokens, ConstraintLogitsProcessor]
 
 
-def generated(
-    kind: type, constraint: Any, prompts: list[list[int]], **options: Any
-) -> torch.Tensor:
-    """What ``generate`` returns for prompts of one length under an adapter."""
-    ids = torch.tensor(prompts)
-    adapter: Any = kind(constraint, prompt_length=ids.shape[1], eos_token_id=EOS)
+def encoding(prompts: list[list[int]]) -> BatchEncoding:
+    """What a tokenizer returns for prompts, padded on the left."""
+    longest = max(map(len, prompts))
+    rows = [[PAD] * (longest - len(row)) + row for row in prompts]
+    mask = [[0] * (longest - len(row)) + [1] * len(row) for row in prompts]
+    return BatchEncoding({"input_ids": torch.tensor(rows), "attention_mask": torch.tensor(mask)})
+
+
+def generate(adapter: Any, batch: BatchEncoding, **options: Any) -> torch.Tensor:
+    """What ``generate`` returns under an adapter."""
     given = (
         {"prefix_allowed_tokens_fn": adapter}
-        if kind is PrefixAllowedTokens
+        if isinstance(adapter, PrefixAllowedTokens)
         else {"logits_processor": LogitsProcessorList([adapter])}
     )
     torch.manual_seed(0)
     with torch.inference_mode():
         sequences: torch.Tensor = tiny_model("llama").generate(
-            ids,
-            attention_mask=torch.ones_like(ids),
-            **{"max_new_tokens": 80, "do_sample": False, **given, **options},
+            **batch, **{"max_new_tokens": 80, "do_sample": False, **given, **options}
         )
     return sequences
+
+
+def generated(
+    kind: type, constraint: Any, prompts: list[list[int]], **options: Any
+) -> torch.Tensor:
+    """What ``generate`` returns for prompts of one length."""
+    adapter = kind(constraint, len(prompts[0]), eos_token_id=EOS)
+    return generate(adapter, encoding(prompts), **options)
 
 
 @pytest.mark.parametrize("kind", ADAPTERS)
@@ -78,18 +93,33 @@ def test_whatever_is_written_is_in_the_language(
 
 
 @pytest.mark.parametrize("kind", ADAPTERS)
-def test_each_prompt_of_a_batch_has_its_own_constraint(kind: type) -> None:
+@pytest.mark.parametrize("beams", [1, 4])
+def test_each_prompt_of_a_batch_has_its_own_constraint(kind: type, beams: int) -> None:
+    """Prompts of different lengths, padded on the left, find what each finds alone."""
     languages = [random_language(seed, 30) for seed in (1, 2, 3)]
     constraints = [constraint_of(rows) for rows in languages]
-    prompts = [PROMPT, [11, 12, 13, 14], [15, 16, 17, 18]]
-    out = generated(kind, constraints, prompts, num_beams=4, num_return_sequences=4)
-    for number, (rows, constraint) in enumerate(zip(languages, constraints, strict=True)):
-        mine = out[4 * number : 4 * number + 4]
-        found = [list(one.tokens) for one in accepted(constraint, mine, len(PROMPT))]
-        assert len(found) == 4
-        assert all(tokens in rows for tokens in found)
-        alone = generated(kind, constraint, [prompts[number]], num_beams=4, num_return_sequences=4)
-        assert found == [list(one.tokens) for one in accepted(constraint, alone, len(PROMPT))]
+    prompts = [PROMPT, [11, 12], [15, 16, 17]]
+    options = {"num_beams": beams, "num_return_sequences": beams}
+    batch = encoding(prompts)
+    out = generate(kind(constraints, batch, eos_token_id=EOS), batch, **options)
+    found = accepted_of_each(constraints, out, batch)
+    for rows, constraint, prompt, mine in zip(languages, constraints, prompts, found, strict=True):
+        assert len(mine) == beams
+        assert all(list(one.tokens) in rows for one in mine)
+        alone = generated(kind, constraint, [prompt], **options)
+        assert mine == accepted(constraint, alone, len(prompt))
+
+
+@pytest.mark.parametrize("kind", ADAPTERS)
+def test_a_batch_that_fits_no_constraints_is_refused(kind: type) -> None:
+    constraints = [constraint_of([[2, EOS]])] * 2
+    with pytest.raises(UsageError, match="2 constraints and 3 prompts"):
+        kind(constraints, encoding([[5], [6], [7]]), eos_token_id=EOS)
+    right = {"input_ids": torch.tensor([[5, 6], [7, PAD]]), "attention_mask": [[1, 1], [1, 0]]}
+    with pytest.raises(UsageError, match="on the right"):
+        kind(constraints, BatchEncoding(right), eos_token_id=EOS)
+    with pytest.raises(UsageError, match="all of one length"):
+        kind(constraints, BatchEncoding({"input_ids": [[5, 6], [7]]}), eos_token_id=EOS)
 
 
 def test_both_adapters_and_our_own_beam_write_the_same_list() -> None:
@@ -102,6 +132,15 @@ def test_both_adapters_and_our_own_beam_write_the_same_list() -> None:
     scorer = ModelScorer(tiny_model("llama"), constraint)
     ours = [one.tokens for one in run(beam(constraint, 6), scorer).hypotheses]
     assert lists == [ours, ours]
+
+
+def test_what_generate_returns_as_a_record_is_read_too() -> None:
+    constraint, batch = constraint_of(random_language(5, 20)), encoding([PROMPT])
+    processor = ConstraintLogitsProcessor(constraint, batch, eos_token_id=EOS)
+    plain = generate(processor, batch)
+    record = generate(processor, batch, return_dict_in_generate=True)
+    assert accepted(constraint, record, batch) == accepted(constraint, plain, batch)
+    assert accepted(constraint, plain, batch)
 
 
 @pytest.mark.parametrize("kind", ADAPTERS)
@@ -127,10 +166,10 @@ def test_more_beams_than_paths_bring_every_path_once(kind: type) -> None:
 @pytest.mark.parametrize("kind", ADAPTERS)
 def test_one_adapter_serves_one_call_after_another(kind: type) -> None:
     constraint = constraint_of(random_language(4, 30))
-    adapter = kind(constraint, prompt_length=2, eos_token_id=EOS)
+    adapter = kind(constraint, 2, eos_token_id=EOS)
     allowed = [allowed_by(adapter, [9, 9, *tokens]) for tokens in ([], [5], [5], [], [5, 6, 2])]
     assert allowed == [
-        allowed_by(kind(constraint, prompt_length=2, eos_token_id=EOS), [9, 9, *tokens])
+        allowed_by(kind(constraint, 2, eos_token_id=EOS), [9, 9, *tokens])
         for tokens in ([], [5], [5], [], [5, 6, 2])
     ]
     assert all(allowed)
@@ -153,13 +192,13 @@ def allowed_by(adapter: Any, ids: list[int]) -> list[int]:
 def test_where_nothing_may_follow_only_the_end_does(kind: type, tokens: list[int]) -> None:
     """99 closes a path, the end token is another, and 4 leads to a state without moves."""
     language = Moves({0: [(2, 1, 0.5), (4, 9, 0.5)], 1: [(3, 2, 1.0)], 2: [(99, 3, 1.0)], 9: []})
-    adapter = kind(language, prompt_length=4, eos_token_id=EOS)
+    adapter = kind(language, 4, eos_token_id=EOS)
     assert allowed_by(adapter, [*PROMPT, *tokens]) == [EOS]
 
 
 def test_an_end_that_closes_no_path_is_beaten_by_every_other() -> None:
     language = Moves({0: [(2, 1, 0.5), (4, 9, 0.5)], 1: [(EOS, 3, 1.0)], 9: []})
-    adapter = ConstraintLogitsProcessor(language, prompt_length=1, eos_token_id=EOS)
+    adapter = ConstraintLogitsProcessor(language, 1, eos_token_id=EOS)
     ids = torch.tensor([[9, 4], [9, 2]])
     kept = adapter(ids, torch.full((2, 8), -3.0))
     assert kept[0, EOS] == -1e9
@@ -173,9 +212,7 @@ def test_what_a_limit_cut_off_is_not_accepted() -> None:
 
 
 def test_a_constraint_of_another_tokenizer_is_refused() -> None:
-    adapter = ConstraintLogitsProcessor(
-        constraint_of([[VOCABULARY + 3, EOS]]), prompt_length=1, eos_token_id=EOS
-    )
+    adapter = ConstraintLogitsProcessor(constraint_of([[VOCABULARY + 3, EOS]]), 1, eos_token_id=EOS)
     with pytest.raises(ConstraintError, match="tokenizer"):
         adapter(torch.tensor([[9]]), torch.zeros(1, VOCABULARY))
 
@@ -184,9 +221,9 @@ def test_a_constraint_of_another_tokenizer_is_refused() -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"constraint": [], "prompt_length": 4, "eos_token_id": EOS},
-        {"constraint": Moves({}), "prompt_length": 0, "eos_token_id": EOS},
-        {"constraint": Moves({}), "prompt_length": 4, "eos_token_id": -1},
+        {"constraint": [], "prompt": 4, "eos_token_id": EOS},
+        {"constraint": Moves({}), "prompt": 0, "eos_token_id": EOS},
+        {"constraint": Moves({}), "prompt": 4, "eos_token_id": -1},
     ],
 )
 def test_options_that_cannot_be_meant_are_refused(kind: type, options: dict[str, Any]) -> None:
@@ -197,12 +234,12 @@ def test_options_that_cannot_be_meant_are_refused(kind: type, options: dict[str,
 def test_sequences_that_fit_no_prompt_are_refused() -> None:
     two = [constraint_of([[2, EOS]])] * 2
     with pytest.raises(UsageError, match="one for each prompt"):
-        PrefixAllowedTokens(two, prompt_length=1, eos_token_id=EOS)(2, torch.tensor([9]))
-    processor = ConstraintLogitsProcessor(two, prompt_length=1, eos_token_id=EOS)
+        PrefixAllowedTokens(two, 1, eos_token_id=EOS)(2, torch.tensor([9]))
+    processor = ConstraintLogitsProcessor(two, 1, eos_token_id=EOS)
     with pytest.raises(UsageError, match="one for each prompt"):
         processor(torch.tensor([[9]] * 3), torch.zeros(3, VOCABULARY))
     with pytest.raises(UsageError, match="shorter than its prompt"):
-        PrefixAllowedTokens(two[0], prompt_length=4, eos_token_id=EOS)(0, torch.tensor([9]))
+        PrefixAllowedTokens(two[0], 4, eos_token_id=EOS)(0, torch.tensor([9]))
 
 
 @pytest.mark.model

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from kgqa.decoding.beam import beam
-from kgqa.decoding.plain import PlainScorer
 from kgqa.decoding.search import run
+from kgqa.decoding.text import TextForward
 from tests.decoding.languages import (
     EOS,
     PROMPT,
@@ -58,20 +58,25 @@ def state_space():
     return MambaForCausalLM(config).eval()
 
 
+def scorer(forward: TextForward, constraint):
+    return forward.scorer(forward.text(PROMPT), constraint, "vocabulary")
+
+
 @pytest.mark.parametrize("widest", [1, 64, 8192])
 @pytest.mark.parametrize("make", [lambda: tiny_model("qwen2"), lambda: sliding(6), state_space])
 def test_it_scores_what_a_forward_of_each_prefix_scores(make, widest: int) -> None:
     model, constraint = make(), constraint_of(random_language(2, 20))
-    scorer = PlainScorer(model, PROMPT, constraint, widest=widest)
-    found = run(beam(constraint, 5), scorer)
+    found = run(
+        beam(constraint, 5), scorer(TextForward(model, trees=False, widest=widest), constraint)
+    )
     assert same(found, run(beam(constraint, 5), ModelScorer(model, constraint)))
 
 
 def test_forced_runs_cost_no_forward_of_their_own() -> None:
     rows = [[5, *range(10, 30), last, *range(30, 50), EOS] for last in (2, 3, 4)]
-    scorer = PlainScorer(tiny_model("llama"), PROMPT, constraint := constraint_of(rows))
-    assert len(run(beam(constraint, 3), scorer).hypotheses) == 3
-    assert scorer.forward_passes == 2  # the shared run, then the three runs after it as one batch
+    constraint, forward = constraint_of(rows), TextForward(tiny_model("llama"), trees=False)
+    assert len(run(beam(constraint, 3), scorer(forward, constraint)).hypotheses) == 3
+    assert forward.forward_passes == 2  # the shared run, then the three runs after it as one batch
 
 
 def test_a_batch_is_no_wider_than_it_may_be() -> None:
@@ -82,7 +87,8 @@ def test_a_batch_is_no_wider_than_it_may_be() -> None:
         lambda _, args, kwargs: widths.append(kwargs["input_ids"].numel()), with_kwargs=True
     )
     try:
-        run(beam(constraint, 20), PlainScorer(model, PROMPT, constraint, widest=40))
+        forward = TextForward(model, trees=False, widest=40)
+        run(beam(constraint, 20), scorer(forward, constraint))
     finally:
         hook.remove()
     assert max(widths) <= 40

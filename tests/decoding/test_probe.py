@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 
-from kgqa.decoding.probe import probe, window_of
+from kgqa.decoding.engine import Plan
+from kgqa.decoding.probe import (
+    CLOSE,
+    FORWARD_PASSES,
+    WIDTHS,
+    choose,
+    measure,
+    measured_plan,
+    probe,
+)
+from kgqa.errors import UsageError
 from tests.decoding.languages import tiny_model
 from tests.decoding.test_forward import FAMILIES
 from tests.decoding.test_plain import sliding, state_space
@@ -36,11 +48,10 @@ def test_a_window_limits_the_tree_and_a_short_one_forbids_it() -> None:
     assert probe(sliding(6)).way == "plain"
     fit = probe(sliding(64))
     assert (fit.way, fit.limit) == ("tree", 64)
-    assert window_of(sliding(64)) == 64
 
 
 def test_a_model_that_ignores_the_mask_is_found_out() -> None:
-    """Attention that lets every token see every earlier one, whatever it is told."""
+    """Attention that lets every token see every earlier one, whatever the mask says."""
     model = tiny_model("llama")
 
     def ignore(_module, args, kwargs):
@@ -74,3 +85,49 @@ def test_memory_that_runs_out_is_no_verdict() -> None:
             probe(model)
     finally:
         hook.remove()
+
+
+# ── the width of a forward pass ─────────────────────────────────────────────────────────────
+
+
+def test_where_width_costs_nothing_the_widest_is_chosen() -> None:
+    assert choose(dict.fromkeys(WIDTHS, 5.0)) == max(WIDTHS)
+
+
+def test_where_every_token_costs_the_same_look_ahead_does_not_pay() -> None:
+    assert choose({width: float(width) for width in WIDTHS}) == min(FORWARD_PASSES)
+
+
+def test_a_forward_that_is_nearly_free_is_filled() -> None:
+    times = {width: 10.0 if width <= 64 else 100.0 for width in WIDTHS}
+    assert choose(times) == 64
+
+
+def test_forwards_are_weighed_against_tokens() -> None:
+    """On a processor that does not like wide forward passes, time is what should be least."""
+    times = {1: 47.0, 16: 87.0, 32: 115.0, 64: 172.0, 96: 215.0, 128: 254.0, 256: 545.0}
+    best = choose(times)
+    least = min(times[width] * FORWARD_PASSES[width] for width in FORWARD_PASSES)
+    close = [
+        width for width in FORWARD_PASSES if times[width] * FORWARD_PASSES[width] <= CLOSE * least
+    ]
+    assert best == max(close)  # times that near are measured no better
+
+
+def test_a_model_is_measured() -> None:
+    ticks = itertools.count()
+    taken = measure(tiny_model("llama"), clock=lambda: float(next(ticks)))
+    assert taken == dict.fromkeys(WIDTHS, 1000.0)  # by this clock every forward pass takes a second
+
+
+def test_a_plan_holds_what_was_probed_and_measured() -> None:
+    plan = measured_plan(tiny_model("llama"))
+    assert plan.way == "tree"
+    assert plan.budget == choose(plan.milliseconds)
+    plain = measured_plan(state_space())
+    assert (plain.way, plain.milliseconds) == ("plain", {})
+
+
+def test_a_budget_below_one_is_refused() -> None:
+    with pytest.raises(UsageError, match="at least 1"):
+        Plan(budget=0)

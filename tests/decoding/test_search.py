@@ -1,4 +1,4 @@
-"""The seam: who drives a search, what it demands, and what it refuses as a score."""
+"""The interface: who drives a search, what it demands, and what it refuses as a score."""
 
 from __future__ import annotations
 

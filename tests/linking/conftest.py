@@ -61,6 +61,10 @@ ENTITIES: dict[str, tuple[str, list[str]]] = {
     "m.galaxy_film": ("Galaxy", []),
     "m.moulin_a": ("Moulin Rouge", []),
     "m.moulin_b": ("Moulin Rouge!", []),
+    "m.kent": ("Kentwich", []),
+    "m.kent_hall": ("Kentwich Orange Hall", []),
+    "m.york": ("Yorkwich", []),
+    "m.york_hall": ("Yorkwich Purple Lantern Jubilee Hopscotch Gallery", []),
 }
 # (head, relation, tail); fillers make the first of two equal names the better known
 EDGES = [
@@ -97,6 +101,8 @@ EDGES = [
     ("m.galaxy_film", "film.film.country", "m.ohio"),
     ("m.moulin_a", "film.film.starring", "m.ohio"),
     ("m.moulin_b", "film.film.starring", "m.ohio"),
+    *((f"m.{name}", "location.location.containedby", "m.usa") for name in ("kent", "york")),
+    *((f"m.{name}_hall", "location.location.containedby", "m.usa") for name in ("kent", "york")),
 ]
 EDGES += [
     (f"m.in_paris_{number}", "location.location.containedby", "m.paris") for number in range(30)

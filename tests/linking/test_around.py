@@ -2,9 +2,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kgqa.graph.model import keys_array
 from kgqa.linking.around import look_around, stems_of, stems_outside
 from kgqa.linking.lookup import find_hits
-from kgqa.linking.mentions import mentions
+from kgqa.linking.mentions import QuestionWords
 
 if TYPE_CHECKING:
     from kgqa.graph.sqlite import SqliteStore
@@ -12,20 +13,12 @@ if TYPE_CHECKING:
 
 
 def around(store: SqliteStore, question: str, *, degree: int | None = None) -> Around:
-    hits = find_hits(store, question, mentions(question))
+    asked = QuestionWords(question)
+    hits = find_hits(store, asked, asked.mentions())
     keys = sorted({key for key, _ in hits})
-    degrees = dict(zip(keys, store.degrees(store.topic_keys()[:0]).tolist(), strict=False))
-    degrees = {
-        key: degree or int(found)
-        for key, found in zip(keys, store.degrees(_array(keys)).tolist(), strict=True)
-    }
-    return look_around(store, question, hits, degrees, keys)
-
-
-def _array(keys):
-    from kgqa.graph.model import keys_array
-
-    return keys_array(keys)
+    found = store.degrees(keys_array(keys)).tolist()
+    degrees = {key: degree or own for key, own in zip(keys, found, strict=True)}
+    return look_around(store, asked, hits, degrees, keys)
 
 
 def test_words_of_one_stem_are_one_and_so_are_synonyms() -> None:
@@ -36,7 +29,7 @@ def test_words_of_one_stem_are_one_and_so_are_synonyms() -> None:
 
 def test_words_of_the_mention_do_not_count() -> None:
     question = "who directed film"
-    found = stems_outside(question, [(13, 17)])
+    found = stems_outside(QuestionWords(question), [(13, 17)])
     assert found[13, 17] == stems_of("directed")
 
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kgqa.errors import LinkingError, ModelNotFoundError
-from kgqa.linking import link, topic_entities
+from kgqa.linking.linker import link, topic_entities
 from kgqa.models.sentences import load_sentence_encoder
 from kgqa.progress import Silent
 
@@ -126,7 +126,7 @@ def test_unknown_entity_names_the_nearest_and_how_to_go_on(store: SqliteStore) -
     assert '"xyzzy smith"' in caught.value.message
     assert '"small"' in caught.value.message
     assert "Will Smith" in caught.value.hint
-    assert "--entity" in caught.value.hint
+    assert "`entity`" in caught.value.hint
 
 
 @pytest.mark.parametrize("question", ["???", "who is it", '" OR NEAR( * ) -', "zzzz qqqq wwww"])
@@ -134,7 +134,7 @@ def test_nothing_to_link_is_an_error_with_a_hint(store: SqliteStore, question: s
     with pytest.raises(LinkingError) as caught:
         link(store, question)
     assert "looked for" in caught.value.message
-    assert "--entity" in caught.value.hint
+    assert "`entity`" in caught.value.hint
 
 
 def test_name_in_the_question_s_own_capitals_comes_first(store: SqliteStore) -> None:
@@ -175,6 +175,20 @@ def test_well_known_part_of_a_name_beats_a_hardly_known_whole_one(store: SqliteS
 def test_longer_name_comes_before_a_well_known_one_inside_it(store: SqliteStore) -> None:
     assert link(store, "where do american bulldogs come from")[0].id == "m.bulldog"
     assert link(store, "who was governor of paris")[0].id == "m.paris"
+
+
+def test_only_words_that_are_most_of_a_longer_name_speak_against_a_name_inside(
+    store: SqliteStore,
+) -> None:
+    """ "Kentwich Orange" is most of a hall's name, "Yorkwich Purple" is two words of seven."""
+    inside = {
+        one.id: one.features.inside
+        for place in ("kentwich orange", "yorkwich purple")
+        for one in link(store, f"where is {place}")
+    }
+    assert inside["m.kent"] > 0.0
+    assert inside["m.york"] == 0.0
+    assert {"m.kent_hall", "m.york_hall"} <= inside.keys()
 
 
 def test_language_that_is_asked_about_comes_before_its_country(store: SqliteStore) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgqa.graph.names import normalise
-from kgqa.linking.mentions import LONGEST_UNSPACED, content_runs, mentions, words_of
+from kgqa.linking.mentions import LONGEST_UNSPACED, Mention, QuestionWords, Run
 
 QUESTIONS = st.text(
     alphabet=st.one_of(
@@ -16,6 +16,14 @@ QUESTIONS = st.text(
     ),
     max_size=60,
 )
+
+
+def mentions(question: str) -> list[Mention]:
+    return QuestionWords(question).mentions()
+
+
+def content_runs(question: str) -> list[Run]:
+    return QuestionWords(question).content_runs()
 
 
 def forms(question: str) -> list[str]:
@@ -75,7 +83,7 @@ def test_names_are_found_where_words_are_not_separated() -> None:
     assert "金" in forms("who is 金 ?")
 
 
-def test_abbreviation_is_told_from_the_pronoun() -> None:
+def test_an_abbreviation_differs_from_the_pronoun() -> None:
     assert "us" in forms("who leads the us")
     assert "us" in forms("who leads US troops")
     assert "us" not in forms("who told us")
@@ -130,7 +138,7 @@ def test_every_mention_is_where_it_says(question: str) -> None:
 
 @given(QUESTIONS)
 def test_words_are_in_order_and_apart(question: str) -> None:
-    words = words_of(question)
+    words = QuestionWords(question).words
     assert all(a.end <= b.start for a, b in itertools.pairwise(words))
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kgqa.errors import EntityNotFoundError
-from kgqa.linking import resolve_entities, resolve_entity
+from kgqa.linking.resolve import resolve_entities, resolve_entity
 
 if TYPE_CHECKING:
     from kgqa.graph.sqlite import SqliteStore

@@ -5,12 +5,14 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgqa.linking.mentions import mentions
+from kgqa.linking.mentions import QuestionWords
 from kgqa.linking.score import WEIGHTS, features_of
 
 DEGREES = st.integers(min_value=0, max_value=10**8)
 MATCHES = st.sampled_from(["name", "alias", "form", "partial"])
-MENTIONS = st.sampled_from(mentions('what is the name of "It" by Stephen King in New York'))
+MENTIONS = st.sampled_from(
+    QuestionWords('what is the name of "It" by Stephen King in New York').mentions()
+)
 SHARES = st.floats(0, 1)
 
 
@@ -54,7 +56,7 @@ def test_name_beats_alias_beats_form_beats_partial(mention, degree) -> None:
 
 
 def test_what_speaks_for_an_entity_helps_and_what_speaks_against_it_hurts() -> None:
-    mention = next(m for m in mentions("where is utica") if m.form == "utica")
+    mention = next(m for m in QuestionWords("where is utica").mentions() if m.form == "utica")
     plain = features_of(mention, "name", 10).score
     assert features_of(mention, "name", 10, beside=1.0).score > plain
     assert features_of(mention, "name", 10, type_fit=1.0).score > plain
@@ -66,6 +68,6 @@ def test_what_speaks_for_an_entity_helps_and_what_speaks_against_it_hurts() -> N
 
 
 def test_everyday_word_scores_below_a_rare_one() -> None:
-    found = {m.form: m for m in mentions("what name has avatar")}
+    found = {m.form: m for m in QuestionWords("what name has avatar").mentions()}
     common = features_of(found["name"], "name", 1000).score
     assert common < features_of(found["avatar"], "name", 1).score

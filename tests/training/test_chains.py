@@ -83,7 +83,7 @@ def check_decodable(store: GraphStore, llm: KgLLM, chain: ChainExample, rules: W
             continue
         visited = frozenset().union(*(one.visited for one in readings))
         inner = language.constraint(visited)
-        marked = MarkedConstraint(inner, markers, opening)
+        marked = MarkedConstraint(inner, markers.closing)
         states = [marked.start()]
         while not (ends := [one for one in states if marked.is_end([one])[0]]):
             moves = marked.expand(states)

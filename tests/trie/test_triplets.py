@@ -221,7 +221,7 @@ def test_hostile_names_stay_inside_their_markers(tmp_path: Path) -> None:
         keys = store.keys_of([f"n{one}" for one in range(len(hostile))])
         inner = TripletLanguage(store, StoreTriplets(store), lexicon).constraint(keys.tolist())
         closed: dict[str, list] = {}
-        marked = MarkedConstraint(inner, markers, markers.openings[0])
+        marked = MarkedConstraint(inner, markers.closing)
         waiting = [(marked.start(), ())]
         while waiting:
             moves = marked.expand([state for state, _ in waiting])

@@ -1,0 +1,48 @@
+"""Words of English that linking knows, read from ``kgqa/data/linking/english.toml``.
+
+``FUNCTION`` words never make a mention by themselves ("who is the"); ``COMMON`` words may name an
+entity but seldom do in a question ("name", "film", "capital"), so a lower-case mention of nothing
+else is marked down.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from importlib.resources import files
+from typing import Any
+
+_DATA: dict[str, Any] = tomllib.loads(
+    files("kgqa").joinpath("data", "linking", "english.toml").read_text(encoding="utf-8")
+)
+
+
+def _meanings(text: str) -> dict[str, tuple[str, ...]]:
+    """Return what each word stands for, of lines of ``meaning: word word; meaning: word``."""
+    found: dict[str, tuple[str, ...]] = {}
+    for entry in text.strip().replace("\n", ";").split(";"):
+        meaning, _, words = entry.partition(":")
+        for word in (one.replace("_", " ") for one in words.split()):
+            found[word] = (*found.get(word, ()), meaning.strip())
+    return found
+
+
+FUNCTION = frozenset(_DATA["function"].split())
+COMMON = frozenset(_DATA["common"].split()) - FUNCTION
+UNSPACED_FUNCTION = frozenset(_DATA["unspaced_function"].split())
+SYNONYMS = {word: meant[-1] for word, meant in _meanings(_DATA["synonyms"]).items()}
+PLACES = {word: meant[-1] for word, meant in _meanings(_DATA["demonyms"]).items()}
+RELIGIONS = _meanings(_DATA["religions"])
+NOT_LANGUAGES = frozenset(_DATA["not_languages"].split())
+ABBREVIATIONS: dict[str, list[str]] = _DATA["abbreviations"]
+WORD_ABBREVIATIONS: dict[str, str] = _DATA["word_abbreviations"]
+
+_FIRST_NAMES = _meanings(_DATA["nicknames"])
+
+
+def same_person(word: str, other: str) -> bool:
+    """Return whether one normalised first name may be written for the other.
+
+    >>> same_person("teddy", "theodore"), same_person("ted", "abraham")
+    (True, False)
+    """
+    return other in _FIRST_NAMES.get(word, ()) or word in _FIRST_NAMES.get(other, ())
