@@ -15,13 +15,13 @@ from kgqa.errors import DataError, UsageError
 from kgqa.methods.base import LinkedQuestion
 from kgqa.methods.kg_cot.hops import HopTable
 from kgqa.models.graph_reasoner_card import load_reasoner
-from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules
 from kgqa.progress import Silent, Task
 from kgqa.training.data import TrainingQuestion
 from kgqa.training.kg_cot import ReasonerSettings, train_reasoner
 from kgqa.training.kg_cot_data import is_check, walk_questions
 from kgqa.training.settings import alone
+from tests.methods.given import answered, kg_cot
 from tests.methods.reasoners import encoder_folder, tiny_encoder
 from tests.training.conftest import PEOPLE
 
