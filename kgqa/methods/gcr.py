@@ -74,11 +74,13 @@ class GcrOptions:
             return None
         together, sure = self.weigh.aggregate, self.weigh.confidence
         if together.sharpness is None:
-            together = replace(together, sharpness=card.sharpness)
+            together = replace(together, sharpness=1 / card.tail_temperature)
         if self.score_rule != "allowed":
             return replace(self.weigh, aggregate=together, confidence=replace(sure, doubt=0.0))
-        doubt = card.doubt if sure.doubt is None else sure.doubt
-        sure = replace(sure, doubt=doubt, slope=card.slope, shift=card.shift)
+        doubt = card.min_confidence if sure.doubt is None else sure.doubt
+        sure = replace(
+            sure, doubt=doubt, slope=card.calibration_slope, shift=card.calibration_shift
+        )
         return replace(self.weigh, aggregate=together, confidence=sure)
 
     def measures_coverage(self) -> bool:

@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 
 from kgqa.errors import DataError
 from kgqa.models.kg_llm import make_special
-from kgqa.models.quiet import quiet
+from kgqa.models.pretrained import quiet
 from kgqa.models.tokenizer import HFEncoder
 from kgqa.training.check import PathCheck
 from kgqa.training.encode import ByLength, Collator, Encoded, encode

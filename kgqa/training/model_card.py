@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kgqa import __version__
 from kgqa.models.prompt import GRAPH
-from kgqa.models.smollm import SMOLLM
+from kgqa.models.offline import SMOLLM
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -78,7 +78,9 @@ def ask(
     asked: Sequence[tuple[Asking, Meant, bool]],
 ) -> list[Seen]:
     """Return what the evidence for the first answer of each asking was; a failed one has none."""
-    plain = kg_llm.with_card(replace(kg_llm.card, slope=1.0, shift=0.0, doubt=0.0))
+    plain = kg_llm.with_card(
+        replace(kg_llm.card, calibration_slope=1.0, calibration_shift=0.0, min_confidence=0.0)
+    )
     weigh = WeighOptions(confidence=ConfidenceOptions(doubt=0.0))
     options = GcrOptions(score_rule="allowed", weigh=weigh)
     found = []

@@ -117,7 +117,7 @@ def test_a_model_that_would_write_something_else_gives_no_answer(sample, random_
     topics = {"topics": [TOLKIEN]}
     said = [(0.3, 0.0, False), (0.0, 0.4, True), (None, 0.4, False), (None, 0.0, True)]
     for doubt, of_the_card, answered in said:
-        llm = random_llm.with_card(replace(random_llm.card, doubt=of_the_card))
+        llm = random_llm.with_card(replace(random_llm.card, min_confidence=of_the_card))
         weigh = WeighOptions(confidence=ConfidenceOptions(doubt=doubt))
         options = GcrOptions(k=5, score_rule="allowed", weigh=weigh)
         answer = ask(sample, llm, "Which?", options=options, **topics)

@@ -18,7 +18,7 @@ from filelock import FileLock
 from safetensors.torch import load_file
 
 from kgqa.errors import DataError, UsageError
-from kgqa.models.encoder import load_encoder
+from kgqa.models.kg_llm import load_encoder
 from kgqa.models.kg_llm import NO_ADAPTER, load_kg_llm
 from kgqa.models.presets import preset
 from kgqa.paths.format import PathFormat

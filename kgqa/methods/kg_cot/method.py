@@ -131,7 +131,7 @@ class KgCot:
 
     def _chosen(self, scores: QuestionScores) -> int:
         """Return how many of the entities are answers: those near the first one."""
-        cut = self.reasoner.card.cut if self.cut is None else self.cut
+        cut = self.reasoner.card.answer_threshold if self.cut is None else self.cut
         near = int((scores.score >= cut * scores.score[0]).sum())
         return min(max(near, 1), MOST_ANSWERS)
 
