@@ -226,12 +226,12 @@ def _kg_cot(parts: Parts) -> Ready:
     made = reasoner.card
     card = AdapterCard(
         hops=made.hops,
-        direction=made.direction,  # type: ignore[arg-type]  # the card has checked both
-        mediators=made.mediators,  # type: ignore[arg-type]
+        direction=made.direction,
+        mediators=made.mediators,
     )
     each = flags.paths_each or 1
     method = KgCot(reasoner, llm.path_format(card), parts.walks(card), flags.k, each, flags.cut)
-    cut = made.cut if flags.cut is None else flags.cut
+    cut = made.answer_threshold if flags.cut is None else flags.cut
     settings = {"reasoner": reasoner.name, "paths_each": each, "cut": cut}
     return parts.ready(method, card, settings)
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kgqa.graph.model import KGInfo
-    from kgqa.models.encoder import LoadedEncoder
+    from kgqa.models.kg_llm import LoadedEncoder
     from kgqa.trie.index.manifest import IndexKey
 
 
@@ -63,7 +63,7 @@ def collect(run: Run, *, verify: bool) -> dict[str, Any]:
 
 
 def _encoder(run: Run) -> LoadedEncoder:
-    from kgqa.models.encoder import load_encoder
+    from kgqa.models.kg_llm import load_encoder
 
     settings = run.settings
     return load_encoder(

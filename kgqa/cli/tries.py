@@ -73,7 +73,7 @@ def precompute_tries(
 
     # what takes a second to import waits until the cheap mistakes are out of the way
     from kgqa.models.bare import bare_encoder
-    from kgqa.models.encoder import load_encoder
+    from kgqa.models.kg_llm import load_encoder
     from kgqa.trie.index.shard import token_width
     from kgqa.trie.index.writer import IndexWriter
     from kgqa.trie.precompute import precompute
@@ -178,7 +178,7 @@ def _resources(
 
 
 def _slow_encoder(model: str | None, adapter: str | None, cache: Path) -> TokenEncoder:
-    from kgqa.models.encoder import load_encoder
+    from kgqa.models.kg_llm import load_encoder
     from kgqa.progress import Silent
 
     return load_encoder(model, adapter, cache=cache, progress=Silent()).encoder

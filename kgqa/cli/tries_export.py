@@ -72,7 +72,7 @@ def _fitting(
     run: Run, store: GraphStore, wanted: llm.Wanted
 ) -> tuple[PathLexicon, WalkRules, IndexKey]:
     """Return what `ask` with the same flags would write paths with, and the key of its index."""
-    from kgqa.models.encoder import load_encoder
+    from kgqa.models.kg_llm import load_encoder
     from kgqa.models.presets import preset as card_of
     from kgqa.trie.lexicon import PathLexicon
 

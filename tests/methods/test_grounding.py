@@ -118,7 +118,7 @@ def test_a_model_that_would_write_something_else_gives_no_answer(sample, random_
     """Random weights spread over the whole vocabulary: next to nothing of it is in the graph."""
     cases = [(0.3, 0.0, False), (0.0, 0.4, True), (None, 0.4, False), (None, 0.0, True)]
     for least, of_the_card, is_answered in cases:
-        llm = random_llm.with_card(replace(random_llm.card, doubt=of_the_card))
+        llm = random_llm.with_card(replace(random_llm.card, min_confidence=of_the_card))
         method = gcr(llm, score_rule="allowed", expand=True, min_confidence=least)
         answer = answered(sample, method, about(sample, TOLKIEN, question="Which?"))
         assert bool(answer.answers) == is_answered
