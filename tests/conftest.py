@@ -71,7 +71,7 @@ def model_cache(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
 @pytest.fixture(scope="session")
 def smollm_folder(model_cache: Path) -> Path:
     """The real SmolLM2-135M-Instruct as a folder of safetensors and tokenizer files."""
-    from kgqa.models.smollm import smollm_folder
+    from kgqa.models.offline import smollm_folder
     from kgqa.progress import Silent
 
     return smollm_folder(model_cache, Silent())

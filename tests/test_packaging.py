@@ -138,7 +138,7 @@ def test_the_test_lock_holds_all_of_the_other_in_the_same_versions() -> None:
 
 
 def test_the_locked_model_is_the_one_that_error_messages_name() -> None:
-    from kgqa.models.smollm import INSTALL_SMOLLM
+    from kgqa.models.offline import INSTALL_SMOLLM
 
     ((name, version),) = pinned(LOCKS[2]).items()
     assert INSTALL_SMOLLM.endswith(f"{name}=={version}")

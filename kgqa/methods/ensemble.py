@@ -56,7 +56,7 @@ class Ensemble(Method[EnsembleOptions]):
     ) -> None:
         super().__init__(options, resources, general=general)
         self.members = self._members()
-        self.weights = [WEIGHTS[member.name] for member in self.members]
+        self.weights = [WEIGHTS.get(member.name, 1.0) for member in self.members]
         threshold = options.answer_threshold
         self._ranking = RankingOptions()
         if threshold is not None:

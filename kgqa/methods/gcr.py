@@ -372,15 +372,15 @@ def ranking_options(
     if not options.expand:
         return None
     chosen = RankingOptions(
-        tail_temperature=1.0 / card.sharpness if card.sharpness else math.inf,
+        tail_temperature=card.tail_temperature,
         max_tails=options.max_tails or RankingOptions().max_tails,
     )
     if (threshold := options.answer_threshold) is not None:
         chosen = replace(chosen, answer_threshold=threshold, answer_threshold_several=threshold)
     if score_rule != "allowed":
         return chosen
-    least = card.doubt if options.min_confidence is None else options.min_confidence
-    return replace(chosen, min_confidence=least, slope=card.slope, shift=card.shift)
+    least = card.min_confidence if options.min_confidence is None else options.min_confidence
+    return replace(chosen, min_confidence=least, slope=card.calibration_slope, shift=card.calibration_shift)
 
 
 def search_of(options: GcrOptions, k: int | None = None) -> SearchStrategy[Any]:

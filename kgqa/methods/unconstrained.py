@@ -62,7 +62,7 @@ class Unconstrained(KgLlmMethod[UnconstrainedOptions]):
         names = [topic.name for topic in question.topics]
         prompt = self.kg_llm.prompt_ids(question.question, names)
         began = time.perf_counter()
-        written = self._written(prompt)
+        written = self._free_paths(prompt)
         decoded = time.perf_counter()
         topics = [topic.key for topic in question.topics]
         paths = found_again(store, topics, written, self.walks(store), self.lexicon)
@@ -83,7 +83,7 @@ class Unconstrained(KgLlmMethod[UnconstrainedOptions]):
         )
 
     @torch.inference_mode()
-    def _written(self, prompt: Sequence[int]) -> list[FreePath]:
+    def _free_paths(self, prompt: Sequence[int]) -> list[FreePath]:
         """Return what the model writes after ``prompt``, the most probable first."""
         model: Any = self.kg_llm.model
         k, closing, opening = self.options.k, self.lexicon.closing, self.lexicon.opening

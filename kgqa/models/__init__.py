@@ -1,5 +1,5 @@
 """Language models: loading a KG-LLM, its prompt and its tokens; the client of a general LLM.
 
-What this room does not know: graphs, paths as data, search. Import its modules, not this package:
-they pull in torch and transformers, and nothing does so before it is needed.
+Import its modules, not this package: they pull in torch and transformers, and nothing does so
+before it is needed.
 """

@@ -3,8 +3,7 @@
 Importing transformers (and torch with it) takes a worker process seconds and hundreds of megabytes.
 What a fast tokenizer does to a text is all in its serialised form, which the ``tokenizers`` library
 reads alone; so a process that has the transformers tokenizer hands that form over, and the other
-gets the same ids. What it does not do: find or load a tokenizer (:mod:`kgqa.models.encoder`), or
-stand in for slow tokenizers, whose ids Python code decides.
+gets the same ids. Slow tokenizers, whose ids Python code decides, have no such form.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ class BareEncoder(PartEncoder):
 
     @property
     def unknown_id(self) -> int | None:
-        """The token for unknown text, None where there is none."""
+        """The token for unknown text, None if there is none."""
         return self._unknown
 
     @property
@@ -92,8 +91,8 @@ class BareEncoder(PartEncoder):
 def bare_encoder(encoder: HFEncoder) -> BareEncoder | None:
     """Return what gives the same ids as ``encoder`` without transformers.
 
-    None where that cannot be had: a slow tokenizer, or one whose class has its own code on the way
-    from a text to its ids, or that is seen to give other ids for difficult texts.
+    None for a slow tokenizer, for one whose class has its own code between a text and its ids, and
+    for one that is seen to give other ids for difficult texts.
     """
     from transformers import PreTrainedTokenizerFast
 

@@ -2,8 +2,7 @@
 
 Temperature 0 unless a sample is asked for, a time limit, few retries, and errors that say which
 server and what to check. Calls and tokens are counted, and a call that a cache knows is not made
-again. No message holds the key or credentials of the URL. What it does not do: prompts, several
-calls at once (callers' threads do that), and deciding whether a general LLM is used at all.
+again. No message holds the key or credentials of the URL.
 """
 
 from __future__ import annotations
@@ -43,13 +42,13 @@ class Usage:
 class GeneralLLM:
     """A client for one model of one server; may be used by several threads.
 
-    ``base_url`` None is OpenAI's own. ``key`` may be missing for a server of one's own; it is read
-    from nowhere else. ``timeout_s`` is for one attempt, ``retries`` for what may pass: no
+    ``base_url`` None is OpenAI's own. ``key`` may be missing for a private server; it is read from
+    nowhere else. ``timeout_s`` is for one attempt, ``retries`` for what may pass: no
     connection, time-outs, 408, 409, 429 and 5xx. ``cache``: the calls that were made before; it is
     closed with the client.
 
-    Raises GeneralModelError where OpenAI's own server is meant and there is no key, or where the
-    URL is none.
+    Raises GeneralModelError if OpenAI's own server is meant and there is no key, or if the URL is
+    malformed.
     """
 
     def __init__(
@@ -108,9 +107,9 @@ class GeneralLLM:
     ) -> Completion:
         """Return what the model answers to ``prompt`` as a user's turn.
 
-        With a ``temperature`` above 0 it is a sample; ``seed`` tells samples of one prompt apart,
-        to a cache and to servers that know seeds. Raises GeneralModelError where the server cannot
-        be reached, refuses, is too slow, or answers something that is no chat completion, and where
+        With a ``temperature`` above 0 it is a sample; ``seed`` distinguishes samples of one prompt
+        to a cache and to servers that know seeds. Raises GeneralModelError if the server cannot be
+        reached, refuses, is too slow, or answers something other than a chat completion, and if
         the cache cannot be used.
         """
         messages = [{"role": "system", "content": system}] if system else []
@@ -175,7 +174,7 @@ class GeneralLLM:
             except ValueError as error:  # a page that is not JSON
                 self._fail(f"answered something that is not JSON ({type(error).__name__})", _URL)
             if not isinstance(response, ChatCompletion) or response.choices is None:
-                self._fail("answered something that is no chat completion", _URL)
+                self._fail("answered something other than a chat completion", _URL)
             return response
 
     def _explain(self, error: openai.OpenAIError) -> NoReturn:
@@ -192,7 +191,7 @@ class GeneralLLM:
         if isinstance(error, openai.NotFoundError):
             self._fail(
                 f"knows no model {self.model}, or no chat completions at this address (404)",
-                "Check --general-model and OPENAI_BASE_URL (it often ends in /v1).",
+                "Check `general_model` and OPENAI_BASE_URL (it often ends in /v1).",
             )
         if isinstance(error, openai.RateLimitError):
             self._fail(
@@ -206,7 +205,7 @@ class GeneralLLM:
         self._fail(f"answered something unusable ({type(error).__name__})", _URL)
 
     def _words(self, error: openai.APIStatusError) -> str:
-        """Return what the server itself said, shortened, without secrets."""
+        """Return the server's own message, shortened, without secrets."""
         text = " ".join(without_secrets(error.message).split())
         if self._key:
             text = text.replace(self._key, "***")

@@ -1,9 +1,8 @@
 """Calls of a general LLM that have been answered before, in one SQLite file.
 
 A call is the server's URL without credentials, the model, the messages and the parameters; all of
-them decide the key, and neither key nor credentials are kept. Several threads and processes may
-use one file. What it does not do: forget; whoever wants fresh answers leaves the cache out or takes
-the file away.
+them decide the key, and no API key or credentials are kept. Several threads and processes may
+use one file. It never forgets: for fresh answers leave the cache out, or remove the file.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ def call_key(
 class CallCache:
     """The answers of earlier calls. Use it in ``with``, or close it.
 
-    Raises GeneralModelError where the file cannot be used, now or later.
+    Raises GeneralModelError if the file cannot be used, now or later.
     """
 
     def __init__(self, path: Path) -> None:
@@ -76,7 +75,7 @@ class CallCache:
             raise self._unusable(error) from None
 
     def get(self, key: str) -> Completion | None:
-        """Return what was answered to the call, None where it was not made yet."""
+        """Return what was answered to the call, None if it was not made yet."""
         with self._lock:
             try:
                 row = self._file.execute(
@@ -119,5 +118,5 @@ class CallCache:
     def _unusable(self, error: Exception) -> GeneralModelError:
         return GeneralModelError(
             f"The file of the general model's earlier calls, {self.path}, cannot be used: {error}.",
-            "Take it away, see that the disk has room, or leave it out with --no-cache-calls.",
+            "Remove it, check that the disk has room, or set `cache_calls` to false.",
         )

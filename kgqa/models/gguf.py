@@ -5,8 +5,7 @@ read. So the weights are put into a plain model of the same architecture, in flo
 values that the quantised file stands for), and saved. Loading that takes a third of a second.
 
 A folder in the cache is whole or not there: it is written under a temporary name and renamed. Two
-processes that convert at once both succeed; the first to finish wins. What this module does not do:
-decide which file a model name means.
+processes that convert at once both succeed; the first to finish wins.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from kgqa.errors import ModelError, ModelNotFoundError
-from kgqa.models.quiet import quiet
+from kgqa.models.pretrained import first_line, from_pretrained, quiet
 
 if TYPE_CHECKING:
     from kgqa.progress import Progress
@@ -40,9 +39,9 @@ def converted_gguf(file: Path, cache: Path, progress: Progress, *, name: str | N
 
     ``name`` is what to call the model in the cache and in messages (default: the file's stem).
     The folder's name also holds a hash of the file's path, size and time of change, so that a
-    changed file is converted anew.
+    changed file is converted again.
 
-    Raises ModelNotFoundError where there is no such file, ModelError where it is no GGUF file, is
+    Raises ModelNotFoundError if there is no such file, ModelError if it is not a GGUF file, is
     damaged, holds an architecture that transformers cannot read, or the cache cannot be written.
     """
     _check(file)
@@ -67,7 +66,7 @@ def converted_gguf(file: Path, cache: Path, progress: Progress, *, name: str | N
     except OSError as error:
         raise ModelError(
             f"The converted model {name} cannot be written to {parent}: {error.strerror or error}.",
-            "It takes about 6 bytes a weight; free the space or name another folder by --home.",
+            "It takes about 6 bytes a weight; free the space or name another `home`.",
         ) from error
     return folder
 
@@ -78,7 +77,7 @@ def _check(file: Path) -> None:
             magic = stream.read(4)
     except FileNotFoundError:
         raise ModelNotFoundError(
-            f"There is no model file {file}.", "Check the path, or leave --model out."
+            f"There is no model file {file}.", "Check the path, or leave out `model`."
         ) from None
     except OSError as error:
         raise ModelError(f"The model file {file} cannot be read: {error.strerror}.") from error
@@ -91,10 +90,11 @@ def _check(file: Path) -> None:
 
 def _convert(file: Path, folder: Path) -> None:
     """Write model and tokenizer of ``file`` into ``folder``. Raises ModelError, OSError."""
-    where = {"pretrained_model_name_or_path": str(file.parent), "gguf_file": file.name}
     try:
-        tokenizer = AutoTokenizer.from_pretrained(**where)
-        read = AutoModelForCausalLM.from_pretrained(**where, dtype=torch.float32)
+        tokenizer = from_pretrained(AutoTokenizer, file.parent, gguf_file=file.name)
+        read = from_pretrained(
+            AutoModelForCausalLM, file.parent, gguf_file=file.name, dtype=torch.float32
+        )
         config = copy.deepcopy(read.config)
         if hasattr(config, "quantization_config"):
             del config.quantization_config  # what is saved is no longer quantised
@@ -104,19 +104,14 @@ def _convert(file: Path, folder: Path) -> None:
         plain.tie_weights()
         plain.generation_config = read.generation_config
     except OSError as error:
-        raise ModelError(f"The GGUF file {file} cannot be read: {_first_line(error)}.") from error
+        raise ModelError(f"The GGUF file {file} cannot be read: {first_line(error)}.") from error
     except Exception as error:  # the GGUF reader raises whatever numpy meets in damaged bytes
         raise ModelError(
-            f"The GGUF file {file} cannot be read: {_first_line(error)}.",
+            f"The GGUF file {file} cannot be read: {first_line(error)}.",
             "It is damaged, or of an architecture that transformers does not read from GGUF.",
         ) from error
     plain.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0].rstrip(".") if lines else type(error).__name__
 
 
 def _publish(temporary: Path, folder: Path) -> None:

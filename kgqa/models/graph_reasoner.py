@@ -1,4 +1,4 @@
-"""The graph model that walks: step attention over a question, relation scores, transitions.
+"""The graph reasoner: step attention over a question, relation scores, transitions.
 
 After KG-CoT (IJCAI 2024, sec. 3.1) and TransferNet, which it builds on: at step t an attention over
 the question's tokens gives ``q_t``, an MLP of it a score in 0..1 for each relation, and the scores
@@ -10,7 +10,7 @@ often mistakes it; and a relation is one or two *parts* (the halves of a collaps
 logit the sum of theirs, so that a pair that was never seen is scored by what its halves mean.
 
 All is integer arrays and tensors: rows of a batch, numbered relations, numbered pairs of a row and
-a node. What this does not do: know a graph, read files, or encode text.
+a node.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ BetaReads: TypeAlias = Literal["pooled", "tokens"]
 class ReasonerShape:
     """The sizes of a reasoner: ``hops`` steps, ``width`` of vectors, ``hidden`` units.
 
-    ``relations``: how many it has a row of its own for (``ids``), 0 where it reads their words.
+    ``relations``: how many it has a row of its own for (``ids``), 0 if it reads their words.
     ``beta_reads``: what says how many hops: the pooled vector alone, or tokens beside it.
     """
 
@@ -107,7 +107,7 @@ class GraphReasoner(nn.Module):
     def forget(self, first: Tensor, second: Tensor) -> None:
         """Make low what was never trained: ``first`` and ``second`` ``[steps]`` say what was.
 
-        A relation with a row of its own that no question came by has no meaning; one that is read
+        A relation with a row of its own that no question reached has no meaning; one that is read
         by its words has, unless its place or its direction never came up at all.
         """
         for place, seen in enumerate((first, second)):
@@ -125,7 +125,7 @@ class GraphReasoner(nn.Module):
         """Return what the reasoner makes of questions.
 
         ``states`` ``[rows, tokens, width]`` are the tokens' states, ``there`` ``[rows, tokens]`` is
-        True where there is a token, ``pooled`` ``[rows, width]`` the questions' own vectors.
+        True for a token, ``pooled`` ``[rows, width]`` the questions' own vectors.
         """
         states = self.tokens(states)
         pooled = pooled * self.shape.width**0.5  # of length 1: units of the size that layers expect
@@ -143,7 +143,7 @@ class GraphReasoner(nn.Module):
         return Reading(torch.stack(hidden, dim=1), log_beta.exp(), log_beta)
 
     def tables(self, words: Tensor | None = None) -> Tables:
-        """Return the steps' vectors; ``words`` ``[relations, width]`` where they are read by text.
+        """Return the steps' vectors; ``words`` ``[relations, width]`` if they are read by text.
 
         The text vectors have length 1.
         """
@@ -170,7 +170,7 @@ def relation_logits(hidden: Tensor, tables: Tables, first: Tensor, second: Tenso
     """Return the logit of each relation for each row, ``[rows, relations]``.
 
     ``hidden`` ``[rows, hidden]`` is of one step of the walk; ``first`` and ``second`` are steps,
-    ``[relations]``, ``second`` -1 where a relation is one edge. A step of -2 is one that the
+    ``[relations]``, ``second`` -1 if a relation is one edge. A step of -2 is one that the
     reasoner does not know: its relation has the logit ``-inf``, so nothing is walked by it.
     """
     known = (first >= 0) & (second >= -1)
@@ -220,7 +220,7 @@ def walk_loss(
 def hop_loss(log_beta: Tensor, hops: Sequence[int]) -> Tensor:
     """Return the cross-entropy of the hop weights over rows whose ``hops`` are known (0: not).
 
-    Raises nothing; where no row's are known it is 0.
+    It is 0 if no row's are known.
     """
     wanted = torch.tensor(hops) - 1
     known = (wanted >= 0) & (wanted < log_beta.shape[1])

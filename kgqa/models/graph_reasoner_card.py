@@ -1,24 +1,33 @@
 """A graph reasoner on disk: a folder with its weights and its card.
 
-``reasoner.json`` says what the reasoner was made for (walk rules, relations, encoder) and how; it
-is checked when it is read, and against the weights. A name is a folder, or one of the
-bundled reasoners.
-What this does not do: train, or know a graph.
+``reasoner.json`` says what the reasoner was trained for (walk rules, relations, encoder) and how;
+it is checked when it is read, and against the weights. A name is a folder, or one of the bundled
+reasoners.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
-from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+from pydantic import Field, field_validator, model_validator
+from pydantic.dataclasses import dataclass
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 
 from kgqa.errors import AdapterMismatchError, ModelError, ModelNotFoundError
-from kgqa.models.graph_reasoner import UNTRAINED, GraphReasoner, ReasonerShape
+from kgqa.models.adapter import Mediators, Walk  # noqa: TC001 - pydantic reads them
+from kgqa.models.cards import CONFIG, card_content, read_json_card
+from kgqa.models.graph_reasoner import (
+    UNTRAINED,
+    BetaReads,
+    GraphReasoner,
+    ReasonerShape,
+    RelationsBy,
+)
 from kgqa.models.sentences import load_sentence_encoder
 
 if TYPE_CHECKING:
@@ -32,88 +41,77 @@ if TYPE_CHECKING:
 BUNDLED_REASONERS = Path(__file__).parent.parent / "data" / "reasoners"
 CARD_FILE = "reasoner.json"
 WEIGHTS_FILE = "reasoner.safetensors"
-FORMAT_VERSION = 2
-_OLDER = {1: {"beta_reads": "pooled"}}  # versions that are read too: what their cards leave out
+FORMAT_VERSION = 3
 _WORDS = "vectors_of_texts"  # the tensor of relations' text vectors
-# weights whose second dimension is a step, or a direction, and what they are where never trained
+# weights whose second dimension is a step, or a direction, and what they are if never trained
 _BY_STEP = {"rows": 0.0, "biases": UNTRAINED}
 _BY_DIRECTION = {"words": 0.0, "bias_of_words": 0.0, "bias": UNTRAINED}
 _AGAIN = "Train it again with `kgqa train kg-cot`."
 
+_AtLeastOne = Annotated[int, Field(ge=1)]
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=CONFIG)
 class ReasonerCard:
-    """What a reasoner was made for and how. Raises ModelError where a field has no meaning.
+    """What a reasoner was trained for and how; pydantic's ValidationError if a field is unusable.
 
     ``relations``: the ids of the relations it was trained with, in the order of its weights; with
     ``relations_by`` "text" ``texts`` holds their words, whose vectors are kept beside the weights.
     ``beta_reads``: what the number of hops is read from, the pooled vector alone or tokens too.
-    ``encoder``: a sentence encoder's name, or its folder. ``cut``: answers are entities
-    with at least this part of the first one's score. ``described``: data, settings and figures.
+    ``encoder``: a sentence encoder's name, or its folder. ``answer_threshold``: answers are
+    entities with at least this part of the first one's score. ``described``: data, settings,
+    figures.
     """
 
-    hops: int
-    direction: str
-    mediators: str
-    relations_by: str
-    encoder: str
-    width: int
-    hidden: int
-    relations: tuple[str, ...]
+    hops: _AtLeastOne
+    direction: Walk
+    mediators: Mediators
+    relations_by: RelationsBy
+    encoder: Annotated[str, Field(min_length=1)]
+    width: _AtLeastOne
+    hidden: _AtLeastOne
+    relations: Annotated[tuple[str, ...], Field(min_length=1)]
     texts: tuple[str, ...] = ()
-    beta_reads: str = "tokens"
-    cut: float = 0.5
-    described: Mapping[str, Any] = field(default_factory=dict)
+    beta_reads: BetaReads = "tokens"
+    answer_threshold: Annotated[float, Field(ge=0, le=1)] = 0.5
+    described: dict[str, Any] = Field(default_factory=dict)
     format_version: int = FORMAT_VERSION
 
-    def __post_init__(self) -> None:
-        for name, fits, may_be in (
-            ("hops", self.hops >= 1, "at least 1"),
-            ("direction", self.direction in ("out", "in", "both"), '"out", "in" or "both"'),
-            ("mediators", self.mediators in ("collapse", "keep"), '"collapse" or "keep"'),
-            ("relations_by", self.relations_by in ("ids", "text"), '"ids" or "text"'),
-            ("beta_reads", self.beta_reads in ("pooled", "tokens"), '"pooled" or "tokens"'),
-            ("encoder", bool(self.encoder), "a name or a folder"),
-            ("width", self.width >= 1, "at least 1"),
-            ("hidden", self.hidden >= 1, "at least 1"),
-            ("cut", 0.0 <= self.cut <= 1.0, "from 0 to 1"),
-            (
-                "relations",
-                len(set(self.relations)) == len(self.relations) > 0,
-                "a list of different ids",
-            ),
-            (
-                "texts",
-                len(self.texts) == (len(self.relations) if self.relations_by == "text" else 0),
-                'one for each relation where relations_by is "text", else empty',
-            ),
-        ):
-            if not fits:
-                shown = str(getattr(self, name))[:60]
-                raise ModelError(f"{name} is {shown}; it may be {may_be}.")
+    @field_validator("relations")
+    @classmethod
+    def _are_different(cls, relations: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(relations)) < len(relations):
+            raise ValueError("it holds a relation twice")
+        return relations
+
+    @model_validator(mode="after")
+    def _texts_fit(self) -> ReasonerCard:
+        wanted = len(self.relations) if self.relations_by == "text" else 0
+        if len(self.texts) != wanted:
+            raise ValueError(f"there are {len(self.texts)} texts of relations, not {wanted}")
+        return self
 
     @property
     def shape(self) -> ReasonerShape:
         """The sizes of the model."""
-        own = len(self.relations) if self.relations_by == "ids" else 0
         return ReasonerShape(
             hops=self.hops,
             width=self.width,
             hidden=self.hidden,
-            relations=own,
-            beta_reads="pooled" if self.beta_reads == "pooled" else "tokens",
+            relations=len(self.relations) if self.relations_by == "ids" else 0,
+            beta_reads=self.beta_reads,
         )
 
     def to_json(self) -> str:
         """Return the card as it stands in ``reasoner.json``."""
-        return json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n"
+        return json.dumps(card_content(self), indent=1, ensure_ascii=False) + "\n"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class LoadedReasoner:
     """A reasoner that is ready: its model in eval mode on the CPU, and what encodes questions.
 
-    ``words``: the vectors of the card's ``texts``, ``[n, width]``; None where relations are ids.
+    ``words``: the vectors of the card's ``texts``, ``[n, width]``; None if relations are ids.
     """
 
     name: str
@@ -140,42 +138,24 @@ def bundled_reasoners() -> list[str]:
 def read_reasoner_card(folder: Path) -> ReasonerCard:
     """Return the card of a reasoner's folder.
 
-    Raises ModelNotFoundError where there is none, ModelError where it cannot be read,
-    AdapterMismatchError where it is of another version.
+    Raises ModelNotFoundError if there is none, ModelError if it cannot be read or used,
+    AdapterMismatchError if it is of another version.
     """
-    file = folder / CARD_FILE
-    try:
-        text = file.read_text("utf-8")
-    except (FileNotFoundError, NotADirectoryError):
-        what = f"has no {CARD_FILE}" if folder.is_dir() else "is not there"
-        raise ModelNotFoundError(
-            f"The reasoner folder {folder} {what}.",
-            f"A reasoner is a folder with {CARD_FILE} and {WEIGHTS_FILE}, as `kgqa train kg-cot` "
-            f"writes it; bundled are: {', '.join(bundled_reasoners()) or 'none'}.",
-        ) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ModelError(f"The reasoner card {file} cannot be read: {error}.") from None
-    try:
-        content = json.loads(text)
-    except ValueError as error:
-        raise ModelError(f"The reasoner card {file} is not JSON: {error}.", _AGAIN) from None
-    if not isinstance(content, dict):
-        raise ModelError(f"The reasoner card {file} is not a JSON object.", _AGAIN)
-    version = content.get("format_version")
-    if type(version) is int and version in _OLDER:
-        content = {**content, **_OLDER[version], "format_version": FORMAT_VERSION}
-    if content.get("format_version") != FORMAT_VERSION:
-        raise AdapterMismatchError(
-            f"The reasoner card {file} has format version {version}; this kgqa reads versions "
-            f"up to {FORMAT_VERSION}.",
-            _AGAIN,
-        )
-    try:
-        return _card(content)
-    except ModelError as error:
-        raise ModelError(
-            f"The reasoner card {file} is not usable. {error.message}", _AGAIN
-        ) from None
+    return read_json_card(
+        ReasonerCard,
+        folder / CARD_FILE,
+        "reasoner",
+        version=FORMAT_VERSION,
+        older={1: lambda card: {**card, "beta_reads": "pooled"}, 2: _of_version_2},
+        missing=f"A reasoner is a folder with {CARD_FILE} and {WEIGHTS_FILE}, as `kgqa train "
+        f"kg-cot` writes it; bundled are: {', '.join(bundled_reasoners()) or 'none'}.",
+        again=_AGAIN,
+    )
+
+
+def _of_version_2(content: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of version 3 of those of version 2."""
+    return {"answer_threshold" if name == "cut" else name: one for name, one in content.items()}
 
 
 def save_reasoner(
@@ -202,9 +182,8 @@ def load_reasoner(
     """Load the reasoner of a folder or a bundled name, with its encoder.
 
     ``device``: where the encoder runs; the reasoner itself, a few small matrices, stays on the
-    CPU. Raises what :func:`read_reasoner_card` raises, ModelError where the weights are damaged or
-    do not
-    fit the card, ModelNotFoundError where the encoder is not to be had.
+    CPU. Raises what :func:`read_reasoner_card` raises, ModelError if the weights are damaged or do
+    not fit the card, ModelNotFoundError if the encoder is not available.
     """
     folder = reasoner_folder(name)
     card = read_reasoner_card(folder)
@@ -273,36 +252,3 @@ def _whole(state: Mapping[str, torch.Tensor], card: ReasonerCard) -> dict[str, t
             made[:, kept::2] = one
             found[name] = made
     return found
-
-
-def _card(content: Mapping[str, Any]) -> ReasonerCard:
-    kinds: dict[str, type] = {
-        "hops": int,
-        "direction": str,
-        "mediators": str,
-        "relations_by": str,
-        "beta_reads": str,
-        "encoder": str,
-        "width": int,
-        "hidden": int,
-        "relations": list,
-        "texts": list,
-        "cut": float,
-        "described": dict,
-        "format_version": int,
-    }
-    unknown = sorted(set(content) - set(kinds))
-    if unknown:
-        raise ModelError(f"It has fields that are not known: {', '.join(unknown)}.")
-    values = dict(content)
-    for one in fields(ReasonerCard):
-        if one.name not in content:
-            raise ModelError(f"It has no field {one.name}.")
-        value = content[one.name]
-        if type(value) is not kinds[one.name]:  # exactly: True is no number of hops
-            raise ModelError(f"Its field {one.name} must be of type {kinds[one.name].__name__}.")
-        if isinstance(value, list):
-            if not all(isinstance(part, str) for part in value):
-                raise ModelError(f"Its field {one.name} must be a list of texts.")
-            values[one.name] = tuple(value)
-    return ReasonerCard(**values)

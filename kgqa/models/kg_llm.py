@@ -1,7 +1,7 @@
 """Loading a KG-LLM: a causal language model with its tokenizer, its adapter and its card.
 
-A LoRA adapter is merged into the weights, so that decoding runs one plain model. What this module
-does not do: decode, or know what a path is.
+A LoRA adapter is merged into the weights, so that decoding runs one plain model. Tries need only
+the tokenizer and the card, which :func:`load_encoder` loads without the weights.
 """
 
 from __future__ import annotations
@@ -14,15 +14,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import torch
-from peft import PeftModel, get_peft_model_state_dict
+from peft import get_peft_model_state_dict
 from safetensors import SafetensorError, safe_open
-from transformers import AddedToken, AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig
+from transformers import (
+    AddedToken,
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    BitsAndBytesConfig,
+)
 
 from kgqa.errors import AdapterMismatchError, ModelError, UsageError
 from kgqa.models.adapter import CARD_FILE, AdapterCard, read_card
-from kgqa.models.locate import locate_model, same_base
+from kgqa.models.locate import ModelFolder, locate_model, same_base
+from kgqa.models.pretrained import (
+    LOADING_ERRORS,
+    first_line,
+    from_pretrained,
+    quiet,
+    with_adapter,
+)
 from kgqa.models.prompt import encode_prompt, prompt_pieces
-from kgqa.models.quiet import quiet
 from kgqa.models.tokenizer import HFEncoder
 
 if TYPE_CHECKING:
@@ -68,7 +80,7 @@ class KgLLM:
         """Return the prompt's token ids, up to where the path begins.
 
         ``graph``: what stands where the card's prompt has ``{graph}``. Nothing in it, in
-        ``question`` or ``topics`` becomes a special token. Raises ModelError where the card wants a
+        ``question`` or ``topics`` becomes a special token. Raises ModelError if the card wants a
         chat template and the tokenizer has none.
         """
         pieces = prompt_pieces(self.card, self.tokenizer, question, topics, graph)
@@ -91,29 +103,25 @@ def load_kg_llm(
     """Load a KG-LLM.
 
     ``model``: a hub name, a folder or a ``.gguf`` file; None is the offline SmolLM2.
-    ``adapter``: a folder, or the name of a bundled adapter; None is the bundled one where ``model``
-    is None too and there is one; ``"none"`` is none at all.
+    ``adapter``: a folder, or the name of a bundled adapter; None is the bundled one if ``model`` is
+    None too and there is one; ``"none"`` is none at all.
     ``device``: as torch names it; None takes CUDA, then MPS, then the CPU.
     ``cache``: the folder where converted models are kept.
     ``quantize``: weights in 4 or 8 bits by ``bitsandbytes``; an adapter is then merged into
     quantized weights, which rounds it.
 
     Raises UsageError (device, or no ``bitsandbytes``), ModelNotFoundError (model or adapter neither
-    here nor to be had), AdapterMismatchError (made for another model),
-    ModelError (damaged, or of no known form).
+    on disk nor on the hub), AdapterMismatchError (made for another model), ModelError (damaged, or
+    of an unknown form).
     """
     where = pick_device(device)
     quantization = _quantization(quantize, where) if quantize else None
-    folder = adapter_folder(model, adapter)
-    card = read_card(folder) if folder else None
-    located = locate_model(model, cache, progress)
-    if card is None:
-        card = own_card(located.folder)
+    folder, card, located = _chosen(model, adapter, cache, progress)
     if not same_base(card.base_model, located.name):
         raise AdapterMismatchError(
             f"The adapter {folder} was trained for {card.base_model}, and the model is "
             f"{located.name}.",
-            f"Use --model {card.base_model}, or another adapter; --adapter {NO_ADAPTER} uses none.",
+            f"Use the `model` {card.base_model}, or another `adapter`; {NO_ADAPTER} uses none.",
         )
     with progress.task(f"loading {located.name}"), quiet():
         loaded, tokenizer = _load(located.folder, where, quantization)
@@ -139,8 +147,52 @@ def load_kg_llm(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class LoadedEncoder:
+    """A tokenizer, as the model named ``name`` under ``card`` uses it."""
+
+    name: str
+    card: AdapterCard
+    encoder: HFEncoder
+
+
+def load_encoder(
+    model: str | None, adapter: str | None, *, cache: Path, progress: Progress
+) -> LoadedEncoder:
+    """Return the encoder that :func:`load_kg_llm` would give, in less time.
+
+    Raises what that raises, except for the weights, which are not read.
+    """
+    _, card, located = _chosen(model, adapter, cache, progress)
+    with quiet():
+        try:
+            tokenizer = from_pretrained(AutoTokenizer, located.folder)
+            config = from_pretrained(AutoConfig, located.folder)
+        except LOADING_ERRORS as error:
+            raise ModelError(
+                f"The tokenizer in {located.folder} cannot be loaded: {first_line(error)}.",
+                "Its files are damaged or cut short, or transformers does not know it.",
+            ) from error
+        make_special(tokenizer, card)
+    width = max(len(tokenizer), config.get_text_config().vocab_size)
+    return LoadedEncoder(located.name, card, HFEncoder(tokenizer, vocab_size=width))
+
+
+def _chosen(
+    model: str | None, adapter: str | None, cache: Path, progress: Progress
+) -> tuple[Path | None, AdapterCard, ModelFolder]:
+    """Return the adapter's folder, the card and the model that two names stand for."""
+    folder = adapter_folder(model, adapter)
+    card = read_card(folder) if folder else None
+    located = locate_model(model, cache, progress)
+    if card is None:  # a model that was trained as a whole has a card in its own folder
+        own = (located.folder / CARD_FILE).is_file()
+        card = read_card(located.folder) if own else AdapterCard()
+    return folder, card, located
+
+
 def pick_device(device: str | None) -> torch.device:
-    """Return the device to run on. Raises UsageError where it is none or is not there."""
+    """Return the device to run on. Raises UsageError if it does not exist or cannot be used."""
     if device is None:
         if torch.cuda.is_available():
             return torch.device("cuda")
@@ -150,14 +202,14 @@ def pick_device(device: str | None) -> torch.device:
         torch.empty(0, device=picked).cpu()
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise UsageError(
-            f"The device {device!r} cannot be used: {_first_line(error)}.",
-            "Leave --device out, or name cpu, cuda, cuda:1 or mps.",
+            f"The device {device!r} cannot be used: {first_line(error)}.",
+            "Leave out `device`, or name cpu, cuda, cuda:1 or mps.",
         ) from None
     return picked
 
 
 def adapter_folder(model: str | None, adapter: str | None) -> Path | None:
-    """Return the folder of the adapter that is meant, None where none is."""
+    """Return the folder of the adapter that is meant, None if none is."""
     if adapter is None:
         bundled = BUNDLED_ADAPTERS / DEFAULT_ADAPTER
         return bundled if model is None and (bundled / CARD_FILE).is_file() else None
@@ -168,14 +220,6 @@ def adapter_folder(model: str | None, adapter: str | None) -> Path | None:
     if not folder.exists() and re.fullmatch(r"[\w-]+", adapter) and bundled.is_dir():
         return bundled
     return folder
-
-
-def own_card(model: Path) -> AdapterCard:
-    """Return the card in a model's folder, which one that was trained as a whole has.
-
-    Raises ModelError and AdapterMismatchError as ``read_card`` does.
-    """
-    return read_card(model) if (model / CARD_FILE).is_file() else AdapterCard()
 
 
 def _quantization(quantize: Quantize, device: torch.device) -> Any:
@@ -197,16 +241,14 @@ def _quantization(quantize: Quantize, device: torch.device) -> Any:
 def _load(folder: Path, device: torch.device, quantization: Any = None) -> tuple[Any, Any]:
     dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
     try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        tokenizer = from_pretrained(AutoTokenizer, folder)
         more: dict[str, Any] = {}
         if quantization is not None:
             more = {"quantization_config": quantization, "device_map": {"": device}}
-        model = AutoModelForCausalLM.from_pretrained(
-            folder, dtype=dtype, local_files_only=True, **more
-        )
-    except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
+        model = from_pretrained(AutoModelForCausalLM, folder, dtype=dtype, **more)
+    except (*LOADING_ERRORS, SafetensorError) as error:
         raise ModelError(
-            f"The model in {folder} cannot be loaded: {_first_line(error)}.",
+            f"The model in {folder} cannot be loaded: {first_line(error)}.",
             "Its files are damaged or cut short, or transformers does not know the architecture.",
         ) from error
     return model, tokenizer
@@ -215,7 +257,7 @@ def _load(folder: Path, device: torch.device, quantization: Any = None) -> tuple
 def make_special(tokenizer: Any, card: AdapterCard) -> None:
     """Add the card's tokens; make markers special that the tokenizer holds as ordinary ones.
 
-    A special token is split where it occurs in a name; an ordinary added one is not, and a name
+    A special token is split when it occurs in a name; an ordinary added one is not, and a name
     could then spell the end of a path.
     """
     special = {token.content: token.special for token in tokenizer.added_tokens_decoder.values()}
@@ -229,8 +271,8 @@ def make_special(tokenizer: Any, card: AdapterCard) -> None:
 def _merged(model: Any, folder: Path) -> Any:
     """Return the model with the adapter's weights in its own.
 
-    Raises AdapterMismatchError where a tensor of the adapter finds no place in the model or has
-    another shape, ModelError where the adapter cannot be read.
+    Raises AdapterMismatchError if a tensor of the adapter has no place in the model or another
+    shape, ModelError if the adapter cannot be read.
     """
     file = folder / _WEIGHTS
     if not file.is_file():
@@ -241,14 +283,14 @@ def _merged(model: Any, folder: Path) -> Any:
     try:
         with safe_open(file, framework="pt") as tensors:
             stored = set(tensors.keys())
-        adapted = PeftModel.from_pretrained(model, str(folder))
+        adapted = with_adapter(model, folder)
         taken = set(get_peft_model_state_dict(adapted, save_embedding_layers=False))
         places = set(adapted.state_dict())  # a file may also hold whole embeddings
     except SafetensorError as error:
-        raise ModelError(f"The adapter file {file} is damaged: {_first_line(error)}.") from error
+        raise ModelError(f"The adapter file {file} is damaged: {first_line(error)}.") from error
     except (RuntimeError, ValueError, KeyError, TypeError, OSError) as error:
         raise AdapterMismatchError(
-            f"{mismatch}: {_first_line(error)}.", "Name the model that it was trained on."
+            f"{mismatch}: {first_line(error)}.", "Name the model that it was trained on."
         ) from error
     if odd := (taken - stored) | (stored - taken - places):
         raise AdapterMismatchError(
@@ -257,8 +299,3 @@ def _merged(model: Any, folder: Path) -> Any:
             "Name the model that it was trained on.",
         )
     return adapted.merge_and_unload()
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0].rstrip(".:") if lines else type(error).__name__

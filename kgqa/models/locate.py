@@ -3,9 +3,7 @@
 A name is, in this order: nothing (the offline default), a ``.gguf`` file, a folder, the name of a
 model on the Hugging Face hub. The hub's local cache is looked at first, so that a model once
 fetched needs no network; one short request tells whether the hub can be reached at all, so that
-nobody waits for a network that is not there. ``HF_HUB_OFFLINE=1`` is kept.
-
-What it does not do: load the model.
+nobody waits for a network that is not there. ``HF_HUB_OFFLINE=1`` is respected.
 """
 
 from __future__ import annotations
@@ -23,8 +21,8 @@ from huggingface_hub.errors import (
 
 from kgqa.errors import ModelError, ModelNotFoundError
 from kgqa.models.gguf import converted_gguf
-from kgqa.models.quiet import quiet
-from kgqa.models.smollm import SMOLLM, smollm_folder
+from kgqa.models.offline import SMOLLM, smollm_folder
+from kgqa.models.pretrained import quiet
 
 if TYPE_CHECKING:
     from kgqa.progress import Progress
@@ -45,7 +43,7 @@ class ModelFolder(NamedTuple):
 def locate_model(model: str | None, cache: Path, progress: Progress) -> ModelFolder:
     """Return the folder of a model, fetching or converting it if need be.
 
-    Raises ModelNotFoundError where there is no such model or it cannot be had, ModelError where it
+    Raises ModelNotFoundError if there is no such model or it cannot be downloaded, ModelError if it
     is there and cannot be used.
     """
     if model is None or model == SMOLLM:
@@ -83,9 +81,7 @@ def _model_folder(folder: Path) -> Path:
     if (folder / "config.json").is_file():
         return folder
     if (folder / "adapter_config.json").is_file():
-        raise ModelError(
-            f"{folder} is an adapter, not a model.", f"Name it with --adapter {folder}."
-        )
+        raise ModelError(f"{folder} is an adapter, not a model.", f"Name {folder} as `adapter`.")
     raise ModelNotFoundError(
         f"The folder {folder} holds no model: it has no config.json.",
         "A model folder has config.json, the tokenizer's files and *.safetensors.",
@@ -100,8 +96,8 @@ def _hub_folder(model: str, progress: Progress) -> Path:
     except (LocalEntryNotFoundError, OSError, ValueError):
         pass  # not in the cache: ask the hub
     elsewhere = (
-        f"Put the model into a folder and name it with --model, fetch it where there is a network "
-        f"(`hf download {model}`) and bring the cache over, or leave --model out for {SMOLLM}."
+        f"Put the model into a folder and name that as `model`, fetch it on a machine with a "
+        f"network (`hf download {model}`) and copy the cache, or leave out `model` for {SMOLLM}."
     )
     if constants.HF_HUB_OFFLINE:
         raise ModelNotFoundError(

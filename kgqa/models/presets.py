@@ -6,8 +6,8 @@ models that were trained on no paths at all: three examples say what a path look
 constraint does the rest. ``dog`` is for them, too: thoughts with triplets in between, and a prompt
 that has a graph in it (arXiv 2410.18415); ``dog-short`` is the same without instruction and
 examples, for models that are trained on such chains. ``kg-cot`` names that method's published
-settings, which are its defaults: a reasoner has no prompt, and its card says how it walks. What a
-preset does not hold: how many paths to decode, which is the method's to say.
+settings, which are its defaults: a reasoner has no prompt, and its card says how it walks. How many
+paths to decode is an option of the method.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ UNTUNED = ("few-shot", "dog", "dog-short")  # no adapter goes with them by itsel
 
 
 def preset(name: str) -> AdapterCard:
-    """Return the card of a preset. Raises UsageError on a name that is none."""
+    """Return the card of a preset. Raises UsageError for an unknown name."""
     try:
         return _PRESETS[name]
     except KeyError:

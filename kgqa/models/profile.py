@@ -1,8 +1,9 @@
 """How a loaded model is decoded with on its device: found out once, kept in the cache folder.
 
-A probe decides whether it is run over trees or prefix by prefix, a measurement how wide a forward
-should be. Both depend on the model, the device and the libraries, so that is what they are kept
-under; a file that cannot be read is as good as none. What this module does not do: probe, measure.
+A probe (:mod:`kgqa.decoding.probe`) decides whether it is run over trees or prefix by prefix, a
+measurement (:mod:`kgqa.decoding.budget`) how wide a forward pass should be. Both depend on the
+model, the device and the libraries, so that is their key; a file that cannot be read is measured
+again.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from kgqa.progress import Progress
 
 _VERSION = 1  # of how plans are made
-_TOGETHER = {"cpu": 4}  # questions that share a forward; elsewhere width costs less
+_TOGETHER = {"cpu": 4}  # questions that share a forward pass; elsewhere width costs less
 _TOGETHER_ELSEWHERE = 16
 _plans: WeakKeyDictionary[Any, Plan] = WeakKeyDictionary()  # by model
 
@@ -44,9 +45,9 @@ def engine_for(
 ) -> Engine:
     """Return an engine that decodes with ``kg_llm``.
 
-    ``together``: questions that share a forward; None is what suits the device. ``budget``: tokens
-    that look-ahead fills a forward up to; None is what was measured. Raises UsageError where one is
-    below 1, ModelError where memory does not even suffice to probe the model.
+    ``together``: questions that share a forward pass; None is what suits the device. ``budget``:
+    tokens that look-ahead fills a forward pass up to; None is what was measured. Raises UsageError
+    if one is below 1, ModelError if memory does not even suffice to probe the model.
     """
     plan = plan_for(kg_llm, progress=progress or Silent(), budget=budget)
     if together is None:
@@ -71,7 +72,7 @@ def plan_for(kg_llm: KgLLM, *, progress: Progress, budget: int | None = None) ->
 
 
 def known_plan(file: Path, name: str, device: torch.device) -> Plan | None:
-    """Return the plan of the model called ``name`` on ``device``, None where none was made yet."""
+    """Return the plan of the model called ``name`` on ``device``, None if none was made yet."""
     wanted = [name, _device_name(device)]
     found = [plan for key, plan in _read(file).items() if key.split("|")[:2] == wanted]
     return found[-1] if found else None
@@ -83,7 +84,7 @@ def _made(kg_llm: KgLLM) -> Plan:
     except torch.OutOfMemoryError as error:
         raise ModelError(
             f"Memory ran out when {kg_llm.name} was tried on {kg_llm.device}.",
-            "Use a smaller or quantized model (--quantize 4bit), or another device.",
+            "Use a smaller or quantized model (set `quantize` to 4bit), or another device.",
         ) from error
 
 

@@ -4,8 +4,6 @@ What the card and the chat template say is trusted and may hold special tokens; 
 graph says is not, and never becomes one: ``<|im_end|>`` in a question is the ten characters that it
 is written with. Where the untrusted parts spell no special token, the ids are those of the whole
 text in one go, byte for byte what the model was trained on.
-
-What it does not do: choose the card.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
 _QUESTION = "\ue000\ue001"
 _TOPICS = "\ue000\ue002"
 _GRAPH = "\ue000\ue003"
-GRAPH = "{graph}"  # where the prompt of a card has facts of the graph, if it has any
+GRAPH = "{graph}"  # the place of facts of the graph in a card's prompt
 
 
 class Piece(NamedTuple):
@@ -49,7 +47,7 @@ def prompt_pieces(
 
     ``graph``: what stands where the card's prompt has ``{graph}``.
 
-    Raises ModelError where the card wants a chat template and the tokenizer has none, or where the
+    Raises ModelError if the card wants a chat template and the tokenizer has none, or if the
     template leaves the question or the topic entities out.
     """
     question = question.strip()
@@ -98,7 +96,7 @@ def lead_to_answer(card: AdapterCard, tokenizer: PreTrainedTokenizerBase) -> lis
     """Return the token ids between a path's closing marker and the answer that follows it.
 
     They are those that the tokenizer writes after the marker, so those of the training text. Empty
-    where the card has no answer after a path.
+    if the card has no answer after a path.
     """
     if not card.answer:
         return []

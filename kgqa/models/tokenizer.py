@@ -5,9 +5,6 @@ and nothing is added in front or behind. SentencePiece tokenizers put a space (`
 text they encode; the parts of a path are joined, so a part must not bring its own: there a line
 break is encoded in front and its tokens cut off again. Where even that cannot keep the space away,
 ``dummy_prefix`` is true and every part starts with one.
-
-What it does not do: chat templates and prompts (:mod:`kgqa.models.prompt`); the same ids without
-transformers (:mod:`kgqa.models.bare`).
 """
 
 from __future__ import annotations
@@ -61,7 +58,7 @@ class PartEncoder(ABC):
     @property
     @abstractmethod
     def unknown_id(self) -> int | None:
-        """The token for unknown text, None where there is none."""
+        """The token for unknown text, None if there is none."""
 
     @property
     @abstractmethod
@@ -83,7 +80,7 @@ class PartEncoder(ABC):
         the tokenizer has it (SmolLM2 lacks six control characters and unassigned planes): such
         names may share their ids, as names that are equal do.
 
-        Raises ModelError where the tokenizer writes a text differently after a line break, so that
+        Raises ModelError if the tokenizer writes a text differently after a line break, so that
         the space it puts in front cannot be kept away.
         """
         if not texts:
@@ -101,9 +98,9 @@ class PartEncoder(ABC):
         return [ids[cut:] for ids in rows]
 
     def marker_id(self, marker: str) -> int | None:
-        """Return the single token id of a marker, None where the tokenizer has no such token.
+        """Return the single token id of a marker, None if the tokenizer has no such token.
 
-        The token for unknown text is no marker, whatever it is called.
+        The token for unknown text is not a marker, whatever it is called.
         """
         if not marker:
             return None
@@ -120,7 +117,7 @@ class HFEncoder(PartEncoder):
     ``vocab_size`` is the number of tokens that the model scores (the width of its logits), which
     may be more than the tokenizer knows; without it the tokenizer's own number is taken.
 
-    Raises ModelError where the tokenizer has no end-of-sequence token.
+    Raises ModelError if the tokenizer has no end-of-sequence token.
     """
 
     def __init__(
@@ -150,7 +147,7 @@ class HFEncoder(PartEncoder):
 
     @property
     def unknown_id(self) -> int | None:
-        """The token for unknown text, None where there is none."""
+        """The token for unknown text, None if there is none."""
         unknown: int | None = self._tokenizer.unk_token_id
         return unknown
 

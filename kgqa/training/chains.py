@@ -6,7 +6,6 @@ made of the relation's words, then ``< head -> relation -> tail >`` as the const
 at the end ``Therefore, the answer is * X, and * Y.`` It holds the triplets of as many answers as
 fit into its steps and names those answers, so that what it says is what it showed. The graph of the
 prompt is the one that the question would be asked with, the chain's own triplets always in it.
-What this does not do: tokens (``chains_encode``), or think like a person.
 """
 
 from __future__ import annotations
@@ -187,12 +186,12 @@ class _Maker:
     def chain(
         self, path: RelationPath, random: np.random.Generator, report: ChainReport
     ) -> ChainExample | None:
-        """Return the chain of a relation path, None where none of its answers can be written."""
+        """Return the chain of a relation path, None if none of its answers can be written."""
         store, form = self._store, self._filter.form
         rows, walked, answers = _rows(store, path, self._most, random)
         # both ways of reading are checked in the store, edge by edge
-        stored, told = (ground(store, as_paths(one), form) for one in (rows, walked))
-        steps = _steps(stored, told, self._phrases)
+        stored, walked_paths = (ground(store, as_paths(one), form) for one in (rows, walked))
+        steps = _steps(stored, walked_paths, self._phrases)
         if not steps:
             return None
         if self._graph is None:
@@ -272,7 +271,7 @@ def _rows(
 def as_stored(rows: IntArray) -> IntArray:
     """Return walked hops ``[head, first, mediator, second, tail]`` as triplets are written.
 
-    One walked against its direction is turned round; a mediator's fact that is entered against an
+    One walked against its direction is reversed; a mediator's fact that is entered against an
     edge and left along one stays as it is, for neither of its ends is the head.
     """
     first, second = rows[:, 1 + FIRST], rows[:, 1 + SECOND]
@@ -318,7 +317,7 @@ def _steps(
 
 
 def _thought(name: str, relation: str, phrases: Mapping[str, Phrases]) -> str:
-    """Return what is looked for, in words; without names where they would open a triplet."""
+    """Return what is looked for, in words; without names if they would open a triplet."""
     noun = (phrases.get(relation) or words_of_relation(relation)).nouns[0]
     text = " ".join(f"look for {noun.replace('{x}', name)}".split())
     return _NAMELESS if OPENING in text else text

@@ -1,7 +1,7 @@
 """Path accuracy: how often the best path of a held-out question takes a gold relation path.
 
 Paths are decoded under the constraint from the question's topic entities, as a question is asked
-later on. What this does not do: look at which of a relation path's tails was written, or answer.
+later on. Which of a relation path's tails was written does not count.
 """
 
 from __future__ import annotations

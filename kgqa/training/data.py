@@ -2,17 +2,16 @@
 
 Every shortest path to an answer is a possible example (GCR, arXiv 2410.13080, sec. 4.2), and
 ``shortest`` takes them all. ``best`` ranks the relation paths of a question by how well *all* their
-tails match the answers and by the gold relation path or gold predicates, where a data set has them;
+tails match the answers and by the gold relation path or gold predicates, if a data set has them;
 a few paths of the best are taken, so that no question with a thousand answers drowns the others.
-A question may come with gold relation paths and no answers: then what those lead to are its
-answers. What this does not do: read files, or look names up.
+A question may have gold relation paths and no answers: then what those lead to are its answers.
 """
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 
@@ -30,8 +29,7 @@ if TYPE_CHECKING:
     from kgqa.paths.format import PathFormat
     from kgqa.paths.walk import WalkRules
     from kgqa.progress import Progress
-
-Selection: TypeAlias = Literal["best", "shortest"]
+    from kgqa.training.options import Selection
 
 _NEAR = 0.85  # of the best relation path's mark: others that are taken beside it
 _GOLD = 2.0  # what being the gold relation path adds to the mark, more than all else together
@@ -42,7 +40,7 @@ class TrainingQuestion:
     """A question with ids of its topic entities and answers.
 
     ``predicates`` are those of its gold relation paths or its gold query, ``relation_paths`` the
-    gold ones, where a set has them. ``loose``: they do not say in which direction a predicate is
+    gold ones, if a set has them. ``loose``: they do not say in which direction a predicate is
     walked. Without ``answers`` the tails of the gold relation paths are the answers.
     """
 
@@ -78,7 +76,7 @@ class Example:
 class AnyExample(Protocol):
     """What all kinds of examples have: a question about topic entities, and what is to be written.
 
-    ``head`` and ``hops`` tell what is written from what another example of the question writes.
+    ``head`` and ``hops`` distinguish an example from others of the same question.
     """
 
     @property
@@ -169,7 +167,7 @@ def build_examples(
 def without_repeats(examples: Iterable[OneT], held_out: Iterable[OneT] = ()) -> list[OneT]:
     """Return ``examples`` each once, none of them asking what a held-out one asks.
 
-    Two examples are one where question, topic entities and path are; they ask the same where
+    Two examples are one if question, topic entities and path are equal; they ask the same if
     question and topic entities are, whatever their ids: a data set may hold a question twice.
     """
     kept_apart = {_asked(example) for example in held_out}
@@ -208,7 +206,7 @@ def _of_question(
     chosen = near_best(found, per_question or len(found))
     tables = []
     for number, path in enumerate(chosen):
-        # the best relation path gets what the others leave of the question's share
+        # the best relation path gets what the others leave of the question's examples
         share = len(path.paths) if per_question is None else 1
         if number == 0 and per_question is not None:
             share = per_question - len(chosen) + 1
@@ -222,7 +220,7 @@ def relation_paths_of(
 ) -> list[tuple[RelationPath, float]]:
     """Return the relation paths to the answers of ``question``, best first, each with its mark.
 
-    Where there is none, ``report`` is told whether it is unknown or unreachable.
+    If there is none, ``report`` lists the question as unknown or unreachable.
     """
     topics = store.keys_of(question.topics)
     answers = store.keys_of(question.answers)

@@ -1,7 +1,9 @@
 """Examples as token ids with labels, in batches of like lengths.
 
-The loss is on the completion only: the path's tokens, joined exactly as the constraint joins them,
-what the card says stands round them, and the closing token. What this does not do: train.
+The loss is on the completion only. Of a path these are its tokens, joined exactly as the constraint
+joins them, what the card says stands around them, and the closing token. A chain is what decoding
+on graphs can write after its prompt: free text ends in the opening marker's own tokens, a triplet
+is the joined tokens of its parts and the closing marker's.
 """
 
 from __future__ import annotations
@@ -12,18 +14,20 @@ from typing import TYPE_CHECKING, TypeAlias
 import torch
 from torch.utils.data import Dataset, Sampler
 
+from kgqa.methods.dog.chains import BETWEEN, OPENING, SPAN_TOKENS, TOKENS, markers_of
 from kgqa.models.prompt import lead_to_answer
 from kgqa.training.chains import ChainExample
-from kgqa.training.chains_encode import encode_chain
 from kgqa.trie.lexicon import PathLexicon
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from kgqa.decoding.marked import Markers
     from kgqa.models.kg_llm import KgLLM
+    from kgqa.models.tokenizer import HFEncoder
     from kgqa.paths.format import PathFormat
     from kgqa.training.data import Example
-    from kgqa.training.settings import Loss
+    from kgqa.training.options import Loss
 
 IGNORED = -100  # the label that cross entropy leaves out
 _TOGETHER = 50  # batches that are drawn together and sorted by length
@@ -57,8 +61,8 @@ def encode(
     path's tails an example holds is mostly chance, and where questions never say it, learning it is
     learning noise. What says where a path ends stays. An example of more than ``max_tokens`` tokens
     is left out: cut, it would teach half a path. Of a chain the prompt's graph is made smaller
-    first (:func:`kgqa.training.chains_encode.encode_chain`).
-    Raises MarkerMissingError where the tokenizer lacks a marker of ``form``.
+    first (:func:`encode_chain`).
+    Raises MarkerMissingError if the tokenizer lacks a marker of ``form``.
     """
     lexicon = PathLexicon(kg_llm.encoder, form)
     card = kg_llm.card
@@ -104,6 +108,65 @@ def _common(one: Sequence[int], other: Sequence[int]) -> int:
     """Return how many ids both begin with."""
     pairs = zip(one, other, strict=False)
     return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+
+
+def encode_chain(
+    kg_llm: KgLLM, lexicon: PathLexicon, example: ChainExample, max_tokens: int
+) -> tuple[list[int], list[int]] | None:
+    """Return the token ids of the prompt and of the chain after it.
+
+    Triplets of the prompt's graph that the chain does not need are left out from the end until both
+    fit into ``max_tokens``. None if they do not fit without any, or if the chain is longer than
+    decoding writes. Raises MarkerMissingError if the tokenizer has nothing for a marker.
+    """
+    chain = chain_tokens(kg_llm.encoder, lexicon, example)
+    if chain is None:
+        return None
+    needed = {" ".join(lexicon.form.path(h, [(r, t)]).split()) for h, r, t in example.hops}
+    graph = list(example.graph)
+    sizes = [len(ids) for ids in kg_llm.encoder.encode([f" {text} |" for text in graph])]
+    while True:
+        prompt = kg_llm.prompt_ids(example.question, example.topics, BETWEEN.join(graph))
+        over = len(prompt) + len(chain) - max_tokens
+        if over <= 0:
+            return prompt, chain
+        spare = [at for at, text in enumerate(graph) if text not in needed]
+        if not spare:
+            return None
+        # as many as are over; joined, texts may be a token more or less than alone
+        while spare and over > 0:
+            at = spare.pop()
+            over -= max(1, sizes.pop(at))
+            graph.pop(at)
+
+
+def chain_tokens(
+    encoder: HFEncoder, lexicon: PathLexicon, example: ChainExample
+) -> list[int] | None:
+    """Return the token ids of the chain to its end; None if decoding could not write it.
+
+    Raises MarkerMissingError if the tokenizer has nothing for a marker.
+    """
+    markers = markers_of(encoder)
+    texts = [f" {step.thought} {OPENING}" for step in example.steps]
+    *thoughts, conclusion = encoder.encode([*texts, f" {example.conclusion}"])
+    tokens: list[int] = []
+    for thought, (head, relation, tail) in zip(thoughts, example.hops, strict=True):
+        if _opens(markers, thought[:-1]) or markers.completed(thought) is None:
+            return None
+        triplet = [*lexicon.sequence(head, [(relation, tail)])[:-1], *markers.closing]
+        if len(triplet) > SPAN_TOKENS:
+            return None
+        tokens += [*thought, *triplet]
+    if _opens(markers, conclusion):
+        return None
+    tokens += [*conclusion, encoder.eos_id]
+    return tokens if len(tokens) <= TOKENS else None
+
+
+def _opens(markers: Markers, tokens: list[int]) -> bool:
+    """Return whether a triplet would be opened somewhere in free text."""
+    return any(markers.completed(tokens[:end]) is not None for end in range(1, len(tokens) + 1))
 
 
 class Collator:

@@ -1,13 +1,14 @@
 """Fine-tuning a local model, so that it writes paths for questions.
 
-A LoRA adapter by default, all weights where asked for. The loop is transformers' Trainer: cosine
+A LoRA adapter by default, all weights if asked for. The loop is transformers' Trainer: cosine
 schedule, bfloat16 by autocast, batches of like lengths, checkpoints that a stopped run goes on
-from. On the way and at the end it tells the held-out loss and the path accuracy. What this module
-does not do: make the examples (``data``), or choose the settings.
+from. On the way and at the end it reports the held-out loss and the path accuracy.
 """
 
 from __future__ import annotations
 
+import hashlib
+import math
 import shutil
 from contextlib import closing
 from dataclasses import replace
@@ -18,18 +19,13 @@ from safetensors.torch import load_file, save_file
 
 from kgqa.errors import DataError
 from kgqa.models.kg_llm import make_special
-from kgqa.models.quiet import quiet
+from kgqa.models.pretrained import quiet, with_adapter
 from kgqa.models.tokenizer import HFEncoder
 from kgqa.training.check import PathCheck
+from kgqa.training.checkpoints import alone, checkpoint_to_resume, digest_of
 from kgqa.training.encode import ByLength, Collator, Encoded, encode
 from kgqa.training.model_card import write_readme
-from kgqa.training.settings import (
-    TrainingResult,
-    TrainingSettings,
-    alone,
-    checkpoint_to_resume,
-    run_record,
-)
+from kgqa.training.reports import AdapterReport
 from kgqa.training.trainer import PathTrainer, RunLog, Watch
 
 if TYPE_CHECKING:
@@ -45,11 +41,14 @@ if TYPE_CHECKING:
     from kgqa.training.chains import ChainExample
     from kgqa.training.check import HeldOut
     from kgqa.training.data import Example
+    from kgqa.training.options import TrainingSettings
 
 LOG_FILE = "training.jsonl"
 _NEW_SPREAD = 0.02  # of the noise on a new marker's embedding
 _T = TypeVar("_T")
 _MOST_HELD_OUT = 1_000  # examples that the held-out loss is over
+# settings that leave the weights as they are, so that they may change when a run goes on
+_FREE = {"checkpoint_every", "check_every", "check_questions"}
 
 
 def train(
@@ -66,7 +65,7 @@ def train(
     start_from: Path | None = None,
     resume: bool = True,
     progress: Progress,
-) -> TrainingResult:
+) -> AdapterReport:
     """Train ``kg_llm`` (which has no adapter yet; it is changed) and write the folder ``out``.
 
     ``held_out``: one example of each held-out question, for the loss. ``questions``: those whose
@@ -79,27 +78,31 @@ def train(
     card and ``training.jsonl``. A run that was stopped goes on from its last checkpoint in
     ``out/checkpoints``, unless ``resume`` is False; they are removed when a run has ended.
 
-    Raises DataError where no example is left to train on, or where the checkpoints are of another
-    run; UsageError where two runs want the same folder, or where a full run is to start from an
-    adapter.
+    Raises DataError if no example is left to train on, or if the checkpoints are of another run;
+    UsageError if two runs want the same folder.
     """
     from transformers import set_seed
 
-    settings.check_start(start_from)
     with alone(out):
         kg_llm = with_markers(kg_llm, kg_llm.card, settings.seed)
         if settings.loss == "relations":  # it has learnt nothing of which tail is meant
-            kg_llm = kg_llm.with_card(replace(kg_llm.card, sharpness=0.0))
+            kg_llm = kg_llm.with_card(replace(kg_llm.card, tail_temperature=math.inf))
         rows, too_long = encode(kg_llm, examples, form, settings.max_tokens, settings.loss)
         if not rows:
             raise DataError(
                 f"None of the {len(examples)} examples is short enough to train on.",
-                f"Give longer ones room (--max-tokens, now {settings.max_tokens}), or check that "
+                f"Give longer ones room (`max_tokens`, now {settings.max_tokens}), or check that "
                 "the questions belong to this KG.",
             )
         checked = _some(held_out, _MOST_HELD_OUT)
         held_rows, _ = encode(kg_llm, checked, form, settings.max_tokens, settings.loss)
-        record = run_record(kg_llm.name, kg_llm.card.fingerprint, rows, start_from, settings)
+        record = {
+            "model": kg_llm.name,
+            "prompt": kg_llm.card.fingerprint,
+            "examples": digest_of(rows),
+            "start from": _adapter_digest(start_from) if start_from is not None else None,
+            **settings.model_dump(exclude=_FREE),
+        }
         checkpoints = out / "checkpoints"
         last, step = checkpoint_to_resume(checkpoints, record, resume=resume)
         if last is not None:
@@ -120,7 +123,7 @@ def train(
             done = trainer.train(resume_from_checkpoint=None if last is None else str(last))
             final = trainer.evaluate() if held_rows else {}
             _save(kg_llm, model, out, settings)
-        result = TrainingResult(
+        result = AdapterReport(
             folder=out,
             examples=len(rows),
             too_long=too_long,
@@ -131,8 +134,9 @@ def train(
             path_accuracy=watch.accuracy,
             checked=len(check) if check is not None and watch.accuracy is not None else 0,
             resumed_from=step,
+            data=dict(data),
         )
-        write_readme(out, kg_llm, data, settings, result)
+        write_readme(out, kg_llm, settings, result)
         shutil.rmtree(checkpoints)
         return result
 
@@ -152,7 +156,6 @@ def with_markers(kg_llm: KgLLM, card: AdapterCard, seed: int = 0) -> KgLLM:
     model: Any = kg_llm.model
     weight = model.get_input_embeddings().weight
     before = len(kg_llm.tokenizer) - len(missing)
-    mean = weight[:before].float().mean(dim=0)
     if len(kg_llm.tokenizer) > weight.shape[0]:
         with quiet():
             model.resize_token_embeddings(len(kg_llm.tokenizer), mean_resizing=False)
@@ -162,12 +165,23 @@ def with_markers(kg_llm: KgLLM, card: AdapterCard, seed: int = 0) -> KgLLM:
     with torch.no_grad():
         for embeddings in _tables(model):
             own = embeddings.weight
-            start = mean if embeddings is model.get_input_embeddings() else _mean(own, before)
+            start = own[:before].float().mean(dim=0)
             noise = torch.randn(len(ids), own.shape[1], generator=random) * start.std().cpu()
             own[ids] = (start.cpu() + _NEW_SPREAD * noise).to(own)
     width = model.get_output_embeddings().weight.shape[0]
     encoder = HFEncoder(kg_llm.tokenizer, vocab_size=width)
     return replace(kg_llm, card=card, encoder=encoder)
+
+
+def _adapter_digest(folder: Path) -> str:
+    try:
+        with (folder / "adapter_model.safetensors").open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise DataError(
+            f"The adapter {folder} to start from cannot be read: {error.strerror}.",
+            "Name a folder that `kgqa train run` wrote.",
+        ) from None
 
 
 def _some(items: Sequence[_T], most: int) -> list[_T]:
@@ -178,17 +192,13 @@ def _some(items: Sequence[_T], most: int) -> list[_T]:
 
 
 def _tables(model: Any) -> list[Any]:
-    """Return the embeddings going in and out, one where they are the same weights."""
+    """Return the embeddings going in and out, one if they are the same weights."""
     first, last = model.get_input_embeddings(), model.get_output_embeddings()
     return [first] if last is None or last.weight is first.weight else [first, last]
 
 
-def _mean(weight: torch.Tensor, before: int) -> torch.Tensor:
-    return weight[:before].float().mean(dim=0)
-
-
 def _trainable(kg_llm: KgLLM, settings: TrainingSettings, start_from: Path | None) -> Any:
-    from peft import LoraConfig, PeftModel, get_peft_model
+    from peft import LoraConfig, get_peft_model
 
     model: Any = kg_llm.model
     if settings.full:
@@ -196,12 +206,12 @@ def _trainable(kg_llm: KgLLM, settings: TrainingSettings, start_from: Path | Non
         return model.float().requires_grad_(True).train()
     with quiet():
         if start_from is not None:
-            return PeftModel.from_pretrained(kg_llm.model, str(start_from), is_trainable=True)
+            return with_adapter(kg_llm.model, start_from, trainable=True)
         vocabulary = kg_llm.tokenizer.get_added_vocab()
         tokens = [vocabulary[one] for one in kg_llm.card.added_tokens]
         config = LoraConfig(
             r=settings.rank,
-            lora_alpha=settings.alpha,
+            lora_alpha=2 * settings.rank,
             lora_dropout=settings.dropout,
             target_modules="all-linear",
             trainable_token_indices=tokens or None,

@@ -3,10 +3,8 @@
 A gold relation path is a sequence of predicates. Two of them may be one hop here: the halves of a
 collapsed mediator, or a relation that was merged of both (``/a/b/c./d/e/f``). Some data sets write
 predicates without saying in which direction they were walked; those are matched loosely: a step
-from x to y counts where the KG has the predicate from x to y *or* from y to x, by whatever edge the
+from x to y counts if the KG has the predicate from x to y *or* from y to x, by whatever edge the
 rules let the step take. So ``sibling, sibling`` is the hop through a sibling relationship.
-
-What it does not do: choose which of the paths an example is made of (``data``).
 """
 
 from __future__ import annotations
@@ -112,7 +110,7 @@ def agreed(paths: Sequence[GoldPath]) -> IntArray:
     """Return the tails that most of the gold relation paths lead to: what the answers must be.
 
     Each gold relation path leads to the answers and perhaps beyond them, so what several have in
-    common are the answers. Where one stands alone its tails are taken, unless they are more than
+    common are the answers. If one stands alone its tails are taken, unless they are more than
     ``MOST_TAILS``; then there is nothing to go by.
     """
     by_rank: dict[int, set[int]] = {}

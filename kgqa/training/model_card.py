@@ -1,37 +1,28 @@
-"""The README of what was trained: data, settings, figures, and whose licence holds.
-
-What it does not do: ``kgqa.json``, which says how the model is asked (``kgqa.models.adapter``).
-"""
+"""The README of what was trained: data, settings, figures, and whose licence holds."""
 
 from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kgqa import __version__
+from kgqa.models.offline import SMOLLM
 from kgqa.models.prompt import GRAPH
-from kgqa.models.smollm import SMOLLM
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from kgqa.models.kg_llm import KgLLM
-    from kgqa.training.settings import TrainingResult, TrainingSettings
+    from kgqa.training.options import TrainingSettings
+    from kgqa.training.reports import AdapterReport
 
 _LICENCE = re.compile(r"^licen[cs]e:\s*(\S.*)$", re.MULTILINE)
-_LORA_ALONE = ("rank", "alpha", "dropout")
+_LORA_ALONE = ("rank", "dropout")
 _NO_MATTER = ("checkpoint_every", "check_every", "check_questions", "full")
 
 
 def write_readme(
-    out: Path,
-    kg_llm: KgLLM,
-    data: Mapping[str, Any],
-    settings: TrainingSettings,
-    result: TrainingResult,
+    out: Path, kg_llm: KgLLM, settings: TrainingSettings, result: AdapterReport
 ) -> None:
     """Write ``README.md`` into ``out``."""
     what = "All weights" if settings.full else "LoRA adapter"
@@ -39,8 +30,8 @@ def write_readme(
     use = f"--model {out.name}" if settings.full else f"--adapter {out.name}"
     if GRAPH in card.prompt:  # it was tuned to write chains
         use = f"--method dog {use}"
-    left_out = _LORA_ALONE if settings.full else ()
-    shown = {k: v for k, v in asdict(settings).items() if k not in (*left_out, *_NO_MATTER)}
+    left_out = {*_NO_MATTER, *(_LORA_ALONE if settings.full else ())}
+    shown = settings.model_dump(exclude=left_out)
     lines = [
         f"# {what} of {kg_llm.name} for paths of a knowledge graph",
         "",
@@ -49,7 +40,7 @@ def write_readme(
         f'Use it with that KG: `kgqa ask "…" {use}`.',
         "",
         "## Data",
-        *(f"- {name}: {_text(value)}" for name, value in data.items()),
+        *(f"- {name}: {_text(value)}" for name, value in result.data.items()),
         f"- examples: {result.examples}"
         + (f" ({result.too_long} more were too long)" if result.too_long else ""),
         "",
@@ -85,7 +76,7 @@ def base_licence(kg_llm: KgLLM) -> str:
     return f"{kg_llm.name}, {found[1].strip()}"
 
 
-def _accuracy(result: TrainingResult) -> str:
+def _accuracy(result: AdapterReport) -> str:
     if result.path_accuracy is None:
         return "not measured"
     return (

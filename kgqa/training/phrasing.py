@@ -1,8 +1,7 @@
 """A general LLM puts templated questions into other words.
 
 Each answer is checked: it is one question, holds the topic entity's name and no name of what the
-path leads to. One that fails the check is counted and the templated question stays. What this
-module does not do: make the questions (``templates``), or keep calls, which the client does.
+path leads to. One that fails the check is counted and the templated question stays.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ def phrased(
 ) -> tuple[list[Example], PhrasingReport]:
     """Return ``examples``, the first ``most`` of them with questions in other words.
 
-    Raises GeneralModelError where the server fails; a cache of ``general`` keeps what it answered.
+    Raises GeneralModelError if the server fails; a cache of ``general`` keeps what it answered.
     """
     before = general.usage
     asked = examples[:most]
@@ -81,7 +80,7 @@ def phrased(
 
 
 def checked(answer: str, example: Example) -> str | None:
-    """Return the question that a general LLM wrote, None where it is none for this example."""
+    """Return the question that a general LLM wrote, None if it does not fit this example."""
     lines = [line.strip() for line in answer.splitlines() if line.strip()]
     if len(lines) != 1:
         return None

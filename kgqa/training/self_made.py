@@ -3,13 +3,12 @@
 One hop: every relation that leaves some topic entity, a few entities each. More hops: random walks,
 a few for each relation path. Questions are put together from the words of the relations' names, or
 from phrases where a file has them (``templates``); a general LLM may put them into other words
-(``phrasing``). What this does not do: look at every entity of a large KG; how many are looked at is
-an option, and the result says how many relations were met.
+(``phrasing``). How many entities of a large KG are looked at is an option, and the result says how
+many relations were reached.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,7 @@ from kgqa.graph.model import Kind, keys_array
 from kgqa.paths.sample import Sample, sample_walk
 from kgqa.paths.walk import FIRST, SECOND, TAIL, WalkRules, hops_out_of
 from kgqa.training.data import Example
-from kgqa.training.templates import LONGEST, question_about
+from kgqa.training.templates import LONGEST, Reservoir, question_about
 from kgqa.trie.precompute import all_topics
 
 if TYPE_CHECKING:
@@ -61,24 +60,6 @@ class SelfMade:
     of_relations: int
 
 
-class _Reservoir:
-    """Keeps a few of the paths of each relation path, each as likely as the others."""
-
-    def __init__(self, random: np.random.Generator) -> None:
-        self._random = random
-        self._seen: dict[tuple[str, ...], int] = defaultdict(int)
-        self.kept: dict[tuple[str, ...], list[list[int]]] = defaultdict(list)
-
-    def offer(self, labels: tuple[str, ...], stations: list[int], most: int) -> None:
-        """Take the path of ``labels`` through the keys ``stations``, perhaps."""
-        kept = self.kept[labels]
-        self._seen[labels] += 1
-        if len(kept) < most:
-            kept.append(stations)
-        elif (place := int(self._random.integers(self._seen[labels]))) < most:
-            kept[place] = stations
-
-
 def self_made(
     store: GraphStore,
     rules: WalkRules,
@@ -91,7 +72,7 @@ def self_made(
     random = np.random.default_rng(options.seed)
     keys = np.sort(random.permutation(all_topics(store))[: options.topics])
     names = store.relations().names
-    reservoir = _Reservoir(random)
+    reservoir = Reservoir(random)
     relations: dict[tuple[str, ...], set[int]] = {}  # of each relation path
     with progress.task("questions from the KG", len(keys), "entities") as task:
         for start in range(0, len(keys), _AT_ONCE):
@@ -126,7 +107,7 @@ def _one_hop(
     hops = hops_out_of(store, topics, rules)
     drawn = random.permutation(len(hops.row))
     kinds = hops.kind[drawn]
-    drawn = drawn[kinds != Kind.MEDIATOR]  # where mediators are kept, nobody asks for one
+    drawn = drawn[kinds != Kind.MEDIATOR]  # if mediators are kept, nobody asks for one
     labelled = np.stack([hops.row[drawn], hops.hop[drawn, FIRST], hops.hop[drawn, SECOND]], axis=1)
     _, first = np.unique(labelled, axis=0, return_index=True)
     found = []
@@ -175,7 +156,7 @@ def _example(
     phrases: Mapping[str, Phrases],
     random: np.random.Generator,
 ) -> Example | None:
-    """Return the example of one path, None where a name is none that people would write."""
+    """Return the example of one path, None if a name is one that people would not write."""
     entities = store.entities(keys_array(stations))
     mediators = [kind == Kind.MEDIATOR for kind in np.asarray(entities.kinds).tolist()]
     names = [name or id_ for name, id_ in zip(entities.names, entities.ids, strict=True)]

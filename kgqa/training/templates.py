@@ -3,7 +3,7 @@
 A phrase file says how people put a relation into words. A path of one hop becomes one of its
 relation's questions; a path of two hops asks the second relation's question about the first's noun
 phrase ("Where was" + "the wife of Abraham Lincoln" + "born?"). A relation without phrases is asked
-by the words of its name. What this does not do: write like a particular benchmark.
+by the words of its name.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Phrases:
 def read_phrases(path: Path) -> dict[str, Phrases]:
     """Return the phrases of each relation in a tab-separated file; ``#`` starts a comment.
 
-    Raises DataError where it cannot be read, or with the line that is not of that form.
+    Raises DataError if it cannot be read, or with the line that is not of that form.
     """
     phrases = {}
     for number, line in enumerate(read_lines(path, "file of phrases"), 1):
@@ -82,9 +82,7 @@ def words_of_relation(label: str) -> Phrases:
     halves = label.split("..")
     half = halves[-1]
     if half.startswith("^") and len(halves) > 1 and not halves[0].startswith("^"):
-        half = halves[
-            0
-        ]  # into the fact forwards and out of it backwards: the first half tells more
+        half = halves[0]  # along the first edge and against the second: the first half says more
     words = _words(half.removeprefix("^")) or label
     if half.startswith("^"):
         return Phrases(
@@ -106,6 +104,27 @@ def _words(relation: str) -> str:
     last = relation.rsplit(".", 1)[-1].rsplit("/", 1)[-1].rsplit("#", 1)[-1]
     last = _CAMEL.sub(" ", last)
     return " ".join(re.split(r"[_\s-]+", last)).strip().lower()
+
+
+class Reservoir:
+    """Keeps a few of the paths of each relation path, each as likely as the others.
+
+    ``seen`` counts the paths that were offered; ``kept`` has the keys along each path.
+    """
+
+    def __init__(self, random: np.random.Generator) -> None:
+        self._random = random
+        self.seen: dict[tuple[str, ...], int] = defaultdict(int)
+        self.kept: dict[tuple[str, ...], list[list[int]]] = defaultdict(list)
+
+    def offer(self, labels: tuple[str, ...], stations: list[int], most: int) -> None:
+        """Take the path of ``labels`` through the keys ``stations``, perhaps."""
+        kept = self.kept[labels]
+        self.seen[labels] += 1
+        if len(kept) < most:
+            kept.append(stations)
+        elif (place := int(self._random.integers(self.seen[labels]))) < most:
+            kept[place] = stations
 
 
 def templated_examples(
@@ -131,8 +150,7 @@ def templated_examples(
     keys = np.sort(random.permutation(keys)[:topics])
     names = store.relations().names
     short = WalkRules(min(rules.hops, 2), rules.direction, rules.mediators)
-    kept: dict[tuple[str, ...], list[list[int]]] = defaultdict(list)  # keys along each path
-    seen: dict[tuple[str, ...], int] = defaultdict(int)
+    reservoir = Reservoir(random)
     with progress.task("templated questions", len(keys), "entities") as task:
         for start in range(0, len(keys), _AT_ONCE):
             part = keys[start : start + _AT_ONCE]
@@ -144,17 +162,13 @@ def templated_examples(
                 if len(labels) > 1 and not (few[row] and all(one in phrases for one in labels)):
                     continue
                 stations = [int(table.topic[row]), *(hop[TAIL] for hop in hops)]
-                seen[labels] += 1
                 wanted = _share(labels, phrases, per_relation, per_pair)
-                if len(kept[labels]) < wanted:
-                    kept[labels].append(stations)
-                elif (place := int(random.integers(seen[labels]))) < wanted:
-                    kept[labels][place] = stations  # a reservoir: all topics are as likely
+                reservoir.offer(labels, stations, wanted)
             task.advance(len(part))
     made = [
         example
-        for labels, paths in sorted(kept.items())
-        if seen[labels] >= _SEEN or (labels[0] in phrases and len(labels) == 1)
+        for labels, paths in sorted(reservoir.kept.items())
+        if reservoir.seen[labels] >= _SEEN or (labels[0] in phrases and len(labels) == 1)
         for stations in paths
         if (example := _example(store, labels, stations, phrases, random)) is not None
     ]
@@ -187,7 +201,7 @@ def _example(
     phrases: dict[str, Phrases],
     random: np.random.Generator,
 ) -> Example | None:
-    """Return the example of one path, None where a name is no name that people would write."""
+    """Return the example of one path, None if a name is one that people would not write."""
     names = names_of(store, keys_array(stations))
     if any(len(name) > LONGEST for name in names):
         return None

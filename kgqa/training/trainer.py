@@ -1,7 +1,4 @@
-"""The parts of transformers' Trainer that are this project's own: loss, order, log and checks.
-
-What this module does not do: set anything up (``fit``).
-"""
+"""The parts of transformers' Trainer that are this project's own: loss, order, log and checks."""
 
 from __future__ import annotations
 
@@ -22,14 +19,14 @@ if TYPE_CHECKING:
     from kgqa.progress import Progress, Task
     from kgqa.training.check import PathCheck
     from kgqa.training.encode import ByLength
-    from kgqa.training.settings import TrainingSettings
+    from kgqa.training.options import TrainingSettings
 
 
 class RunLog:
     """``training.jsonl``: a line for each log and each check, by step.
 
     ``after``: the step of the checkpoint that the run goes on from; lines of later steps, which
-    will come again, are dropped. None begins the file anew.
+    will be written again, are dropped. None starts an empty file.
     """
 
     def __init__(self, path: Path, after: int | None) -> None:
@@ -38,7 +35,7 @@ class RunLog:
         path.write_text("".join(json.dumps(one) + "\n" for one in kept), "utf-8")
 
     def lines(self) -> list[dict[str, Any]]:
-        """Return what has been written; a line that was cut short is none."""
+        """Return what has been written; one that was cut short is left out."""
         found = []
         text = self._path.read_text("utf-8") if self._path.is_file() else ""
         for line in text.splitlines():
@@ -56,7 +53,7 @@ class RunLog:
 
 
 class PathTrainer(Trainer):
-    """Logits only where there is a label (a third less time a step on a CPU), in a given order."""
+    """Logits only at labels (a third less time a step on a CPU), and batches in a given order."""
 
     def __init__(self, order: ByLength, **settings: Any) -> None:
         self._order = order
@@ -117,7 +114,7 @@ def _head_is_plain(causal: Any, inputs: dict[str, Any]) -> bool:
 
 
 class Watch(TrainerCallback):
-    """Tells steps and losses, and logs them; counts right paths after every evaluation.
+    """Shows steps and losses, and logs them; counts right paths after every evaluation.
 
     To be closed when the training has ended, however it did.
     """
@@ -161,7 +158,7 @@ class Watch(TrainerCallback):
     def on_log(
         self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any
     ) -> None:
-        """Tell the loss."""
+        """Report the loss."""
         if not logs or "loss" not in logs:
             return
         loss = float(logs["loss"])
@@ -177,10 +174,10 @@ class Watch(TrainerCallback):
     def on_evaluate(
         self, args: Any, state: Any, control: Any, metrics: dict[str, Any] | None = None, **_: Any
     ) -> None:
-        """Count right paths and tell them with the held-out loss."""
+        """Count right paths and report them with the held-out loss."""
         loss = float((metrics or {}).get("eval_loss", float("nan")))
         fields: dict[str, Any] = {"step": state.global_step, "held_out_loss": loss}
-        said = f"step {state.global_step}/{state.max_steps} held-out loss {loss:.3f}"
+        shown = f"step {state.global_step}/{state.max_steps} held-out loss {loss:.3f}"
         if self._check is not None:
             model: Any = self._kg_llm.model
             training = model.training
@@ -189,9 +186,9 @@ class Watch(TrainerCallback):
             model.train(training)
             self.accuracy = 100 * right / asked
             fields |= {"path_accuracy": round(self.accuracy, 2), "checked": asked}
-            said += f", path accuracy {self.accuracy:.1f} % ({right} of {asked})"
+            shown += f", path accuracy {self.accuracy:.1f} % ({right} of {asked})"
         self._log.write(**fields)
-        self._progress.note(said)
+        self._progress.note(shown)
 
     def mean_loss(self, otherwise: float) -> float:
         """Return the mean of the logged losses: of all parts of a run that was stopped."""

@@ -80,7 +80,7 @@ def subgraph(data: Path) -> GraphTables:
 @functools.cache
 def encoder_at(cache: Path) -> HFEncoder:
     """Load the offline model's tokenizer, once a process."""
-    from kgqa.models.encoder import load_encoder  # brings torch, which workers do without
+    from kgqa.models.kg_llm import load_encoder  # brings torch, which workers do without
 
     return load_encoder(None, None, cache=cache, progress=Silent()).encoder
 

@@ -16,11 +16,10 @@ import numpy as np
 from kgqa.answers.answer import Answer, TopicEntity
 from kgqa.errors import KgqaError
 from kgqa.linking.resolve import resolve_entities
-from kgqa.methods.base import candidate_paths
-from kgqa.methods.gcr import Asking
-from kgqa.methods.retrieval import in_words
+from kgqa.methods.base import LinkedQuestion
+from kgqa.methods.retrieval import in_words, topic_paths
 from kgqa.paths.format import PathFormat
-from kgqa.questions.meanings import known_topics, meanings_of
+from kgqa.questions.meaning import known_topics, meant
 from scripts.benchmarks.bm25 import bm25
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from kgqa.methods.kg_cot.method import KgCot
     from kgqa.models.sentences import SentenceEncoder
     from kgqa.paths.walk import WalkRules
-    from kgqa.questions import Question
+    from kgqa.questions.readers import Question
 
 FIRST = (1, 5, 10, 15)
 
@@ -80,10 +79,10 @@ def measure(
     golds = []
     askings = []
     for question in questions:
-        golds.append(set(meanings_of(store, question.answers, question.names).same))
-        askings.append(Asking(question.question, topics_of(store, question)))
+        golds.append(set(meant(store, question.answers, question.names).same))
+        askings.append(LinkedQuestion(question.question, topics_of(store, question)))
 
-    def given() -> Iterator[Asking | KgqaError]:
+    def given() -> Iterator[LinkedQuestion | KgqaError]:
         for one in askings:
             yield one if one.topics else KgqaError("no topic entity is in the KG")
 
@@ -117,13 +116,13 @@ def measure(
 
 
 def _texts(
-    store: GraphStore, asking: Asking, rules: WalkRules, cap: int
+    store: GraphStore, asking: LinkedQuestion, rules: WalkRules, cap: int
 ) -> tuple[list[str], list[str]]:
     """Return the texts of paths, each with the entity that it ends in."""
     if not asking.topics:
         return [], []
     try:
-        found = candidate_paths(store, asking.topics, rules, PathFormat(), cap)
+        found = topic_paths(store, asking.topics, rules, PathFormat(), cap)
     except KgqaError:
         return [], []
     pairs = [

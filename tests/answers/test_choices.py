@@ -13,13 +13,12 @@ from hypothesis import strategies as st
 from kgqa.answers.answer import ScoredPath
 from kgqa.answers.choices import (
     choice_paths,
-    choice_prompt,
     find_choices,
     parse_choices,
     paths_between,
     rank_choices,
-    read_choice,
 )
+from kgqa.answers.general import choice_prompt, read_choice
 from kgqa.errors import EmptyLanguageError, UsageError
 from kgqa.graph.model import DIRECTIONS
 from kgqa.graph.sqlite import SqliteStore

@@ -53,7 +53,7 @@ def test_an_expanded_relation_path_gives_every_tail_a_path_of_its_own(sample) ->
     }
     assert {decoded.tail.id, *(one.grounding.tail.id for one in walked)} == every
     for one in walked:
-        row = one.to_json()
+        row = one.to_dict()
         assert row["expanded"] is True
         assert row["score"] is None, "no model scored it"
         assert row["source"] == decoded.text

@@ -56,10 +56,10 @@ class Outcome:
 def minilm() -> None:
     """The offline sentence encoder; a test that needs it is skipped where it is not installed."""
     from kgqa.errors import ModelNotFoundError
-    from kgqa.models.sentences import _minilm_folder
+    from kgqa.models.offline import minilm_folder
 
     try:
-        _minilm_folder()
+        minilm_folder()
     except ModelNotFoundError as error:
         pytest.skip(error.message)
 

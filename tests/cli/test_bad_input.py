@@ -169,7 +169,7 @@ def test_a_model_that_is_nowhere(
 def test_the_offline_model_is_not_installed(
     kgqa: Kgqa, plain_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kgqa.models.smollm._PACKAGE", "kgqa-no-such-package")
+    monkeypatch.setattr("kgqa.models.offline._PACKAGE", "kgqa-no-such-package")
     error = kgqa("ask", QUESTION, "--home", plain_home).error
     assert "SmolLM2-135M-Instruct" in error
     assert "pip install" in error

@@ -45,7 +45,7 @@ def an_answer(answers: tuple[RankedAnswer, ...], name: str = "Paris") -> Answer:
         kg_llm=KgLlmUse("model", None, 1, 2, 3),
         general_llm=None,
         timings=Timings(),
-        forwards=1,
+        forward_passes=1,
     )
 
 

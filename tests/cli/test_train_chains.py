@@ -144,12 +144,12 @@ def test_what_has_no_meaning_for_chains_is_refused(
     def refused(*flags: object) -> str:
         return kgqa("train", "run", *map(str, flags)).error
 
-    assert "--self has no meaning with --method dog" in refused(*dog, "--self")
-    assert "--paths has no meaning" in refused(*dog, "--paths", "best")
-    assert "--preset gcr has no meaning" in refused(*dog, "--preset", "gcr")
-    assert "--loss relations is for paths" in refused(*dog, "--loss", "relations")
-    assert "Say --method dog" in refused(*common, "--preset", "dog")
-    assert "Say --method dog" in refused(*common, "--preset", "dog-short")
-    assert "--triplets is for --method dog" in refused(*common, "--triplets", "4")
-    assert "--encoder is for --method dog" in refused(*common, "--encoder", "x")
+    assert "`self` has no meaning for the method dog" in refused(*dog, "--self")
+    assert "`paths` has no meaning" in refused(*dog, "--paths", "best")
+    assert "`preset` has no meaning" in refused(*dog, "--preset", "gcr")
+    assert "The `loss` relations is for paths" in refused(*dog, "--loss", "relations")
+    assert "Set `method` to dog" in refused(*common, "--preset", "dog")
+    assert "Set `method` to dog" in refused(*common, "--preset", "dog-short")
+    assert "`triplets` belongs to the method dog" in refused(*common, "--triplets", "4")
+    assert "`encoder` belongs to the method dog" in refused(*common, "--encoder", "x")
     assert not (tmp_path / "x").exists()

@@ -65,7 +65,7 @@ def reasoner(
     found = done.json
     assert found["questions"] + found["checked"] == 2 * (PEOPLE - 1) - held
     assert found["folder"] == str(out)
-    assert "line 39: no JSON" in done.err
+    assert "line 39: not JSON" in done.err
     assert "check questions: first answer right" in done.err
     return out
 

@@ -1,38 +1,27 @@
-"""The seam of methods: several calls at once, the paths there are, the general LLM behind one."""
+"""What every method does: several calls at once, and a general LLM that answers from its paths."""
 
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kgqa.answers.answer import Answer, TopicEntity
-from kgqa.errors import EmptyLanguageError, GeneralModelError, KgqaError, LinkingError
+from kgqa.answers.answer import Answer, Findings, RankedAnswer
+from kgqa.config import load_settings
+from kgqa.errors import GeneralModelError, KgqaError, LinkingError, UsageError
 from kgqa.methods.all_paths import AllPaths
-from kgqa.methods.base import WithGeneralLLM, candidate_paths, several_at_once
-from kgqa.methods.gcr import Asking
-from kgqa.paths.format import PathFormat
-from kgqa.paths.walk import WalkRules
+from kgqa.methods.base import LinkedQuestion, Method, several_at_once
+from kgqa.methods.options import MethodOptions
+from kgqa.registry import METHODS
 from tests.fixtures import LINCOLN, TOLKIEN
+from tests.methods.given import Given, about, answered, options_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kgqa.graph.sqlite import SqliteStore
-    from kgqa.graph.store import GraphStore
     from tests.conftest import OpenAIServer
-
-FORM = PathFormat()
-
-
-def topic(store: GraphStore, id_: str) -> TopicEntity:
-    key = int(store.keys_of([id_])[0])
-    return TopicEntity(key, id_, store.details(key).name or id_, 1.0)
-
-
-def rules(_: GraphStore) -> WalkRules:
-    return WalkRules()
 
 
 def test_never_more_calls_than_were_allowed_and_all_come_back() -> None:
@@ -45,7 +34,7 @@ def test_never_more_calls_than_were_allowed_and_all_come_back() -> None:
             running += 1
             most = max(most, running)
         if item < 3:
-            seen.wait(timeout=60)  # passes only where three really run at once
+            seen.wait(timeout=60)  # passes only if three really run at once
         with lock:
             running -= 1
         if item == 4:
@@ -76,38 +65,17 @@ def test_items_are_made_while_calls_wait() -> None:
     assert found == [(1, True), (2, True)] or found == [(2, True), (1, True)]
 
 
-def test_all_paths_are_there_or_a_sample_that_is_told(sample: SqliteStore) -> None:
-    topics = [topic(sample, TOLKIEN), topic(sample, LINCOLN), topic(sample, TOLKIEN)]
-    found = candidate_paths(sample, topics, WalkRules(), FORM, cap=100_000)
-    assert found.notes == ()
-    assert len(set(found.texts)) == len(found.texts)
-    lengths = [len(group[0].edges) for group in found.groups]
-    assert lengths == sorted(lengths)
-    for text, group in zip(found.texts, found.groups, strict=True):
-        assert {one.text for one in group} == {text}
-        assert {one.head.id for one in group} <= {TOLKIEN, LINCOLN}
-    number = sum(len(group) for group in found.groups)
-    few = candidate_paths(sample, topics, WalkRules(), FORM, cap=3, seed=1)
-    assert sum(len(group) for group in few.groups) == 6 < number
-    assert set(few.texts) <= set(found.texts)
-    assert len(few.notes) == 2
-    assert all("at most 3 paths" in note and "seed 1" in note for note in few.notes)
-    assert candidate_paths(sample, topics, WalkRules(), FORM, cap=3, seed=1) == few
-    with pytest.raises(EmptyLanguageError):
-        candidate_paths(sample, [], WalkRules(), FORM, cap=3)
+def all_paths(general: Any = None, **options: Any) -> AllPaths:
+    return AllPaths(options_of(AllPaths.Options, **options), Given(general=general))
 
 
 def test_a_budget_of_tokens_takes_short_paths_first_and_says_what_is_left_out(
     sample: SqliteStore,
 ) -> None:
-    asking = Asking("Who?", (topic(sample, TOLKIEN),))
     every, some, one = (
-        dict(AllPaths(FORM, rules, prompt_tokens=tokens).answers(sample, [asking]))[0]
+        answered(sample, all_paths(prompt_tokens=tokens), about(sample, TOLKIEN))
         for tokens in (10**9, 300, 1)
     )
-    assert isinstance(every, Answer)
-    assert isinstance(some, Answer)
-    assert isinstance(one, Answer)
     assert every.notes == ()
     assert len(one.paths) == 1
     assert 1 < len(some.paths) < len(every.paths)
@@ -122,14 +90,13 @@ def test_a_budget_of_tokens_takes_short_paths_first_and_says_what_is_left_out(
 def test_a_general_llm_behind_a_method(sample: SqliteStore, openai_server: OpenAIServer) -> None:
     from kgqa.models.general import GeneralLLM
 
-    questions: list[Asking | KgqaError] = [
-        Asking("Where was Tolkien born?", (topic(sample, TOLKIEN),)),
+    questions: list[LinkedQuestion | KgqaError] = [
+        about(sample, TOLKIEN),
         LinkingError("nothing found"),
-        Asking("Where was Lincoln born?", (topic(sample, LINCOLN),)),
+        about(sample, LINCOLN),
     ]
-    paths = AllPaths(FORM, rules, prompt_tokens=60)
     with GeneralLLM(openai_server.model, base_url=openai_server.base_url) as general:
-        method = WithGeneralLLM(paths, general, concurrency=3, max_tokens=12)
+        method = all_paths(general, prompt_tokens=60, concurrency=3, answer_tokens=12)
         found = dict(method.answers(sample, questions))
     assert sorted(found) == [0, 1, 2]
     assert isinstance(found[1], LinkingError)
@@ -142,6 +109,75 @@ def test_a_general_llm_behind_a_method(sample: SqliteStore, openai_server: OpenA
         ends = {one.tail.id for path in answer.paths for one in path.groundings}
         assert all(one.id in ends for one in answer.answers if one.grounded)
     with GeneralLLM("m", base_url="http://127.0.0.1:9/v1", retries=0) as down:
-        failed = dict(WithGeneralLLM(paths, down).answers(sample, questions))
+        failed = dict(all_paths(down, prompt_tokens=60).answers(sample, questions))
     assert isinstance(failed[0], GeneralModelError)
     assert isinstance(failed[1], LinkingError)
+
+
+class Echo(Method[MethodOptions]):
+    """The smallest method: the first topic entity is the answer."""
+
+    name = "echo"
+
+    def answer(self, store: Any, question: LinkedQuestion) -> Findings:
+        if not question.topics:
+            raise LinkingError("Nobody.")
+        first = question.topics[0]
+        return Findings(answers=(RankedAnswer(first.id, first.name, 1.0, False),))
+
+
+def test_a_method_is_one_function_of_a_question(sample: SqliteStore) -> None:
+    method = Echo(MethodOptions(hops=3), Given(store=sample))
+    linked = LinkedQuestion("Who?", about(sample, TOLKIEN).topics, link_seconds=2.5)
+    found = dict(method.answers(sample, [linked, LinkedQuestion("Who?"), LinkingError("?")]))
+    first = found[0]
+    assert isinstance(first, Answer)
+    assert (first.method, first.timings.link, first.answers[0].id) == ("echo", 2.5, TOLKIEN)
+    assert first.topic_entities == linked.topics
+    assert [str(found[number]) for number in (1, 2)] == ["Nobody.", "?"]
+    assert method.rules(sample).hops == 3
+    shown = method.settings
+    assert (shown["method"], shown["hops"], shown["direction"]) == ("echo", 3, "out")
+    assert (shown["general_model"], shown["preset"]) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("method", "given", "match"),
+    [
+        ("gcr", {"preset": "dog"}, "has a graph in its prompt"),
+        ("gcr", {"preset": "kg-cot"}, "belongs to the method kg-cot"),
+        ("ensemble", {"preset": "kg-cot"}, "belongs to the method kg-cot"),
+        ("kg-cot", {"preset": "gcr"}, "has no prompt"),
+        ("dog", {"preset": "gcr"}, "no place for a graph"),
+        ("dog", {"direction": "in"}, "`direction` cannot be 'in'"),
+        ("direct", {}, "none is named"),
+        ("all-paths", {}, "none is named"),
+        ("gcr", {"preset": "nothing"}, "no preset"),
+        ("gcr", {"expand": False, "max_tails": 3}, "`max_tails` has no meaning without `expand`"),
+        ("auto", {"expand": False, "min_confidence": 0.3}, "without `expand`"),
+        ("gcr", {"sample_walk": "random"}, "`sample` is not set"),
+        ("gcr", {"search": "exact", "groups": 3}, "`groups` does not belong"),
+        ("gcr", {"search": "diverse", "groups": 11}, "1 to 10 groups"),
+        ("gcr", {"search": "sample", "length_penalty": 1.0}, "length penalty"),
+        ("dog", {"beams": 17}, "`beams`"),
+        ("self-consistency", {"samples": 0}, "`samples`"),
+        ("retrieval", {"model": "m"}, "`model` does not belong"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused_before_anything_is_loaded(
+    method: str, given: dict[str, Any], match: str
+) -> None:
+    def check() -> None:
+        options = METHODS.options(method, given)
+        METHODS.entry(method).load().check(options, load_settings())
+
+    with pytest.raises(UsageError, match=match):
+        check()
+
+
+@pytest.mark.parametrize("entry", METHODS.table, ids=lambda entry: entry.name)
+def test_a_method_is_called_as_the_registry_calls_it(entry: Any) -> None:
+    method = entry.load()
+    assert method.name == entry.name
+    assert method.Options is entry.options_model()
+    assert issubclass(method, Method)

@@ -10,12 +10,10 @@ import pytest
 from kgqa.answers.answer import TopicEntity
 from kgqa.evaluation.metrics import strict_scores
 from kgqa.linking.linker import link, topic_entities
-from kgqa.methods.gcr import GcrOptions, answer_question
-from kgqa.paths.format import PathFormat
-from kgqa.paths.walk import WalkRules
-from kgqa.questions import Question, read_questions
-from kgqa.trie.lexicon import PathLexicon
+from kgqa.methods.base import LinkedQuestion
+from kgqa.questions.readers import Question, read_questions
 from tests.fixtures import SAMPLE
+from tests.methods.given import answered, gcr
 
 if TYPE_CHECKING:
     from kgqa.graph.sqlite import SqliteStore
@@ -41,14 +39,11 @@ def right_first(store: SqliteStore, llm: KgLLM, linked: bool, number: int | None
     questions = [one for one in read_questions(SAMPLE / "questions.jsonl").questions if one.answers]
     if number is not None:
         questions = random.Random(2).sample(questions, number)
-    lexicon = PathLexicon(llm.encoder, PathFormat(start=llm.card.start, end=llm.card.end))
-    options = GcrOptions(k=10, score_rule=llm.card.score_rule)
+    method = gcr(llm, k=10, score_rule=None)
     right = []
     for question in questions:
         topics = topics_of(store, question, linked)
-        answer = answer_question(
-            store, llm, lexicon, question.question, topics, WalkRules(), options
-        )
+        answer = answered(store, method, LinkedQuestion(question.question, tuple(topics)))
         assert not answer.notes, "every decoded path is grounded"
         scores = strict_scores([one.id or "" for one in answer.answers], question.answers)
         right.append(scores.hits_at_1 == 1.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -10,11 +10,19 @@ from hypothesis import strategies as st
 
 from kgqa.answers.answer import Answer
 from kgqa.errors import GeneralModelError, LinkingError, UsageError
-from kgqa.methods.direct import Direct, Way, link_names, majority, prompt, read_lines
-from kgqa.methods.gcr import Asking
+from kgqa.methods.base import LinkedQuestion
+from kgqa.methods.direct import (
+    ChainOfThought,
+    Direct,
+    SelfConsistency,
+    link_names,
+    majority,
+    prompt,
+    read_lines,
+)
 from kgqa.models.general import GeneralLLM
 from tests.fixtures import TOLKIEN
-from tests.methods.test_base import rules, topic
+from tests.methods.given import Given, options_of, topic
 
 if TYPE_CHECKING:
     from kgqa.graph.sqlite import SqliteStore
@@ -74,22 +82,24 @@ def test_choices_stand_in_the_question() -> None:
 
 
 @pytest.mark.model
-@pytest.mark.parametrize("way", get_args(Way))
-def test_a_real_model_is_asked(sample: SqliteStore, openai_server: OpenAIServer, way: Way) -> None:
+@pytest.mark.parametrize("kind", [Direct, ChainOfThought, SelfConsistency])
+def test_a_real_model_is_asked(sample: SqliteStore, openai_server: OpenAIServer, kind: Any) -> None:
     questions = [
-        Asking("What is the capital of France?", ()),
+        LinkedQuestion("What is the capital of France?"),
         LinkingError("the graph could not be read"),
-        Asking("Which?", (), choices=("Abraham Lincoln", "Paris")),
+        LinkedQuestion("Which?", choices=("Abraham Lincoln", "Paris")),
     ]
     with GeneralLLM(openai_server.model, base_url=openai_server.base_url) as general:
-        method = Direct(way, general, rules, samples=2, concurrency=2, max_tokens=16)
+        more = {"samples": 2} if kind is SelfConsistency else {}
+        options = options_of(kind.Options, concurrency=2, answer_tokens=16, **more)
+        method = kind(options, Given(general=general))
         found = dict(method.answers(sample, questions))
     assert isinstance(found[1], LinkingError)
-    calls = 2 if way == "self-consistency" else 1
+    calls = 2 if more else 1
     for number in (0, 2):
         answer = found[number]
         assert isinstance(answer, Answer)
-        assert answer.method == way
+        assert answer.method == kind.name
         assert answer.general_llm is not None
         assert answer.general_llm.calls == calls
         assert 0 < answer.general_llm.completion_tokens <= 16 * calls
@@ -101,15 +111,13 @@ def test_a_real_model_is_asked(sample: SqliteStore, openai_server: OpenAIServer,
 
 def test_a_failed_call_is_a_failed_question(sample: SqliteStore) -> None:
     with GeneralLLM("m", base_url="http://127.0.0.1:9/v1", retries=0) as down:
-        method = Direct("self-consistency", down, rules, samples=3)
-        found = dict(method.answers(sample, [Asking("a", ()), Asking("b", ())]))
+        options = options_of(SelfConsistency.Options, samples=3)
+        method = SelfConsistency(options, Given(general=down))
+        found = dict(method.answers(sample, [LinkedQuestion("a"), LinkedQuestion("b")]))
     assert sorted(found) == [0, 1]
     assert all(isinstance(one, GeneralModelError) for one in found.values())
 
 
-def test_no_samples_are_no_answer() -> None:
-    with (
-        GeneralLLM("m", base_url="http://127.0.0.1:9/v1") as general,
-        pytest.raises(UsageError, match="at least one sample"),
-    ):
-        Direct("self-consistency", general, rules, samples=0)
+def test_without_a_general_llm_there_is_no_method() -> None:
+    with pytest.raises(UsageError, match="none is named"):
+        Direct(options_of(Direct.Options), Given())

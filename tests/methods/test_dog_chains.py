@@ -17,13 +17,13 @@ from kgqa.methods.dog.chains import (
     ChainOptions,
     ChainWriter,
     Reading,
+    chain_path,
     end_tokens,
     extended,
     first_reading,
     score,
     without_end,
 )
-from kgqa.methods.dog.paths import chain_path
 from kgqa.paths.format import PathFormat
 from kgqa.paths.triplets import SomeTriplets, StoreTriplets, joined_rows
 from kgqa.trie.lexicon import PathLexicon

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgqa.decoding.pieces import FreeText
-from kgqa.methods.dog.answers import claimed
-from kgqa.methods.dog.endings import REPEATED, TIMES, answer_end, idle
+from kgqa.methods.dog.answers import REPEATED, TIMES, answer_end, claimed, idle
 
 SAYS = "So. Therefore, the answer is * "
 TOLKIEN = "J. R. R. Tolkien"

@@ -91,8 +91,8 @@ def test_the_neighbourhood_is_every_triplet_within_so_many_hops(tmp_path: Path, 
     assert found > 50
 
 
-def test_a_crowd_is_told_and_not_gone_through(tmp_path: Path) -> None:
-    """An entity with thousands of edges is not gone through, unless it is the topic entity."""
+def test_a_crowd_is_reported_and_not_read(tmp_path: Path) -> None:
+    """An entity with thousands of edges is not read, unless it is the topic entity."""
     crowd = [f"p{one}" for one in range(2_100)]
     tables = tables_of(
         [entity(one, one) for one in ["a", "hub", *crowd]],
@@ -103,7 +103,7 @@ def test_a_crowd_is_told_and_not_gone_through(tmp_path: Path) -> None:
         rows, _, notes = neighbourhood(store, StoreTriplets(store), keys_array([a]), 2)
         assert rows.tolist() == [[a, 0, -1, -1, hub]]
         assert notes == [
-            "Not gone through for the prompt, for they have more than 2,000 edges: 1 of the "
+            "Not read for the prompt, since they have more than 2,000 edges: 1 of the "
             "entities nearby."
         ]
         rows, _, notes = neighbourhood(store, StoreTriplets(store), keys_array([hub]), 1)

@@ -32,10 +32,10 @@ def test_graphs_and_chains_are_the_same(sample, in_neo4j, kg_llm) -> None:
         for key in random.Random(5).sample(all_topics(sample).tolist(), 4):
             rows, level, notes = neighbourhood(store, StoreTriplets(store), keys_array([key]), 2)
             _, paths = write(store, llm, [key], beams=2, steps=3)
-            told = [
+            shown = [
                 (one.text, round(one.score, 3), one.groundings) for one in paths if one is not None
             ]
-            chains.append((rows.tolist(), level.tolist(), notes, told))
+            chains.append((rows.tolist(), level.tolist(), notes, shown))
         found.append(chains)
     assert found[0] == found[1]
-    assert any(told for *_, told in found[0])
+    assert any(shown for *_, shown in found[0])

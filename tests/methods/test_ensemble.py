@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgqa.answers.answer import Answer, KgLlmUse, RankedAnswer, Timings, TopicEntity
-from kgqa.errors import EmptyLanguageError, KgqaError, LinkingError, UsageError
-from kgqa.methods.base import NO_KG_LLM, Gcr
-from kgqa.methods.ensemble import TOGETHER, Ensemble, pool
-from kgqa.methods.gcr import Asking, GcrOptions
-from kgqa.paths.format import PathFormat
+from kgqa.answers.answer import Answer, Findings, KgLlmUse, RankedAnswer, Timings, TopicEntity
+from kgqa.errors import AdapterMismatchError, EmptyLanguageError, KgqaError, LinkingError
+from kgqa.methods.base import LinkedQuestion
+from kgqa.methods.ensemble import TOGETHER, Auto, Ensemble, pool
 from kgqa.paths.walk import WalkRules
 from tests.fixtures import LINCOLN, TOLKIEN
+from tests.methods.given import Given, about, gcr, options_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from kgqa.graph.sqlite import SqliteStore
     from kgqa.graph.store import GraphStore
-    from kgqa.methods.base import Method, Numbered
+    from kgqa.methods.base import Numbered
     from kgqa.models.kg_llm import KgLLM
 
 
@@ -38,12 +37,8 @@ def answer(
         topic_entities=(TopicEntity(0, "t", "t", 1.0),) * topics,
         answers=tuple(ranked[:chosen]),
         others=tuple(ranked[chosen:]),
-        paths=(),
-        constraints=(),
-        kg_llm=NO_KG_LLM,
-        general_llm=None,
         timings=Timings(link=1.0, decode=2.0),
-        forwards=3,
+        forward_passes=3,
         confidence=confidence,
     )
 
@@ -59,15 +54,31 @@ class Fixed:
     def rules(self, store: GraphStore) -> WalkRules:
         return WalkRules(hops=len(self.name))
 
-    def answers(self, store: GraphStore, questions: Iterable[Asking | KgqaError]) -> Numbered:
+    def answers(
+        self, store: GraphStore, questions: Iterable[LinkedQuestion | KgqaError]
+    ) -> Numbered:
         every = list(questions)
-        self.asked += [one.question for one in every if isinstance(one, Asking)]
+        self.asked += [one.question for one in every if isinstance(one, LinkedQuestion)]
         for number in reversed(range(len(every))):  # any order is allowed
             yield number, self.given
 
 
+def together(
+    members: Sequence[Any], weights: Sequence[float] = (1.0, 1.0), *, sure: float | None = None
+) -> Ensemble:
+    """An ensemble of a test's own members."""
+
+    class Together(Ensemble if sure is None else Auto):  # type: ignore[misc]
+        def _members(self) -> list[Any]:
+            return list(members)
+
+    method: Ensemble = Together(options_of(Ensemble.Options), Given())
+    method.weights, method.sure = list(weights), sure
+    return method
+
+
 def asked(ensemble: Ensemble, store: GraphStore, number: int = 1) -> list[Answer | KgqaError]:
-    questions = [Asking(f"q{one}", ()) for one in range(number)]
+    questions = [LinkedQuestion(f"q{one}", link_seconds=1.0) for one in range(number)]
     found = dict(ensemble.answers(store, questions))
     return [found[one] for one in range(number)]
 
@@ -81,41 +92,41 @@ def one(ensemble: Ensemble, store: GraphStore) -> Answer:
 def test_what_two_agree_on_passes_what_one_is_sure_of(sample: SqliteStore) -> None:
     first = Fixed("a", answer({"x": 0.5, "y": 0.4, "z": 0.1}, confidence=0.5))
     second = Fixed("bb", answer({"y": 0.8, "w": 0.2}, confidence=0.7))
-    found = one(Ensemble((first, second), (1.0, 1.0)), sample)
+    found = one(together((first, second)), sample)
     assert [each.id for each in (*found.answers, *found.others)] == ["y", "x", "w", "z"]
     # 0.41 * 0.81, 0.51 * 0.01, 0.01 * 0.21, 0.11 * 0.01: their roots, brought to sum 1
     roots = [(a * b) ** 0.5 for a, b in ((0.41, 0.81), (0.51, 0.01), (0.01, 0.21), (0.11, 0.01))]
     assert [each.score for each in (*found.answers, *found.others)] == pytest.approx(
         [root / sum(roots) for root in roots]
     )
-    assert [each.id for each in found.answers] == ["y"]  # x has less than 0.3 of its share
+    assert [each.id for each in found.answers] == ["y"]  # x has less than 0.3 of its score
     assert found.method == "ensemble"
     assert found.confidence == pytest.approx(0.6)
-    assert (found.forwards, found.timings.link, found.timings.decode) == (6, 1.0, 4.0)
-    heavy = one(Ensemble((first, second), (30.0, 1.0)), sample)
+    assert (found.forward_passes, found.timings.link, found.timings.decode) == (6, 1.0, 4.0)
+    heavy = one(together((first, second), (30.0, 1.0)), sample)
     assert [each.id for each in heavy.answers] == ["x", "y"]
 
 
 def test_several_topic_entities_ask_for_what_they_have_in_common(sample: SqliteStore) -> None:
     members = tuple(Fixed(name, answer({"x": 0.5, "y": 0.4}, topics=2)) for name in "ab")
-    assert [each.id for each in one(Ensemble(members, (1, 1)), sample).answers] == ["x"]
+    assert [each.id for each in one(together(members), sample).answers] == ["x"]
 
 
 def test_who_is_sure_answers_alone(sample: SqliteStore) -> None:
     quick, slow = Fixed("a", answer({"x": 1.0}, confidence=0.9)), Fixed("b", answer({"y": 1.0}))
-    found = one(Ensemble((quick, slow), (1.0, 1.0), sure=0.9), sample)
+    found = one(together((quick, slow), sure=0.9), sample)
     assert [each.id for each in found.answers] == ["x"]
     assert not slow.asked
     assert found.method == "auto"
     assert found.notes == ("Answered by a alone.",)
-    found = one(Ensemble((quick, slow), (1.0, 1.0), sure=0.91), sample)
+    found = one(together((quick, slow), sure=0.91), sample)
     assert slow.asked == ["q0"]
     assert {each.id for each in found.answers} == {"x", "y"}
     quick.given = answer({"x": 1.0}, chosen=0, confidence=1.0)  # sure that there is no answer
-    one(Ensemble((quick, slow), (1.0, 1.0), sure=0.5), sample)
+    one(together((quick, slow), sure=0.5), sample)
     assert slow.asked == ["q0", "q0"]
     quick.given = answer({"x": 1.0}, confidence=1.0, topics=2)  # reasoners are worse at several
-    one(Ensemble((quick, slow), (1.0, 1.0), sure=0.5), sample)
+    one(together((quick, slow), sure=0.5), sample)
     assert slow.asked == ["q0", "q0", "q0"]
 
 
@@ -124,50 +135,46 @@ def test_no_answer_where_no_member_has_one_or_together_they_are_unsure(
 ) -> None:
     thin = Fixed("a", answer({"x": 0.3}, chosen=0, confidence=0.1))
     sure = Fixed("b", answer({"y": 0.3}, confidence=0.9))
-    assert one(Ensemble((thin, sure), (1, 1)), sample).answers
+    assert one(together((thin, sure)), sample).answers
     unsure = Fixed("b", answer({"y": 0.3}, confidence=0.3))
-    assert not one(Ensemble((thin, unsure), (1, 1)), sample).answers
-    assert one(Ensemble((unsure, unsure), (1, 1)), sample).answers
-    both = one(Ensemble((thin, Fixed("b", answer({"y": 0.3}, chosen=0))), (1, 1)), sample)
+    assert not one(together((thin, unsure)), sample).answers
+    assert one(together((unsure, unsure)), sample).answers
+    both = one(together((thin, Fixed("b", answer({"y": 0.3}, chosen=0)))), sample)
     assert not both.answers
     assert {each.id for each in both.others} == {"x", "y"}
 
 
 def test_a_member_that_fails_is_named_and_all_failing_is_an_error(sample: SqliteStore) -> None:
     broken = Fixed("a", EmptyLanguageError("No path.", "Look elsewhere."))
-    found = one(Ensemble((broken, Fixed("b", answer({"y": 1.0}))), (1, 1)), sample)
+    found = one(together((broken, Fixed("b", answer({"y": 1.0})))), sample)
     assert found.answers[0].id == "y"
     assert found.notes == ("a did not answer: No path.", "Answered by b alone.")
-    (error,) = asked(Ensemble((broken, Fixed("b", LinkingError("Nobody."))), (1, 1)), sample)
+    (error,) = asked(together((broken, Fixed("b", LinkingError("Nobody.")))), sample)
     assert isinstance(error, EmptyLanguageError)
 
 
 def test_every_question_comes_back_once_and_errors_are_handed_on(sample: SqliteStore) -> None:
     quick, slow = Fixed("a", answer({"x": 1.0})), Fixed("b", answer({"y": 1.0}))
     questions = [
-        LinkingError("Nobody.") if number % 7 == 3 else Asking(f"q{number}", ())
+        LinkingError("Nobody.") if number % 7 == 3 else LinkedQuestion(f"q{number}")
         for number in range(2 * TOGETHER + 5)
     ]
-    found = list(Ensemble((quick, slow), (1, 1)).answers(sample, iter(questions)))
+    found = list(together((quick, slow)).answers(sample, iter(questions)))
     assert sorted(number for number, _ in found) == list(range(len(questions)))
     for number, given_back in found:
         assert isinstance(given_back, Answer) == (number % 7 != 3)
-    assert quick.asked == slow.asked == [q.question for q in questions if isinstance(q, Asking)]
+    assert (
+        quick.asked
+        == slow.asked
+        == [q.question for q in questions if isinstance(q, LinkedQuestion)]
+    )
 
 
-@pytest.mark.parametrize(
-    ("members", "weights"), [(1, (1.0,)), (2, (1.0,)), (2, (1.0, 0.0)), (2, (-1.0, 1.0))]
-)
-def test_weights_that_mean_nothing_are_refused(members: int, weights: tuple[float, ...]) -> None:
-    with pytest.raises(UsageError):
-        Ensemble(tuple(Fixed(str(n), answer({"x": 1.0})) for n in range(members)), weights)
+SCORES = st.dictionaries(st.sampled_from("uvwxyz"), st.floats(0, 1), min_size=0, max_size=6)
 
 
-SHARES = st.dictionaries(st.sampled_from("uvwxyz"), st.floats(0, 1), min_size=0, max_size=6)
-
-
-@given(st.lists(st.tuples(st.floats(0.1, 10), SHARES), min_size=1, max_size=3))
-def test_pooled_shares_sum_to_one_and_hold_every_entity_once(
+@given(st.lists(st.tuples(st.floats(0.1, 10), SCORES), min_size=1, max_size=3))
+def test_pooled_scores_sum_to_one_and_hold_every_entity_once(
     votes: list[tuple[float, dict[str, float]]],
 ) -> None:
     ranked = pool([(weight, answer(scores)) for weight, scores in votes])
@@ -196,21 +203,10 @@ def _with(said: Answer, one: RankedAnswer) -> Answer:
 def test_real_members_show_each_path_once_and_add_their_costs(
     sample: SqliteStore, random_llm: KgLLM
 ) -> None:
-    from kgqa.models.profile import engine_for
-    from kgqa.trie.lexicon import PathLexicon
-
-    lexicon = PathLexicon(random_llm.encoder, PathFormat())
-    engine = engine_for(random_llm, together=2)
-
-    def gcr(k: int) -> Method:
-        return Gcr(random_llm, lexicon, lambda _: WalkRules(hops=1), GcrOptions(k=k), engine)
-
-    questions = []
-    for id_ in (TOLKIEN, LINCOLN):
-        key = int(sample.keys_of([id_])[0])
-        questions.append(Asking("Who?", (TopicEntity(key, id_, id_, 1.0),)))
-    few, many = (dict(gcr(k).answers(sample, questions)) for k in (2, 4))
-    both = dict(Ensemble((gcr(2), gcr(4)), (1, 1)).answers(sample, questions))
+    questions = [about(sample, one) for one in (TOLKIEN, LINCOLN)]
+    few_, many_ = (gcr(random_llm, k=k, hops=1, together=2) for k in (2, 4))
+    few, many = (dict(one.answers(sample, questions)) for one in (few_, many_))
+    both = dict(together((few_, many_)).answers(sample, questions))
     for number in range(2):
         a, b, found = few[number], many[number], both[number]
         assert isinstance(a, Answer)
@@ -223,8 +219,31 @@ def test_real_members_show_each_path_once_and_add_their_costs(
         assert all(path.groundings for path in found.paths)
         assert found.kg_llm == KgLlmUse(
             random_llm.name,
-            None,
+            random_llm.adapter,
             2,
             a.kg_llm.prompt_tokens + b.kg_llm.prompt_tokens,
             a.kg_llm.generated_tokens + b.kg_llm.generated_tokens,
         )
+
+
+def test_without_a_fitting_reasoner_auto_is_gcr_alone(
+    sample: SqliteStore, random_llm: KgLLM, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def misfit(_: object) -> tuple[str, str]:
+        raise AdapterMismatchError("No bundled reasoner was trained for this KG.")
+
+    monkeypatch.setattr("kgqa.methods.ensemble.fitting_reasoner", misfit)
+    resources = Given(random_llm, store=sample)
+    method = Auto(options_of(Auto.Options, k=3), resources)
+    assert resources.progress.notes == [
+        "No bundled reasoner was trained for this KG. Answering by the method gcr."
+    ]
+    ((_, found),) = method.answers(sample, [about(sample, TOLKIEN)])
+    alone = gcr(random_llm, k=3, store=sample, score_rule=None, expand=True)
+    ((_, same),) = alone.answers(sample, [about(sample, TOLKIEN)])
+    assert isinstance(found, Findings)
+    assert isinstance(same, Findings)
+    assert found.method == "gcr"
+    assert found.answers == same.answers
+    assert found.notes == same.notes
+    assert method.settings == alone.settings

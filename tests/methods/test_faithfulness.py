@@ -13,23 +13,20 @@ import pytest
 from kgqa.answers.answer import Answer, TopicEntity
 from kgqa.decoding.engine import Engine, Plan
 from kgqa.graph.model import keys_array
-from kgqa.methods.base import Gcr
-from kgqa.methods.ensemble import Ensemble
-from kgqa.methods.gcr import Asking, GcrOptions
-from kgqa.methods.kg_cot.method import KgCot
-from kgqa.methods.searches import BEAM, SearchOptions
+from kgqa.methods.base import LinkedQuestion
 from kgqa.models.presets import preset
 from kgqa.models.tokenizer import HFEncoder
-from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules
-from kgqa.trie.lexicon import PathLexicon
 from kgqa.trie.precompute import all_topics
 from tests.fixtures import SAMPLE, random_model
+from tests.methods.given import gcr, kg_cot
 from tests.methods.reasoners import encoder_folder, random_reasoner, tiny_encoder
+from tests.methods.test_ensemble import together
 
 if TYPE_CHECKING:
     from kgqa.graph.sqlite import SqliteStore
     from kgqa.methods.base import Method
+    from kgqa.methods.gcr import Gcr
     from kgqa.models.kg_llm import KgLLM
 
 _LINE = re.compile(r"^(\S+)\s+(\S+)\s+(.+?)\s*\.\s*$")
@@ -61,15 +58,15 @@ def dump_facts() -> set[tuple[str, str, str]]:
     return facts
 
 
-def gcr(llm: KgLLM, k: int, search: SearchOptions = BEAM, form: PathFormat | None = None) -> Method:
+def decoding(llm: KgLLM, k: int, **options: Any) -> Gcr:
     """Graph-constrained reasoning, several questions decoded together."""
-    lexicon = PathLexicon(llm.encoder, form or PathFormat())
     engine = Engine(llm.model, Plan(budget=64), together=8)
-    return Gcr(llm, lexicon, lambda _: WalkRules(), GcrOptions(k=k, search=search), engine)
+    walks = {"hops": 2, "mediators": "collapse"}
+    return gcr(llm, engine=engine, k=k, **walks, **options)
 
 
 def walked(
-    store: SqliteStore, method: Method, facts: set[tuple[str, str, str]], number: int
+    store: SqliteStore, method: Method[Any], facts: set[tuple[str, str, str]], number: int
 ) -> int:
     """Ask about ``number`` random entities, many together; return how many paths were checked."""
     keys = random.Random(5).sample(all_topics(store).tolist(), number)
@@ -80,7 +77,8 @@ def walked(
         for row, key in enumerate(keys)
     ]
     questions = [
-        Asking(_ADVERSARIAL[row % len(_ADVERSARIAL)], (one,)) for row, one in enumerate(topics)
+        LinkedQuestion(_ADVERSARIAL[row % len(_ADVERSARIAL)], (one,))
+        for row, one in enumerate(topics)
     ]
     checked = answered = 0
     for row, answer in method.answers(store, questions):
@@ -107,7 +105,7 @@ each_search = pytest.mark.parametrize("kind", ["beam", "diverse", "exact", "samp
 
 @each_search
 def test_no_decoded_path_is_outside_the_graph(sample, random_llm, dump_facts, kind: Any) -> None:
-    assert walked(sample, gcr(random_llm, 5, SearchOptions(kind)), dump_facts, 40) > 130
+    assert walked(sample, decoding(random_llm, 5, search=kind), dump_facts, 40) > 130
 
 
 @pytest.mark.long
@@ -116,33 +114,33 @@ def test_no_decoded_path_of_a_thousand_entities_is_outside_the_graph(
     sample, random_llm, dump_facts, kind: Any
 ) -> None:
     """Over 10,000 paths in all, whatever groups, proofs or drawing had them chosen."""
-    assert walked(sample, gcr(random_llm, 10, SearchOptions(kind)), dump_facts, 1_000) > 7_000
+    assert walked(sample, decoding(random_llm, 10, search=kind), dump_facts, 1_000) > 7_000
 
 
 @pytest.fixture(scope="module")
-def kg_cot(sample: SqliteStore, tmp_path_factory: pytest.TempPathFactory) -> Method:
+def walking(sample: SqliteStore, tmp_path_factory: pytest.TempPathFactory) -> Method[Any]:
     """A reasoner with random weights, two paths to each of five entities."""
     encoder = tiny_encoder(encoder_folder(tmp_path_factory.mktemp("encoder") / "tiny"))
     reasoner = random_reasoner(sample, WalkRules(), encoder)
-    return KgCot(reasoner, PathFormat(), lambda _: WalkRules(), k=5, n=2)
+    return kg_cot(reasoner, k=5, paths_each=2)
 
 
-def test_no_path_of_a_reasoner_is_outside_the_graph(sample, kg_cot, dump_facts) -> None:
-    assert walked(sample, kg_cot, dump_facts, 40) > 130
+def test_no_path_of_a_reasoner_is_outside_the_graph(sample, walking, dump_facts) -> None:
+    assert walked(sample, walking, dump_facts, 40) > 130
 
 
 def test_no_path_of_methods_together_is_outside_the_graph(
-    sample, kg_cot, random_llm, dump_facts
+    sample, walking, random_llm, dump_facts
 ) -> None:
-    both = Ensemble((kg_cot, gcr(random_llm, 5)), (1, 1))
+    both = together((walking, decoding(random_llm, 5)))
     assert walked(sample, both, dump_facts, 40) > 250
 
 
 @pytest.mark.long
 def test_no_path_of_a_thousand_entities_is_outside_the_graph_whatever_walks(
-    sample, kg_cot, random_llm, dump_facts
+    sample, walking, random_llm, dump_facts
 ) -> None:
-    both = Ensemble((kg_cot, gcr(random_llm, 10)), (1, 1))
+    both = together((walking, decoding(random_llm, 10)))
     assert walked(sample, both, dump_facts, 1_000) > 10_000
 
 
@@ -159,8 +157,8 @@ def marked_llm(kg_llm, smollm_folder) -> KgLLM:
 
 
 def test_markers_in_a_question_change_nothing(sample, marked_llm, dump_facts) -> None:
-    form = PathFormat(start="<PATH>", end="</PATH>")
-    assert walked(sample, gcr(marked_llm, 5, form=form), dump_facts, 20) > 60
+    without_answers = marked_llm.with_card(replace(marked_llm.card, answer=""))
+    assert walked(sample, decoding(without_answers, 5), dump_facts, 20) > 60
 
 
 @pytest.mark.parametrize("question", _ADVERSARIAL)

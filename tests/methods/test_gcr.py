@@ -8,45 +8,25 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kgqa.answers.answer import TopicEntity
-from kgqa.answers.prompts import general_prompt, read_answers
-from kgqa.answers.vote import vote
-from kgqa.errors import EmptyLanguageError
+from kgqa.answers.answer import Answer
+from kgqa.answers.general import general_prompt, read_answers
+from kgqa.answers.verdict import vote
+from kgqa.errors import EmptyLanguageError, LinkingError
 from kgqa.graph.model import keys_array
-from kgqa.methods.gcr import GcrOptions, answer_question
-from kgqa.paths.format import PathFormat
-from kgqa.paths.walk import WalkRules
-from kgqa.trie.lexicon import PathLexicon
+from kgqa.methods.base import LinkedQuestion
+from kgqa.methods.gcr import PRIOR
 from tests.fixtures import LINCOLN, TOLKIEN
+from tests.methods.given import about, answered, gcr
 
 if TYPE_CHECKING:
-    from kgqa.answers.answer import Answer
     from kgqa.graph.sqlite import SqliteStore
     from kgqa.models.kg_llm import KgLLM
     from kgqa.trie.index import TrieIndex
 
-FORM = PathFormat()
-RULES = WalkRules()
 
-
-def topic_of(store: SqliteStore, entity_id: str) -> TopicEntity:
-    key = int(store.keys_of([entity_id])[0])
-    assert key >= 0
-    return TopicEntity(key, entity_id, store.entities(keys_array([key])).label(0), 1.0)
-
-
-def ask(store: SqliteStore, llm: KgLLM, *ids: str, **options) -> Answer:
-    k = options.pop("k", 5)
-    return answer_question(
-        store,
-        llm,
-        PathLexicon(llm.encoder, FORM),
-        options.pop("question", "Where was he born?"),
-        [topic_of(store, one) for one in ids],
-        RULES,
-        GcrOptions(k=k),
-        **options,
-    )
+def ask(store: SqliteStore, llm: KgLLM, *ids: str, index=None, **options) -> Answer:
+    method = gcr(llm, store=store, index=index, **options)
+    return answered(store, method, about(store, *ids))
 
 
 def same(first: Answer, second: Answer) -> bool:
@@ -131,7 +111,7 @@ def test_scores_are_sums_of_log_probabilities_best_first(sample, kg_llm) -> None
     assert scores == sorted(scores, reverse=True)
     assert all(score < 0 for score in scores)
     assert len(scores) == 10
-    assert answer.forwards < sum(path.text.count(" ") for path in answer.paths)
+    assert answer.forward_passes < sum(path.text.count(" ") for path in answer.paths)
 
 
 def test_votes_add_up_the_probabilities_of_paths(sample, kg_llm) -> None:
@@ -179,7 +159,7 @@ def test_a_general_llm_answers_from_the_paths(sample, kg_llm, openai_server) -> 
 
 
 def test_the_json_is_the_contract(sample, kg_llm) -> None:
-    given = ask(sample, kg_llm, TOLKIEN, k=2).to_json(None)
+    given = ask(sample, kg_llm, TOLKIEN, k=2).to_dict()
     assert set(given) == {
         "question",
         "method",
@@ -195,11 +175,91 @@ def test_the_json_is_the_contract(sample, kg_llm) -> None:
         "others",
         "confidence",
         "expanded",
+        "notes",
         "browser_url",
     }
+    assert set(given["answers"][0]) == {"id", "name", "score", "grounded", "paths"}
     path = given["paths"][0]
     assert set(path) == {"text", "score", "hypothesis", "edges", "groundings", "grounded"}
     assert path["groundings"][0] == path["edges"]
     assert set(path["edges"][0]) == {"head", "relation", "tail", "inverse", "facts"}
     assert set(path["edges"][0]["facts"][0]) == {"head", "predicate", "tail"}
     assert set(given["timings"]) == {"link", "constraint", "decode", "ground", "answer", "total"}
+
+
+CHOICES = ("Bloemfontein", "London", "Atlantis 9")
+
+
+def choose(
+    store: SqliteStore,
+    llm: KgLLM,
+    *,
+    question: str = "Where was he born?",
+    choices: tuple[str, ...] = CHOICES,
+    **options,
+) -> Answer:
+    asked = about(store, TOLKIEN, question=question, choices=choices)
+    return answered(store, gcr(llm, **options), asked)
+
+
+@pytest.mark.parametrize("k", [1, 4, 20])
+def test_every_choice_that_can_be_reached_has_a_path(
+    sample: SqliteStore, random_llm: KgLLM, k: int
+) -> None:
+    """However few paths are asked for, and whatever the model prefers."""
+    found = choose(sample, random_llm, k=k)
+    assert {path.hypothesis for path in found.paths} == {"Bloemfontein", "London"}
+    assert len(found.paths) <= max(k, 2)
+    assert {one.name for one in found.answers} == set(CHOICES)
+    assert sum(one.score for one in found.answers) == pytest.approx(1.0)
+    last = found.answers[-1]
+    assert (last.name, last.score, last.grounded) == ("Atlantis 9", 0.0, False)
+    assert found.notes == ("No path leads to: Atlantis 9.",)
+    assert [path.score for path in found.paths] == sorted(p.score for p in found.paths)[::-1]
+
+
+def test_what_a_path_says_without_a_question_is_subtracted(
+    sample: SqliteStore, random_llm: KgLLM
+) -> None:
+    """Asked nothing, every path counts by the rest of its own log-probability alone."""
+    found = choose(sample, random_llm, question="", k=40)
+    weight = {"Bloemfontein": 0.0, "London": 0.0}
+    top = max(path.score for path in found.paths)
+    for path in found.paths:
+        weight[path.hypothesis] += math.exp((1 - PRIOR) * (path.score - top))
+    total = sum(weight.values())
+    for one in found.answers[:2]:
+        assert one.score == pytest.approx(weight[one.name] / total, rel=1e-4)
+
+
+def test_choices_that_no_path_leads_to_are_an_error(sample: SqliteStore, random_llm: KgLLM) -> None:
+    with pytest.raises(EmptyLanguageError, match="Atlantis 9"):
+        choose(sample, random_llm, choices=("Atlantis 9", "Tlon"))
+
+
+@pytest.mark.parametrize("kind", ["exact", "diverse", "sample"])
+def test_other_searches_find_paths_to_each_choice_too(
+    sample: SqliteStore, random_llm: KgLLM, kind: str
+) -> None:
+    groups = {"groups": 5} if kind == "diverse" else {}
+    found = choose(sample, random_llm, k=10, search=kind, **groups)
+    assert {path.hypothesis for path in found.paths} == {"Bloemfontein", "London"}
+    assert found.search.kind == kind
+
+
+def test_questions_with_and_without_choices_come_back_under_their_numbers(
+    sample: SqliteStore, random_llm: KgLLM
+) -> None:
+    free, chosen = about(sample, LINCOLN), about(sample, TOLKIEN, choices=CHOICES)
+    questions = [free, chosen, LinkingError("Nobody."), chosen, free]
+    method = gcr(random_llm, k=3, together=2)
+    found = dict(method.answers(sample, iter(questions)))
+    assert sorted(found) == [0, 1, 2, 3, 4]
+    assert isinstance(found[2], LinkingError)
+    for number, question in enumerate(questions):
+        answer = found[number]
+        if number != 2:
+            assert isinstance(answer, Answer)
+            assert isinstance(question, LinkedQuestion)
+            named = {one.name for one in answer.answers}
+            assert (named == set(CHOICES)) == bool(question.choices)

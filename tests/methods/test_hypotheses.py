@@ -14,22 +14,18 @@ import pytest
 import torch
 from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
-from kgqa.answers.confidence import ConfidenceOptions
-from kgqa.answers.vote import WeighOptions
 from kgqa.decoding.engine import Plan
-from kgqa.methods.gcr import Asking, GcrOptions, answer_question, answer_questions
 from kgqa.methods.hypotheses import write_hypotheses
 from kgqa.models.kg_llm import KgLLM, make_special
 from kgqa.models.presets import preset
-from kgqa.models.profile import engine_for
 from kgqa.models.prompt import lead_to_answer
 from kgqa.models.tokenizer import HFEncoder
 from kgqa.paths.format import PathFormat
 from kgqa.paths.ground import ground
 from kgqa.paths.walk import WalkRules, walk
 from kgqa.trie.lexicon import PathLexicon
-from tests.answers.test_vote import topics_of
 from tests.fixtures import LINCOLN, TOLKIEN, random_model
+from tests.methods.given import about, answered, gcr
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -139,15 +135,7 @@ def _teach(llm: KgLLM, ids: list[tuple[list[int], list[int], list[int]]]) -> Lla
 
 
 def ask(store: SqliteStore, llm: KgLLM, **options) -> Answer:
-    return answer_question(
-        store,
-        llm,
-        PathLexicon(llm.encoder, FORM),
-        QUESTION,
-        topics_of(store, TOLKIEN),
-        RULES,
-        GcrOptions(k=4, **options),
-    )
+    return answered(store, gcr(llm, k=4, **options), about(store, TOLKIEN))
 
 
 def test_what_was_written_and_the_end_of_the_path_are_both_kept(sample, taught: Taught) -> None:
@@ -156,18 +144,15 @@ def test_what_was_written_and_the_end_of_the_path_are_both_kept(sample, taught: 
     assert set(found) == {path.text for path in taught.paths}
     for path, said in zip(taught.paths, taught.said, strict=True):
         assert found[path.text].hypothesis == (said or path.tail.name)
-        shown = found[path.text].to_json()
+        shown = found[path.text].to_dict()
         assert shown["hypothesis"] == (said or path.tail.name)
         assert shown["edges"][-1]["tail"]["id"] == path.tail.id, "the end is the graph's"
         assert shown["grounded"]
 
 
-@pytest.mark.parametrize(
-    "weigh",
-    [None, WeighOptions(confidence=ConfidenceOptions(cut=0.0, cut_several=0.0, doubt=0.0))],
-)
-def test_what_it_says_beyond_the_paths_is_marked(sample, taught: Taught, weigh) -> None:
-    answer = ask(sample, taught.llm, weigh=weigh)
+@pytest.mark.parametrize("options", [{}, {"expand": True, "answer_threshold": 0.0}])
+def test_what_it_says_beyond_the_paths_is_marked(sample, taught: Taught, options) -> None:
+    answer = ask(sample, taught.llm, **options)
     found = {one.name: one for one in answer.answers}
     right, beside, inside, silent = taught.paths
     assert not found["Atlantis"].grounded
@@ -184,7 +169,7 @@ def test_the_cost_of_the_answers_is_counted(sample, taught: Taught) -> None:
     without = ask(sample, llm.with_card(replace(CARD, answer="")))
     assert [path.text for path in without.paths] == [path.text for path in with_answers.paths]
     assert all(path.hypothesis == path.groundings[0].tail.name for path in without.paths)
-    assert with_answers.forwards > without.forwards
+    assert with_answers.forward_passes > without.forward_passes
     assert with_answers.kg_llm.generated_tokens > without.kg_llm.generated_tokens
 
 
@@ -220,12 +205,9 @@ def test_an_answer_has_a_bound_and_no_special_token(bare_llm: KgLLM) -> None:
 
 
 def test_questions_together_say_the_same_as_each_alone(sample, taught: Taught) -> None:
-    engine = engine_for(taught.llm, together=2)
-    asked = [Asking(QUESTION, tuple(topics_of(sample, one))) for one in (TOLKIEN, LINCOLN)]
-    lexicon = PathLexicon(taught.llm.encoder, FORM)
-    rest = (RULES, GcrOptions(k=3))
-    both = dict(answer_questions(sample, taught.llm, lexicon, asked, *rest, engine=engine))
+    method = gcr(taught.llm, k=3, together=2)
+    asked = [about(sample, one) for one in (TOLKIEN, LINCOLN)]
+    both = dict(method.answers(sample, asked))
     for number, one in enumerate(asked):
-        alone = dict(answer_questions(sample, taught.llm, lexicon, [one], *rest, engine=engine))
-        said = [(path.text, path.hypothesis) for path in alone[0].paths]
-        assert [(path.text, path.hypothesis) for path in both[number].paths] == said
+        written = [(path.text, path.hypothesis) for path in answered(sample, method, one).paths]
+        assert [(path.text, path.hypothesis) for path in both[number].paths] == written

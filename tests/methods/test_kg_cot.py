@@ -8,30 +8,28 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kgqa.answers.answer import Answer, TopicEntity
-from kgqa.errors import AdapterMismatchError, EmptyLanguageError, LinkingError
+from kgqa.answers.answer import TopicEntity
+from kgqa.errors import AdapterMismatchError, EmptyLanguageError
 from kgqa.graph.model import keys_array
-from kgqa.methods.gcr import Asking
-from kgqa.methods.kg_cot.method import KgCot
+from kgqa.methods.base import LinkedQuestion
 from kgqa.methods.kg_cot.scores import BoundReasoner, score_questions
-from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules, walk
 from kgqa.trie.precompute import all_topics
 from tests.fixtures import LINCOLN, TOLKIEN
 from tests.graph.tables import entity, tables_of
+from tests.methods.given import about, answered, kg_cot, topic
 from tests.methods.reasoners import encoder_folder, random_reasoner, tiny_encoder
-from tests.methods.test_base import topic
 from tests.trie.language import store_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from kgqa.answers.answer import Answer
     from kgqa.graph.sqlite import SqliteStore
     from kgqa.graph.store import GraphStore
     from kgqa.models.graph_reasoner_card import LoadedReasoner
     from kgqa.models.sentences import SentenceEncoder
 
-FORM = PathFormat()
 RULES = WalkRules()
 
 
@@ -45,11 +43,10 @@ def reasoner(request, sample: SqliteStore, encoder: SentenceEncoder) -> LoadedRe
     return random_reasoner(sample, RULES, encoder, relations_by=request.param)
 
 
-def ask(store: GraphStore, reasoner: LoadedReasoner, asking: Asking, **more: float) -> Answer:
-    method = KgCot(reasoner, FORM, lambda _: RULES, **more)  # type: ignore[arg-type]
-    answer = dict(method.answers(store, [LinkingError("none"), asking]))[1]
-    assert isinstance(answer, Answer), answer
-    return answer
+def ask(
+    store: GraphStore, reasoner: LoadedReasoner, question: LinkedQuestion, **more: float
+) -> Answer:
+    return answered(store, kg_cot(reasoner, **more), question)
 
 
 def test_every_path_is_a_path_of_the_graph(sample: SqliteStore, reasoner: LoadedReasoner) -> None:
@@ -59,7 +56,7 @@ def test_every_path_is_a_path_of_the_graph(sample: SqliteStore, reasoner: Loaded
     checked = 0
     for row, key in enumerate(keys):
         start = TopicEntity(key, names.ids[row], names.label(row), 1.0)
-        answer = ask(sample, reasoner, Asking("Who?", (start,)), k=5, n=2)
+        answer = ask(sample, reasoner, LinkedQuestion("Who?", (start,)), k=5, paths_each=2)
         every = {
             tuple(map(tuple, hops[:length].tolist()))
             for hops, length in zip(*_hops(sample, key), strict=True)
@@ -95,15 +92,15 @@ def _ids(store: GraphStore, path) -> tuple:
 
 
 def test_scores_say_what_they_are(sample: SqliteStore, reasoner: LoadedReasoner) -> None:
-    asking = Asking("Where was he born?", (topic(sample, TOLKIEN),))
-    answer = ask(sample, reasoner, asking, k=4, cut=0.0)
+    asking = about(sample, TOLKIEN)
+    answer = ask(sample, reasoner, asking, k=4, answer_threshold=0.0)
     bound = BoundReasoner(reasoner, sample, RULES)
     key = sample.keys_of([TOLKIEN])
     (scores,) = score_questions(bound, [(asking.question, key)])
     ranked = sample.entities(scores.node).ids
     shown = [one.id for one in (*answer.answers, *answer.others)]
     assert shown == ranked[: len(shown)]
-    assert len(answer.answers) == len(shown)  # a cut of 0 takes all
+    assert len(answer.answers) == len(shown)  # a threshold of 0 takes all
     assert [one.score for one in answer.answers] == pytest.approx(
         (scores.score / scores.score.sum())[: len(shown)].tolist(), abs=1e-5
     )
@@ -140,8 +137,8 @@ def test_a_question_is_answered_the_same_beside_others(
 
 
 def test_the_json_is_the_contracts(sample: SqliteStore, reasoner: LoadedReasoner) -> None:
-    answer = ask(sample, reasoner, Asking("Who?", (topic(sample, LINCOLN),)), k=3, n=2)
-    found = json.loads(json.dumps(answer.to_json(None)))
+    answer = ask(sample, reasoner, about(sample, LINCOLN), k=3, paths_each=2)
+    found = json.loads(json.dumps(answer.to_dict()))
     assert found["method"] == "kg-cot"
     assert found["kg_llm"]["adapter"] == "random"
     assert (found["kg_llm"]["calls"], found["kg_llm"]["generated_tokens"]) == (1, 0)
@@ -161,7 +158,7 @@ def test_of_choices_only_choices_are_answers(sample: SqliteStore, reasoner: Load
     table, _ = walk(sample, keys_array([start.key]), RULES)
     names = sample.entities(table.ends()[[0, 40]])
     choices = (*names.ids, "no such thing")
-    answer = ask(sample, reasoner, Asking("Which?", (start,), choices=choices))
+    answer = ask(sample, reasoner, about(sample, LINCOLN, choices=choices))
     assert {one.id for one in answer.answers if one.grounded} == set(names.ids)
     assert [(one.name, one.score) for one in answer.answers if not one.grounded] == [
         ("no such thing", 0.0)
@@ -178,10 +175,8 @@ def test_of_an_entity_without_paths_it_is_said(
         tables_of([entity("a"), entity("b"), entity("c")], [("a", "r", "b")]), tmp_path
     ) as store:
         reasoner = random_reasoner(store, RULES, encoder)
-        method = KgCot(reasoner, FORM, lambda _: RULES)
-        error = dict(method.answers(store, [Asking("Who?", (topic(store, "c"),))]))[0]
-        assert isinstance(error, EmptyLanguageError)
-        assert "no path" in error.message
+        with pytest.raises(EmptyLanguageError, match="no path"):
+            ask(store, reasoner, about(store, "c"))
 
 
 def test_a_reasoner_of_another_kg_is_refused_and_one_that_reads_words_moves(
@@ -194,10 +189,21 @@ def test_a_reasoner_of_another_kg_is_refused_and_one_that_reads_words_moves(
     ) as store:
         with pytest.raises(AdapterMismatchError, match="0% of the relations"):
             BoundReasoner(ids, store, RULES)
-        answer = ask(store, words, Asking("Who?", (topic(store, "a"),)))
+        answer = ask(store, words, about(store, "a"))
         assert answer.paths[0].text == "a -> was born in -> b"
     with pytest.raises(AdapterMismatchError, match="walks 2 hops at most"):
         BoundReasoner(ids, sample, WalkRules(3))
+
+
+def test_hops_are_kept_from_one_question_to_the_next(
+    sample: SqliteStore, reasoner: LoadedReasoner
+) -> None:
+    method = kg_cot(reasoner)
+    first = answered(sample, method, about(sample, TOLKIEN))
+    bound = method._in(sample)
+    again = answered(sample, method, about(sample, TOLKIEN))
+    assert method._in(sample) is bound
+    assert (first.answers, first.paths) == (again.answers, again.paths)
 
 
 @pytest.mark.neo4j
@@ -208,7 +214,7 @@ def test_both_stores_give_the_same_answers(
     for id_ in (TOLKIEN, LINCOLN):
         found = []
         for store in (sample, in_neo4j):
-            answer = ask(store, reasoner, Asking("Where?", (topic(store, id_),)), k=8, n=3)
+            answer = ask(store, reasoner, about(store, id_), k=8, paths_each=3)
             found.append(
                 (
                     [(one.id, round(one.score, 6)) for one in (*answer.answers, *answer.others)],

@@ -7,20 +7,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kgqa.answers.answer import Answer
-from kgqa.errors import LinkingError, ModelNotFoundError
-from kgqa.methods.base import candidate_paths
-from kgqa.methods.gcr import Asking
-from kgqa.methods.retrieval import Retrieval, in_words
+from kgqa.errors import EmptyLanguageError, ModelNotFoundError
+from kgqa.methods.retrieval import Retrieval, in_words, topic_paths
 from kgqa.models.sentences import load_sentence_encoder
 from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules
 from kgqa.progress import Silent
 from tests.fixtures import LINCOLN, TOLKIEN
-from tests.methods.test_base import rules, topic
+from tests.methods.given import Given, about, answered, options_of, topic
 
 if TYPE_CHECKING:
+    from kgqa.answers.answer import Answer
     from kgqa.graph.sqlite import SqliteStore
+    from kgqa.methods.base import LinkedQuestion
     from kgqa.models.sentences import SentenceEncoder
 
 pytestmark = pytest.mark.model
@@ -36,19 +35,19 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> SentenceEncoder:
         pytest.skip(error.message)
 
 
-def ask(store: SqliteStore, encoder: SentenceEncoder, asking: Asking, **more: int) -> Answer:
-    method = Retrieval(encoder, FORM, rules, **more)
-    answer = dict(method.answers(store, [LinkingError("none"), asking]))[1]
-    assert isinstance(answer, Answer), answer
-    return answer
+def ask(
+    store: SqliteStore, encoder: SentenceEncoder, question: LinkedQuestion, **more: int
+) -> Answer:
+    method = Retrieval(options_of(Retrieval.Options, **more), Given(encoder=encoder))
+    return answered(store, method, question)
 
 
 def test_the_nearest_paths_are_those_of_highest_cosine(
     sample: SqliteStore, encoder: SentenceEncoder
 ) -> None:
-    asking = Asking("Where was Abraham Lincoln born?", (topic(sample, LINCOLN),))
+    asking = about(sample, LINCOLN, question="Where was Abraham Lincoln born?")
     answer = ask(sample, encoder, asking, k=4)
-    every = candidate_paths(sample, asking.topics, WalkRules(), FORM, cap=100_000)
+    every = topic_paths(sample, asking.topics, WalkRules(), FORM, cap=100_000)
     vectors = encoder.encode([asking.question, *(in_words(group[0]) for group in every.groups)])
     cosines = dict(zip(every.texts, (vectors[1:] @ vectors[0]).tolist(), strict=True))
     best = sorted(cosines.values(), reverse=True)[:4]
@@ -60,26 +59,47 @@ def test_the_nearest_paths_are_those_of_highest_cosine(
     ends = {one.tail.id for path in answer.paths for one in path.groundings}
     assert {one.id for one in answer.answers} == ends
     assert all(one.grounded for one in answer.answers)
-    assert (answer.method, answer.kg_llm.model, answer.forwards) == ("retrieval", "none", 0)
+    assert (answer.method, answer.kg_llm.model, answer.forward_passes) == ("retrieval", "none", 0)
 
 
 def test_a_sample_is_told(sample: SqliteStore, encoder: SentenceEncoder) -> None:
-    answer = ask(sample, encoder, Asking("Who?", (topic(sample, TOLKIEN),)), k=50, cap=5)
+    answer = ask(sample, encoder, about(sample, TOLKIEN), k=50, cap=5)
     assert len(answer.paths) <= 5
     assert "at most 5 paths" in answer.notes[0]
 
 
 def test_of_choices_only_choices_are_answers(sample: SqliteStore, encoder: SentenceEncoder) -> None:
-    paths = candidate_paths(sample, [topic(sample, LINCOLN)], WalkRules(), FORM, cap=100_000)
+    paths = topic_paths(sample, [topic(sample, LINCOLN)], WalkRules(), FORM, cap=100_000)
     tails = list(dict.fromkeys(group[0].tail.id for group in paths.groups))[:2]
-    asking = Asking("Which?", (topic(sample, LINCOLN),), choices=(*tails, "no such thing"))
-    answer = ask(sample, encoder, asking)
+    choices = (*tails, "no such thing")
+    answer = ask(sample, encoder, about(sample, LINCOLN, choices=choices))
     assert {one.id for one in answer.answers if one.grounded} == set(tails)
     assert {one.tail.id for path in answer.paths for one in path.groundings} <= set(tails)
 
 
+def test_all_paths_are_there_or_a_sample_and_a_note(sample: SqliteStore) -> None:
+    topics = [topic(sample, TOLKIEN), topic(sample, LINCOLN), topic(sample, TOLKIEN)]
+    found = topic_paths(sample, topics, WalkRules(), FORM, cap=100_000)
+    assert found.notes == ()
+    assert len(set(found.texts)) == len(found.texts)
+    lengths = [len(group[0].edges) for group in found.groups]
+    assert lengths == sorted(lengths)
+    for text, group in zip(found.texts, found.groups, strict=True):
+        assert {one.text for one in group} == {text}
+        assert {one.head.id for one in group} <= {TOLKIEN, LINCOLN}
+    number = sum(len(group) for group in found.groups)
+    few = topic_paths(sample, topics, WalkRules(), FORM, cap=3, seed=1)
+    assert sum(len(group) for group in few.groups) == 6 < number
+    assert set(few.texts) <= set(found.texts)
+    assert len(few.notes) == 2
+    assert all("at most 3 paths" in note and "seed 1" in note for note in few.notes)
+    assert topic_paths(sample, topics, WalkRules(), FORM, cap=3, seed=1) == few
+    with pytest.raises(EmptyLanguageError):
+        topic_paths(sample, [], WalkRules(), FORM, cap=3)
+
+
 def test_predicates_are_read_as_words(sample: SqliteStore) -> None:
-    found = candidate_paths(sample, [topic(sample, TOLKIEN)], WalkRules(), FORM, cap=100_000)
+    found = topic_paths(sample, [topic(sample, TOLKIEN)], WalkRules(), FORM, cap=100_000)
     for group in found.groups:
         words = in_words(group[0])
         relations = words.split(" -> ")[1::2]

@@ -9,11 +9,10 @@ import pytest
 from kgqa.answers.answer import TopicEntity
 from kgqa.graph.model import keys_array
 from kgqa.linking.linker import link
-from kgqa.methods.gcr import GcrOptions, answer_question
-from kgqa.paths.format import PathFormat
+from kgqa.methods.base import LinkedQuestion
 from kgqa.paths.walk import WalkRules, walk
-from kgqa.trie.lexicon import PathLexicon
 from kgqa.trie.precompute import all_topics
+from tests.methods.given import answered, gcr
 from tests.trie.language import id_paths
 
 pytestmark = pytest.mark.neo4j
@@ -56,15 +55,7 @@ def test_links_and_answers_are_the_same(sample, in_neo4j, random_llm, question: 
         candidates = link(store, question)
         best = candidates[0]
         topic = TopicEntity(best.key, best.id, best.name, best.score)
-        answer = answer_question(
-            store,
-            random_llm,
-            PathLexicon(random_llm.encoder, PathFormat()),
-            question,
-            [topic],
-            WalkRules(),
-            GcrOptions(k=5),
-        )
+        answer = answered(store, gcr(random_llm), LinkedQuestion(question, (topic,)))
         found.append(
             (
                 [(one.id, one.name, one.score, one.mention) for one in candidates],

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kgqa.answers.answer import Answer
-from kgqa.methods.base import candidate_paths
-from kgqa.methods.gcr import Asking
-from kgqa.methods.unconstrained import Unconstrained, Written, ends, found_again
+from kgqa.methods.retrieval import topic_paths
+from kgqa.methods.unconstrained import FreePath, Unconstrained, ends, found_again
 from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules
 from kgqa.trie.lexicon import PathLexicon
 from tests.fixtures import LINCOLN, TOLKIEN
-from tests.methods.test_base import rules, topic
+from tests.methods.given import Given, about, answered, options_of, topic
 
 if TYPE_CHECKING:
     from kgqa.graph.sqlite import SqliteStore
@@ -29,13 +27,12 @@ def test_every_path_of_the_graph_is_found_again_by_its_text(
     sample: SqliteStore, kg_llm: KgLLM
 ) -> None:
     lexicon = PathLexicon(kg_llm.encoder, FORM)
-    every = candidate_paths(sample, [topic(sample, TOLKIEN)], WalkRules(), FORM, cap=100_000)
+    every = topic_paths(sample, [topic(sample, TOLKIEN)], WalkRules(), FORM, cap=100_000)
     texts = list(every.texts)[::3]
     # tokens that no path has: the text alone must lead to the path
-    written = [Written(text, (0, 1, 2), -float(n)) for n, text in enumerate(texts)]
-    of_another = Asking("?", (topic(sample, LINCOLN),))  # its head is known by name
-    for asking in (Asking("?", (topic(sample, TOLKIEN),)), of_another):
-        found = found_again(sample, asking, written, WalkRules(), lexicon)
+    written = [FreePath(text, (0, 1, 2), -float(n)) for n, text in enumerate(texts)]
+    for id_ in (TOLKIEN, LINCOLN):  # of another entity the path's head is known by name
+        found = found_again(sample, [topic(sample, id_).key], written, WalkRules(), lexicon)
         assert [path.text for path in found] == texts
         assert all(path.groundings for path in found)
         assert [path.score for path in found] == [one.score for one in written]
@@ -44,7 +41,7 @@ def test_every_path_of_the_graph_is_found_again_by_its_text(
 def test_what_the_graph_does_not_hold_is_never_grounded(sample: SqliteStore, kg_llm: KgLLM) -> None:
     lexicon = PathLexicon(kg_llm.encoder, FORM)
     mine = topic(sample, TOLKIEN)
-    true = candidate_paths(sample, [mine], WalkRules(), FORM, cap=100_000).texts[0]
+    true = topic_paths(sample, [mine], WalkRules(), FORM, cap=100_000).texts[0]
     head, relation, _ = true.split(" -> ")[:3]
     false = [
         f"{head} -> {relation} -> Atlantis",
@@ -54,11 +51,11 @@ def test_what_the_graph_does_not_hold_is_never_grounded(sample: SqliteStore, kg_
         head,
         f"{true} -> ",
     ]
-    written = [Written(text, (), -float(n)) for n, text in enumerate([*false, true, true, ""])]
-    found = found_again(sample, Asking("?", (mine,)), written, WalkRules(), lexicon)
+    written = [FreePath(text, (), -float(n)) for n, text in enumerate([*false, true, true, ""])]
+    found = found_again(sample, [mine.key], written, WalkRules(), lexicon)
     assert [path.text for path in found] == [*false, true]  # each once, nothing empty
     assert [bool(path.groundings) for path in found] == [False] * len(false) + [True]
-    shown = [path.to_json()["grounded"] for path in found]
+    shown = [path.to_dict()["grounded"] for path in found]
     assert shown == [False] * len(false) + [True]
     answers = ends(found)
     assert sum(one.score for one in answers) == pytest.approx(1.0)
@@ -74,11 +71,10 @@ def test_a_model_writes_freely(sample: SqliteStore, random_llm: KgLLM, k: int) -
     """A model with random weights writes nothing that is there, and the answer says so."""
     import torch
 
-    lexicon = PathLexicon(random_llm.encoder, FORM)
-    method = Unconstrained(random_llm, lexicon, rules, k, longest=6)
-    asking = Asking("Where was Tolkien born?", (topic(sample, TOLKIEN),))
-    answer = dict(method.answers(sample, [asking]))[0]
-    assert isinstance(answer, Answer)
+    options = options_of(Unconstrained.Options, k=k, path_tokens=6)
+    method = Unconstrained(options, Given(random_llm))
+    asking = about(sample, TOLKIEN)
+    answer = answered(sample, method, asking)
     assert 1 <= len(answer.paths) <= k
     assert not any(path.groundings for path in answer.paths)
     assert not any(one.grounded for one in answer.answers)
@@ -86,7 +82,7 @@ def test_a_model_writes_freely(sample: SqliteStore, random_llm: KgLLM, k: int) -
     assert answer.facts() == []
     # the score is the sum of the log-probabilities of what was written
     prompt = random_llm.prompt_ids(asking.question, [asking.topics[0].name])
-    first = max(method._written(prompt), key=lambda one: one.score)
+    first = max(method._free_paths(prompt), key=lambda one: one.score)
     tokens = list(first.tokens[:-1])
     with torch.no_grad():
         logits = random_llm.model(torch.tensor([[*prompt, *tokens]])).logits[0]

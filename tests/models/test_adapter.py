@@ -27,6 +27,7 @@ CARDS = st.builds(
     mediators=st.sampled_from(["collapse", "keep"]),
     hops=st.integers(1, 9),
     chat=st.booleans(),
+    tail_temperature=st.floats(0, exclude_min=True),
 )
 
 
@@ -49,20 +50,23 @@ def test_fingerprints_are_equal_only_for_equal_cards(one: AdapterCard, other: Ad
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"hops": "2"}, "hops must be of type int, not str"),
-        ({"hops": True}, "hops must be of type int, not bool"),
-        ({"hops": 0}, "hops is 0"),
-        ({"triplets": -1}, "triplets is -1"),
-        ({"chat": 1}, "chat must be of type bool"),
-        ({"direction": "up"}, "direction is 'up'"),
-        ({"answer": "\n# Answer:\n"}, "no marker that ends the path"),
-        ({"mediators": "drop"}, "mediators is 'drop'"),
+        ({"hops": "2"}, "field hops: Input should be a valid integer"),
+        ({"hops": True}, "field hops: Input should be a valid integer"),
+        ({"hops": 0}, "field hops: Input should be greater than or equal to 1"),
+        ({"triplets": -1}, "field triplets: Input should be greater than or equal to 0"),
+        ({"min_confidence": 1.1}, "field min_confidence: Input should be less than or equal to 1"),
+        ({"tail_temperature": 0.0}, "field tail_temperature: Input should be greater than 0"),
+        ({"calibration_slope": "Infinity"}, "field calibration_slope: Input should be a valid"),
+        ({"chat": 1}, "field chat: Input should be a valid boolean"),
+        ({"direction": "up"}, "field direction: Input should be 'out', 'in' or 'both'"),
+        ({"answer": "\n# Answer:\n"}, "a marker must end the path"),
+        ({"mediators": "drop"}, "field mediators: Input should be 'collapse' or 'keep'"),
         ({"prompt": "Question: {question}"}, "{topics} exactly once"),
         ({"prompt": "{question}{question}{topics}"}, "{question} exactly once"),
-        ({"added_tokens": "<PATH>"}, "added_tokens must be a list"),
-        ({"added_tokens": ["<PATH>", 1]}, "added_tokens must be a list"),
+        ({"added_tokens": "<PATH>"}, "field added_tokens: Input should be a valid array"),
+        ({"added_tokens": ["<PATH>", 1]}, "field added_tokens.1: Input should be a valid string"),
         ({"added_tokens": ["<PATH>", "<PATH>"]}, "one of them twice"),
-        ({"beams": 10, "cap": 1}, "not known: beams, cap"),
+        ({"beams": 10, "cap": 1}, "field beams: it is not known; field cap: it is not known"),
         ({"format_version": None}, "does not say its format_version"),
     ],
 )
@@ -77,11 +81,26 @@ def test_a_wrong_field_is_named_with_its_file(
     assert str(tmp_path / CARD_FILE) in str(caught.value)
 
 
-@pytest.mark.parametrize("version", [2, "1", 0])
+@pytest.mark.parametrize("version", [3, "2", 0])
 def test_another_version_is_refused_before_its_fields(tmp_path: Path, version: object) -> None:
     (tmp_path / CARD_FILE).write_text(json.dumps({"format_version": version, "novelty": 1}))
-    with pytest.raises(AdapterMismatchError, match="reads version 1"):
+    with pytest.raises(AdapterMismatchError, match="reads versions up to 2"):
         read_card(tmp_path)
+
+
+@pytest.mark.parametrize(("sharpness", "temperature"), [(0.25, 4.0), (0.0, float("inf"))])
+def test_a_card_of_the_first_version_is_read_with_its_names(
+    tmp_path: Path, sharpness: float, temperature: float
+) -> None:
+    content = {"hops": 3, "sharpness": sharpness, "doubt": 0.5, "slope": 2.0, "shift": -1.0}
+    (tmp_path / CARD_FILE).write_text(json.dumps({**content, "format_version": 1}))
+    assert read_card(tmp_path) == AdapterCard(
+        hops=3,
+        tail_temperature=temperature,
+        min_confidence=0.5,
+        calibration_slope=2.0,
+        calibration_shift=-1.0,
+    )
 
 
 @pytest.mark.parametrize(

@@ -121,12 +121,12 @@ def wrong(text: str) -> str:
         (429, wrong("quota is used up"), "quota is used up"),
         (500, wrong("out of memory"), "failed with status 500"),
         (502, "<html>Bad gateway</html>", "failed with status 502"),
-        (200, "[1, 2", "unusable|not JSON|no chat completion"),
-        (200, "{}", "no chat completion"),
-        (200, "[]", "no chat completion"),
+        (200, "[1, 2", "unusable|not JSON|other than a chat completion"),
+        (200, "{}", "other than a chat completion"),
+        (200, "[]", "other than a chat completion"),
         (200, '{"choices": []}', "without any text"),
         (200, '{"choices": [{"message": {"content": null}}]}', "without any text"),
-        (200, '{"choices": [{}]}', "no chat completion|without any text"),
+        (200, '{"choices": [{}]}', "other than a chat completion|without any text"),
     ],
 )
 def test_a_failing_server_is_explained(status: int, body: str, expected: str) -> None:

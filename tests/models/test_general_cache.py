@@ -70,7 +70,7 @@ def test_many_threads_share_one_file(tmp_path: Path) -> None:
 def test_a_file_that_is_none_is_named_with_the_way_out(tmp_path: Path) -> None:
     file = tmp_path / "calls.sqlite"
     file.write_bytes(b"this is no database, and it is longer than a header of one" * 4)
-    with pytest.raises(GeneralModelError, match=r"calls\.sqlite.*--no-cache-calls"):
+    with pytest.raises(GeneralModelError, match=r"calls\.sqlite.*`cache_calls`"):
         CallCache(file)
     with pytest.raises(GeneralModelError, match="cannot be used"):
         CallCache(tmp_path / "calls.sqlite" / "below" / "a-file")

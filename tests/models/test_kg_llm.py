@@ -12,7 +12,7 @@ from kgqa.errors import AdapterMismatchError, ModelError, ModelNotFoundError, Us
 from kgqa.models.adapter import AdapterCard
 from kgqa.models.kg_llm import KgLLM, load_kg_llm, pick_device
 from kgqa.models.presets import preset
-from kgqa.models.quiet import quiet
+from kgqa.models.pretrained import quiet
 from kgqa.progress import Silent
 
 if TYPE_CHECKING:

@@ -42,7 +42,7 @@ def test_what_is_no_model_says_so(tmp_path: Path) -> None:
     with pytest.raises(ModelNotFoundError, match=r"no config\.json"):
         locate_model(str(tmp_path), tmp_path, Silent())
     (tmp_path / "adapter_config.json").write_text("{}")
-    with pytest.raises(ModelError, match="--adapter"):
+    with pytest.raises(ModelError, match="`adapter`"):
         locate_model(str(tmp_path), tmp_path, Silent())
 
 
@@ -77,7 +77,7 @@ def test_offline_says_what_to_do_at_once(tmp_path: Path) -> None:
     message, seconds = locate_elsewhere("rmanluo/GCR-Qwen2", tmp_path, HF_HUB_OFFLINE="1")
     assert "rmanluo/GCR-Qwen2 is not on this machine" in message
     assert "HF_HUB_OFFLINE" in message
-    assert "--model" in message
+    assert "`model`" in message
     assert seconds < 30
 
 

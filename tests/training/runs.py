@@ -1,7 +1,7 @@
 """A short training run on a tiny model, in this process or in one of its own that is killed.
 
 As a program: ``python -m tests.training.runs MODEL OUT STEP`` trains and kills itself, as hard as
-can be, when it tells of STEP.
+can be, when it reports STEP.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import os
 import signal
 import sys
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +18,10 @@ from kgqa.paths.format import PathFormat
 from kgqa.progress import Silent
 from kgqa.training.data import Example
 from kgqa.training.fit import train
-from kgqa.training.settings import TrainingSettings
+from kgqa.training.options import TrainingSettings
 
 if TYPE_CHECKING:
-    from kgqa.training.settings import TrainingResult
+    from kgqa.training.reports import AdapterReport
 
 EXAMPLES = [
     Example(
@@ -35,11 +34,11 @@ EXAMPLES = [
     for at, name in enumerate(("Ann", "Bob", "Cid", "Dan", "Eve", "Fay the second of her name"))
 ]
 SETTINGS = TrainingSettings(
-    rank=4, alpha=8, epochs=16, learning_rate=2e-2, batch_size=2, checkpoint_every=10, seed=3
-)  # 48 steps, told at 20 and 40
+    rank=4, epochs=16, learning_rate=2e-2, batch_size=2, checkpoint_every=10, seed=3
+)  # 48 steps, noted at 20 and 40
 
 
-def run(model: Path, out: Path, progress: Silent, **more: Any) -> TrainingResult:
+def run(model: Path, out: Path, progress: Silent, **more: Any) -> AdapterReport:
     """Train on ``EXAMPLES`` with the last as held out; ``more`` replaces settings."""
     with tempfile.TemporaryDirectory() as cache:
         llm = load_kg_llm(
@@ -51,7 +50,7 @@ def run(model: Path, out: Path, progress: Silent, **more: Any) -> TrainingResult
             EXAMPLES[-1:],
             PathFormat(),
             out,
-            replace(SETTINGS, **more),
+            TrainingSettings(**{**SETTINGS.model_dump(), **more}),
             data={"examples of": "a zoo"},
             progress=progress,
         )

@@ -22,9 +22,8 @@ from kgqa.paths.triplets import END, StoreTriplets, as_rows, joined_rows
 from kgqa.paths.walk import WalkRules
 from kgqa.progress import Silent
 from kgqa.training.chains import ChainExample, Step, as_stored, build_chains, can_be_said, concluded
-from kgqa.training.chains_encode import chain_tokens, encode_chain
 from kgqa.training.data import TrainingQuestion, without_repeats
-from kgqa.training.encode import IGNORED, encode
+from kgqa.training.encode import IGNORED, chain_tokens, encode, encode_chain
 from kgqa.training.templates import Phrases
 from kgqa.trie.lexicon import PathLexicon
 from kgqa.trie.triplets import TripletLanguage

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,7 +21,6 @@ from kgqa.training.data import (
     is_held_out,
     without_repeats,
 )
-from kgqa.training.questions import read_topics, read_training_questions
 from kgqa.training.templates import (
     Phrases,
     read_phrases,
@@ -147,70 +145,6 @@ def test_the_held_out_fifth_is_fixed() -> None:
     held = [number for number in range(1_000) if is_held_out(f"WebQTest-{number}")]
     assert 150 < len(held) < 250
     assert held[:3] == [number for number in range(30) if is_held_out(f"WebQTest-{number}")][:3]
-
-
-def test_both_spellings_of_a_question_are_read_and_faults_are_named(tmp_path: Path) -> None:
-    lines = [
-        {"id": 1, "question": "a?", "topic_entities": ["x"], "answers": ["y"]},
-        {
-            "id": "2",
-            "question": "b?",
-            "q_entity": ["x"],
-            "a_entity": ["y"],
-            "gold_chains": [["p.q.r"], None],
-            "sparql": "?x ns:a.b.c ns:m.0x .",
-        },
-        {"id": "3", "question": "c?"},
-    ]
-    path = tmp_path / "q.jsonl"
-    path.write_text("\n".join(json.dumps(line) for line in lines) + "\nno json\n")
-    questions, faults = read_training_questions(path)
-    assert [(one.id, one.topics, one.answers) for one in questions] == [
-        ("1", ("x",), ("y",)),
-        ("2", ("x",), ("y",)),
-    ]
-    assert questions[1].predicates == {"p.q.r", "a.b.c"}
-    assert faults == [
-        "q.jsonl, line 3: no topic entity - not a question.",
-        "q.jsonl, line 4: no JSON - not a question.",
-    ]
-    assert questions[1].relation_paths == (("p.q.r",),)
-    assert not any(one.loose for one in questions)
-
-
-def test_gold_relation_paths_stand_for_answers_and_topics_may_lie_elsewhere(tmp_path: Path) -> None:
-    path, beside = tmp_path / "q.jsonl", tmp_path / "topics.json"
-    lines = [
-        {"id": "a", "question": "a?", "relation_paths": [["p.q.r", "p.q.r"]]},
-        {"id": "b", "question": "b?", "relation_paths": [["p.q.r"]]},
-        {"id": "a", "question": "again?", "relation_paths": [["p.q.r"]]},
-    ]
-    path.write_text("\n".join(map(json.dumps, lines)))
-    linked = {
-        "id": "a",
-        "freebase_ids": ["m.1", "m.2"],
-        "pred_tuples_string": [["A", "a"], ["B", "b"]],
-    }
-    beside.write_text(json.dumps([linked]))
-    assert read_topics(beside) == {"a": {"m.1": "A", "m.2": "B"}}
-    questions, faults = read_training_questions(path, read_topics(beside))
-    assert [(one.topics, one.answers, one.loose) for one in questions] == [
-        (("m.1", "m.2"), (), True)
-    ]
-    assert questions[0].relation_paths == (("p.q.r", "p.q.r"),)
-    assert ["no topic entity" in faults[0], "used in line 1" in faults[1]] == [True, True]
-    beside.write_text('{"id": "a"}')
-    with pytest.raises(DataError, match="Record 1"):
-        read_topics(beside)
-
-
-def test_a_file_without_a_question_is_an_error(tmp_path: Path) -> None:
-    path = tmp_path / "q.jsonl"
-    path.write_text("{}\n")
-    with pytest.raises(DataError, match="No line"):
-        read_training_questions(path)
-    with pytest.raises(DataError, match="cannot be read"):
-        read_training_questions(tmp_path / "missing.jsonl")
 
 
 def test_templated_questions_ask_for_real_paths(tmp_path: Path) -> None:

@@ -18,14 +18,14 @@ from filelock import FileLock
 from safetensors.torch import load_file
 
 from kgqa.errors import DataError, UsageError
-from kgqa.models.encoder import load_encoder
-from kgqa.models.kg_llm import NO_ADAPTER, load_kg_llm
+from kgqa.models.kg_llm import NO_ADAPTER, load_encoder, load_kg_llm
 from kgqa.models.presets import preset
 from kgqa.paths.format import PathFormat
 from kgqa.progress import Silent
+from kgqa.registry import validated
 from kgqa.training.encode import encode
 from kgqa.training.fit import train, with_markers
-from kgqa.training.settings import TrainingSettings
+from kgqa.training.options import TrainingSettings
 from tests.training.runs import EXAMPLES, SETTINGS, run
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def loss_of(llm: KgLLM, form: PathFormat = FORM) -> float:
 
 
 class Counted(Silent):
-    """Keeps how many steps were told."""
+    """Keeps how many steps were shown."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -128,9 +128,9 @@ def test_checkpoints_of_another_run_are_refused_by_name(tiny_folder: Path, tmp_p
 
     with pytest.raises(KeyboardInterrupt):
         run(tiny_folder, out, Stops())
-    with pytest.raises(DataError, match=r"another learning_rate \(0.02, not 0.01\)") as told:
+    with pytest.raises(DataError, match=r"another learning_rate \(0.02, not 0.01\)") as caught:
         run(tiny_folder, out, Silent(), learning_rate=1e-2)
-    assert "--no-resume" in str(told.value)
+    assert "set `resume` to false" in str(caught.value)
     with pytest.raises(DataError, match="another set of examples"):
         run(tiny_folder, out, Silent(), max_tokens=30)
     # what leaves the weights as they are may change
@@ -205,8 +205,8 @@ def test_nothing_to_train_on_is_an_error(load_tiny: Callable[[], KgLLM], tmp_pat
 
 def test_settings_that_cannot_be_meant_are_refused() -> None:
     for wrong in ({"epochs": 0.0}, {"rank": 0}, {"warmup": 2.0}, {"check_every": -1}):
-        with pytest.raises(UsageError):
-            TrainingSettings(**wrong)  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match=next(iter(wrong))):
+            validated(TrainingSettings, wrong, "a run")
 
 
 def test_the_published_recipe_gives_a_model_that_loads_by_its_folder(
@@ -254,7 +254,7 @@ def test_an_adapter_may_bring_markers_of_its_own(
 ) -> None:
     card = replace(preset("gcr"), chat=False)
     form = PathFormat(start=card.start, end=card.end)
-    settings = replace(SETTINGS, max_tokens=512)
+    settings = SETTINGS.model_copy(update={"max_tokens": 512})
     llm = load_tiny().with_card(card)
     train(llm, EXAMPLES, [], form, tmp_path / "a", settings, data={}, progress=Silent())
     tuned = load_kg_llm(

@@ -16,7 +16,7 @@ from kgqa.errors import IndexStaleError
 from kgqa.graph.model import keys_array
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.graph.sqlite_write import SqliteWriter
-from kgqa.methods.constraints import choose_constraint
+from kgqa.methods.grounding import choose_constraint
 from kgqa.paths.format import PathFormat
 from kgqa.paths.ground import ground
 from kgqa.paths.sample import WALKS, Sample

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from kgqa.answers.answer import ScoredPath
 from kgqa.decoding.marked import Markers
 from kgqa.decoding.pieces import Ending, FreeText, Limits, SpanOptions
 from kgqa.decoding.spans import Writer
 from kgqa.decoding.text import Text, TextForward
 from kgqa.errors import ConstraintError, EmptyLanguageError, ModelError, TimeLimitError
-from kgqa.answers.answer import ScoredPath
 from kgqa.methods.dog.answers import answer_end, idle
 from kgqa.paths.ground import GroundedPath, ground
 from kgqa.paths.triplets import END, as_paths, as_rows, lasting, turned
@@ -108,8 +108,8 @@ class ChainOptions:
 class _Known:
     """What is known of some spans, which are kept so that none takes another's place.
 
-    ``more``: whether there are more readings. ``names``: casefolded, of the graph that was shown and
-    of the triplets.
+    ``more``: whether there are more readings. ``names``: casefolded, of the graph that was shown
+    and of the triplets.
     """
 
     spans: tuple[Span, ...]

@@ -155,8 +155,8 @@ def neighbourhood(
 ) -> tuple[IntArray, IntArray, list[str]]:
     """Return the triplets within ``hops`` hops of ``topics``, of which hop each is, and notes.
 
-    Shapes ``[n, 5]`` and ``[n]``, from 1 on, each triplet once. Notes tell of entities that were not
-    read because they have too many edges, and of what was left when enough had been read.
+    Shapes ``[n, 5]`` and ``[n]``, from 1 on, each triplet once. Notes tell of entities that were
+    not read because they have too many edges, and of what was left when enough had been read.
     """
     seen: set[tuple[int, ...]] = set()
     rows: list[IntArray] = []

@@ -2,9 +2,9 @@
 
 A hop is what :mod:`kgqa.paths.walk` says it is, so that a walk here is a path there: with mediators
 collapsed, the two edges through one are a single hop by a composite relation. Relations of hops
-are numbered as they are encountered. Hops that differ in the mediator alone say the same triple (subject,
-relation, object); all of them may be paths, and ``copy`` marks all but the first, so that a triple
-is counted once.
+are numbered as they are encountered. Hops that differ in the mediator alone say the same triple
+(subject, relation, object); all of them may be paths, and ``copy`` marks all but the first, so that
+a triple is counted once.
 """
 
 from __future__ import annotations

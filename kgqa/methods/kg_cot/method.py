@@ -76,7 +76,7 @@ class KgCot(Method[KgCotOptions]):
             mediators=card.mediators,  # type: ignore[arg-type]
         )
         threshold = options.answer_threshold
-        self.answer_threshold = card.cut if threshold is None else threshold
+        self.answer_threshold = card.answer_threshold if threshold is None else threshold
         self._bound: BoundReasoner | None = None
 
     def own_settings(self) -> dict[str, Any]:

@@ -1,14 +1,14 @@
-"""Keeps the model libraries' own bars, notes and warnings off the user's terminal.
+"""Loading what a model folder holds by transformers: files only, never its code, and in silence.
 
-The command line has one seam for progress; a second one that draws over it helps nobody. Errors
-still come through. What it does not do: touch any other library's logging.
+The libraries' own progress bars, notes and warnings stay off the user's terminal, where this
+project reports progress itself; errors still come through.
 """
 
 from __future__ import annotations
 
 import warnings
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from huggingface_hub.utils.tqdm import (
     are_progress_bars_disabled,
@@ -20,7 +20,32 @@ from transformers.utils import logging
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from typing import Any
+    from pathlib import Path
+
+
+def from_pretrained(kind: Any, folder: Path, **more: Any) -> Any:
+    """Return what ``kind``, an auto class of transformers, loads from ``folder``.
+
+    Nothing is downloaded, and Python files in the folder are not run. Raises whatever the library
+    raises for damaged files: :data:`LOADING_ERRORS` and, for GGUF files, anything else.
+    """
+    return kind.from_pretrained(folder, local_files_only=True, trust_remote_code=False, **more)
+
+
+def with_adapter(model: Any, folder: Path, *, trainable: bool = False) -> Any:
+    """Return ``model`` with the LoRA adapter in ``folder``; peft runs no code of the folder."""
+    from peft import PeftModel
+
+    return PeftModel.from_pretrained(model, str(folder), is_trainable=trainable)
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of a library's message, to be quoted in a sentence."""
+    lines = str(error).strip().splitlines()
+    return lines[0].rstrip(".:") if lines else type(error).__name__
+
+
+LOADING_ERRORS = (OSError, ValueError, KeyError, RuntimeError, ImportError)
 
 
 @contextmanager

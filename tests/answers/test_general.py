@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from kgqa.answers.prompts import general_prompt, read_answers
-from tests.answers.test_ballots import wrote
+from kgqa.answers.general import general_prompt, read_answers
+from tests.answers.test_naming import wrote
 from tests.fixtures import LINCOLN
 
 PATHS = [

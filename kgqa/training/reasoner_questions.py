@@ -1,6 +1,9 @@
 """Questions as a reasoner is trained on them: keys of topic entities and answers, and hops.
 
-What this does not do: read files, or find out what names mean.
+They come from question files (:func:`walk_questions`), or are made from the KG
+(:func:`made_questions`): ``templates`` and ``self_made`` put a relation path into words and follow
+one walk along it; a reasoner is asked for all that the relation path leads to, so it is followed
+again, whole.
 """
 
 from __future__ import annotations
@@ -17,16 +20,16 @@ from kgqa.paths.walk import TAIL
 from kgqa.training.gold import agreed, gold_paths
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
     from kgqa.methods.kg_cot.hops import HopTable
+    from kgqa.paths.format import PathFormat
     from kgqa.paths.shortest import RelationPath
     from kgqa.paths.walk import WalkRules
     from kgqa.progress import Progress
-    from kgqa.training.data import TrainingQuestion
-
+    from kgqa.training.data import Example, TrainingQuestion
 
 _CAP = 100_000  # paths of a topic entity that are looked at
 _NEAR = 0.95  # of the best mark: relation paths that are as good
@@ -39,8 +42,8 @@ Steps: TypeAlias = "tuple[tuple[int, int], ...]"
 class WalkQuestion:
     """A question by keys of the store: where walks start, where they should end.
 
-    ``hops``: how many it takes, 0 where that is not known. ``paths``: the relation paths that it
-    means, as steps: the gold ones where a set has them, else those whose tails fit the answers.
+    ``hops``: how many it takes, 0 if that is not known. ``paths``: the relation paths that it
+    means, as steps: the gold ones if a set has them, else those whose tails fit the answers.
     """
 
     id: str
@@ -87,8 +90,8 @@ def walk_questions(
     """Return the questions that can be trained on, each with its hops (0: not known), and a report.
 
     A question without answers has those that most of its gold relation paths lead to
-    (:func:`kgqa.training.gold.agreed`). Whether an answer can be reached is looked at where the
-    hops are not known. Raises GraphError.
+    (:func:`kgqa.training.gold.agreed`). Whether an answer can be reached is checked if no gold
+    relation path is known. Raises GraphError.
     """
     store, rules = table.store, table.rules
     report = WalkReport()
@@ -117,7 +120,7 @@ def walk_questions(
 
 
 def around(table: HopTable, topics: IntArray) -> IntArray:
-    """Return the keys that walks of the table's rules out of ``topics`` come to."""
+    """Return the keys that walks of the table's rules out of ``topics`` reach."""
     reached = frontier = np.unique(topics)
     found = [np.empty(0, np.int64)]
     for _ in range(table.rules.hops):
@@ -135,7 +138,7 @@ def around(table: HopTable, topics: IntArray) -> IntArray:
 def _spelt(one: TrainingQuestion, rules: WalkRules, number: Mapping[str, int]) -> tuple[Steps, ...]:
     """Return the gold relation paths whose predicates are steps as they stand.
 
-    That is so where no mediator is collapsed; ``number`` is empty where one may be.
+    That is so if no mediator is collapsed; ``number`` is empty if one may be.
     """
     found = []
     for path in () if one.loose else one.relation_paths:
@@ -189,3 +192,75 @@ def _keys(store: GraphStore, one: TrainingQuestion, rules: WalkRules) -> tuple[I
     if not one.answers and one.relation_paths and len(topics):
         answers = agreed(gold_paths(store, topics, one.relation_paths, rules, loose=one.loose))
     return topics, answers
+
+
+def made_questions(
+    table: HopTable, examples: Sequence[Example], form: PathFormat, progress: Progress
+) -> list[WalkQuestion]:
+    """Return a question for each example, its answers all the tails of the relation path.
+
+    A relation path is text; of relations that share it all are meant. One that leads nowhere but
+    back to the topic entity gives no question. ``form``: what wrote the examples.
+    Raises GraphError.
+    """
+    labels = _Labels(table, form)
+    found = []
+    with progress.task("made questions", len(examples), "questions") as task:
+        for number, example in enumerate(examples):
+            topics = table.store.keys_of(example.topic_ids)
+            topics = np.unique(topics[topics >= 0])
+            ends = _followed(table, labels, topics, example.relations)
+            answers = np.unique(np.concatenate([*ends.values(), np.empty(0, np.int64)]))
+            if len(answers):
+                found.append(
+                    WalkQuestion(
+                        f"{example.question_id}:{number}",
+                        example.question,
+                        topics,
+                        answers,
+                        len(example.relations),
+                        tuple(ends),
+                    )
+                )
+            task.advance()
+    return found
+
+
+def _followed(
+    table: HopTable, labels: _Labels, topics: IntArray, relations: Sequence[str]
+) -> dict[Steps, IntArray]:
+    """Return the tails (keys) of each relation path that is called ``relations``."""
+    found: dict[Steps, IntArray] = {(): topics}
+    for place, relation in enumerate(relations, 1):
+        longer: dict[Steps, IntArray] = {}
+        for steps, frontier in found.items():
+            out = table.out_of(frontier)
+            for number in np.unique(out.relation).tolist():
+                label, step = labels[number]
+                if label == relation:
+                    here = out.relation == number
+                    if place == len(relations):  # nobody asks for a mediator
+                        here &= out.kind != Kind.MEDIATOR
+                    tails = np.unique(out.hop[here, TAIL])
+                    tails = np.setdiff1d(tails, topics, assume_unique=True)
+                    if len(tails):
+                        longer[*steps, step] = tails
+        found = longer
+    return found
+
+
+class _Labels:
+    """The text and the steps of a table's relations by number; walking numbers more of them."""
+
+    def __init__(self, table: HopTable, form: PathFormat) -> None:
+        self._table = table
+        self._form = form
+        self._names = table.store.relations().names
+        self._known: list[tuple[str, tuple[int, int]]] = []
+
+    def __getitem__(self, number: int) -> tuple[str, tuple[int, int]]:
+        if number >= len(self._known):
+            for first, second in self._table.relations()[len(self._known) :].tolist():
+                label = self._form.relation(first, second, self._names)
+                self._known.append((label, (first, second)))
+        return self._known[number]

@@ -1,4 +1,4 @@
-"""How much of its own words the model found in the graph: measured where it is said to be."""
+"""How much of its own words the model found in the graph: measured at their tokens alone."""
 
 from __future__ import annotations
 
@@ -9,19 +9,16 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
-from kgqa.answers.confidence import ConfidenceOptions, calibrated
-from kgqa.answers.evidence import relation_spans
-from kgqa.answers.vote import WeighOptions
+from kgqa.answers.ranking import calibrated
 from kgqa.decoding.beam import beam
 from kgqa.decoding.engine import DecodingRequest, Engine, Plan
-from kgqa.methods.gcr import GcrOptions
 from kgqa.methods.grounding import ground_all
 from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules
 from kgqa.trie.composed import ComposedConstraint
 from kgqa.trie.lexicon import PathLexicon
-from tests.answers.test_vote import ask
 from tests.fixtures import TOLKIEN
+from tests.methods.given import about, answered, gcr
 
 if TYPE_CHECKING:
     from kgqa.models.kg_llm import KgLLM
@@ -35,8 +32,13 @@ def parts_of(path: GroundedPath, lexicon: PathLexicon) -> list[list[int]]:
 
 
 def places_of_relations(path: GroundedPath, lexicon: PathLexicon) -> list[int]:
-    spans = relation_spans(parts_of(path, lexicon), len(lexicon.link))
-    return [at for start, end in spans for at in range(start, end)]
+    """The tokens of relations without the links around them."""
+    found, at, link = [], 0, len(lexicon.link)
+    for number, part in enumerate(parts_of(path, lexicon)[:-1]):
+        if number > 1 and number % 2 == 0:
+            found += range(at + link, at + len(part) - link)
+        at += len(part)
+    return found
 
 
 def decoded(store, llm: KgLLM, way: str, rule: str):
@@ -45,14 +47,14 @@ def decoded(store, llm: KgLLM, way: str, rule: str):
     found = []
     for coverage in (True, False):
         constraint = ComposedConstraint(store, store.keys_of([TOLKIEN]), RULES, lexicon)
-        job = DecodingRequest(
+        request = DecodingRequest(
             prompt=prompt,
             constraint=constraint,
             search=beam(constraint, 4),
             rule=rule,
             coverage=coverage,
         )
-        found.append(Engine(llm.model, Plan(way=way)).decode(job))
+        found.append(Engine(llm.model, Plan(way=way)).decode(request))
     return lexicon, constraint, prompt, *found
 
 
@@ -114,14 +116,12 @@ def test_markers_before_the_path_are_counted(sample, random_llm) -> None:
 
 def test_a_model_that_would_write_something_else_gives_no_answer(sample, random_llm) -> None:
     """Random weights spread over the whole vocabulary: next to nothing of it is in the graph."""
-    topics = {"topics": [TOLKIEN]}
-    said = [(0.3, 0.0, False), (0.0, 0.4, True), (None, 0.4, False), (None, 0.0, True)]
-    for doubt, of_the_card, answered in said:
-        llm = random_llm.with_card(replace(random_llm.card, doubt=of_the_card))
-        weigh = WeighOptions(confidence=ConfidenceOptions(doubt=doubt))
-        options = GcrOptions(k=5, score_rule="allowed", weigh=weigh)
-        answer = ask(sample, llm, "Which?", options=options, **topics)
-        assert bool(answer.answers) == answered
+    cases = [(0.3, 0.0, False), (0.0, 0.4, True), (None, 0.4, False), (None, 0.0, True)]
+    for least, of_the_card, is_answered in cases:
+        llm = random_llm.with_card(replace(random_llm.card, min_confidence=of_the_card))
+        method = gcr(llm, score_rule="allowed", expand=True, min_confidence=least)
+        answer = answered(sample, method, about(sample, TOLKIEN, question="Which?"))
+        assert bool(answer.answers) == is_answered
         assert answer.confidence is not None
         assert answer.confidence < 0.1
         assert answer.others

@@ -1,7 +1,4 @@
-"""A reasoner in training: its model, the questions' token states, the losses and the figures.
-
-What this does not do: step the optimizer, or keep anything on disk (``kg_cot``).
-"""
+"""A reasoner in training: its model, the questions' token states, the losses and the figures."""
 
 from __future__ import annotations
 
@@ -33,26 +30,26 @@ if TYPE_CHECKING:
     from kgqa.models.graph_reasoner import Reading, Tables
     from kgqa.models.sentences import SentenceEncoder, TokenStates
     from kgqa.progress import Progress
-    from kgqa.training.kg_cot import ReasonerSettings
-    from kgqa.training.kg_cot_data import WalkQuestion
+    from kgqa.training.options import ReasonerSettings
+    from kgqa.training.reasoner_questions import WalkQuestion
 
-_CUTS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+_THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """Figures of check questions in per cent; ``cut``: that which gives the best F1."""
+    """Figures of check questions in percent; ``answer_threshold`` is that of the best F1."""
 
     hits_at_1: float
     hit_at_10: float
     f1: float
-    cut: float
+    answer_threshold: float
 
     def __str__(self) -> str:
         """Return the figures as words."""
         return (
             f"first answer right {self.hits_at_1:.1f} %, one of ten {self.hit_at_10:.1f} %, "
-            f"F1 {self.f1:.1f} (cut {self.cut:g})"
+            f"F1 {self.f1:.1f} (answer threshold {self.answer_threshold:g})"
         )
 
 
@@ -72,7 +69,7 @@ class ReasonerRun:
         self.settings = settings
         self.states = _encoded(encoder, [one.question for one in questions], progress)
         relations = table.store.relations()
-        by_text = settings.relations_by == "text"
+        by_text = settings.relations == "text"
         self.texts = [relation_words(name) for name in relations.names] if by_text else []
         self.words = torch.from_numpy(encoder.encode(self.texts)) if by_text else None
         self.steps = steps_by(np.arange(len(relations)))
@@ -157,7 +154,7 @@ class ReasonerRun:
         """Return the figures of the questions of ``rows``."""
         self.model.eval()
         first, tenth = 0, 0
-        f1 = np.zeros(len(_CUTS))
+        f1 = np.zeros(len(_THRESHOLDS))
         for start in range(0, len(rows), self.settings.batch_size):
             batch = rows[start : start + self.settings.batch_size]
             walked, _ = self.walk(batch)
@@ -172,17 +169,17 @@ class ReasonerRun:
                 first += bool(right[order[0]])
                 tenth += bool(right[order[:10]].any())
                 golds = len(self.questions[row].answers)
-                for place, cut in enumerate(_CUTS):
-                    kept = score >= cut * score[order[0]]
+                for place, threshold in enumerate(_THRESHOLDS):
+                    kept = score >= threshold * score[order[0]]
                     f1[place] += 2 * right[kept].sum() / (kept.sum() + golds)
         self.model.train()
         best = int(np.argmax(f1))
         share = 100 / max(len(rows), 1)
-        return Checked(share * first, share * tenth, share * float(f1[best]), _CUTS[best])
+        return Checked(share * first, share * tenth, share * float(f1[best]), _THRESHOLDS[best])
 
 
 def _encoded(encoder: SentenceEncoder, texts: Sequence[str], progress: Progress) -> TokenStates:
-    """Return the token states of all texts; encoded in parts, so that it can be told how far."""
+    """Return the token states of all texts; in parts, so that progress shows."""
     parts = []
     with progress.task("encoding questions", len(texts), "questions") as task:
         for start in range(0, len(texts), 1_000):

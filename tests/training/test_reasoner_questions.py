@@ -12,7 +12,7 @@ from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import FIRST, SECOND, WalkRules, walk
 from kgqa.progress import Silent
 from kgqa.training.data import Example
-from kgqa.training.kg_cot_made import made_questions
+from kgqa.training.reasoner_questions import made_questions
 from kgqa.training.self_made import SelfMadeOptions, self_made
 
 if TYPE_CHECKING:

@@ -6,20 +6,17 @@ import math
 
 import pytest
 
-from kgqa.answers.aggregate import AggregateOptions
 from kgqa.answers.answer import ScoredPath, TopicEntity
-from kgqa.answers.confidence import ConfidenceOptions
-from kgqa.answers.vote import WeighOptions, vote, weigh
-from kgqa.methods.gcr import GcrOptions, answer_question
+from kgqa.answers.ranking import RankingOptions
+from kgqa.answers.verdict import vote, weigh
 from kgqa.paths.format import PathFormat
 from kgqa.paths.ground import ground
 from kgqa.paths.walk import WalkRules, walk
-from kgqa.trie.lexicon import PathLexicon
+from tests.methods.given import about, answered, gcr
 
 FORM = PathFormat()
 RULES = WalkRules()
 JAMAICA, TOLKIEN = "m.03_r3", "m.041h0"
-SURE = ConfidenceOptions(cut=0.3, doubt=0.0)
 
 
 def topics_of(store, *ids: str) -> list[TopicEntity]:
@@ -49,9 +46,7 @@ MONEY = ("location.country.currency_used", 0.1)
 def test_a_question_for_a_list_gets_the_list(sample) -> None:
     paths = decoded(sample, JAMAICA, SPOKEN, MONEY)
     assert len(vote(paths)) == 2
-    verdict = weigh(
-        sample, paths, topics_of(sample, JAMAICA), RULES, FORM, WeighOptions(confidence=SURE)
-    )
+    verdict = weigh(sample, paths, topics_of(sample, JAMAICA), RULES, FORM)
     languages = {one.name for one in verdict.answers}
     assert len(languages) > 1
     assert paths[0].hypothesis in languages
@@ -78,17 +73,17 @@ def test_every_answer_has_a_path_of_its_own(sample) -> None:
 
 def test_a_hub_is_left_as_it_was_decoded_and_that_is_said(sample) -> None:
     paths = decoded(sample, JAMAICA, SPOKEN, MONEY)
-    options = WeighOptions(AggregateOptions(most_tails=1), SURE)
+    options = RankingOptions(max_tails=1)
     verdict = weigh(sample, paths, topics_of(sample, JAMAICA), RULES, FORM, options)
     assert [one.name for one in verdict.answers] == [paths[0].hypothesis]
     assert any("languages_spoken" in note and "Jamaica" in note for note in verdict.notes)
 
 
-def test_thin_evidence_is_told_and_its_candidates_are_kept(sample) -> None:
+def test_insufficient_evidence_is_reported_and_its_entities_are_kept(sample) -> None:
     paths = decoded(sample, JAMAICA, (SPOKEN[0], 0.02), (MONEY[0], 0.01))
-    options = WeighOptions(confidence=ConfidenceOptions(doubt=0.3))
+    options = RankingOptions(min_confidence=0.3)
     verdict = weigh(sample, paths, topics_of(sample, JAMAICA), RULES, FORM, options)
-    assert verdict.thin
+    assert verdict.insufficient
     assert verdict.answers == ()
     assert verdict.others[0].name in verdict.notes[-1]
     assert "no answer" in verdict.notes[-1]
@@ -110,34 +105,19 @@ def test_what_a_second_topic_entity_leads_to_comes_first(sample) -> None:
         ScoredPath(near_path.text, math.log(0.4), near_path.tail.name, (near_path,)),
     ]
 
-    def first(*topics: str, support: float = 3.0) -> str:
-        options = WeighOptions(AggregateOptions(expand=False, support=support), SURE)
-        return (
-            weigh(sample, paths, topics_of(sample, *topics), RULES, FORM, options).answers[0].name
-        )
+    def first(*topics: str) -> str:
+        options = RankingOptions(max_tails=1)
+        verdict = weigh(sample, paths, topics_of(sample, *topics), RULES, FORM, options)
+        return verdict.answers[0].name
 
     assert first(JAMAICA) == far_path.tail.name
     assert first(JAMAICA, other) == near_path.tail.name
-    assert first(JAMAICA, other, support=0.0) == far_path.tail.name
-
-
-def ask(store, llm, question: str, **more):
-    return answer_question(
-        store,
-        llm,
-        PathLexicon(llm.encoder, FORM),
-        question,
-        topics_of(store, *more.pop("topics")),
-        RULES,
-        more.pop("options"),
-        **more,
-    )
 
 
 def test_weighed_answers_come_with_what_else_was_found(sample, random_llm) -> None:
-    options = GcrOptions(k=5, score_rule="allowed", weigh=WeighOptions(confidence=SURE))
-    answer = ask(sample, random_llm, "Which?", topics=[JAMAICA], options=options)
-    given = answer.to_json(None)
+    method = gcr(random_llm, score_rule="allowed", expand=True, min_confidence=0.0)
+    answer = answered(sample, method, about(sample, JAMAICA, question="Which?"))
+    given = answer.to_dict()
     everything = [*given["answers"], *given["others"]]
     assert sum(one["score"] for one in everything) <= 1.0 + 1e-9
     ends = {path["edges"][-1]["tail"]["id"] for path in given["paths"]}
@@ -148,25 +128,19 @@ def test_weighed_answers_come_with_what_else_was_found(sample, random_llm) -> No
     assert all(set(one.grounding.edges[-1].facts) <= facts for one in answer.expanded_answers())
 
 
-def test_doubt_is_for_probabilities_over_what_is_allowed(sample, random_llm) -> None:
+def test_a_least_confidence_is_for_probabilities_over_what_is_allowed(sample, random_llm) -> None:
     """Over the whole vocabulary every path is unlikely; that is no evidence against it."""
-    doubting = WeighOptions(confidence=ConfidenceOptions(doubt=1.0))
-    for rule, answered in (("vocabulary", True), ("allowed", False)):
-        options = GcrOptions(k=2, score_rule=rule, weigh=doubting)
-        answer = ask(sample, random_llm, "Which?", topics=[JAMAICA], options=options)
-        assert bool(answer.answers) == answered
-        assert bool(answer.notes) != answered
+    for rule, is_answered in (("vocabulary", True), ("allowed", False)):
+        method = gcr(random_llm, k=2, score_rule=rule, expand=True, min_confidence=1.0)
+        answer = answered(sample, method, about(sample, JAMAICA, question="Which?"))
+        assert bool(answer.answers) == is_answered
+        assert bool(answer.notes) != is_answered
 
 
 def test_multiple_choice_answers_with_a_choice(sample, random_llm) -> None:
-    answer = ask(
-        sample,
-        random_llm,
-        "Where was he born?",
-        topics=[TOLKIEN],
-        options=GcrOptions(k=5, weigh=WeighOptions()),
-        choices=["London", "Bloemfontein", "Atlantis 9"],
-    )
+    choices = ("London", "Bloemfontein", "Atlantis 9")
+    method = gcr(random_llm, expand=True)
+    answer = answered(sample, method, about(sample, TOLKIEN, choices=choices))
     assert {one.name for one in answer.answers[:2]} == {"London", "Bloemfontein"}
     assert answer.answers[2].name == "Atlantis 9"
     assert {path.hypothesis for path in answer.paths} <= {"London", "Bloemfontein"}

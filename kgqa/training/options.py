@@ -1,0 +1,309 @@
+"""What training can be asked for: the options of its three entry points, each with a sentence.
+
+:class:`ExampleOptions` says where examples for a KG-LLM come from, :class:`AdapterTraining` adds
+how it is trained on them, and :class:`ReasonerTraining` is both for a graph reasoner. The settings
+of a run alone are :class:`TrainingSettings` and :class:`ReasonerSettings`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+
+from pydantic import model_validator
+
+from kgqa.errors import UsageError
+from kgqa.models.presets import preset
+from kgqa.registry import QUESTION_FORMATS, Options, option
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Selection: TypeAlias = Literal["best", "shortest"]
+Loss: TypeAlias = Literal["path", "relations"]
+
+CHAIN_PRESETS = ("dog-short", "dog")  # the prompts of chains, the usual one first
+_WITHOUT_ENTITIES = "medqa"  # the question format whose answers are not entities
+
+# Settings of the published recipe (GCR, arXiv 2410.13080).
+_GCR: Mapping[str, Any] = {
+    "epochs": 3.0,
+    "learning_rate": 2e-5,
+    "batch_size": 4,
+    "accumulation": 32,
+    "max_tokens": 2048,
+    "full": True,
+}
+# A prompt with a graph is thousands of tokens long.
+_DOG: Mapping[str, Any] = {"batch_size": 1, "accumulation": 16, "max_tokens": 4096}
+
+
+class QuestionSource(Options):
+    """Where questions come from: files, the KG itself, or both."""
+
+    questions: tuple[str, ...] = option(
+        (), "A file of questions, or FORMAT=FILE; may be repeated.", flag=True
+    )
+    format: str = option("jsonl", "The format of files that are named without one.", flag=True)
+    topics: Path | None = option(
+        None, "Topic entities by question id, for lines that name none.", flag=True
+    )
+    self: bool = option(False, "Make questions from the KG: from its relations' names.", flag=True)
+    templates: Path | None = option(
+        None,
+        "A file of relations' phrases: also train on questions made from them.",
+        flag=True,
+    )
+    per_relation: int = option(12, "Made examples of a relation.", flag=True, ge=0)
+    per_pair: int = option(2, "Made examples of several relations in turn.", flag=True, ge=0)
+    entities: int = option(20_000, "Entities that `self` looks at.", flag=True, ge=1)
+    hops: int | None = option(None, "Hops at most.", flag=True, ge=1)
+    direction: Literal["out", "in", "both"] | None = option(
+        None, "Which way edges are walked.", flag=True
+    )
+    mediators: Literal["collapse", "keep"] | None = option(
+        None, "What becomes of mediators.", flag=True
+    )
+    held_out: bool = option(True, "Leave a fixed fifth out.", flag=True)
+    seed: int = option(0, "Seed.", flag=True, ge=0)
+
+    @property
+    def files(self) -> list[tuple[str, Path]]:
+        """The question files, each with its format."""
+        found = []
+        for text in self.questions:
+            name, equals, file = text.partition("=")
+            named = bool(equals) and name in QUESTION_FORMATS.names() and not Path(text).exists()
+            found.append((name, Path(file)) if named else (self.format, Path(text)))
+        return found
+
+    @model_validator(mode="after")
+    def _has_questions(self) -> QuestionSource:
+        if not self.questions and not self.self:
+            raise UsageError(
+                "There is nothing to train on.",
+                "Name a file of questions (`questions`), or set `self` to make them from the KG.",
+            )
+        for name in {self.format, *(name for name, _ in self.files)}:
+            QUESTION_FORMATS.entry(name)
+            if name == _WITHOUT_ENTITIES:
+                raise UsageError(f"The answers of the format {name} are not entities of a KG.")
+        if self.topics is not None and self.format != "jsonl":
+            raise UsageError(
+                f"A file of topic entities (`topics`) is not for the format {self.format}, which "
+                "has its own.",
+                "Leave out `topics`.",
+            )
+        return self
+
+
+class ExampleOptions(QuestionSource):
+    """Where examples for a KG-LLM come from, and of which form they are."""
+
+    only_for: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "triplets": ("method", "dog"),
+        "encoder": ("method", "dog"),
+    }
+
+    method: Literal["gcr", "dog"] = option(
+        "gcr", "What it learns to write: paths, or chains of thoughts and triplets.", flag=True
+    )
+    preset: str | None = option(
+        None, "gcr: prompt, markers, paths and settings as published.", flag=True
+    )
+    paths: Selection | None = option(
+        None,
+        "Paths of the relation paths that fit the answers best; every shortest.",
+        flag=True,
+    )
+    per_question: int | None = option(
+        None, "Examples of a question at most (4; all of shortest).", flag=True, ge=1
+    )
+    general_model: str | None = option(
+        None, "A general LLM that puts questions of `self` into other words.", flag=True
+    )
+    phrased: int = option(400, "Questions that it puts into words.", flag=True, ge=1)
+    triplets: int | None = option(
+        None, "dog: triplets of the graph in a prompt (120).", flag=True, ge=1
+    )
+    encoder: str | None = option(
+        None, "dog: the sentence encoder that chooses them (MiniLM).", flag=True
+    )
+
+    @property
+    def prompt_preset(self) -> str | None:
+        """The preset whose prompt is asked with; chains have one of their own."""
+        return self.preset or (CHAIN_PRESETS[0] if self.method == "dog" else None)
+
+    @property
+    def selection(self) -> tuple[Selection, int | None]:
+        """Which paths become examples, and how many of a question (None: all)."""
+        paths: Selection = self.paths or ("shortest" if self.preset == "gcr" else "best")
+        every = None if paths == "shortest" else 4
+        return paths, self.per_question or every
+
+    @property
+    def from_templates(self) -> bool:
+        """Whether examples are made from phrases alone."""
+        return self.templates is not None and not self.self and self.method != "dog"
+
+    @property
+    def needs_store(self) -> bool:
+        """Whether examples come from the loaded KG, not only from questions' own graphs."""
+        return self.self or self.from_templates or any(name != "rog" for name, _ in self.files)
+
+    @model_validator(mode="after")
+    def _fits_method(self) -> ExampleOptions:
+        if self.preset is not None:
+            preset(self.preset)  # raises UsageError for an unknown one
+        if self.general_model is not None and not self.self:
+            raise UsageError(
+                "`general_model` phrases questions that are made from the KG, and none are.",
+                "Add `self`.",
+            )
+        if self.method != "dog" and self.preset in CHAIN_PRESETS:
+            raise UsageError(
+                f"The `preset` {self.preset} is a prompt for chains.", "Set `method` to dog."
+            )
+        unused = {
+            "self": self.self,
+            "paths": self.paths is not None,
+            "preset": self.preset not in (None, *CHAIN_PRESETS),
+        }
+        for name in (one for one, given in unused.items() if given and self.method == "dog"):
+            raise UsageError(
+                f"`{name}` has no meaning for the method dog: a chain follows the relation path "
+                "that fits a question's answers best, and has a prompt of its own.",
+                f"Leave out `{name}`.",
+            )
+        return self
+
+
+class TrainingSettings(Options):
+    """The settings of a run that trains an adapter or a model; ``rank`` and ``dropout`` are LoRA's.
+
+    An optimiser step sees ``batch_size * accumulation`` examples. LoRA's alpha is twice its rank.
+    """
+
+    epochs: float = option(3.0, "Passes over the examples.", flag=True, gt=0)
+    learning_rate: float = option(5e-4, "Peak learning rate.", flag=True, gt=0)
+    rank: int = option(16, "LoRA rank.", flag=True, ge=1)
+    dropout: float = option(0.05, "LoRA dropout.", ge=0, lt=1)
+    warmup: float = option(0.03, "Part of the steps in which the learning rate rises.", ge=0, le=1)
+    schedule: Literal["cosine", "linear", "constant_with_warmup"] = option(
+        "cosine", "How the learning rate falls."
+    )
+    batch_size: int = option(16, "Examples that are run together.", flag=True, ge=1)
+    accumulation: int = option(1, "Batches of a step.", flag=True, ge=1)
+    max_tokens: int = option(
+        256, "Tokens of prompt and path; a longer example is left out.", flag=True, ge=1
+    )
+    loss: Loss = option(
+        "path", "What is learnt: the path, or its relations and end alone.", flag=True
+    )
+    full: bool = option(False, "Train all weights, not an adapter.", flag=True)
+    checkpoint_every: int = option(100, "Steps between checkpoints; 0: none.", flag=True, ge=0)
+    check_every: int = option(
+        200, "Steps between checks on held-out questions; 0: at the end.", flag=True, ge=0
+    )
+    check_questions: int = option(
+        50, "Held-out questions whose paths are decoded; 0: none.", flag=True, ge=0
+    )
+    seed: int = option(0, "Seed.", flag=True, ge=0)
+
+
+class AdapterTraining(ExampleOptions, TrainingSettings):
+    """How a KG-LLM is trained, and on what.
+
+    A setting that is not given is that of the preset or of the method, if these have one.
+    """
+
+    model: str | None = option(None, "The model to train.", flag=True)
+    start_from: str | None = option(
+        None, "An adapter to go on from: its folder, or a bundled one's name.", flag=True
+    )
+    resume: bool = option(
+        True, "Go on from the last checkpoint of a run that was stopped.", flag=True
+    )
+
+    @property
+    def settings(self) -> TrainingSettings:
+        """The settings of the run."""
+        usual = _DOG if self.method == "dog" else _GCR if self.preset == "gcr" else {}
+        chosen = {**usual, **self.given()}
+        return TrainingSettings(
+            **{name: one for name, one in chosen.items() if name in TrainingSettings.model_fields}
+        )
+
+    @model_validator(mode="after")
+    def _can_be_trained(self) -> AdapterTraining:
+        if self.method == "dog" and self.loss != "path":
+            raise UsageError(
+                f"The `loss` {self.loss} is for paths: the names in a chain stand in its prompt.",
+                "Leave out `loss`.",
+            )
+        if self.start_from is not None and self.settings.full:
+            raise UsageError(
+                "All weights cannot be trained from an adapter's.",
+                "Leave out `start_from`, or train an adapter.",
+            )
+        return self
+
+
+class ReasonerSettings(Options):
+    """The settings of a run that trains a graph reasoner."""
+
+    relations: Literal["ids", "text"] = option(
+        "ids", "ids: a score for each relation of this KG; text: by their words.", flag=True
+    )
+    beta_reads: Literal["pooled", "tokens"] = option(
+        "tokens", "What the number of hops is read from."
+    )
+    epochs: float = option(
+        10.0, "Passes over the questions; may be less than 1.", flag=True, ge=0.001
+    )
+    learning_rate: float = option(1e-3, "Peak learning rate.", flag=True, ge=0)
+    batch_size: int = option(16, "Questions of a step.", flag=True, ge=1)
+    hidden: int = option(192, "Units of the model's hidden layers.", flag=True, ge=1)
+    dropout: float = option(0.2, "Dropout.", flag=True, ge=0, le=0.9)
+    # 100 on WebQSP and 10 on CWQ in the public programs
+    answer_weight: float = option(
+        10.0, "Weight of an answer beside another entity.", flag=True, ge=1
+    )
+    hop_weight: float = option(
+        0.01, "Of the loss of the number of hops, if it is known.", flag=True, ge=0
+    )
+    path_weight: float = option(
+        0.1, "Of the loss of relation paths; 0: answers alone, as published.", flag=True, ge=0
+    )
+    decay: float = option(0.01, "Weight decay.", ge=0)
+    checks: int = option(10, "How often the check questions are asked, the end included.", ge=1)
+    checkpoint_every: int = option(100, "Steps between checkpoints; 0: none.", flag=True, ge=0)
+    seed: int = option(0, "Seed.", flag=True, ge=0)
+
+
+class ReasonerTraining(QuestionSource, ReasonerSettings):
+    """How a graph reasoner is trained, and on what."""
+
+    hops: int = option(2, "Steps of the walk, and hops of a path.", flag=True, ge=1)
+    made: int = option(8_000, "Made questions at most.", flag=True, ge=1)
+    encoder: str | None = option(
+        None, "The question encoder: a name or a folder (MiniLM).", flag=True
+    )
+    resume: bool = option(
+        True, "Go on from the last checkpoint of a run that was stopped.", flag=True
+    )
+
+    @property
+    def settings(self) -> ReasonerSettings:
+        """The settings of the run."""
+        return ReasonerSettings(**self.model_dump(include=set(ReasonerSettings.model_fields)))
+
+    @model_validator(mode="after")
+    def _asks_one_kg(self) -> ReasonerTraining:
+        if any(name == "rog" for name, _ in self.files):
+            raise UsageError(
+                "A reasoner walks one KG, and questions of the format rog each have their own.",
+                "Load a KG with `kgqa ingest`, and train on questions that are asked of it.",
+            )
+        return self

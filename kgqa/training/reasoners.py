@@ -1,0 +1,145 @@
+"""Training a graph reasoner on a KG and questions: :func:`train_reasoner`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kgqa.graph.names import normalise
+from kgqa.methods.kg_cot.hops import HopTable
+from kgqa.models.sentences import load_sentence_encoder
+from kgqa.paths.format import PathFormat
+from kgqa.paths.walk import WalkRules
+from kgqa.training.data import is_held_out
+from kgqa.training.gather import about
+from kgqa.training.questions import read_file
+from kgqa.training.reasoner_fit import fit_reasoner
+from kgqa.training.reasoner_questions import is_check, made_questions, walk_questions
+from kgqa.training.self_made import SelfMadeOptions, self_made
+from kgqa.training.templates import read_phrases, templated_examples
+
+if TYPE_CHECKING:
+    from kgqa.graph.store import GraphStore
+    from kgqa.progress import Progress
+    from kgqa.training.options import ReasonerTraining
+    from kgqa.training.reasoner_questions import WalkQuestion
+    from kgqa.training.reports import ReasonerReport
+
+
+def train_reasoner(
+    store: GraphStore,
+    options: ReasonerTraining,
+    out: Path,
+    *,
+    device: str | None,
+    cache: Path,
+    progress: Progress,
+) -> ReasonerReport:
+    """Train a reasoner into the folder ``out``; a stopped run goes on from its last checkpoint.
+
+    ``device`` and ``cache`` are those of the sentence encoder
+    (:func:`kgqa.models.sentences.load_sentence_encoder`). Checkpoints are chosen by a tenth of the
+    questions that people asked, or of made ones if there are no others.
+    Raises DataError, GraphError, ModelError, UsageError.
+    """
+    rules = WalkRules(
+        options.hops, options.direction or store.info.direction, options.mediators or "collapse"
+    )
+    encoder = load_sentence_encoder(options.encoder, device=device, cache=cache, progress=progress)
+    table = HopTable(store, rules)
+    data: dict[str, Any] = {}
+    asked, held = _from_files(table, options, data, progress)
+    data["held out"] = "a fixed fifth by the hash of the id" if options.held_out else "none"
+    data["KG"] = about(store.info)
+    made = _made(table, options, data, progress)
+    asked, made = _apart_from(held, asked, progress), _apart_from(held, made, progress)
+    apart = {one.id for one in asked or made if is_check(one.id)}
+    folder = Path(options.encoder).resolve() if options.encoder else None
+    return fit_reasoner(
+        table,
+        [one for one in (*asked, *made) if one.id not in apart],
+        [one for one in asked or made if one.id in apart],
+        encoder,
+        out,
+        options.settings,
+        described=data,
+        progress=progress,
+        resume=options.resume,
+        # a folder is found again wherever the reasoner is used from
+        encoder_name=str(folder) if folder is not None and folder.is_dir() else None,
+    )
+
+
+def _from_files(
+    table: HopTable, options: ReasonerTraining, data: dict[str, Any], progress: Progress
+) -> tuple[list[WalkQuestion], set[str]]:
+    """Return the questions of the files, and what the held-out ones ask."""
+    found: list[WalkQuestion] = []
+    held: set[str] = set()
+    used = []
+    for form, path in options.files:
+        file = read_file(path, form, options.topics if form == "jsonl" else None, progress)
+        apart = {one.id for one in file.questions if options.held_out and is_held_out(one.id)}
+        held |= {normalise(one.question) for one in file.questions if one.id in apart}
+        mine = [one for one in file.questions if one.id not in apart]
+        resolved = ((file.in_graph(table.store, one), one.hops or 0) for one in mine)
+        some, report = walk_questions(table, resolved, len(mine), progress)
+        progress.note(f"{path.name}: {report}")
+        used.append(f"{report.used} of {report.questions} in {path.name}")
+        found += some
+    if used:
+        data["questions"] = "; ".join(used)
+    return found, held
+
+
+def _made(
+    table: HopTable, options: ReasonerTraining, data: dict[str, Any], progress: Progress
+) -> list[WalkQuestion]:
+    """Return questions made from the KG; they are split too if no file holds questions out."""
+    if not options.self and options.templates is None:
+        return []
+    store, rules, form = table.store, table.rules, PathFormat()
+    phrases = read_phrases(options.templates) if options.templates is not None else {}
+    if options.self:
+        amounts = SelfMadeOptions(
+            per_relation=options.per_relation,
+            per_path=options.per_pair,
+            most=options.made,
+            topics=options.entities,
+            seed=options.seed,
+        )
+        examples = self_made(store, rules, form, phrases, amounts, progress).examples
+    else:
+        examples = templated_examples(
+            store,
+            rules,
+            form,
+            phrases,
+            per_relation=options.per_relation,
+            per_pair=options.per_pair,
+            most=options.made,
+            seed=options.seed,
+            progress=progress,
+        )
+    split = options.held_out and not options.questions
+    kept = [one for one in examples if not (split and is_held_out(one.question_id))]
+    made = made_questions(table, kept, form, progress)
+    stated = f"{len(made):,} questions made from the KG"
+    if options.templates is not None:
+        stated += f" by the phrases of {options.templates.name}"
+    progress.note(f"{stated}.")
+    data["made"] = stated
+    return made
+
+
+def _apart_from(
+    held: set[str], questions: list[WalkQuestion], progress: Progress
+) -> list[WalkQuestion]:
+    """Return the questions that ask nothing that a held-out one asks, whatever their ids."""
+    kept = [one for one in questions if normalise(one.question) not in held]
+    if len(kept) < len(questions):
+        progress.note(
+            "Left out, since they ask what a held-out question asks: "
+            f"{len(questions) - len(kept):,} of {len(questions):,} questions."
+        )
+    return kept

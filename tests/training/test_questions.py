@@ -1,0 +1,105 @@
+"""Question files as training reads them: spellings, gold paths, faults."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kgqa.errors import DataError
+from kgqa.progress import Silent
+from kgqa.training.questions import TrainingFile, read_file, read_topics
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kgqa.graph.sqlite import SqliteStore
+
+
+def read(
+    path: Path, topics: Path | None = None, form: str = "jsonl"
+) -> tuple[TrainingFile, list[str]]:
+    progress = Silent()
+    return read_file(path, form, topics, progress), progress.notes
+
+
+def test_both_spellings_of_a_question_are_read_and_faults_are_named(
+    town: SqliteStore, tmp_path: Path
+) -> None:
+    lines = [
+        {"id": 1, "question": "a?", "topic_entities": ["x"], "answers": ["y"]},
+        {
+            "id": "2",
+            "question": "b?",
+            "q_entity": ["x"],
+            "a_entity": ["y"],
+            "gold_chains": [["p.q.r"], None],
+            "sparql": "?x ns:a.b.c ns:m.0x .",
+        },
+        {"id": "3", "question": "c?"},
+    ]
+    path = tmp_path / "q.jsonl"
+    path.write_text("\n".join(json.dumps(line) for line in lines) + "\nno json\n")
+    file, notes = read(path)
+    assert [(one.id, one.topic_entities, one.answers) for one in file.questions] == [
+        ("1", ["x"], ["y"]),
+        ("2", ["x"], ["y"]),
+    ]
+    assert notes == [
+        "q.jsonl, line 3: no topic entity - not a question.",
+        "q.jsonl, line 4: not JSON - not a question.",
+    ]
+    made = [file.in_graph(town, one) for one in file.questions]
+    assert made[1].predicates == {"p.q.r", "a.b.c"}
+    assert made[1].relation_paths == (("p.q.r",),)
+    assert not any(one.loose for one in made)
+
+
+def test_gold_relation_paths_stand_for_answers_and_topics_may_lie_elsewhere(
+    town: SqliteStore, tmp_path: Path
+) -> None:
+    path, beside = tmp_path / "q.jsonl", tmp_path / "topics.json"
+    lines = [
+        {"id": "a", "question": "a?", "relation_paths": [["p.q.r", "p.q.r"]]},
+        {"id": "b", "question": "b?", "relation_paths": [["p.q.r"]]},
+        {"id": "a", "question": "again?", "relation_paths": [["p.q.r"]]},
+    ]
+    path.write_text("\n".join(map(json.dumps, lines)))
+    linked = {
+        "id": "a",
+        "freebase_ids": ["m.1", "m.2"],
+        "pred_tuples_string": [["A", "a"], ["B", "b"]],
+    }
+    beside.write_text(json.dumps([linked]))
+    assert read_topics(beside) == {"a": {"m.1": "A", "m.2": "B"}}
+    file, notes = read(path, beside)
+    (question,) = file.questions
+    assert (question.topic_entities, question.answers) == (["m.1", "m.2"], [])
+    assert question.names == {"m.1": "A", "m.2": "B"}
+    made = file.in_graph(town, question)
+    assert (made.loose, made.predicates) == (True, frozenset())
+    assert made.relation_paths == (("p.q.r", "p.q.r"),)
+    assert ["no topic entity" in notes[0], "used in line 1" in notes[1]] == [True, True]
+    beside.write_text('{"id": "a"}')
+    with pytest.raises(DataError, match="Record 1"):
+        read_topics(beside)
+
+
+def test_a_file_without_a_question_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "q.jsonl"
+    path.write_text("{}\n")
+    with pytest.raises(DataError, match="No line"):
+        read(path)
+    with pytest.raises(DataError, match="cannot be read"):
+        read(tmp_path / "missing.jsonl")
+
+
+def test_gold_queries_of_published_sets_tell_predicates(town: SqliteStore, tmp_path: Path) -> None:
+    row = {"id": "1", "question": "b?", "q_entity": ["p1"], "a_entity": ["c1"]}
+    path = tmp_path / "q.jsonl"
+    path.write_text(json.dumps({**row, "sparql": "?x ns:a.b.c ns:m.0x ."}))
+    file, _ = read(path, form="webqsp-graph")
+    made = file.in_graph(town, file.questions[0])
+    assert (made.topics, made.answers) == (("p1",), ("c1",))
+    assert made.predicates == {"a.b.c"}
