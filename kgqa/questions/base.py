@@ -8,7 +8,7 @@ and names stay as they stand in the file.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
@@ -153,7 +153,10 @@ def iter_questions(
     for number, found in reader.read(path):
         if isinstance(found, str):
             yield BadEntry(path.name, number, found, reader.unit)
-        elif found.id in seen:
+            continue
+        if not found.id:
+            found = replace(found, id=str(number))
+        if found.id in seen:
             reason = f'the id "{found.id}" was used in {reader.unit} {seen[found.id]}'
             yield BadEntry(path.name, number, reason, reader.unit)
         else:

@@ -122,7 +122,7 @@ class RogQuestions(QuestionFormat):
             yield from _parquet(path)
             return
         for number, offset, line in raw_lines(path):
-            found = question_of(_RogRow, line, number)
+            found = question_of(_RogRow, line)
             yield number, _with_graph(found, _StoredGraph(path, offset))
 
 
@@ -160,7 +160,7 @@ def _parquet(path: Path) -> Iterator[Entry]:
                 for batch in file.iter_batches(_ROWS, row_groups=[group]):
                     for row in batch.to_pylist():
                         number += 1
-                        found = question_of(_RogRow, row, number)
+                        found = question_of(_RogRow, row)
                         yield number, _with_graph(found, _StoredGraph(path, place, group))
                         place += 1
     except (OSError, pa.ArrowException) as error:

@@ -5,7 +5,6 @@ A format of JSON lines is a model of its row: :class:`JsonRows` reads every line
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
 
 from pydantic import (
@@ -79,22 +78,17 @@ class JsonRows(QuestionFormat):
     def read(self, path: Path) -> Iterator[Entry]:
         """Yield every line that is not blank."""
         for number, _, line in raw_lines(path):
-            yield number, question_of(self.row, line, number)
+            yield number, question_of(self.row, line)
 
 
-def question_of(row: type[Row], entry: object, number: int) -> Question | str:
-    """Return the question of an entry (an object, or its JSON as bytes), or what is wrong with it.
-
-    A question without an id has the entry's number.
-    """
+def question_of(row: type[Row], entry: object) -> Question | str:
+    """Return the question of an entry (JSON text as bytes, or an object), or what is wrong."""
     try:
         if isinstance(entry, bytes):
-            found = row.model_validate_json(decoded(entry)).to_question()
-        else:
-            found = row.model_validate(entry).to_question()
+            return row.model_validate_json(decoded(entry)).to_question()
+        return row.model_validate(entry).to_question()
     except ValueError as error:
         return reason_of(error)
-    return found if found.id else replace(found, id=str(number))
 
 
 def text_lines(path: Path, parse: Callable[[str, int], Question]) -> Iterator[Entry]:

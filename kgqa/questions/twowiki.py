@@ -43,7 +43,7 @@ class TwoWiki(QuestionFormat):
         try:
             for number, entry in json_entries(path):
                 bad = isinstance(entry, Fault)
-                yield number, entry.reason if bad else question_of(_TwoWikiRow, entry, number)
+                yield number, entry.reason if bad else question_of(_TwoWikiRow, entry)
         except (DumpMalformedError, DumpNotFoundError) as error:
             raise unreadable(path, error.message.rstrip(".")) from None
 

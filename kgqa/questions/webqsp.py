@@ -70,10 +70,10 @@ class WebQSP(QuestionFormat):
         """Yield the questions of a file."""
         entries = _entries(path)
         if entries is not None:
-            yield from ((n, question_of(_WebQSPRow, one, n)) for n, one in enumerate(entries, 1))
+            yield from ((n, question_of(_WebQSPRow, one)) for n, one in enumerate(entries, 1))
         else:
             for number, _, line in raw_lines(path):
-                yield number, question_of(_WebQSPRow, line, number)
+                yield number, question_of(_WebQSPRow, line)
 
 
 def _entries(path: Path) -> list[Any] | None:
