@@ -1,7 +1,7 @@
 """Bootstrap intervals of means and ratios over questions.
 
-Questions are drawn anew with a fixed seed, so the same results give the same interval. What it does
-not do: correct for many figures being looked at together.
+Questions are drawn with a fixed seed, so the same results give the same interval. Nothing corrects
+for many figures being compared at once.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def interval(
 ) -> tuple[float, float] | None:
     """Return the percentile interval of ``sum(values) / sum(weights)``, by default of the mean.
 
-    Both have shape ``[n]``. None where there is no question, or none with a weight.
+    Both have shape ``[n]``. None without a question that has a weight.
     """
     above = np.asarray(values, np.float64)
     below = np.ones_like(above) if weights is None else np.asarray(weights, np.float64)

@@ -36,7 +36,7 @@ class Question:
     """One question; ``topic_entities`` and ``answers`` are ids or names, as the file has them.
 
     ``choices`` is empty if the question is not multiple choice, ``answers`` if the KG cannot answer
-    it; ``hops`` is None if unknown, 0 if there is no answer to walk to. ``type`` is the file's own
+    it; ``hops`` is None if unknown, 0 without an answer to walk to. ``type`` is the file's own
     kind of question. ``relation_paths``: the gold ones, each a sequence of predicates in which
     ``^`` marks one walked against its direction. ``names``: the name that the file gives for an id.
     ``graph``: the question's own graph, None if it is asked of the KG. ``gold_triplets``: (head,

@@ -1,12 +1,28 @@
-"""Records of a small run, for the tests of figures and reports."""
+"""Records of a small run, and answers with paths that are really those of a KG."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from kgqa.answers.answer import (
+    Answer,
+    KgLlmUse,
+    RankedAnswer,
+    ScoredPath,
+    Timings,
+    TopicEntity,
+)
 from kgqa.evaluation.figures import summarise
 from kgqa.evaluation.record import Record, bad_entry_record
+from kgqa.paths.format import PathFormat
+from kgqa.paths.ground import ground
+from kgqa.paths.walk import WalkRules, walk
 from kgqa.questions import BadEntry
+
+if TYPE_CHECKING:
+    from kgqa.graph.store import GraphStore
+
+RULES = WalkRules()
 
 RIGHT = Record(
     id="q1",
@@ -57,3 +73,31 @@ RECORDS = [RIGHT, WRONG, FAR, BAD]
 def figures_of(*records: Record) -> dict[str, Any]:
     """The figures of a run of these records."""
     return summarise(records, kg="small", method="gcr", format="jsonl")
+
+
+def answer_of(store: GraphStore, topic: str, *texts: str, answers: tuple[str, ...] = ()) -> Answer:
+    """An answer with the paths that have these texts, all without, and their ends as answers."""
+    key = store.keys_of([topic])
+    table, _ = walk(store, key, RULES)
+    grounded = [path for path in ground(store, table, PathFormat()) if path]
+    paths = []
+    for number, text in enumerate(texts or [path.text for path in grounded]):
+        fitting = tuple(path for path in grounded if path.text == text)
+        assert fitting, text
+        paths.append(ScoredPath(text, -1.0 - number, fitting[0].tail.name, fitting))
+    ends = answers or tuple(path.groundings[0].tail.id for path in paths)
+    names = store.entities(store.keys_of(ends))
+    return Answer(
+        question="?",
+        method="gcr",
+        topic_entities=(TopicEntity(int(key[0]), topic, topic, 1.0),),
+        answers=tuple(
+            RankedAnswer(one, names.label(row), 1.0, True) for row, one in enumerate(ends)
+        ),
+        paths=tuple(paths),
+        constraints=(),
+        kg_llm=KgLlmUse("m", None, 1, 1, 1),
+        general_llm=None,
+        timings=Timings(decode=2.0),
+        forwards=4,
+    )

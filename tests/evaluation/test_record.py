@@ -7,54 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kgqa.answers.answer import (
-    Answer,
-    KgLlmUse,
-    RankedAnswer,
-    ScoredPath,
-    Timings,
-    TopicEntity,
-)
+from kgqa.answers.answer import TopicEntity
 from kgqa.errors import EmptyLanguageError, GeneralModelError, LinkingError, TimeLimitError
 from kgqa.evaluation.record import Record, bad_entry_record, record_of
-from kgqa.paths.format import PathFormat
-from kgqa.paths.ground import ground
-from kgqa.paths.walk import WalkRules, walk
 from kgqa.questions import BadEntry, Question
+from tests.evaluation.runs import RULES, answer_of
 
 if TYPE_CHECKING:
+    from kgqa.answers.answer import Answer
     from kgqa.errors import KgqaError
     from kgqa.graph.sqlite import SqliteStore
-
-RULES = WalkRules()
-
-
-def answer_of(store: SqliteStore, topic: str, *texts: str, answers: tuple[str, ...] = ()) -> Answer:
-    """An answer with the paths of the KG that have these texts, and their ends as answers."""
-    key = store.keys_of([topic])
-    table, _ = walk(store, key, RULES)
-    grounded = [path for path in ground(store, table, PathFormat()) if path]
-    paths = []
-    for number, text in enumerate(texts):
-        fitting = tuple(path for path in grounded if path.text == text)
-        assert fitting, text
-        paths.append(ScoredPath(text, -1.0 - number, fitting[0].tail.name, fitting))
-    ends = answers or tuple(path.groundings[0].tail.id for path in paths)
-    names = store.entities(store.keys_of(ends))
-    return Answer(
-        question="?",
-        method="gcr",
-        topic_entities=(TopicEntity(int(key[0]), topic, topic, 1.0),),
-        answers=tuple(
-            RankedAnswer(one, names.label(row), 1.0, True) for row, one in enumerate(ends)
-        ),
-        paths=tuple(paths),
-        constraints=(),
-        kg_llm=KgLlmUse("m", None, 1, 1, 1),
-        general_llm=None,
-        timings=Timings(decode=2.0),
-        forwards=4,
-    )
 
 
 def recorded(store: SqliteStore, given: Answer | KgqaError, *gold: str, **more) -> Record:

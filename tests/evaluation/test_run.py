@@ -8,57 +8,26 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kgqa.answers.answer import (
-    Answer,
-    KgLlmUse,
-    RankedAnswer,
-    ScoredPath,
-    SearchUse,
-    Timings,
-    TopicEntity,
-)
+from kgqa.answers.answer import SearchUse, TopicEntity
 from kgqa.errors import KgqaError, LinkingError, UsageError
 from kgqa.evaluation import Evaluation, compare_runs, evaluate, method_answers
 from kgqa.evaluation.log import read_run
-from kgqa.paths.format import PathFormat
-from kgqa.paths.ground import ground
-from kgqa.paths.walk import WalkRules, walk
 from kgqa.progress import Silent
 from kgqa.questions import BadEntry, Question, QuestionFile, read_questions
+from tests.evaluation.runs import RULES, answer_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from kgqa.graph.sqlite import SqliteStore
 
-RULES = WalkRules()
-
 
 def all_paths(store, questions):
     """Answer with every path of the topic entity, the last question first; one may fail."""
     for number in reversed(range(len(questions))):
-        topics = questions[number].topic_entities
-        key = store.keys_of(topics[:1])
-        if not len(key) or key[0] < 0:
-            yield number, LinkingError("Nothing was found.")
-            continue
-        table, _ = walk(store, key, RULES)
-        paths = [path for path in ground(store, table, PathFormat()) if path]
-        yield (
-            number,
-            Answer(
-                questions[number].question,
-                "gcr",
-                (TopicEntity(int(key[0]), topics[0], topics[0], 1.0),),
-                tuple(RankedAnswer(p.tail.id, p.tail.name, 1.0, True) for p in paths),
-                tuple(ScoredPath(p.text, -1.0, p.tail.name, (p,)) for p in paths),
-                (),
-                KgLlmUse("m", None, 1, 1, 1),
-                None,
-                Timings(decode=0.5),
-                1,
-            ),
-        )
+        topics = questions[number].topic_entities[:1]
+        known = topics and store.keys_of(topics)[0] >= 0
+        yield number, answer_of(store, *topics) if known else LinkingError("Nothing was found.")
 
 
 def run(
@@ -142,7 +111,7 @@ class EchoMethod:
     def __init__(self) -> None:
         self.asked: list = []
 
-    def rules(self, store) -> WalkRules:
+    def rules(self, store):
         return RULES
 
     def answers(self, store, questions):
