@@ -42,13 +42,19 @@ def _listed(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
 
+def _not_empty(value: object) -> object:
+    """Leave empty items out: null stands for a chain that is not known."""
+    return [one for one in value if one] if isinstance(value, list) else value or []
+
+
 def unique(values: list[str]) -> list[str]:
     """Return ``values``, each once, in their order."""
     return list(dict.fromkeys(values))
 
 
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
-OptionalText = Annotated[Text | None, BeforeValidator(lambda value: value or None)]
+OrNone = BeforeValidator(lambda value: value or None)  # whatever is empty is None
+OptionalText = Annotated[Text | None, OrNone]
 Id = Annotated[str, BeforeValidator(_id)]
 Kind = Annotated[str, BeforeValidator(lambda value: value if isinstance(value, str) else "")]
 TextList = Annotated[list[Text], BeforeValidator(_listed)]  # one text is a list of one
@@ -56,6 +62,7 @@ Texts = Annotated[TextList, AfterValidator(unique)]
 Names = Annotated[  # some of them may be empty
     list[Annotated[str, StringConstraints(strip_whitespace=True)]], BeforeValidator(_listed)
 ]
+Chains = Annotated[list[TextList], BeforeValidator(_not_empty)]
 _Part = Annotated[str, StringConstraints(pattern=r"\S")]
 Triples: TypeAlias = list[tuple[_Part, _Part, _Part]]
 
