@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -81,8 +82,8 @@ def compare_runs(a: Path, b: Path) -> Comparison:
 def compare(
     a: Mapping[str, Record],
     b: Mapping[str, Record],
-    settings_a: Mapping[str, Any] | None = None,
-    settings_b: Mapping[str, Any] | None = None,
+    settings_a: Mapping[str, Any] = MappingProxyType({}),
+    settings_b: Mapping[str, Any] = MappingProxyType({}),
     *,
     seed: int = 0,
 ) -> Comparison:
@@ -96,7 +97,6 @@ def compare(
         raise DataError(
             "The two runs have no question in common.", "Compare runs over the same question file."
         )
-    first, second = settings_a or {}, settings_b or {}
     right = dict.fromkeys(_GROUPS.values(), 0)
     for one in shared:
         right[_GROUPS[a[one].hits_at_1 == 1.0, b[one].hits_at_1 == 1.0]] += 1
@@ -113,9 +113,9 @@ def compare(
         figures=figures,
         right=right,
         settings={
-            name: (first.get(name), second.get(name))
-            for name in dict.fromkeys([*first, *second])
-            if first.get(name) != second.get(name)
+            name: (settings_a.get(name), settings_b.get(name))
+            for name in dict.fromkeys([*settings_a, *settings_b])
+            if settings_a.get(name) != settings_b.get(name)
         },
     )
 

@@ -95,7 +95,7 @@ def linking_figures(records: Sequence[Record], seed: int = 0) -> dict[str, Any] 
     found = [one.linking for one in records if one.linking is not None]
     if not found:
         return None
-    missed = sum(one.linking is None and one.outcome == Outcome.MALFORMED for one in records)
+    missed = _malformed(records)
     columns = {name: [*(float(one[name]) for one in found), *[0.0] * missed] for name in _LINKING}
     return {
         "questions": len(found) + missed,
@@ -116,7 +116,7 @@ def triplet_figures(records: Sequence[Record], method: str) -> dict[str, float |
     golden = [one for one in found if one["f1"] is not None]
     if not golden and method != CHAINS:
         return None
-    missed = sum(one.triplets is None and one.outcome == Outcome.MALFORMED for one in records)
+    missed = _malformed(records)
     scores = {
         name: mean_percent([*(one[name] for one in golden), *[0.0] * missed]) if golden else None
         for name in TRIPLET_SCORES

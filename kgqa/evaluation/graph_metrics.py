@@ -123,7 +123,7 @@ def triplets_of(store: GraphStore, question: Question, answer: Answer | None) ->
     """Return the triplet scores of a question's first path, and how many of all paths are ill.
 
     ``f1``, ``precision`` and ``recall`` (0 to 1) are None if the file has no gold triplets, 0
-    if there is no path. ``ill`` of ``written`` are counted over the first reading of every path.
+    without a path. ``ill`` of ``written`` are counted over the first reading of every path.
     Raises GraphError.
     """
     paths = [path.groundings[0] for path in answer.paths if path.groundings] if answer else []
@@ -136,7 +136,7 @@ def triplets_of(store: GraphStore, question: Question, answer: Answer | None) ->
 def triplet_scores(
     store: GraphStore, gold: Iterable[Triple], path: GroundedPath | None
 ) -> dict[str, float] | None:
-    """Return F1, precision and recall of a chain's triplets, None if there are no gold ones.
+    """Return F1, precision and recall of a chain's triplets, None without gold ones.
 
     Each triplet counts once; names are compared in the form that models' answers are compared in.
     A chain that was not written (None) has no triplet. Raises GraphError.

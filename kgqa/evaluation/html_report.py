@@ -95,7 +95,7 @@ def bars(
     rows: Sequence[tuple[str, float, str, Sequence[float] | None]],
     most: float | None = None,
 ) -> str:
-    """Return horizontal bars, an empty text if there are no rows.
+    """Return horizontal bars, an empty text for no rows.
 
     A row is (label, value, what stands beside it, (low, high) or None); ``most`` is the value of a
     full bar, by default the greatest.

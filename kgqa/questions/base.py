@@ -8,7 +8,7 @@ and names stay as they stand in the file.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
@@ -36,7 +36,7 @@ class Question:
     """One question; ``topic_entities`` and ``answers`` are ids or names, as the file has them.
 
     ``choices`` is empty if the question is not multiple choice, ``answers`` if the KG cannot answer
-    it; ``hops`` is None if unknown, 0 if there is no answer to walk to. ``type`` is the file's own
+    it; ``hops`` is None if unknown, 0 without an answer to walk to. ``type`` is the file's own
     kind of question. ``relation_paths``: the gold ones, each a sequence of predicates in which
     ``^`` marks one walked against its direction. ``names``: the name that the file gives for an id.
     ``graph``: the question's own graph, None if it is asked of the KG. ``gold_triplets``: (head,
@@ -153,7 +153,10 @@ def iter_questions(
     for number, found in reader.read(path):
         if isinstance(found, str):
             yield BadEntry(path.name, number, found, reader.unit)
-        elif found.id in seen:
+            continue
+        if not found.id:
+            found = replace(found, id=str(number))
+        if found.id in seen:
             reason = f'the id "{found.id}" was used in {reader.unit} {seen[found.id]}'
             yield BadEntry(path.name, number, reason, reader.unit)
         else:

@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic import TypeAdapter
 
 from kgqa.errors import DataError
 from kgqa.questions.base import Question, QuestionFormat, Triple, unreadable
 from kgqa.questions.rows import (
     BOM,
+    Chains,
     Id,
     JsonRows,
     Kind,
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 
 _PARQUET = b"PAR1"
 _ROWS = 64  # of a Parquet file that are in memory at once
+_ANSWER: TypeAdapter[list[str] | None] = TypeAdapter(Texts | None)
 _PREDICATE = re.compile(r"\bns:([a-z][a-z0-9_]*(?:\.[a-z0-9_]+){2,})")
 
 
@@ -56,15 +59,15 @@ class _EntityRow(Row):
     q_mid: TextList | None = None
     a_entity: Names | None = None
     a_mid: TextList | None = None
-    answer: Texts | None = None
-    gold_chains: list[list[str] | None] | None = None  # null: a parse without one
+    answer: Any = None  # for rows without a_entity
+    gold_chains: Chains | None = None
     sparql: Kind = ""
 
     def to_question(self) -> Question:
         names: dict[str, str] = {}
         topics = self._entities("q_entity", self.q_entity, self.q_mid, names)
         answers = self._entities("a_entity", self.a_entity, self.a_mid, names)
-        answers = self.answer if answers is None else answers
+        answers = _ANSWER.validate_python(self.answer) if answers is None else answers
         if answers is None:
             raise ValueError('"a_entity" is missing')
         return Question(
@@ -73,7 +76,7 @@ class _EntityRow(Row):
             topic_entities=topics or [],
             answers=answers,
             type=self.type,
-            relation_paths=list(dict.fromkeys(tuple(one) for one in self.gold_chains or () if one)),
+            relation_paths=list(dict.fromkeys(map(tuple, self.gold_chains or ()))),
             names=names,
             predicates=unique(_PREDICATE.findall(self.sparql)),
         )
@@ -122,7 +125,7 @@ class RogQuestions(QuestionFormat):
             yield from _parquet(path)
             return
         for number, offset, line in raw_lines(path):
-            found = question_of(_RogRow, line, number)
+            found = question_of(_RogRow, line)
             yield number, _with_graph(found, _StoredGraph(path, offset))
 
 
@@ -160,7 +163,7 @@ def _parquet(path: Path) -> Iterator[Entry]:
                 for batch in file.iter_batches(_ROWS, row_groups=[group]):
                     for row in batch.to_pylist():
                         number += 1
-                        found = question_of(_RogRow, row, number)
+                        found = question_of(_RogRow, row)
                         yield number, _with_graph(found, _StoredGraph(path, place, group))
                         place += 1
     except (OSError, pa.ArrowException) as error:

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from kgqa.questions.base import Question
-from kgqa.questions.rows import Id, JsonRows, Row, Text, TextList, Texts
+from kgqa.questions.rows import Chains, Id, JsonRows, Row, Text, Texts
 
 
 class _OwnRow(Row):
@@ -20,10 +20,10 @@ class _OwnRow(Row):
     choices: Texts | None = None
     hops: Annotated[int, Field(strict=True, ge=0)] | None = None
     type: Text | None = None
-    relation_paths: list[TextList | None] | None = None
+    relation_paths: Chains | None = None
 
     def to_question(self) -> Question:
-        paths = [tuple(path) for path in self.relation_paths or () if path]
+        paths = [tuple(path) for path in self.relation_paths or ()]
         if self.answers is None and not paths:
             raise ValueError('"answers" is missing')
         return Question(

@@ -63,13 +63,13 @@ def meanings_of(store: GraphStore, texts: Sequence[str], names: Mapping[str, str
 def known_topics(store: GraphStore, question: Question) -> list[str]:
     """Return the topic entities of a question as the KG knows them: ids, or names it has.
 
-    Those it does not know are left out where it knows any; where it knows none, all are returned as
-    they are, so that whoever resolves them names them.
+    Those it does not know are left out if it knows any; if it knows none, all are returned as they
+    are, so that the error of resolving them names them.
     """
     names = question.names
     groups = _groups(store, question.topic_entities, names)
     found = [
-        # by id where the id is known; a name is left to be resolved to the best connected of it
+        # by id if the id is known; a name is left to be resolved to the best connected of it
         text if groups[text][0][0] == text else names.get(text, text)
         for text in question.topic_entities
         if text in groups
@@ -101,11 +101,11 @@ def _groups(
     by_id({text: [names[text]] for text in left if text in names})
     left = [text for text in left if text not in groups]
     forms = [normalise(names.get(text, text)) for text in left]
-    where = [place for place, form in enumerate(forms) if form]
-    rows, keys = store.find_names([forms[place] for place in where])
+    named = [place for place, form in enumerate(forms) if form]
+    rows, keys = store.find_names([forms[place] for place in named])
     found = store.entities(keys)
     for number, row in enumerate(rows.tolist()):
-        text = left[where[row]]
+        text = left[named[row]]
         groups.setdefault(text, []).append((found.ids[number], found.label(number)))
     for text in left:
         # a name as it is written comes before one that is only like it, or an alias

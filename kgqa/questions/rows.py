@@ -5,7 +5,6 @@ A format of JSON lines is a model of its row: :class:`JsonRows` reads every line
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
 
 from pydantic import (
@@ -43,13 +42,19 @@ def _listed(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
 
+def _not_empty(value: object) -> object:
+    """Leave empty items out: null stands for a chain that is not known."""
+    return [one for one in value if one] if isinstance(value, list) else value or []
+
+
 def unique(values: list[str]) -> list[str]:
     """Return ``values``, each once, in their order."""
     return list(dict.fromkeys(values))
 
 
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
-OptionalText = Annotated[Text | None, BeforeValidator(lambda value: value or None)]
+OrNone = BeforeValidator(lambda value: value or None)  # whatever is empty is None
+OptionalText = Annotated[Text | None, OrNone]
 Id = Annotated[str, BeforeValidator(_id)]
 Kind = Annotated[str, BeforeValidator(lambda value: value if isinstance(value, str) else "")]
 TextList = Annotated[list[Text], BeforeValidator(_listed)]  # one text is a list of one
@@ -57,6 +62,7 @@ Texts = Annotated[TextList, AfterValidator(unique)]
 Names = Annotated[  # some of them may be empty
     list[Annotated[str, StringConstraints(strip_whitespace=True)]], BeforeValidator(_listed)
 ]
+Chains = Annotated[list[TextList], BeforeValidator(_not_empty)]
 _Part = Annotated[str, StringConstraints(pattern=r"\S")]
 Triples: TypeAlias = list[tuple[_Part, _Part, _Part]]
 
@@ -79,22 +85,17 @@ class JsonRows(QuestionFormat):
     def read(self, path: Path) -> Iterator[Entry]:
         """Yield every line that is not blank."""
         for number, _, line in raw_lines(path):
-            yield number, question_of(self.row, line, number)
+            yield number, question_of(self.row, line)
 
 
-def question_of(row: type[Row], entry: object, number: int) -> Question | str:
-    """Return the question of an entry (an object, or its JSON as bytes), or what is wrong with it.
-
-    A question without an id has the entry's number.
-    """
+def question_of(row: type[Row], entry: object) -> Question | str:
+    """Return the question of an entry (JSON text as bytes, or an object), or what is wrong."""
     try:
         if isinstance(entry, bytes):
-            found = row.model_validate_json(decoded(entry)).to_question()
-        else:
-            found = row.model_validate(entry).to_question()
+            return row.model_validate_json(decoded(entry)).to_question()
+        return row.model_validate(entry).to_question()
     except ValueError as error:
         return reason_of(error)
-    return found if found.id else replace(found, id=str(number))
 
 
 def text_lines(path: Path, parse: Callable[[str, int], Question]) -> Iterator[Entry]:

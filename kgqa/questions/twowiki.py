@@ -13,15 +13,15 @@ An entry without answer and evidences is a question of the test part, and has no
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from kgqa.errors import DumpMalformedError, DumpNotFoundError
 from kgqa.graph.names import normalise
 from kgqa.loaders.text_json import Fault, context, json_entries
 from kgqa.questions.base import Question, QuestionFormat, Triple, unreadable
-from kgqa.questions.rows import Id, Kind, OptionalText, Row, Text, question_of, unique
+from kgqa.questions.rows import Id, Kind, OptionalText, OrNone, Row, Text, question_of, unique
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -31,6 +31,11 @@ if TYPE_CHECKING:
 
 _WIKIDATA = re.compile(r"Q[1-9]\d*")
 _LONGEST_CHAIN = 8  # triplets that are followed one after the other
+
+
+_Title = Annotated[  # of a supporting fact: [title, sentence]
+    tuple[str], BeforeValidator(lambda fact: fact[:1] if isinstance(fact, list) else fact)
+]
 
 
 class TwoWiki(QuestionFormat):
@@ -43,7 +48,7 @@ class TwoWiki(QuestionFormat):
         try:
             for number, entry in json_entries(path):
                 bad = isinstance(entry, Fault)
-                yield number, entry.reason if bad else question_of(_TwoWikiRow, entry, number)
+                yield number, entry.reason if bad else question_of(_TwoWikiRow, entry)
         except (DumpMalformedError, DumpNotFoundError) as error:
             raise unreadable(path, error.message.rstrip(".")) from None
 
@@ -54,9 +59,9 @@ class _TwoWikiRow(Row):
     type: Kind = ""
     answer: OptionalText = None
     answer_id: Kind = ""
-    evidences: list[tuple[Text, Text, Text]] | None = None
-    evidences_id: list[Any] | None = None
-    supporting_facts: list[tuple[str, Any]] | None = None
+    evidences: Annotated[list[tuple[Text, Text, Text]] | None, OrNone] = None
+    evidences_id: Annotated[list[Any] | None, OrNone] = None
+    supporting_facts: Annotated[list[_Title] | None, OrNone] = None
     context: list[Any] | None = None
 
     def to_question(self) -> Question:
@@ -92,7 +97,7 @@ class _TwoWikiRow(Row):
     def _titles(self) -> list[str]:
         """Return the titles of the supporting facts, or of all paragraphs if there are none."""
         paragraphs = [] if self.context is None else context({"context": self.context})
-        facts = [title for title, _ in self.supporting_facts or ()]
+        facts = [title for (title,) in self.supporting_facts or ()]
         return unique(facts or [one.title for one in paragraphs])
 
     def _ids(self, evidences: Sequence[Triple]) -> dict[str, str]:

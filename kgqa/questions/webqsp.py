@@ -13,7 +13,7 @@ from pydantic import ConfigDict
 from pydantic.alias_generators import to_pascal
 
 from kgqa.questions.base import Question, QuestionFormat, unreadable
-from kgqa.questions.rows import BOM, Id, OptionalText, Row, TextList, question_of, raw_lines
+from kgqa.questions.rows import BOM, Id, Kind, OptionalText, Row, TextList, question_of, raw_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,13 +40,13 @@ class _Parse(_PascalRow):
 
 class _WebQSPRow(_PascalRow):
     question_id: Id = ""
-    raw_question: OptionalText = None
-    processed_question: OptionalText = None
+    raw_question: Kind = ""
+    processed_question: Kind = ""
     parses: list[_Parse]
 
     def to_question(self) -> Question:
-        text = self.raw_question or self.processed_question
-        if text is None:
+        text = (self.raw_question or self.processed_question).strip()
+        if not text:
             raise ValueError('"RawQuestion" and "ProcessedQuestion" are empty')
         topics = [(one.topic_entity_mid, one.topic_entity_name) for one in self.parses]
         answers = [(a.answer_argument, a.entity_name) for one in self.parses for a in one.answers]
@@ -70,10 +70,10 @@ class WebQSP(QuestionFormat):
         """Yield the questions of a file."""
         entries = _entries(path)
         if entries is not None:
-            yield from ((n, question_of(_WebQSPRow, one, n)) for n, one in enumerate(entries, 1))
+            yield from ((n, question_of(_WebQSPRow, one)) for n, one in enumerate(entries, 1))
         else:
             for number, _, line in raw_lines(path):
-                yield number, question_of(_WebQSPRow, line, number)
+                yield number, question_of(_WebQSPRow, line)
 
 
 def _entries(path: Path) -> list[Any] | None:
