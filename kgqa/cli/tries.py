@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
     from kgqa.paths.format import PathFormat
-    from kgqa.trie.engines import Engine
+    from kgqa.trie.executors import Executor
     from kgqa.trie.lexicon import PathLexicon
     from kgqa.trie.tokens import TokenEncoder
 
@@ -62,7 +62,7 @@ def precompute_tries(
     from kgqa.models.presets import preset as card_of
 
     settings = run.settings
-    engine_of = _engine(engine, address, workers)
+    executor = _executor(engine, address, workers)
     preset_card = card_of(preset) if preset else None
     sampled = llm.sample_of(sample, walk, seed)
     if sampled:
@@ -116,7 +116,7 @@ def precompute_tries(
             rules,
             cap=cap,
             topics=topics,
-            engine=engine_of,
+            executor=executor,
             sample=sampled,
             progress=run.progress,
         )
@@ -141,17 +141,15 @@ def precompute_tries(
     run.print(human, {"kg": info.name, **dataclasses.asdict(result), **of})
 
 
-def _engine(name: str, address: str | None, workers: int | None) -> Engine:
+def _executor(name: str, address: str | None, workers: int | None) -> Executor:
     from kgqa.errors import UsageError
-    from kgqa.trie.engines.local import LocalEngine
+    from kgqa.trie.executors import LocalExecutor, RayExecutor
 
     if name == "ray":
-        from kgqa.trie.engines.ray_cluster import RayEngine
-
-        return RayEngine(address, workers)
+        return RayExecutor(address, workers)
     if address is not None:
         raise UsageError("--address names a Ray cluster.", "Add --engine ray, or leave it out.")
-    return LocalEngine(workers or 1)
+    return LocalExecutor(workers or 1)
 
 
 def _for_others(url: str | Path) -> str:

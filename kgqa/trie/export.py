@@ -1,7 +1,7 @@
 """A token trie for a person to look at: lines of tokens, a Graphviz drawing, its branching.
 
 Nothing is left out without being counted: a drawing or a list of the first paths says how many
-there are in all. What this does not do: get the trie, or print.
+there are in all.
 """
 
 from __future__ import annotations

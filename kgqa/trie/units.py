@@ -1,6 +1,6 @@
 """Work units: a few topic entities, walked and tokenised into the rows that an index keeps.
 
-A unit knows nothing of processes, machines or files; :mod:`kgqa.trie.engines` says where it runs
+A unit knows nothing of processes, machines or files; :mod:`kgqa.trie.executors` says where it runs
 and :mod:`kgqa.trie.precompute` what becomes of its rows. Nothing here imports a model library, so
 that a process which only makes units starts at once and stays small.
 """
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     Resources = Callable[[], tuple[GraphStore, PathLexicon]]
 
 AT_ONCE = 32  # entities of a unit; bounds the memory when each is just under the cap
-_REMEMBERED = 512  # entities after which the names met so far are forgotten
+_REMEMBERED = 512  # entities after which the names read so far are forgotten
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class UnitSettings:
     """What is the same for all units of a run.
 
     ``kg_version`` is that of the KG whose entity keys the units hold: a store with another one
@@ -59,7 +59,10 @@ class Unit:
 
 
 def build_unit(
-    store: GraphStore, lexicon: PathLexicon, topics: Sequence[int] | IntArray, job: Job
+    store: GraphStore,
+    lexicon: PathLexicon,
+    topics: Sequence[int] | IntArray,
+    settings: UnitSettings,
 ) -> Unit:
     """Return the rows of ``topics`` (ascending keys), and the ids of those that have too many.
 
@@ -71,10 +74,10 @@ def build_unit(
     for start in range(0, len(topics), AT_ONCE):
         keys = keys_array(topics[start : start + AT_ONCE])
         ids = store.entities(keys).ids
-        if job.sample is None:
-            table, over = walk(store, keys, job.rules, job.cap)
+        if settings.sample is None:
+            table, over = walk(store, keys, settings.rules, settings.cap)
         else:
-            table, over = sample_walk(store, keys, job.rules, job.sample), keys[:0]
+            table, over = sample_walk(store, keys, settings.rules, settings.sample), keys[:0]
         too_many = set(over.tolist())
         for key, entity_id in zip(keys.tolist(), ids, strict=True):
             if key in too_many:
@@ -94,20 +97,20 @@ class Worker:
         self._lexicon = lexicon
         self._since = 0  # entities since the names were forgotten
 
-    def work(self, topics: Sequence[int] | IntArray, job: Job) -> Unit:
+    def work(self, topics: Sequence[int] | IntArray, settings: UnitSettings) -> Unit:
         """Return the unit of ``topics``.
 
-        Raises IndexFault where the store holds another version of the KG than the keys are of.
+        Raises IndexFault if the store holds another version of the KG than the keys are of.
         """
         version = self.store.info.version
-        if version != job.kg_version:
+        if version != settings.kg_version:
             raise IndexFault(
                 f"The graph {self.store.url} holds version {version[:12]} of the KG, not "
-                f"{job.kg_version[:12]}, for which this run was started.",
-                "Every worker must read the same graph. If it was loaded anew meanwhile, run the "
+                f"{settings.kg_version[:12]}, for which this run was started.",
+                "Every worker must read the same graph. If it was loaded again meanwhile, run the "
                 "same command again.",
             )
-        unit = build_unit(self.store, self._lexicon, topics, job)
+        unit = build_unit(self.store, self._lexicon, topics, settings)
         self._since += len(topics)
         if self._since >= _REMEMBERED:
             self._lexicon.clear()
