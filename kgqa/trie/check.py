@@ -180,7 +180,7 @@ def _difference(lexicon: PathLexicon, path: PathNames) -> JoinExample | None:
 
 def _alike(one: Sequence[int], other: Sequence[int]) -> int:
     """Return how many first tokens two sequences have in common."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other)))
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def sample_paths(

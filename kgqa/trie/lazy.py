@@ -3,8 +3,7 @@
 A path is written in segments: a head, a relation, a tail, the next relation, and so on. What a
 segment may be is a small trie over the texts of some paths, made when a prefix gets there. A prefix
 can stand for several things at once (entities that share a name, a name that is the prefix of
-another, a name that contains the separator), so a state is a set of positions in such tries. What
-may follow a segment differs by language (:mod:`kgqa.trie.composed`, :mod:`kgqa.trie.triplets`).
+another, a name that contains the separator), so a state is a set of positions in such tries.
 """
 
 from __future__ import annotations
@@ -16,13 +15,17 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from kgqa.trie.arrays import Groups, TokenTrie, build_trie, in_order
+from kgqa.trie.build import distinct_pairs
 from kgqa.trie.constraint import Expansion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from kgqa.graph.model import BoolArray, IntArray
+    from kgqa.graph.store import GraphStore
+    from kgqa.paths.walk import PathTable
     from kgqa.trie.arrays import Sequences
+    from kgqa.trie.lexicon import PathLexicon
 
 Moves: TypeAlias = "tuple[IntArray, IntArray]"
 """The tokens that may follow, ascending, and the state that each leads to."""
@@ -33,9 +36,10 @@ class Segment:
     """What a segment of some paths may be: a trie over its texts.
 
     ``level`` counts the segments before it: names of entities have even levels, relations odd ones.
-    ``rows`` are the paths, each of whose columns start with the topic entity's key and the four of
-    each hop; ``groups`` says which of them have the text that ends in a leaf. ``following`` holds
-    the segments that may follow a text, by its leaf, as far as they were needed.
+    ``rows`` are the paths: in column 0 the topic entity's key, then the four columns of each hop,
+    so that a path of some hops ends in the entity in column ``4 * hops``. ``groups`` says which of
+    them have the text that ends in a leaf. ``following`` holds the segments that may follow a text,
+    by its leaf, as far as they were needed.
     """
 
     level: int
@@ -49,7 +53,51 @@ class Segment:
         return self.rows[self.groups.rows(leaf)]
 
 
-def segment_of(level: int, rows: IntArray, texts: Sequences, text_of: IntArray) -> Segment:
+class Segments:
+    """Makes the segments of paths in one graph, the names and hops of many in few calls."""
+
+    def __init__(self, store: GraphStore, lexicon: PathLexicon) -> None:
+        self._store = store
+        self._lexicon = lexicon
+
+    @property
+    def closing(self) -> int:
+        """The token that ends a path."""
+        return self._lexicon.closing
+
+    def heads(self, rows: IntArray) -> Segment:
+        """Return the segment of the heads of ``rows``."""
+        keys, text_of = np.unique(rows[:, 0], return_inverse=True)
+        return _segment(0, rows, self._lexicon.heads(self._store, keys), text_of)
+
+    def follow(self, ends: Iterable[tuple[Segment, int]]) -> None:
+        """Put into ``following`` what may follow each leaf of a segment, for all together."""
+        names, relations = [], []
+        for segment, leaf in ends:
+            (relations if segment.level % 2 else names).append((segment, leaf, segment.of(leaf)))
+        if names:
+            extended = self._extended([(segment.level // 2, rows) for segment, _, rows in names])
+            for (segment, leaf, _), rows in zip(names, extended, strict=True):
+                level = segment.level + 1
+                pairs, text_of = distinct_pairs(rows[:, 2 * level - 1], rows[:, 2 * level + 1])
+                texts = self._lexicon.relations(self._store, pairs)
+                segment.following[leaf] = _segment(level, rows, texts, text_of)
+        if relations:
+            tails = [rows[:, 2 * segment.level + 2] for segment, _, rows in relations]
+            keys, number = np.unique(np.concatenate(tails), return_inverse=True)
+            texts = self._lexicon.tails(self._store, keys)
+            split = np.split(number, np.cumsum([len(one) for one in tails[:-1]]))
+            for (segment, leaf, rows), of in zip(relations, split, strict=True):
+                mine, text_of = np.unique(of, return_inverse=True)
+                following = _segment(segment.level + 1, rows, texts.take(mine), text_of)
+                segment.following[leaf] = following
+
+    def _extended(self, paths: list[tuple[int, IntArray]]) -> list[IntArray]:
+        """Return for each (number of hops, rows) the rows that take one more hop."""
+        return [rows for _, rows in paths]
+
+
+def _segment(level: int, rows: IntArray, texts: Sequences, text_of: IntArray) -> Segment:
     """Return the segment of ``rows``; ``text_of`` says for each of them which text it has."""
     distinct = in_order(texts)
     groups = Groups(distinct.number[text_of], len(distinct))
@@ -75,15 +123,15 @@ class _State:
 
 
 class LazyConstraint(ABC):
-    """A :class:`kgqa.trie.constraint.Constraint` but for ``ground``. Not for several threads.
+    """A :class:`kgqa.trie.constraint.Constraint` of paths of at most ``hops`` hops.
 
-    ``roots``: the heads; ``hops``: of a path at most; ``closing``: the token that ends one.
+    ``heads`` and what follows them are made by ``segments``. Not for use by several threads.
     """
 
-    def __init__(self, roots: Iterable[Segment], hops: int, closing: int) -> None:
+    def __init__(self, segments: Segments, heads: Iterable[Segment], hops: int) -> None:
+        self._segments = segments
         self._last_level = 2 * hops
-        self._closing = closing
-        self._states = [_State([_position(segment, 0) for segment in roots])]
+        self._states = [_State([_position(segment, 0) for segment in heads])]
 
     @property
     def paths(self) -> None:
@@ -113,8 +161,8 @@ class LazyConstraint(ABC):
         return Expansion(row, tokens, np.concatenate([nexts for _, nexts in moves]))
 
     @abstractmethod
-    def _follow(self, ends: Sequence[tuple[Segment, int]]) -> None:
-        """Put into ``following`` what may follow each leaf of a segment, for all together."""
+    def ground(self, state: int) -> PathTable:
+        """Return every id path that the text of the end ``state`` stands for."""
 
     def _ended(self, state: int) -> list[IntArray]:
         """Return the paths that the text of ``state`` stands for, in parts; none if it goes on."""
@@ -129,12 +177,10 @@ class LazyConstraint(ABC):
                 for state, one in waiting
                 if one.leaf >= 0 and one.segment.level < self._last_level
             ]
-            unknown = [(segment, leaf) for _, segment, leaf in ends]
-            unknown = [
-                (segment, leaf) for segment, leaf in unknown if leaf not in segment.following
-            ]
-            if unknown:
-                self._follow(list(dict.fromkeys(unknown)))
+            unknown = dict.fromkeys(
+                (segment, leaf) for _, segment, leaf in ends if leaf not in segment.following
+            )
+            self._segments.follow(unknown)
             waiting = [(state, _position(one.following[leaf], 0)) for state, one, leaf in ends]
             for state, position in waiting:
                 state.positions.append(position)
@@ -152,7 +198,7 @@ class LazyConstraint(ABC):
         reached = {token: _State(positions) for token, positions in nexts.items()}
         if closed:
             # names are encoded as plain text, so no name holds the closing token
-            reached[self._closing] = _State([], _NO_MOVES, closed)
+            reached[self._segments.closing] = _State([], _NO_MOVES, closed)
         tokens = np.array(sorted(reached), np.int64)
         numbers = np.arange(len(self._states), len(self._states) + len(reached), dtype=np.int64)
         self._states.extend(reached[token] for token in tokens.tolist())
