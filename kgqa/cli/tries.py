@@ -113,11 +113,8 @@ def precompute_tries(
         result = precompute(
             make,
             writer,
-            rules,
-            cap=cap,
             topics=topics,
             executor=executor,
-            sample=sampled,
             progress=run.progress,
         )
 

@@ -23,15 +23,11 @@ from kgqa.trie.units import AT_ONCE, UnitSettings
 if TYPE_CHECKING:
     from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
-    from kgqa.paths.sample import Sample
-    from kgqa.paths.walk import WalkRules
     from kgqa.progress import Progress
     from kgqa.trie.executors import Executor
     from kgqa.trie.index.writer import IndexWriter
-    from kgqa.trie.lexicon import PathLexicon
     from kgqa.trie.units import Resources
 
-DEFAULT_CAP = 100_000  # paths of one entity that are still stored
 UNIT = 512  # entities of a shard, rounded up to whole work units
 SHARD_BYTES = 1 << 26  # of rows, uncompressed: a shard with more ends, for they are held till then
 
@@ -64,30 +60,33 @@ def all_topics(store: GraphStore) -> IntArray:
 def precompute(
     resources: Resources,
     writer: IndexWriter,
-    rules: WalkRules,
     *,
-    cap: int,
     topics: IntArray | None = None,
     workers: int = 1,
     executor: Executor | None = None,
     unit: int = UNIT,
-    sample: Sample | None = None,
     progress: Progress,
 ) -> PrecomputeResult:
     """Write the tries of ``topics`` (keys; None: all named entities) that ``writer`` lacks.
 
-    ``resources`` opens a store and makes a lexicon: here, and wherever units run; it must be
-    picklable if that is another process. They run in ``workers`` processes of this machine, or
-    by ``executor``. A shard gets ``unit`` entities, or a few more. With a ``sample``, whose index
-    ``writer`` has to be for, an entity gets no more paths than that.
+    The walks, the cap and the sample are those that the index was opened for. ``resources`` opens a
+    store and makes a lexicon: here, and wherever units run; it must be picklable if that is another
+    process. They run in ``workers`` processes of this machine, or by ``executor``. A shard gets
+    ``unit`` entities, or a few more.
 
     Raises what the store raises, and IndexFault if a worker is lost or the index cannot be written.
     """
     began = time.monotonic()
+    key = writer.manifest.key
     store, lexicon = resources()
     with store:
-        _check_joining(store, lexicon, writer, rules, progress)
-        settings = UnitSettings(rules, cap, sample, store.info.version)
+        if writer.manifest.joining is None:  # once for an index
+            check = check_joining(lexicon, sample_paths(store, key.rules, lexicon.form))
+            lexicon.clear()
+            writer.record_joining(check)
+            if note := check.note():
+                progress.note(note)
+        settings = UnitSettings(key.rules, writer.manifest.cap, key.sampled, store.info.version)
         todo = all_topics(store) if topics is None else np.unique(topics)
         todo = np.setdiff1d(todo, store.keys_of(sorted(writer.done())))
     size = -(-unit // -(-unit // AT_ONCE))  # equal work units that make up a shard
@@ -122,21 +121,3 @@ def precompute(
         added=len(todo),
         without_paths=without,
     )
-
-
-def _check_joining(
-    store: GraphStore,
-    lexicon: PathLexicon,
-    writer: IndexWriter,
-    rules: WalkRules,
-    progress: Progress,
-) -> None:
-    """Record once for an index whether the tokenizer would write whole paths otherwise."""
-    if writer.manifest.joining is not None:
-        return
-    check = check_joining(lexicon, sample_paths(store, rules, lexicon.form))
-    lexicon.clear()
-    writer.record_joining(check)
-    note = check.note()
-    if note:
-        progress.note(note)

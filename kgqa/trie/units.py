@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kgqa.errors import IndexFault
-from kgqa.graph.model import keys_array
 from kgqa.paths.sample import Sample, sample_walk
 from kgqa.paths.walk import walk
 from kgqa.trie.build import path_tokens
 from kgqa.trie.index.shard import encode_row, token_width
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
@@ -58,49 +57,20 @@ class Unit:
         return sum(len(row["hops"]) + len(row["tokens"]) for row in self.rows)
 
 
-def build_unit(
-    store: GraphStore,
-    lexicon: PathLexicon,
-    topics: Sequence[int] | IntArray,
-    settings: UnitSettings,
-) -> Unit:
-    """Return the rows of ``topics`` (ascending keys), and the ids of those that have too many.
-
-    With a sample a row holds no more paths than that, and no entity has too many.
-    """
-    width = token_width(lexicon.encoder.vocab_size)
-    rows: list[dict[str, Any]] = []
-    composed: list[str] = []
-    for start in range(0, len(topics), AT_ONCE):
-        keys = keys_array(topics[start : start + AT_ONCE])
-        ids = store.entities(keys).ids
-        if settings.sample is None:
-            table, over = walk(store, keys, settings.rules, settings.cap)
-        else:
-            table, over = sample_walk(store, keys, settings.rules, settings.sample), keys[:0]
-        too_many = set(over.tolist())
-        for key, entity_id in zip(keys.tolist(), ids, strict=True):
-            if key in too_many:
-                composed.append(entity_id)
-                continue
-            mine = table.of(key)
-            # an entity without a path gets an empty row, so that a later run need not look again
-            rows.append(encode_row(entity_id, key, path_tokens(store, mine, lexicon), mine, width))
-    return Unit(rows, composed)
-
-
 class Worker:
     """Makes units one after another with one store and one lexicon, in bounded memory."""
 
     def __init__(self, store: GraphStore, lexicon: PathLexicon) -> None:
         self.store = store
         self._lexicon = lexicon
+        self._width = token_width(lexicon.encoder.vocab_size)
         self._since = 0  # entities since the names were forgotten
 
-    def work(self, topics: Sequence[int] | IntArray, settings: UnitSettings) -> Unit:
-        """Return the unit of ``topics``.
+    def work(self, topics: IntArray, settings: UnitSettings) -> Unit:
+        """Return the rows of ``topics`` (ascending keys), and the ids of those that have too many.
 
-        Raises IndexFault if the store holds another version of the KG than the keys are of.
+        With a sample a row holds no more paths than that, and no entity has too many. Raises
+        IndexFault if the store holds another version of the KG than the keys are of.
         """
         version = self.store.info.version
         if version != settings.kg_version:
@@ -110,9 +80,27 @@ class Worker:
                 "Every worker must read the same graph. If it was loaded again meanwhile, run the "
                 "same command again.",
             )
-        unit = build_unit(self.store, self._lexicon, topics, settings)
+        unit = Unit([], [])
+        for start in range(0, len(topics), AT_ONCE):
+            self._add(topics[start : start + AT_ONCE], settings, unit)
         self._since += len(topics)
         if self._since >= _REMEMBERED:
             self._lexicon.clear()
             self._since = 0
         return unit
+
+    def _add(self, keys: IntArray, settings: UnitSettings, unit: Unit) -> None:
+        ids = self.store.entities(keys).ids
+        if settings.sample is None:
+            table, over = walk(self.store, keys, settings.rules, settings.cap)
+        else:
+            table, over = sample_walk(self.store, keys, settings.rules, settings.sample), keys[:0]
+        too_many = set(over.tolist())
+        for key, entity_id in zip(keys.tolist(), ids, strict=True):
+            if key in too_many:
+                unit.composed.append(entity_id)
+                continue
+            mine = table.of(key)
+            tokens = path_tokens(self.store, mine, self._lexicon)
+            # an entity without a path gets an empty row, so that a later run need not look again
+            unit.rows.append(encode_row(entity_id, key, tokens, mine, self._width))

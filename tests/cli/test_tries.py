@@ -191,7 +191,7 @@ def test_rows_do_not_depend_on_whether_transformers_tokenises(
     from kgqa.paths.walk import WalkRules
     from kgqa.progress import Silent
     from kgqa.trie.lexicon import PathLexicon
-    from kgqa.trie.units import UnitSettings, build_unit
+    from kgqa.trie.units import UnitSettings, Worker
 
     full = load_encoder(None, None, cache=model_cache, progress=Silent()).encoder
     bare = bare_encoder(full)
@@ -201,7 +201,7 @@ def test_rows_do_not_depend_on_whether_transformers_tokenises(
         keys = store.topic_keys()[:200]
         settings = UnitSettings(WalkRules(), 100_000, None, store.info.version)
         one, other = (
-            build_unit(store, PathLexicon(each, PathFormat()), keys, settings)
+            Worker(store, PathLexicon(each, PathFormat())).work(keys, settings)
             for each in (full, bare)
         )
     assert len(one.rows) == 200

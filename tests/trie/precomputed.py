@@ -33,17 +33,18 @@ from kgqa.progress import Silent
 from kgqa.trie.index import IndexKey, IndexWriter, index_folder, manifest, writer
 from kgqa.trie.index.manifest import read_manifest
 from kgqa.trie.lexicon import PathLexicon
-from kgqa.trie.precompute import precompute
+from kgqa.trie.precompute import PrecomputeResult, precompute
 from tests.graph.tables import entity, tables_of
 from tests.trie.language import CharacterEncoder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kgqa.graph.model import IntArray
+    from kgqa.trie.tokens import TokenEncoder
 
 FORM = PathFormat()
 RULES = WalkRules()
+CHARACTERS = CharacterEncoder()
 CAP = 60  # some entities have more
 KEY = IndexKey("kg", "v1", "characters", FORM.fingerprint, 2, "out", "collapse")
 CHECKOUT = Path(__file__).parents[2]
@@ -67,29 +68,30 @@ def write_graph(path: Path, nodes: int, seed: int = 7) -> None:
     SqliteWriter(path).write(tables_of(named, sorted(edges)), Silent())
 
 
-def resources(graph: Path) -> tuple[SqliteStore, PathLexicon]:
-    return SqliteStore(graph), PathLexicon(CharacterEncoder(), FORM)
+def resources(graph: Path, encoder: TokenEncoder = CHARACTERS) -> tuple[SqliteStore, PathLexicon]:
+    return SqliteStore(graph), PathLexicon(encoder, FORM)
 
 
 def build(
     graph: Path,
     tries: Path,
     *,
+    key: IndexKey = KEY,
+    cap: int = CAP,
+    encoder: TokenEncoder = CHARACTERS,
     make: Callable[..., Any] | None = None,
-    topics: IntArray | None = None,
     unit: int = 256,
     rebuild: bool = False,
+    writer: type[IndexWriter] = IndexWriter,
     **options: Any,
-) -> Any:
+) -> PrecomputeResult:
     """Precompute; return the result."""
     tries.mkdir(parents=True, exist_ok=True)
-    with IndexWriter(
-        tries, KEY, cap=CAP, token_width=4, tokenizer_name="characters", rebuild=rebuild
+    with writer(
+        tries, key, cap=cap, token_width=4, tokenizer_name=encoder.fingerprint, rebuild=rebuild
     ) as index:
-        settings = {"cap": CAP, "progress": Silent()} | options
-        return precompute(
-            make or partial(resources, graph), index, RULES, topics=topics, unit=unit, **settings
-        )
+        make = make or partial(resources, graph, encoder)
+        return precompute(make, index, unit=unit, **({"progress": Silent()} | options))
 
 
 def content(tries: Path) -> tuple[list[tuple[str, bytes]], tuple[str, ...]]:

@@ -15,11 +15,17 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter
 
 from kgqa.errors import ShardDamagedError
+from kgqa.graph.model import Direction  # noqa: TC001 - pydantic reads annotations when it runs
 from kgqa.paths.sample import Sample, Walk
+from kgqa.paths.walk import Mediators, WalkRules
 from kgqa.trie.check import JoinCheck  # noqa: TC001 - pydantic reads annotations when it runs
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from kgqa.graph.model import KGInfo
+    from kgqa.paths.format import PathFormat
+    from kgqa.trie.tokens import TokenEncoder
 
 SCHEMA_VERSION = 3
 MANIFEST = "manifest.json"
@@ -42,11 +48,30 @@ class IndexKey:
     tokenizer: str
     path_format: str
     hops: int
-    direction: str
-    mediators: str
+    direction: Direction
+    mediators: Mediators
     walk: Walk = "breadth"
     sample: int | None = None
     seed: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        info: KGInfo,
+        encoder: TokenEncoder,
+        form: PathFormat,
+        rules: WalkRules,
+        sample: Sample | None = None,
+    ) -> IndexKey:
+        """Return the key of the index of a KG for a tokenizer, a path format and walk rules."""
+        chosen = {"walk": sample.walk, "sample": sample.size, "seed": sample.seed} if sample else {}
+        fingerprints = encoder.fingerprint, form.fingerprint
+        return cls(info.name, info.version, *fingerprints, **asdict(rules), **chosen)
+
+    @property
+    def rules(self) -> WalkRules:
+        """The walks whose paths the index holds."""
+        return WalkRules(self.hops, self.direction, self.mediators)
 
     @property
     def sampled(self) -> Sample | None:
