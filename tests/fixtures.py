@@ -162,23 +162,14 @@ def index(sample: SqliteStore, random_llm: KgLLM, tmp_path: Path) -> Iterator[Tr
     from kgqa.trie.precompute import precompute
 
     form, rules = PathFormat(), WalkRules()
-    key = IndexKey(
-        kg="freebase",
-        kg_version=sample.info.version,
-        tokenizer=random_llm.encoder.fingerprint,
-        path_format=form.fingerprint,
-        hops=2,
-        direction="out",
-        mediators="collapse",
-    )
+    encoder = random_llm.encoder
+    key = IndexKey.of(sample.info, encoder, form, rules)
     path = Path(unquote(urlsplit(sample.url).path))
-    width = token_width(random_llm.encoder.vocab_size)
+    width = token_width(encoder.vocab_size)
     with IndexWriter(tmp_path, key, cap=9999, token_width=width, tokenizer_name="x") as writer:
         precompute(
-            lambda: (SqliteStore(path), PathLexicon(random_llm.encoder, form)),
+            lambda: (SqliteStore(path), PathLexicon(encoder, form)),
             writer,
-            rules,
-            cap=9999,
             topics=sample.keys_of([TOLKIEN, LINCOLN]),
             progress=Silent(),
         )

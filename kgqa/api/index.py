@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from kgqa.paths.format import PathFormat
     from kgqa.paths.sample import Sample
     from kgqa.paths.walk import WalkRules
+    from kgqa.trie.executors import Executor
     from kgqa.trie.lexicon import PathLexicon
-    from kgqa.trie.precompute import Precomputed
+    from kgqa.trie.precompute import PrecomputeResult
     from kgqa.trie.stored import StoredConstraint
     from kgqa.trie.tokens import TokenEncoder
 
@@ -112,7 +113,7 @@ class IndexBuild:
     """What building an index did: ``counts`` of the whole index, ``hops`` and ``sample`` of it."""
 
     kg: str
-    counts: Precomputed
+    counts: PrecomputeResult
     hops: int
     cap: int
     sample: Sample | None
@@ -155,7 +156,7 @@ def build_index(home: Home, store: GraphStore, given: dict[str, Any]) -> IndexBu
 
     options: IndexOptions = validated(IndexOptions, given, "an index")
     settings, info = home.settings, store.info
-    engine = _engine(options)
+    executor = _executor(options)
     preset_card = card_of(options.preset) if options.preset else None
     sample = options.sampled()
     cap = sample.size if sample else options.cap  # none has more, so none is left to be composed
@@ -187,14 +188,7 @@ def build_index(home: Home, store: GraphStore, given: dict[str, Any]) -> IndexBu
         rebuild=options.rebuild,
     ) as writer:
         counts = precompute(
-            resources,
-            writer,
-            rules,
-            cap=cap,
-            topics=topics,
-            engine=engine,
-            sample=sample,
-            progress=home.progress,
+            resources, writer, topics=topics, executor=executor, progress=home.progress
         )
     return IndexBuild(info.name, counts, rules.hops, cap, sample)
 
@@ -340,16 +334,14 @@ def tries_of(home: Home, info: KGInfo, entity_id: str) -> list[dict[str, Any]]:
     return found
 
 
-def _engine(options: IndexOptions) -> Any:
-    from kgqa.trie.engines.local import LocalEngine
+def _executor(options: IndexOptions) -> Executor:
+    from kgqa.trie.executors import LocalExecutor, RayExecutor
 
     if options.engine == "ray":
-        from kgqa.trie.engines.ray_cluster import RayEngine
-
-        return RayEngine(options.address, options.workers)
+        return RayExecutor(options.address, options.workers)
     if options.address is not None:
         raise UsageError("`address` names a Ray cluster.", "Set `engine` to ray, or leave it out.")
-    return LocalEngine(options.workers or 1)
+    return LocalExecutor(options.workers or 1)
 
 
 def _absolute(url: str | Path) -> str:

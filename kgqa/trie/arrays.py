@@ -1,16 +1,15 @@
-"""A trie of token sequences as arrays in breadth-first order: the form to decode from.
+"""Token sequences as flat arrays, and their trie in breadth-first order: the form to decode from.
 
-Node 0 is the root. ``token[n]`` leads to node n; the children of n are the nodes
+Node 0 of a trie is the root. ``token[n]`` leads to node n; the children of n are the nodes
 ``first_child[n] … first_child[n + 1] - 1``, ascending by token; ``leaf[n]`` is the number of the
 sequence that ends in n, or -1. A sequence may be the prefix of another.
-
-What this does not do: know what a sequence means.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +21,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kgqa.graph.model import IntArray
+
+_PADDED = 1 << 26  # tokens that are sorted as rows of one length; more would fill the memory
+
+
+def offsets_of(lengths: IntArray) -> IntArray:
+    """Return where runs of the given lengths start when joined, and the end of the last."""
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,34 +46,51 @@ class Sequences:
         ids: list[int] = self.tokens[self.offsets[number] : self.offsets[number + 1]].tolist()
         return ids
 
+    @property
+    def lengths(self) -> IntArray:
+        """The number of tokens of each sequence."""
+        return np.diff(self.offsets)
+
     def take(self, rows: IntArray) -> Sequences:
         """Return some of the sequences, in the order of ``rows``."""
-        lengths = np.diff(self.offsets)[rows]
-        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-        return Sequences(self.tokens[ranges(self.offsets[:-1][rows], lengths)], offsets)
+        starts = self.offsets[rows]
+        lengths = self.offsets[rows + 1] - starts
+        return Sequences(self.tokens[ranges(starts, lengths)], offsets_of(lengths))
 
-    def matrix(self) -> NDArray[np.uint32]:
-        """Return ``[n, longest]`` ids plus one, 0 beyond the end, so that prefixes sort first."""
-        lengths = np.diff(self.offsets)
-        wide = np.zeros((len(self), int(lengths.max(initial=0))), np.uint32)
-        rows = np.repeat(np.arange(len(self)), lengths)
-        columns = ranges(np.zeros(len(self), np.int64), lengths)
-        wide[rows, columns] = self.tokens + 1
-        return wide
+    def shared_prefix(self, one: IntArray, other: IntArray) -> IntArray:
+        """Return how many first tokens each row of ``one`` shares with the row of ``other``."""
+        shorter = np.minimum(self.lengths[one], self.lengths[other])
+        at = ranges(self.offsets[one], shorter)
+        shift = np.repeat(self.offsets[other] - self.offsets[one], shorter)
+        differs = np.flatnonzero(self.tokens[at] != self.tokens[at + shift])
+        starts = offsets_of(shorter)[:-1]
+        first = np.append(differs, len(at))[np.searchsorted(differs, starts)]
+        return np.minimum(first - starts, shorter)
 
 
 def sequences(rows: Sequence[Sequence[int]]) -> Sequences:
     """Return Python lists of token ids as joined arrays."""
     lengths = np.array([len(row) for row in rows], np.int64)
     tokens = np.fromiter((token for row in rows for token in row), np.int64, int(lengths.sum()))
-    return Sequences(tokens, np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]))
+    return Sequences(tokens, offsets_of(lengths))
 
 
 def joined(several: Sequence[Sequences]) -> Sequences:
     """Return the sequences of ``several``, one after another."""
-    lengths = np.concatenate([np.diff(one.offsets) for one in several])
-    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-    return Sequences(np.concatenate([one.tokens for one in several]), offsets)
+    lengths = np.concatenate([one.lengths for one in several])
+    return Sequences(np.concatenate([one.tokens for one in several]), offsets_of(lengths))
+
+
+class Groups:
+    """Row numbers by group: ``group[i]`` is the group of row i, one of ``0 … count - 1``."""
+
+    def __init__(self, group: IntArray, count: int) -> None:
+        self.order = np.argsort(group, kind="stable")
+        self.offsets = offsets_of(np.bincount(group, minlength=count))
+
+    def rows(self, group: int) -> IntArray:
+        """Return the rows of ``group``."""
+        return self.order[self.offsets[group] : self.offsets[group + 1]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,18 +118,32 @@ class Ordered:
 
 def in_order(all_of: Sequences) -> Ordered:
     """Return the distinct sequences in token order, whatever they are made of."""
-    wide = all_of.matrix()
-    if not wide.size:
-        none, number = np.zeros(min(len(all_of), 1), np.int64), np.zeros(len(all_of), np.int64)
-        return Ordered(none, none, all_of.tokens, number)
-    # big-endian rows compare as bytes in token order
-    view = np.ascontiguousarray(wide.astype(">u4")).view(f"V{wide.shape[1] * 4}").ravel()
-    _, first, number = np.unique(view, return_index=True, return_inverse=True)
+    _, first, number = np.unique(_sortable(all_of), return_index=True, return_inverse=True)
     shared = np.zeros(len(first), np.int64)
-    shared[1:] = (wide[first[1:]] != wide[first[:-1]]).argmax(axis=1)
-    lengths = np.diff(all_of.offsets)[first]
+    shared[1:] = all_of.shared_prefix(first[:-1], first[1:])
+    lengths = all_of.lengths[first]
     own = all_of.tokens[ranges(all_of.offsets[first] + shared, lengths - shared)]
-    return Ordered(lengths, shared, own, number.reshape(-1))
+    return Ordered(lengths, shared, own, number)
+
+
+def _sortable(all_of: Sequences) -> NDArray[Any]:
+    """Return a value for each sequence that compares as its tokens do.
+
+    It is their bytes, big-endian and plus one, so that 0 beyond the end sorts first.
+    """
+    size = 4 if all_of.tokens.max(initial=0) + 1 < 1 << 32 else 8
+    tokens, lengths = (all_of.tokens + 1).astype(f">u{size}"), all_of.lengths
+    longest = int(lengths.max(initial=0))
+    if not longest:
+        return np.zeros(len(all_of), np.int64)
+    if len(all_of) * longest > _PADDED:
+        data = tokens.tobytes()
+        ends = (size * all_of.offsets).tolist()
+        return np.array([data[start:stop] for start, stop in pairwise(ends)], object)
+    padded = np.zeros((len(all_of), longest), tokens.dtype)
+    row = np.repeat(np.arange(len(all_of)), lengths)
+    padded[row, ranges(np.zeros_like(lengths), lengths)] = tokens
+    return padded.view(f"S{size * longest}").ravel()
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,12 +184,10 @@ def build_trie(ordered: Ordered) -> TokenTrie:
     first = (np.cumsum(counts) - counts)[rows]
     opened = np.repeat(np.arange(len(levels)) * nodes, levels) + by_depth
     parent[first] = np.searchsorted(opened, (shared[rows] - 1) * nodes + first)  # 0: the root
-    children = np.bincount(parent, minlength=nodes + 1)
     token = np.full(nodes + 1, -1, np.int64)
     token[1:] = ordered.own[by_depth]
     leaf = np.full(nodes + 1, -1, np.int64)
     leaf[place[first + counts[rows] - 1]] = rows
     if len(ordered) and ordered.lengths[0] == 0:
         leaf[0] = 0
-    first_child = 1 + np.concatenate([np.zeros(1, np.int64), np.cumsum(children)])
-    return TokenTrie(token, first_child, leaf)
+    return TokenTrie(token, 1 + offsets_of(np.bincount(parent, minlength=nodes + 1)), leaf)

@@ -1,4 +1,10 @@
-"""From id paths to token sequences: parts tokenised once, joined by array operations."""
+"""From id paths to token sequences: parts tokenised once, joined and sorted by array operations.
+
+Thousands of paths share a few hundred parts, so the parts are put in token order once and paths are
+sorted by the ranks of their parts. That is the order of the tokens themselves if no part begins
+another one, which holds as soon as each part is looked at together with the token after it, except
+for names that contain the separator. Then the whole sequences are sorted.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kgqa.paths.walk import FIRST, SECOND, TAIL
-from kgqa.trie.arrays import Sequences, joined
+from kgqa.paths.walk import FIRST, SECOND, TAIL, ranges
+from kgqa.trie.arrays import Ordered, Sequences, in_order, joined, offsets_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,28 +67,31 @@ class JoinedSequences:
 
     def joined(self) -> Sequences:
         """Return the sequences, put together."""
-        lengths = np.diff(self.parts.offsets)
         used = self.number >= 0
-        total = np.where(used, lengths[self.number], 0).sum(axis=1)
-        tokens = self.parts.take(self.number[used]).tokens
-        return Sequences(tokens, np.concatenate([np.zeros(1, np.int64), np.cumsum(total)]))
+        lengths = np.where(used, self.parts.lengths[self.number], 0).sum(axis=1)
+        return Sequences(self.parts.take(self.number[used]).tokens, offsets_of(lengths))
 
 
 def path_parts(table: PathTable) -> PathParts:
     """Return the parts of the paths of ``table``."""
     heads, head_of = np.unique(table.topic, return_inverse=True)
     there = table.hops[:, :, TAIL] >= 0
-    first, second = table.hops[:, :, FIRST][there], table.hops[:, :, SECOND][there]
-    wide = int(second.max(initial=-1)) + 2
-    pairs, pair_of = np.unique(first * wide + second + 1, return_inverse=True)
+    pairs, pair_of = distinct_pairs(table.hops[:, :, FIRST][there], table.hops[:, :, SECOND][there])
     tails, tail_of = np.unique(table.hops[:, :, TAIL][there], return_inverse=True)
     paths, hops = there.shape
     number = np.full((paths, 2 * hops + 2), -1, np.int64)
-    number[:, 0] = head_of.reshape(-1)
-    number[:, 1:-1:2][there] = len(heads) + pair_of.reshape(-1)
-    number[:, 2:-1:2][there] = len(heads) + len(pairs) + tail_of.reshape(-1)
+    number[:, 0] = head_of
+    number[:, 1:-1:2][there] = len(heads) + pair_of
+    number[:, 2:-1:2][there] = len(heads) + len(pairs) + tail_of
     number[:, -1] = len(heads) + len(pairs) + len(tails)
-    return PathParts(heads, np.stack([pairs // wide, pairs % wide - 1], axis=1), tails, number)
+    return PathParts(heads, pairs, tails, number)
+
+
+def distinct_pairs(first: IntArray, second: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the distinct pairs of steps, ascending, shape ``[n, 2]``, and which each row is."""
+    wide = int(second.max(initial=-1)) + 2
+    pairs, number = np.unique(first * wide + second + 1, return_inverse=True)
+    return np.stack([pairs // wide, pairs % wide - 1], axis=1), number
 
 
 def path_tokens(store: GraphStore, table: PathTable, lexicon: PathLexicon) -> JoinedSequences:
@@ -113,3 +122,104 @@ def all_joined(several: Sequence[JoinedSequences]) -> JoinedSequences:
         numbers.append(number)
         before += len(one.parts)
     return JoinedSequences(np.concatenate(numbers), joined([one.parts for one in several]))
+
+
+# ── token order ─────────────────────────────────────────────────────────────────────────────────
+
+
+def ordered_paths(all_of: JoinedSequences) -> Ordered:
+    """Return the distinct sequences in token order."""
+    return _by_parts(all_of) or in_order(all_of.joined())
+
+
+def _by_parts(all_of: JoinedSequences) -> Ordered | None:
+    """Return the order by the ranks of parts, None if it need not be that of the tokens."""
+    found = _with_next_token(all_of)
+    if found is None:
+        return None
+    number, texts = found
+    distinct = in_order(texts)
+    if (distinct.shared[1:] == distinct.lengths[:-1]).any():  # one begins the next
+        return None
+    ranks = np.where(number >= 0, distinct.number[number], -1)
+    code, order = _sorted_rows(ranks)
+    new = np.ones(len(order), bool)
+    new[1:] = code[1:] != code[:-1]
+    position = np.empty(len(order), np.int64)
+    position[order] = np.cumsum(new) - 1
+    first = order[new]
+    # where each row begins to differ from the row above: in which part, after how many tokens
+    slot, alike = np.zeros(len(first), np.int64), np.zeros(len(first), np.int64)
+    slot[1:] = (ranks[first[1:]] != ranks[first[:-1]]).argmax(axis=1)
+    above, below = number[first[:-1], slot[1:]], number[first[1:], slot[1:]]
+    alike[1:] = texts.shared_prefix(above, below)
+    return _without_shared(all_of.take(first), slot, alike, position)
+
+
+def _with_next_token(all_of: JoinedSequences) -> tuple[IntArray, Sequences] | None:
+    """Return each part beside the token after it, if a path has it so: numbers and texts.
+
+    The numbers have shape ``[paths, 2 * hops + 1]``, -1 beyond a path's end; relations stand alone,
+    for what follows one differs and what one ends with (the link) does not occur within another.
+    None if the parts are not of that form.
+    """
+    number, parts = all_of.number, all_of.parts
+    lengths = parts.lengths
+    if not len(all_of) or not lengths.all():
+        return None
+    count = len(parts)
+    relations = number[:, 1:-1:2]
+    firsts = parts.tokens[parts.offsets[:-1]]
+    there = relations >= 0
+    link, links = firsts[relations[0, 0]], firsts[relations[there]]
+    closing, closings = firsts[number[0, -1]], number[:, -1]
+    if (links != link).any() or (firsts[closings] != closing).any() or lengths[closings].max() > 1:
+        return None
+    keys = number[:, :-1].copy()
+    # what ends a path stands before the closing token, other names before a link
+    keys[np.arange(len(keys)), 2 * there.sum(axis=1)] += count
+    keys[:, 1::2][there] += 2 * count
+    met = np.zeros(3 * count, bool)
+    met[keys[keys >= 0]] = True
+    dense = np.cumsum(met) - 1
+    kind, part = np.divmod(np.flatnonzero(met), count)
+    own = parts.take(part)
+    offsets = offsets_of(own.lengths + (kind < 2))
+    tokens = np.empty(offsets[-1], np.int64)
+    tokens[ranges(offsets[:-1], own.lengths)] = own.tokens
+    tokens[offsets[1:][kind < 2] - 1] = np.where(kind == 0, link, closing)[kind < 2]
+    return np.where(keys >= 0, dense[keys], -1), Sequences(tokens, offsets)
+
+
+def _sorted_rows(ranks: IntArray) -> tuple[IntArray, IntArray]:
+    """Return codes that order the rows as their columns do, sorted, and the rows in that order."""
+    code = np.zeros(len(ranks), np.int64)
+    room = 1
+    for column in ranks.T:
+        met = np.zeros(int(column.max()) + 2, bool)
+        met[column + 1] = True
+        dense = (np.cumsum(met) - 1)[column + 1]
+        values = int(met.sum())
+        if room * values >= 1 << 62:
+            _, code = np.unique(code, return_inverse=True)
+            room = int(code.max()) + 1
+        code = code * values + dense
+        room *= values
+    order = np.argsort(code, kind="stable")
+    return code[order], order
+
+
+def _without_shared(
+    paths: JoinedSequences, slot: IntArray, alike: IntArray, position: IntArray
+) -> Ordered:
+    """Return sorted sequences, what each shares with the one above left out."""
+    used = paths.number >= 0
+    lengths = np.where(used, paths.parts.lengths[paths.number], 0)
+    starts = paths.parts.offsets[paths.number]
+    rows = np.arange(len(paths))
+    own = np.where(np.arange(paths.number.shape[1]) < slot[:, None], 0, lengths)
+    own[rows, slot] -= alike
+    starts[rows, slot] += alike
+    total, of_own = lengths.sum(axis=1), own.sum(axis=1)
+    tokens = paths.parts.tokens[ranges(starts.reshape(-1), own.reshape(-1))]
+    return Ordered(total, total - of_own, tokens, position)

@@ -1,18 +1,17 @@
 """Whether joining the tokens of a path's parts gives what its whole string would be tokenised to.
 
 A path's tokens are *defined* as the joined tokens of its parts (:mod:`kgqa.trie.lexicon`), so the
-language never depends on the answer; but a model has seen text that was tokenised whole, so where a
-tokenizer writes whole strings otherwise the user should know. It is looked at on real paths, drawn
+language never depends on the answer; but a model has seen text that was tokenised whole, so if a
+tokenizer writes whole strings otherwise the user should know. That is checked on real paths, drawn
 with a seed, and on names made to be difficult.
-
-What this does not do: change the language, or build tries.
 """
 
 from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from itertools import takewhile
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -29,14 +28,13 @@ if TYPE_CHECKING:
     from kgqa.paths.format import PathFormat
     from kgqa.paths.walk import WalkRules
     from kgqa.trie.lexicon import PathLexicon
-    from kgqa.trie.tokens import TokenEncoder
 
 PathNames: TypeAlias = tuple[str, tuple[tuple[str, str], ...]]
 """A path as the texts it is made of: its head's name, and the relation and tail of each hop."""
 
-SAMPLE = 500  # real paths that are looked at
+SAMPLE = 500  # real paths that are checked
 EXAMPLES = 5  # paths that are kept to be shown
-_HUB = 2_000  # edges; a walk ends where there are more, so that no hub is read for a sample
+_HUB = 2_000  # edges; a walk ends at an entity with more, so that no hub is read for a sample
 _SHOWN = 12  # tokens of an example that are shown on either side
 
 NAMES = (
@@ -88,7 +86,7 @@ class JoinCheck:
     """How many paths would get other tokens as whole strings, with a few of them.
 
     ``sampled`` and ``differing`` count real paths, ``adversarial`` and ``adversarial_differing``
-    paths over names made to be difficult; ``examples`` are real ones where there are any.
+    paths over names made to be difficult; ``examples`` are real ones if there are any.
     """
 
     sampled: int
@@ -98,7 +96,7 @@ class JoinCheck:
     examples: tuple[JoinExample, ...] = ()
 
     def note(self) -> str | None:
-        """Return the line that the user should know, None where joining equals whole strings."""
+        """Return the line that the user should know, None if joining equals whole strings."""
         if not self.differing and not self.adversarial_differing:
             return None
         counts = (
@@ -120,16 +118,10 @@ class JoinCheck:
         )
 
 
-def check_of_json(content: dict[str, Any]) -> JoinCheck:
-    """Return the check that ``dataclasses.asdict`` made ``content`` of.
-
-    Raises TypeError or KeyError where it is none.
-    """
-    examples = [
-        JoinExample(one["text"], tuple(one["joined"]), tuple(one["whole"]))
-        for one in content["examples"]
-    ]
-    return JoinCheck(**{**content, "examples": tuple(examples)})
+def _shown(tokens: Sequence[str]) -> str:
+    if not tokens:
+        return "nothing"
+    return "|".join(tokens[:_SHOWN]) + ("|…" if len(tokens) > _SHOWN else "")
 
 
 def check_joining(lexicon: PathLexicon, sample: Sequence[PathNames], *, seed: int = 0) -> JoinCheck:
@@ -140,7 +132,14 @@ def check_joining(lexicon: PathLexicon, sample: Sequence[PathNames], *, seed: in
     """
     found = [one for path in sample if (one := _difference(lexicon, path)) is not None]
     made = adversarial_paths(seed)
-    hard = [one for path in made if (one := _difference_of_made(lexicon, path)) is not None]
+    hard: list[JoinExample] = []
+    for path in made:
+        try:
+            one = _difference(lexicon, path)
+        except KgqaError as error:  # a name that no KG may have must not stop the work on one
+            one = JoinExample(lexicon.form.path(*path), (error.message,), ())
+        if one is not None:
+            hard.append(one)
     return JoinCheck(
         len(sample), len(found), len(made), len(hard), tuple((found + hard)[:EXAMPLES])
     )
@@ -159,8 +158,7 @@ def adversarial_paths(seed: int) -> list[PathNames]:
 
 def whole_tokens(lexicon: PathLexicon, path: PathNames) -> list[int]:
     """Return the token ids of a path whose string is tokenised in one piece."""
-    form: PathFormat = lexicon.form
-    [ids] = lexicon.encoder.encode([form.lead + form.path(*path)])
+    [ids] = lexicon.encoder.encode([lexicon.form.lead + lexicon.form.path(*path)])
     return [*lexicon.opening, *ids, lexicon.closing]
 
 
@@ -169,34 +167,20 @@ def _difference(lexicon: PathLexicon, path: PathNames) -> JoinExample | None:
     whole = whole_tokens(lexicon, path)
     if joined == whole:
         return None
-    start = 0
-    while joined[start : start + 1] == whole[start : start + 1]:
-        start += 1
-    same = 0  # tokens that the ends have in common
-    while same < min(len(joined), len(whole)) - start and joined[-1 - same] == whole[-1 - same]:
-        same += 1
+    start = _alike(joined, whole)
+    end = _alike(joined[start:][::-1], whole[start:][::-1])
     return JoinExample(
         lexicon.form.path(*path),
-        _texts(lexicon.encoder, joined[start : len(joined) - same]),
-        _texts(lexicon.encoder, whole[start : len(whole) - same]),
+        *(
+            tuple(token_text(lexicon.encoder, token) for token in one[start : len(one) - end])
+            for one in (joined, whole)
+        ),
     )
 
 
-def _difference_of_made(lexicon: PathLexicon, path: PathNames) -> JoinExample | None:
-    try:
-        return _difference(lexicon, path)
-    except KgqaError as error:  # a name that no KG may have must not stop the work on one
-        return JoinExample(lexicon.form.path(*path), (error.message,), ())
-
-
-def _texts(encoder: TokenEncoder, ids: Sequence[int]) -> tuple[str, ...]:
-    return tuple(token_text(encoder, token) for token in ids)
-
-
-def _shown(tokens: Sequence[str]) -> str:
-    if not tokens:
-        return "nothing"
-    return "|".join(tokens[:_SHOWN]) + ("|…" if len(tokens) > _SHOWN else "")
+def _alike(one: Sequence[int], other: Sequence[int]) -> int:
+    """Return how many first tokens two sequences have in common."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def sample_paths(
@@ -205,7 +189,7 @@ def sample_paths(
     """Return real paths of random topic entities, one of each, in texts: at most ``count``.
 
     Each is a random walk of a random length, so it is a path of the language under ``rules``. The
-    same KG, rules and seed give the same paths. A walk that comes to a hub ends there, so that the
+    same KG, rules and seed give the same paths. A walk that reaches a hub ends there, so that the
     time does not depend on the largest one.
     """
     choose = np.random.default_rng(seed)
@@ -261,18 +245,18 @@ def _random_walks(
             break
         hops = hops_out_of(store, frontier, rules)
         starts = hops.offsets(len(frontier))
-        for reasoner in np.flatnonzero(going).tolist():
-            at = int(np.searchsorted(frontier, end[reasoner]))
+        for walk in np.flatnonzero(going).tolist():
+            at = int(np.searchsorted(frontier, end[walk]))
             added = hops.hop[starts[at] : starts[at + 1]]
-            walk = np.full(len(added), reasoner)
-            good = np.flatnonzero(admissible(topic[walk], taken[walk], depth, added))
+            rows = np.full(len(added), walk)
+            good = np.flatnonzero(admissible(topic[rows], taken[rows], depth, added))
             if not len(good):
-                going[reasoner] = False
+                going[walk] = False
                 continue
             pick = int(choose.choice(good))
-            taken[reasoner, depth] = added[pick]
-            length[reasoner] = depth + 1
-            end[reasoner] = added[pick, TAIL]
-            going[reasoner] = hops.kind[starts[at] + pick] != Kind.VALUE
+            taken[walk, depth] = added[pick]
+            length[walk] = depth + 1
+            end[walk] = added[pick, TAIL]
+            going[walk] = hops.kind[starts[at] + pick] != Kind.VALUE
     there = np.flatnonzero(length)
     return PathTable(topic[there], length[there], taken[there])

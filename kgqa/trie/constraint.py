@@ -1,8 +1,8 @@
-"""The seam between what may be written and how it is decoded.
+"""The interface between what may be written and how it is decoded.
 
 Three questions, asked in batches: where do I start, which tokens may follow these states and to
 which states do they lead, is this state an end and what does it ground to. It fails closed: a state
-without a continuation that is no end is a dead end, never a licence to write anything.
+without a continuation that is not an end is a dead end, never a licence to write anything.
 
 A state is an integer of the constraint's own and stands for one prefix, so states form a tree and a
 decoder may keep what it knows of a prefix under its state.
@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
+
+from kgqa.errors import EmptyLanguageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,4 +52,12 @@ class Constraint(Protocol):
 
     @property
     def paths(self) -> int | None:
-        """The number of id paths, None where they are not counted."""
+        """The number of id paths, None if they are not counted."""
+
+
+def nothing_to_write(what: str) -> EmptyLanguageError:
+    """Return the error for a language without a sequence; ``what`` says why it has none."""
+    return EmptyLanguageError(
+        f"{what}, so there is nothing the model may write.",
+        "Choose another `entity`, or look at this one with: kgqa paths ENTITY",
+    )

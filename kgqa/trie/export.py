@@ -1,7 +1,7 @@
 """A token trie for a person to look at: lines of tokens, a Graphviz drawing, its branching.
 
 Nothing is left out without being counted: a drawing or a list of the first paths says how many
-there are in all. What this does not do: get the trie, or print.
+there are in all.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _IN_DOT = str.maketrans({"\\": "\\\\", '"': '\\"', "&": "&amp;"})
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class TrieLevel:
     """The nodes at one depth: how many, how many of them go on, to how many nodes in all."""
 
     depth: int
@@ -39,11 +39,11 @@ class Level:
 class Branching:
     """How a trie branches.
 
-    ``mean`` is the number of children of a node that has any; ``one_child_share`` the share of
-    those that have just one: the tokens after them are forced, and cost a decoder nothing.
+    ``mean`` is the number of children of a node that has any; ``one_child_share`` how many of those
+    have just one: the tokens after them are forced, and cost a decoder nothing.
     """
 
-    levels: tuple[Level, ...]
+    levels: tuple[TrieLevel, ...]
     mean: float
     one_child_share: float
 
@@ -55,7 +55,7 @@ def branching(trie: TokenTrie) -> Branching:
     for depth, (start, stop) in enumerate(_levels(trie)):
         here = counts[start:stop]
         inner = int((here > 0).sum())
-        levels.append(Level(depth, stop - start, inner, int(here.sum()), int(here.max())))
+        levels.append(TrieLevel(depth, stop - start, inner, int(here.sum()), int(here.max())))
     inner = int((counts > 0).sum())
     return Branching(
         tuple(levels),
@@ -103,9 +103,8 @@ def _mark(children: int) -> str:
 def dot(trie: TokenTrie, encoder: TokenEncoder, limit: int, title: str = "") -> str:
     """Return a Graphviz drawing of the first ``limit`` sequences in token order.
 
-    Forced tokens are drawn in one node, ``|`` between them. Where a node's continuations are not
-    all drawn, a dashed node says how many are left out, and so does the drawing's label, after
-    ``title``.
+    Forced tokens are drawn in one node, ``|`` between them. A dashed node says how many of a
+    node's continuations are left out, and the drawing's label, after ``title``, how many in all.
     """
     show = _shower(encoder)
     counts = np.diff(trie.first_child)
@@ -128,27 +127,20 @@ def dot(trie: TokenTrie, encoder: TokenEncoder, limit: int, title: str = "") -> 
     opens = np.zeros(trie.nodes, bool)
     opens[1:] = (counts[parent[1:]] > 1) | (trie.leaf[parent[1:]] >= 0) | (parent[1:] == 0)
     inner_drawn = np.bincount(parent[1:][drawn[1:]], minlength=trie.nodes)
-    if counts[0] > inner_drawn[0]:
-        lines += _more(0, int(counts[0] - inner_drawn[0]))
-    for first in np.flatnonzero(drawn & opens).tolist():
-        run, last = [show(int(trie.token[first]))], first
-        while counts[last] == 1 and trie.leaf[last] < 0:
-            last = int(trie.first_child[last])
-            run.append(show(int(trie.token[last])))
-        end = ", peripheries=2" if trie.leaf[last] >= 0 else ""
-        lines.append(f'  n{last} [label="{"|".join(run).translate(_IN_DOT)}"{end}];')
-        lines.append(f"  n{parent[first]} -> n{last};")
-        missing = int(counts[last] - inner_drawn[last])
-        if missing:
-            lines += _more(last, missing)
+    for first in [0, *np.flatnonzero(drawn & opens).tolist()]:
+        last = first
+        if first:
+            run = [show(int(trie.token[first]))]
+            while counts[last] == 1 and trie.leaf[last] < 0:
+                last = int(trie.first_child[last])
+                run.append(show(int(trie.token[last])))
+            end = ", peripheries=2" if trie.leaf[last] >= 0 else ""
+            lines.append(f'  n{last} [label="{"|".join(run).translate(_IN_DOT)}"{end}];')
+            lines.append(f"  n{parent[first]} -> n{last};")
+        if missing := int(counts[last] - inner_drawn[last]):
+            lines.append(f'  more{last} [label="{missing:,} more", style=dashed];')
+            lines.append(f"  n{last} -> more{last} [style=dashed];")
     return "\n".join([*lines, "}", ""])
-
-
-def _more(node: int, missing: int) -> list[str]:
-    return [
-        f'  more{node} [label="{missing:,} more", style=dashed];',
-        f"  n{node} -> more{node} [style=dashed];",
-    ]
 
 
 def _parents(trie: TokenTrie) -> IntArray:
@@ -187,10 +179,7 @@ def _shower(encoder: TokenEncoder) -> Callable[[int], str]:
 def _visible(text: str, escapes: dict[str, str]) -> str:
     """Return ``text`` in printable characters on one line, so that it can be read back."""
     return "".join(
-        escapes.get(one) or (one if one.isprintable() and one != "\\" else _by_number(one))
+        escapes.get(one)
+        or (one if one.isprintable() and one != "\\" else one.encode("unicode_escape").decode())
         for one in text
     )
-
-
-def _by_number(character: str) -> str:
-    return character.encode("unicode_escape").decode()

@@ -1,71 +1,137 @@
-"""States of a language that is made while it is asked for: numbered as they are come to.
+"""Languages that are built while they are decoded: states are numbered as they are reached.
 
-A prefix can stand for several things at once (entities that share a name, a name that is the prefix
-of another), so a state is a set of positions in small tries. What those tries are, and what follows
-them, is for the language to say (:mod:`kgqa.trie.composed`, :mod:`kgqa.trie.triplets`).
+A path is written in segments: a head, a relation, a tail, the next relation, and so on. What a
+segment may be is a small trie over the texts of some paths, made when a prefix gets there. A prefix
+can stand for several things at once (entities that share a name, a name that is the prefix of
+another, a name that contains the separator), so a state is a set of positions in such tries.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from kgqa.trie.arrays import Groups, TokenTrie, build_trie, in_order
+from kgqa.trie.build import distinct_pairs
 from kgqa.trie.constraint import Expansion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from kgqa.graph.model import BoolArray, IntArray
-    from kgqa.trie.arrays import TokenTrie
+    from kgqa.graph.store import GraphStore
+    from kgqa.paths.walk import PathTable
+    from kgqa.trie.arrays import Sequences
+    from kgqa.trie.lexicon import PathLexicon
 
 Moves: TypeAlias = "tuple[IntArray, IntArray]"
 """The tokens that may follow, ascending, and the state that each leads to."""
 
 
-class HasTrie(Protocol):
-    """A part of a text, by the trie over what it may be."""
+@dataclass(slots=True, eq=False)
+class Segment:
+    """What a segment of some paths may be: a trie over its texts.
 
+    ``level`` counts the segments before it: names of entities have even levels, relations odd ones.
+    ``rows`` are the paths: in column 0 the topic entity's key, then the four columns of each hop,
+    so that a path of some hops ends in the entity in column ``4 * hops``. ``groups`` says which of
+    them have the text that ends in a leaf. ``following`` holds the segments that may follow a text,
+    by its leaf, as far as they were needed.
+    """
+
+    level: int
     trie: TokenTrie
+    rows: IntArray
+    groups: Groups
+    following: dict[int, Segment] = field(default_factory=dict)
+
+    def of(self, leaf: int) -> IntArray:
+        """Return the paths whose text in this segment is that of ``leaf``."""
+        return self.rows[self.groups.rows(leaf)]
 
 
-Part = TypeVar("Part", bound=HasTrie)
-End = TypeVar("End")
+class Segments:
+    """Makes the segments of paths in one graph, the names and hops of many in few calls."""
+
+    def __init__(self, store: GraphStore, lexicon: PathLexicon) -> None:
+        self._store = store
+        self._lexicon = lexicon
+
+    @property
+    def closing(self) -> int:
+        """The token that ends a path."""
+        return self._lexicon.closing
+
+    def heads(self, rows: IntArray) -> Segment:
+        """Return the segment of the heads of ``rows``."""
+        keys, text_of = np.unique(rows[:, 0], return_inverse=True)
+        return _segment(0, rows, self._lexicon.heads(self._store, keys), text_of)
+
+    def follow(self, ends: Iterable[tuple[Segment, int]]) -> None:
+        """Put into ``following`` what may follow each leaf of a segment, for all together."""
+        names, relations = [], []
+        for segment, leaf in ends:
+            (relations if segment.level % 2 else names).append((segment, leaf, segment.of(leaf)))
+        if names:
+            extended = self._extended([(segment.level // 2, rows) for segment, _, rows in names])
+            for (segment, leaf, _), rows in zip(names, extended, strict=True):
+                level = segment.level + 1
+                pairs, text_of = distinct_pairs(rows[:, 2 * level - 1], rows[:, 2 * level + 1])
+                texts = self._lexicon.relations(self._store, pairs)
+                segment.following[leaf] = _segment(level, rows, texts, text_of)
+        if relations:
+            tails = [rows[:, 2 * segment.level + 2] for segment, _, rows in relations]
+            keys, number = np.unique(np.concatenate(tails), return_inverse=True)
+            texts = self._lexicon.tails(self._store, keys)
+            split = np.split(number, np.cumsum([len(one) for one in tails[:-1]]))
+            for (segment, leaf, rows), of in zip(relations, split, strict=True):
+                mine, text_of = np.unique(of, return_inverse=True)
+                following = _segment(segment.level + 1, rows, texts.take(mine), text_of)
+                segment.following[leaf] = following
+
+    def _extended(self, paths: list[tuple[int, IntArray]]) -> list[IntArray]:
+        """Return for each (number of hops, rows) the rows that take one more hop."""
+        return [rows for _, rows in paths]
+
+
+def _segment(level: int, rows: IntArray, texts: Sequences, text_of: IntArray) -> Segment:
+    """Return the segment of ``rows``; ``text_of`` says for each of them which text it has."""
+    distinct = in_order(texts)
+    groups = Groups(distinct.number[text_of], len(distinct))
+    return Segment(level, build_trie(distinct), rows, groups)
 
 
 @dataclass(frozen=True, slots=True)
-class Position(Generic[Part]):
-    """A node of the trie of a part."""
+class _Position:
+    """A node of the trie of a segment; ``leaf``: the text that ends here, -1 if none does."""
 
-    part: Part
+    segment: Segment
     node: int
-
-    @property
-    def leaf(self) -> int:
-        """The text that ends here, -1 where none does."""
-        return int(self.part.trie.leaf[self.node])
+    leaf: int
 
 
 @dataclass(slots=True)
-class State(Generic[Part, End]):
-    """Where a prefix stands; ``ended``: what a whole text, closing token included, stands for."""
+class _State:
+    """Where a prefix stands; ``ended``: the paths of a whole text, closing token included."""
 
-    positions: list[Position[Part]]
+    positions: list[_Position]
     moves: Moves | None = None
-    ended: list[End] = field(default_factory=list)
+    ended: list[IntArray] = field(default_factory=list)
 
 
-class LazyConstraint(ABC, Generic[Part, End]):
-    """A :class:`kgqa.trie.constraint.Constraint` but for ``ground``. Not for several threads.
+class LazyConstraint(ABC):
+    """A :class:`kgqa.trie.constraint.Constraint` of paths of at most ``hops`` hops.
 
-    ``roots``: where texts begin; ``closing``: the token that ends one.
+    ``heads`` and what follows them are made by ``segments``. Not for use by several threads.
     """
 
-    def __init__(self, roots: Iterable[Part], closing: int) -> None:
-        self._closing = closing
-        self._states: list[State[Part, End]] = [State([Position(part, 0) for part in roots])]
+    def __init__(self, segments: Segments, heads: Iterable[Segment], hops: int) -> None:
+        self._segments = segments
+        self._last_level = 2 * hops
+        self._states = [_State([_position(segment, 0) for segment in heads])]
 
     @property
     def paths(self) -> None:
@@ -82,9 +148,9 @@ class LazyConstraint(ABC, Generic[Part, End]):
 
     def expand(self, states: Sequence[int]) -> Expansion:
         """Return the moves out of every one of ``states``."""
-        asked = [self._states[one] for one in dict.fromkeys(states)]
-        if fresh := [state for state in asked if state.moves is None]:
-            self._prepare(fresh)
+        wanted = [self._states[one] for one in dict.fromkeys(states)]
+        if fresh := [state for state in wanted if state.moves is None]:
+            self._enter_following(fresh)
             for state in fresh:
                 state.moves = self._moves(state)
         moves = [self._states[state].moves or _NO_MOVES for state in states]
@@ -94,41 +160,53 @@ class LazyConstraint(ABC, Generic[Part, End]):
         tokens = np.concatenate([tokens for tokens, _ in moves])
         return Expansion(row, tokens, np.concatenate([nexts for _, nexts in moves]))
 
-    # ── for the language to say ─────────────────────────────────────────────────────────────
-
     @abstractmethod
-    def _prepare(self, states: Sequence[State[Part, End]]) -> None:
-        """Make every part that may follow the positions of ``states``, for all together."""
+    def ground(self, state: int) -> PathTable:
+        """Return every id path that the text of the end ``state`` stands for."""
 
-    @abstractmethod
-    def _closure(self, state: State[Part, End]) -> list[Position[Part]]:
-        """Return the positions of ``state`` and the starts of the parts that may follow them."""
+    def _ended(self, state: int) -> list[IntArray]:
+        """Return the paths that the text of ``state`` stands for, in parts; none if it goes on."""
+        return self._states[state].ended
 
-    @abstractmethod
-    def _end(self, position: Position[Part]) -> End | None:
-        """Return what a text that ends at ``position`` stands for, None where none may end."""
+    def _enter_following(self, states: Sequence[_State]) -> None:
+        """Let ``positions`` of ``states`` hold the starts of the segments that may follow, too."""
+        waiting = [(state, position) for state in states for position in state.positions]
+        while waiting:
+            ends = [
+                (state, one.segment, one.leaf)
+                for state, one in waiting
+                if one.leaf >= 0 and one.segment.level < self._last_level
+            ]
+            unknown = dict.fromkeys(
+                (segment, leaf) for _, segment, leaf in ends if leaf not in segment.following
+            )
+            self._segments.follow(unknown)
+            waiting = [(state, _position(one.following[leaf], 0)) for state, one, leaf in ends]
+            for state, position in waiting:
+                state.positions.append(position)
 
-    # ── inside ──────────────────────────────────────────────────────────────────────────────
-
-    def _moves(self, state: State[Part, End]) -> Moves:
-        nexts: dict[int, list[Position[Part]]] = {}
-        closed: list[End] = []
-        for position in self._closure(state):
-            tokens, first = position.part.trie.children(position.node)
-            for at, token in enumerate(tokens.tolist()):
-                nexts.setdefault(token, []).append(Position(position.part, first + at))
-            if (end := self._end(position)) is not None:
-                closed.append(end)
-        made: dict[int, State[Part, End]] = {
-            token: State(positions) for token, positions in nexts.items()
-        }
+    def _moves(self, state: _State) -> Moves:
+        nexts: dict[int, list[_Position]] = {}
+        closed: list[IntArray] = []
+        for position in state.positions:
+            segment = position.segment
+            tokens, first = segment.trie.children(position.node)
+            for at, token in enumerate(tokens.tolist(), first):
+                nexts.setdefault(token, []).append(_position(segment, at))
+            if position.leaf >= 0 and segment.level > 0 and segment.level % 2 == 0:
+                closed.append(segment.of(position.leaf))
+        reached = {token: _State(positions) for token, positions in nexts.items()}
         if closed:
             # names are encoded as plain text, so no name holds the closing token
-            made[self._closing] = State([], _NO_MOVES, closed)
-        tokens = np.array(sorted(made), np.int64)
-        numbers = np.arange(len(self._states), len(self._states) + len(made), dtype=np.int64)
-        self._states.extend(made[token] for token in tokens.tolist())
+            reached[self._segments.closing] = _State([], _NO_MOVES, closed)
+        tokens = np.array(sorted(reached), np.int64)
+        numbers = np.arange(len(self._states), len(self._states) + len(reached), dtype=np.int64)
+        self._states.extend(reached[token] for token in tokens.tolist())
         return tokens, numbers
+
+
+def _position(segment: Segment, node: int) -> _Position:
+    return _Position(segment, node, int(segment.trie.leaf[node]))
 
 
 _NO_MOVES = (np.empty(0, np.int64), np.empty(0, np.int64))

@@ -2,18 +2,18 @@
 
 A path's tokens are *defined* as the joined tokens of its parts: the head's name, and for each hop a
 relation between two links and the tail's name; then the closing token. So a stored trie and a
-constraint composed on the fly accept the same language by construction, whatever a tokenizer would
-make of the whole string.
+composed constraint accept the same language by construction, whatever a tokenizer would make of the
+whole string.
 """
 
 from __future__ import annotations
 
+from array import array
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kgqa.errors import MarkerMissingError
-from kgqa.paths.walk import ranges
 from kgqa.trie.arrays import Sequences, sequences
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 class PathLexicon:
     """Token ids of names and relations under one tokenizer and one path format.
 
-    Raises MarkerMissingError where the format has a marker that the tokenizer lacks: decoding
-    without it would leave the constraint.
+    Raises MarkerMissingError if the format has a marker that the tokenizer lacks: decoding without
+    it would leave the constraint.
     """
 
     def __init__(self, encoder: TokenEncoder, form: PathFormat) -> None:
@@ -47,7 +47,7 @@ class PathLexicon:
             raise MarkerMissingError(
                 f"The tokenizer has no token for the marker {marker!r}, so a path could not be "
                 "held inside it.",
-                "Use a model that was trained with it, or one without markers (--preset default).",
+                "Use a model that was trained with it, or a `preset` without markers: default.",
             )
         return token
 
@@ -123,57 +123,30 @@ class PathLexicon:
 
 
 class _Pool:
-    """Token ids by keys, in one growing array, so that many are taken at once."""
+    """Token ids by keys, in growing arrays, so that many are taken at once."""
 
     def __init__(self) -> None:
         self._row: dict[Any, int] = {}
-        self._tokens = _Growing()
-        self._ends = _Growing()
+        self._tokens = array("q")
+        self._offsets = array("q", [0])
 
     def take(
         self, keys: Sequence[Any], encoded: Callable[[list[Any]], Sequence[Sequence[int]]]
     ) -> Sequences:
-        """Return the ids of each key; those not met before come from ``encoded``."""
+        """Return the ids of each key; those that are new come from ``encoded``."""
         new = [key for key in dict.fromkeys(keys) if key not in self._row]
         if new:
             ids = sequences(encoded(new))
-            self._ends.extend(len(self._tokens) + ids.offsets[1:])
-            self._tokens.extend(ids.tokens)
-            self._row.update(zip(new, range(len(self._row), len(self._ends)), strict=True))
+            self._offsets.frombytes((self._offsets[-1] + ids.offsets[1:]).tobytes())
+            self._tokens.frombytes(ids.tokens.tobytes())
+            self._row.update(zip(new, range(len(self._row), len(self._offsets) - 1), strict=True))
         rows = np.fromiter(map(self._row.__getitem__, keys), np.int64, len(keys))
-        ends = self._ends.filled()
-        starts = np.where(rows > 0, ends[rows - 1], 0)
-        lengths = ends[rows] - starts
-        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-        return Sequences(self._tokens.filled()[ranges(starts, lengths)], offsets)
-
-
-class _Growing:
-    """An array that grows at its end, its room doubled when it is full."""
-
-    def __init__(self) -> None:
-        self._room = np.empty(1 << 10, np.int64)
-        self._length = 0
-
-    def __len__(self) -> int:
-        return self._length
-
-    def extend(self, values: IntArray) -> None:
-        """Append ``values``."""
-        needed = self._length + len(values)
-        if needed > len(self._room):
-            room = np.empty(max(needed, 2 * len(self._room)), np.int64)
-            room[: self._length] = self.filled()
-            self._room = room
-        self._room[self._length : needed] = values
-        self._length = needed
-
-    def filled(self) -> IntArray:
-        """Return what has been appended, in place."""
-        return self._room[: self._length]
+        # views, that must be gone before the arrays grow again: ``take`` copies
+        tokens, offsets = (np.frombuffer(one, np.int64) for one in (self._tokens, self._offsets))
+        return Sequences(tokens, offsets).take(rows)
 
 
 def names_of(store: GraphStore, keys: IntArray) -> list[str]:
-    """Return the name of each key as it stands in a path: the id where there is no name."""
+    """Return the name of each key as it stands in a path: the id if it has no name."""
     entities = store.entities(keys)
     return [name or id_ for name, id_ in zip(entities.names, entities.ids, strict=True)]

@@ -1,9 +1,9 @@
 """Precomputing tries: the topic entities an index lacks, as work units, written as shards.
 
-Where the units run is an engine's (:mod:`kgqa.trie.engines`); what is in one is a unit's
-(:mod:`kgqa.trie.units`). Units come back in order, and whole ones make up a shard, which ends where
-it has enough entities or bytes. So a shard depends only on where it begins: a run that was stopped
-goes on after its last whole shard and writes the very files that one which was not would have.
+An executor decides where units run (:mod:`kgqa.trie.executors`). Units are returned in order, and
+whole ones make up a shard, which ends as soon as it has enough entities or bytes. So a shard
+depends only on where it begins: a run that was stopped goes on after its last whole shard and
+writes the very files that one which was not would have.
 """
 
 from __future__ import annotations
@@ -17,30 +17,24 @@ import numpy as np
 
 from kgqa.progress import Rate
 from kgqa.trie.check import check_joining, sample_paths
-from kgqa.trie.engines.local import LocalEngine
-from kgqa.trie.units import AT_ONCE, Job
+from kgqa.trie.executors import LocalExecutor
+from kgqa.trie.units import AT_ONCE, UnitSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
-    from kgqa.paths.sample import Sample
-    from kgqa.paths.walk import WalkRules
     from kgqa.progress import Progress
-    from kgqa.trie.engines import Engine
+    from kgqa.trie.executors import Executor
     from kgqa.trie.index.writer import IndexWriter
-    from kgqa.trie.lexicon import PathLexicon
     from kgqa.trie.units import Resources
 
-DEFAULT_CAP = 100_000  # paths of one entity that are still stored
 UNIT = 512  # entities of a shard, rounded up to whole work units
 SHARD_BYTES = 1 << 26  # of rows, uncompressed: a shard with more ends, for they are held till then
 
 
 @dataclass(frozen=True, slots=True)
 class PrecomputeResult:
-    """What a run gave, in the whole index: the JSON of ``kgqa precompute-tries``."""
+    """What the whole index holds after a run: the JSON of ``kgqa precompute-tries``."""
 
     entities: int
     stored: int
@@ -66,41 +60,44 @@ def all_topics(store: GraphStore) -> IntArray:
 def precompute(
     resources: Resources,
     writer: IndexWriter,
-    rules: WalkRules,
     *,
-    cap: int,
     topics: IntArray | None = None,
     workers: int = 1,
-    engine: Engine | None = None,
+    executor: Executor | None = None,
     unit: int = UNIT,
-    sample: Sample | None = None,
     progress: Progress,
 ) -> PrecomputeResult:
     """Write the tries of ``topics`` (keys; None: all named entities) that ``writer`` lacks.
 
-    ``resources`` opens a store and makes a lexicon: here, and wherever units run; it must be
-    picklable where that is another process. They run in ``workers`` processes of this machine, or
-    where ``engine`` says. A shard gets ``unit`` entities, or a few more. With a ``sample``, whose
-    index ``writer`` has to be for, an entity gets no more paths than that.
+    The walks, the cap and the sample are those that the index was opened for. ``resources`` opens a
+    store and makes a lexicon: here, and wherever units run; it must be picklable if that is another
+    process. They run in ``workers`` processes of this machine, or by ``executor``. A shard gets
+    ``unit`` entities, or a few more.
 
-    Raises what the store raises, and IndexFault where a worker is lost or the index cannot be
-    written.
+    Raises what the store raises, and IndexFault if a worker is lost or the index cannot be written.
     """
     began = time.monotonic()
+    key = writer.manifest.key
     store, lexicon = resources()
     with store:
-        _check_joining(store, lexicon, writer, rules, progress)
-        job = Job(rules, cap, sample, store.info.version)
+        if writer.manifest.joining is None:  # once for an index
+            check = check_joining(lexicon, sample_paths(store, key.rules, lexicon.form))
+            lexicon.clear()
+            writer.record_joining(check)
+            if note := check.note():
+                progress.note(note)
+        settings = UnitSettings(key.rules, writer.manifest.cap, key.sampled, store.info.version)
         todo = all_topics(store) if topics is None else np.unique(topics)
         todo = np.setdiff1d(todo, store.keys_of(sorted(writer.done())))
     size = -(-unit // -(-unit // AT_ONCE))  # equal work units that make up a shard
-    results = (engine or LocalEngine(workers)).run(resources, _pieces(todo, size), job)
+    units = [todo[start : start + size] for start in range(0, len(todo), size)]
+    results = (executor or LocalExecutor(workers)).run(resources, units, settings)
     rows: list[dict[str, Any]] = []
     composed: list[str] = []
     held = count = without = 0
     with closing(results), progress.task("precomputing tries", len(todo), "entities") as task:
         rate = Rate(task, "entities")
-        for result, keys in zip(results, _pieces(todo, size), strict=True):
+        for result, keys in zip(results, units, strict=True):
             rows += result.rows
             composed += result.composed
             without += sum(row["paths"] == 0 for row in result.rows)
@@ -124,25 +121,3 @@ def precompute(
         added=len(todo),
         without_paths=without,
     )
-
-
-def _pieces(keys: IntArray, size: int) -> Iterator[IntArray]:
-    return (keys[start : start + size] for start in range(0, len(keys), size))
-
-
-def _check_joining(
-    store: GraphStore,
-    lexicon: PathLexicon,
-    writer: IndexWriter,
-    rules: WalkRules,
-    progress: Progress,
-) -> None:
-    """Record once for an index where the tokenizer would write whole paths otherwise."""
-    if writer.manifest.joining is not None:
-        return
-    check = check_joining(lexicon, sample_paths(store, rules, lexicon.form))
-    lexicon.clear()
-    writer.record_joining(check)
-    note = check.note()
-    if note:
-        progress.note(note)

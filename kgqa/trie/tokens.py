@@ -1,4 +1,4 @@
-"""The seam to a tokenizer, as far as tries need one."""
+"""The interface to a tokenizer, as far as tries need one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TokenEncoder(Protocol):
         """Return the token ids of each text: nothing added, special tokens split."""
 
     def marker_id(self, marker: str) -> int | None:
-        """Return the single token id of a marker, None where the tokenizer has no such token."""
+        """Return the single token id of a marker, None if the tokenizer has no such token."""
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of token ids."""

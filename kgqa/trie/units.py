@@ -1,6 +1,6 @@
 """Work units: a few topic entities, walked and tokenised into the rows that an index keeps.
 
-A unit knows nothing of processes, machines or files; :mod:`kgqa.trie.engines` says where it runs
+A unit knows nothing of processes, machines or files; :mod:`kgqa.trie.executors` says where it runs
 and :mod:`kgqa.trie.precompute` what becomes of its rows. Nothing here imports a model library, so
 that a process which only makes units starts at once and stays small.
 """
@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kgqa.errors import IndexFault
-from kgqa.graph.model import keys_array
 from kgqa.paths.sample import Sample, sample_walk
 from kgqa.paths.walk import walk
 from kgqa.trie.build import path_tokens
 from kgqa.trie.index.shard import encode_row, token_width
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
@@ -28,11 +27,11 @@ if TYPE_CHECKING:
     Resources = Callable[[], tuple[GraphStore, PathLexicon]]
 
 AT_ONCE = 32  # entities of a unit; bounds the memory when each is just under the cap
-_REMEMBERED = 512  # entities after which the names met so far are forgotten
+_REMEMBERED = 512  # entities after which the names read so far are forgotten
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class UnitSettings:
     """What is the same for all units of a run.
 
     ``kg_version`` is that of the KG whose entity keys the units hold: a store with another one
@@ -58,58 +57,50 @@ class Unit:
         return sum(len(row["hops"]) + len(row["tokens"]) for row in self.rows)
 
 
-def build_unit(
-    store: GraphStore, lexicon: PathLexicon, topics: Sequence[int] | IntArray, job: Job
-) -> Unit:
-    """Return the rows of ``topics`` (ascending keys), and the ids of those that have too many.
-
-    With a sample a row holds no more paths than that, and no entity has too many.
-    """
-    width = token_width(lexicon.encoder.vocab_size)
-    rows: list[dict[str, Any]] = []
-    composed: list[str] = []
-    for start in range(0, len(topics), AT_ONCE):
-        keys = keys_array(topics[start : start + AT_ONCE])
-        ids = store.entities(keys).ids
-        if job.sample is None:
-            table, over = walk(store, keys, job.rules, job.cap)
-        else:
-            table, over = sample_walk(store, keys, job.rules, job.sample), keys[:0]
-        too_many = set(over.tolist())
-        for key, entity_id in zip(keys.tolist(), ids, strict=True):
-            if key in too_many:
-                composed.append(entity_id)
-                continue
-            mine = table.of(key)
-            # an entity without a path gets an empty row, so that a later run need not look again
-            rows.append(encode_row(entity_id, key, path_tokens(store, mine, lexicon), mine, width))
-    return Unit(rows, composed)
-
-
 class Worker:
     """Makes units one after another with one store and one lexicon, in bounded memory."""
 
     def __init__(self, store: GraphStore, lexicon: PathLexicon) -> None:
         self.store = store
         self._lexicon = lexicon
+        self._width = token_width(lexicon.encoder.vocab_size)
         self._since = 0  # entities since the names were forgotten
 
-    def work(self, topics: Sequence[int] | IntArray, job: Job) -> Unit:
-        """Return the unit of ``topics``.
+    def work(self, topics: IntArray, settings: UnitSettings) -> Unit:
+        """Return the rows of ``topics`` (ascending keys), and the ids of those that have too many.
 
-        Raises IndexFault where the store holds another version of the KG than the keys are of.
+        With a sample a row holds no more paths than that, and no entity has too many. Raises
+        IndexFault if the store holds another version of the KG than the keys are of.
         """
         version = self.store.info.version
-        if version != job.kg_version:
+        if version != settings.kg_version:
             raise IndexFault(
                 f"The graph {self.store.url} holds version {version[:12]} of the KG, not "
-                f"{job.kg_version[:12]}, for which this run was started.",
-                "Every worker must read the same graph. If it was loaded anew meanwhile, run the "
+                f"{settings.kg_version[:12]}, for which this run was started.",
+                "Every worker must read the same graph. If it was loaded again meanwhile, run the "
                 "same command again.",
             )
-        unit = build_unit(self.store, self._lexicon, topics, job)
+        unit = Unit([], [])
+        for start in range(0, len(topics), AT_ONCE):
+            self._add(topics[start : start + AT_ONCE], settings, unit)
         self._since += len(topics)
         if self._since >= _REMEMBERED:
             self._lexicon.clear()
             self._since = 0
         return unit
+
+    def _add(self, keys: IntArray, settings: UnitSettings, unit: Unit) -> None:
+        ids = self.store.entities(keys).ids
+        if settings.sample is None:
+            table, over = walk(self.store, keys, settings.rules, settings.cap)
+        else:
+            table, over = sample_walk(self.store, keys, settings.rules, settings.sample), keys[:0]
+        too_many = set(over.tolist())
+        for key, entity_id in zip(keys.tolist(), ids, strict=True):
+            if key in too_many:
+                unit.composed.append(entity_id)
+                continue
+            mine = table.of(key)
+            tokens = path_tokens(self.store, mine, self._lexicon)
+            # an entity without a path gets an empty row, so that a later run need not look again
+            unit.rows.append(encode_row(entity_id, key, tokens, mine, self._width))

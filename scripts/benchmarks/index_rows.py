@@ -254,29 +254,14 @@ class Bench:
         lexicon = new_lexicon(self.cache)
         with SqliteStore(graph) as store:
             info = store.info
-        key = IndexKey(
-            info.name,
-            info.version,
-            lexicon.encoder.fingerprint,
-            lexicon.form.fingerprint,
-            rules.hops,
-            rules.direction,
-            rules.mediators,
-        )
+        key = IndexKey.of(info, lexicon.encoder, lexicon.form, rules)
         tries = self.scratch / "tries"
         tries.mkdir(exist_ok=True)
         width = token_width(lexicon.encoder.vocab_size)
         make = self.resources(graph)
         with IndexWriter(tries, key, cap=CAP, token_width=width, tokenizer_name="bench") as writer:
             made = precompute(
-                make,
-                writer,
-                rules,
-                cap=CAP,
-                topics=topics,
-                workers=workers,
-                unit=unit,
-                progress=Silent(),
+                make, writer, topics=topics, workers=workers, unit=unit, progress=Silent()
             )
         return dataclasses.asdict(made), key
 

@@ -191,7 +191,7 @@ def test_rows_do_not_depend_on_whether_transformers_tokenises(
     from kgqa.paths.walk import WalkRules
     from kgqa.progress import Silent
     from kgqa.trie.lexicon import PathLexicon
-    from kgqa.trie.units import Job, build_unit
+    from kgqa.trie.units import UnitSettings, Worker
 
     full = load_encoder(None, None, cache=model_cache, progress=Silent()).encoder
     bare = bare_encoder(full)
@@ -199,9 +199,10 @@ def test_rows_do_not_depend_on_whether_transformers_tokenises(
     (graph,) = plain_home.glob("*/*.sqlite")
     with open_store(f"sqlite:///{graph}") as store:
         keys = store.topic_keys()[:200]
-        job = Job(WalkRules(), 100_000, None, store.info.version)
+        settings = UnitSettings(WalkRules(), 100_000, None, store.info.version)
         one, other = (
-            build_unit(store, PathLexicon(each, PathFormat()), keys, job) for each in (full, bare)
+            Worker(store, PathLexicon(each, PathFormat())).work(keys, settings)
+            for each in (full, bare)
         )
     assert len(one.rows) == 200
     assert one == other

@@ -49,7 +49,7 @@ def test_the_offline_model(smollm_folder: Path) -> None:
 
 def test_what_a_worker_imports_holds_no_model_library() -> None:
     code = (
-        "import sys, kgqa.cli.tries, kgqa.models.bare, kgqa.graph.open, kgqa.trie.engines.local;"
+        "import sys, kgqa.cli.tries, kgqa.models.bare, kgqa.graph.open, kgqa.trie.executors;"
         "print([name for name in ('torch', 'transformers') if name in sys.modules])"
     )
     done = subprocess.run(

@@ -3,8 +3,8 @@
     python -m tests.trie.precomputed SPEC
 
 SPEC is a JSON object: ``graph`` and ``tries`` say what is precomputed into where, ``workers`` and
-``engine`` how. ``step``, ``event`` and ``delay`` say when the process kills itself with SIGKILL: at
-the event of that number of that step, and so many seconds later. Without a step nobody is killed.
+``address`` how. ``step``, ``event`` and ``delay`` say when the process kills itself with SIGKILL:
+at the event of that number of that step, and so many seconds later, or never without a step.
 Printed as JSON: what was added, and the number of events of each step.
 """
 
@@ -23,26 +23,28 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.parquet as pq
+
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.graph.sqlite_write import SqliteWriter
 from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules
 from kgqa.progress import Silent
 from kgqa.trie.index import IndexKey, IndexWriter, index_folder, manifest, writer
-from kgqa.trie.index.content import content_hash
 from kgqa.trie.index.manifest import read_manifest
 from kgqa.trie.lexicon import PathLexicon
-from kgqa.trie.precompute import precompute
+from kgqa.trie.precompute import PrecomputeResult, precompute
 from tests.graph.tables import entity, tables_of
 from tests.trie.language import CharacterEncoder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kgqa.graph.model import IntArray
+    from kgqa.trie.tokens import TokenEncoder
 
 FORM = PathFormat()
 RULES = WalkRules()
+CHARACTERS = CharacterEncoder()
 CAP = 60  # some entities have more
 KEY = IndexKey("kg", "v1", "characters", FORM.fingerprint, 2, "out", "collapse")
 CHECKOUT = Path(__file__).parents[2]
@@ -66,37 +68,42 @@ def write_graph(path: Path, nodes: int, seed: int = 7) -> None:
     SqliteWriter(path).write(tables_of(named, sorted(edges)), Silent())
 
 
-def resources(graph: Path) -> tuple[SqliteStore, PathLexicon]:
-    return SqliteStore(graph), PathLexicon(CharacterEncoder(), FORM)
+def resources(graph: Path, encoder: TokenEncoder = CHARACTERS) -> tuple[SqliteStore, PathLexicon]:
+    return SqliteStore(graph), PathLexicon(encoder, FORM)
 
 
 def build(
     graph: Path,
     tries: Path,
     *,
+    key: IndexKey = KEY,
+    cap: int = CAP,
+    encoder: TokenEncoder = CHARACTERS,
     make: Callable[..., Any] | None = None,
-    topics: IntArray | None = None,
     unit: int = 256,
     rebuild: bool = False,
+    writer: type[IndexWriter] = IndexWriter,
     **options: Any,
-) -> Any:
+) -> PrecomputeResult:
     """Precompute; return the result."""
     tries.mkdir(parents=True, exist_ok=True)
-    with IndexWriter(
-        tries, KEY, cap=CAP, token_width=4, tokenizer_name="characters", rebuild=rebuild
+    with writer(
+        tries, key, cap=cap, token_width=4, tokenizer_name=encoder.fingerprint, rebuild=rebuild
     ) as index:
-        settings = {"cap": CAP, "progress": Silent()} | options
-        return precompute(
-            make or partial(resources, graph), index, RULES, topics=topics, unit=unit, **settings
-        )
+        make = make or partial(resources, graph, encoder)
+        return precompute(make, index, unit=unit, **({"progress": Silent()} | options))
 
 
-def content(tries: Path) -> str:
-    """The content hash of the index under ``tries``."""
+def content(tries: Path) -> tuple[list[tuple[str, bytes]], tuple[str, ...]]:
+    """The rows of the index under ``tries`` in the order of ids, and who is composed."""
     folder = index_folder(tries, KEY)
     found = read_manifest(folder)
     assert found is not None
-    return content_hash(folder, found)
+    rows: list[tuple[str, bytes]] = []
+    for shard in found.shards:
+        table = pq.read_table(folder / shard.file, columns=["id", "digest"], partitioning=None)
+        rows += zip(table["id"].to_pylist(), table["digest"].to_pylist(), strict=True)
+    return sorted(rows), found.composed
 
 
 def files(tries: Path) -> dict[str, bytes]:
@@ -171,9 +178,9 @@ def main() -> None:
     IndexWriter._take_over = take_over  # type: ignore[method-assign]
     options: dict[str, Any] = {"workers": spec.get("workers", 1)}
     if "address" in spec:
-        from kgqa.trie.engines.ray_cluster import RayEngine
+        from kgqa.trie.executors import RayExecutor
 
-        options["engine"] = RayEngine(spec["address"], spec.get("workers"))
+        options["executor"] = RayExecutor(spec["address"], spec.get("workers"))
     if "make" in spec:
         from tests.trie import ray_nodes
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -29,12 +28,13 @@ from kgqa.trie.check import (
     sample_paths,
     whole_tokens,
 )
-from kgqa.trie.index import IndexKey, IndexWriter, index_folder, open_index
+from kgqa.trie.index import index_folder, open_index
 from kgqa.trie.index.manifest import read_manifest
 from kgqa.trie.lexicon import PathLexicon
-from kgqa.trie.precompute import precompute
 from tests.graph.tables import entity, tables_of
+from tests.trie import precomputed
 from tests.trie.language import CharacterEncoder, PairEncoder, brute_force, graphs, text_of
+from tests.trie.precomputed import FORM, RULES
 from tests.trie.real_tokenizers import real_encoder
 
 if TYPE_CHECKING:
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from kgqa.graph.model import GraphTables
     from kgqa.trie.check import PathNames
 
-FORM = PathFormat()
 TIGHT = PathFormat(separator="->")
 # what "Hello world" is in each vocabulary, as its publisher's own tokenizer writes it
 HELLO = {
@@ -53,8 +52,7 @@ HELLO = {
     "llama3": [9906, 1917],
     "qwen1": [9707, 1879],
 }
-RULES = WalkRules()
-KEY = IndexKey("kg", "v1", "pairs", FORM.fingerprint, 2, "out", "collapse")
+KEY = replace(precomputed.KEY, tokenizer="pairs")
 
 
 def store_of(tables: GraphTables, folder: Path) -> SqliteStore:
@@ -198,15 +196,11 @@ def test_a_kg_without_paths_has_an_empty_sample(tmp_path: Path) -> None:
         assert sample_paths(store, RULES, FORM) == []
 
 
-def resources(path: Path) -> tuple[SqliteStore, PathLexicon]:
-    return SqliteStore(path), PathLexicon(PairEncoder(), FORM)
-
-
 def build(folder: Path, progress: Silent) -> None:
-    writer = IndexWriter(folder, KEY, cap=100, token_width=4, tokenizer_name="pairs")
-    make = partial(resources, folder / "graph.sqlite")
-    with writer:
-        precompute(make, writer, RULES, cap=100, progress=progress)
+    pairs = PairEncoder()
+    precomputed.build(
+        folder / "graph.sqlite", folder, key=KEY, cap=100, encoder=pairs, progress=progress
+    )
 
 
 def test_an_index_records_the_check_and_tells_it_once(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ import json
 import random
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,23 +19,17 @@ import pytest
 from kgqa.errors import IndexFault, KgqaError, ShardDamagedError
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.graph.sqlite_write import SqliteWriter
-from kgqa.paths.format import PathFormat
-from kgqa.paths.walk import WalkRules
 from kgqa.progress import Silent
-from kgqa.trie.index import IndexKey, IndexWriter, index_folder, open_index
+from kgqa.trie.index import index_folder, open_index
 from kgqa.trie.index.reader import TrieIndex, all_manifests
-from kgqa.trie.lexicon import PathLexicon
-from kgqa.trie.precompute import precompute
 from kgqa.trie.stored import stored_constraint
 from tests.graph.tables import entity, tables_of
-from tests.trie.language import CharacterEncoder, id_paths
+from tests.trie.language import id_paths
+from tests.trie.precomputed import KEY, build
 
 if TYPE_CHECKING:
     from kgqa.trie.index.shard import StoredTrie
 
-FORM = PathFormat()
-RULES = WalkRules()
-KEY = IndexKey("kg", "v1", "characters", FORM.fingerprint, 2, "out", "collapse")
 CAP = 24  # some entities of the graph have more paths
 NODES = 160
 SHARDS = 4
@@ -127,10 +120,6 @@ def read_damaged(home: Path, first: int, last: int) -> None:
         print(json.dumps([sorted(outcomes), noticed]), flush=True)
 
 
-def resources(path: Path) -> tuple[SqliteStore, PathLexicon]:
-    return SqliteStore(path), PathLexicon(CharacterEncoder(), FORM)
-
-
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A graph whose entities share names, and its index of several shards."""
@@ -140,18 +129,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ids = [f"e{at:03}" for at in range(NODES)]
     edges = {(choose.choice(ids), f"r{choose.randrange(4)}", choose.choice(ids)) for _ in ids * 4}
     SqliteWriter(folder / "graph.sqlite").write(tables_of(nodes, sorted(edges)), Silent())
-    (folder / "tries").mkdir()
-    with IndexWriter(
-        folder / "tries", KEY, cap=CAP, token_width=4, tokenizer_name="characters"
-    ) as writer:
-        result = precompute(
-            partial(resources, folder / "graph.sqlite"),
-            writer,
-            RULES,
-            cap=CAP,
-            unit=NODES // SHARDS,
-            progress=Silent(),
-        )
+    graph = folder / "graph.sqlite"
+    result = build(graph, folder / "tries", cap=CAP, unit=NODES // SHARDS)
     assert result.shards == SHARDS
     assert result.composed > 0
     return folder

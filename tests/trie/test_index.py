@@ -17,29 +17,27 @@ from kgqa.errors import IndexFault, IndexMissingError, IndexStaleError, ShardDam
 from kgqa.graph.model import keys_array
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.graph.sqlite_write import SqliteWriter
-from kgqa.paths.format import PathFormat
-from kgqa.paths.walk import PathTable, WalkRules, walk
+from kgqa.paths.walk import PathTable, walk
 from kgqa.progress import Silent
 from kgqa.trie.arrays import build_trie, in_order, sequences
 from kgqa.trie.build import JoinedSequences, path_parts
 from kgqa.trie.composed import ComposedConstraint
-from kgqa.trie.index import IndexKey, IndexWriter, index_folder, open_index
+from kgqa.trie.index import IndexWriter, index_folder, open_index
 from kgqa.trie.index.shard import decode_row, encode_row
 from kgqa.trie.lexicon import PathLexicon
-from kgqa.trie.precompute import PrecomputeResult, precompute
 from kgqa.trie.stored import stored_constraint
-from tests.graph.store_conformance import entity, tables_of
+from tests.graph.tables import entity, tables_of
+from tests.trie import precomputed
 from tests.trie.language import CharacterEncoder, id_paths, language
+from tests.trie.precomputed import FORM, KEY, RULES
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from kgqa.trie.index import TrieIndex
 
-FORM = PathFormat()
-RULES = WalkRules()
-KEY = IndexKey("kg", "v1", "characters", FORM.fingerprint, 2, "out", "collapse")
 NODES = 120
+build = partial(precomputed.build, cap=10_000, unit=25)
 
 
 @pytest.fixture(scope="module")
@@ -59,22 +57,6 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("graph") / "graph.sqlite"
     SqliteWriter(path).write(tables_of(nodes, sorted(edges)), Silent())
     return path
-
-
-def resources(path: Path) -> tuple[SqliteStore, PathLexicon]:
-    return SqliteStore(path), PathLexicon(CharacterEncoder(), FORM)
-
-
-def writer_of(tries: Path, **changed: object) -> IndexWriter:
-    tries.mkdir(parents=True, exist_ok=True)
-    settings: dict = {"cap": 10_000, "token_width": 4, "tokenizer_name": "characters"} | changed
-    return IndexWriter(tries, settings.pop("key", KEY), **settings)
-
-
-def build(graph: Path, tries: Path, **options: object) -> PrecomputeResult:
-    settings: dict = {"cap": 10_000, "unit": 25, "progress": Silent()} | options
-    with writer_of(tries, cap=settings["cap"]) as writer:
-        return precompute(partial(resources, graph), writer, RULES, **settings)
 
 
 def content(index: TrieIndex, graph: Path) -> dict[str, set]:
@@ -118,7 +100,7 @@ def test_a_second_run_adds_nothing_and_a_wider_one_only_the_rest(
         assert len(index.stored_ids()) == rest.stored
 
 
-def test_a_run_stopped_anywhere_is_gone_on_with(graph: Path, tmp_path: Path) -> None:
+def test_a_run_stopped_anywhere_is_continued(graph: Path, tmp_path: Path) -> None:
     """Stopped at each unit in turn, the finished index holds what an undisturbed one does."""
     build(graph, tmp_path / "whole")
 
@@ -134,17 +116,11 @@ def test_a_run_stopped_anywhere_is_gone_on_with(graph: Path, tmp_path: Path) -> 
             Stopping.left -= 1
             super().add(rows, composed)
 
-    (tmp_path / "stopped").mkdir()
     stops = 0
     while True:
         Stopping.left = 2
         try:
-            with Stopping(
-                tmp_path / "stopped", KEY, cap=10_000, token_width=4, tokenizer_name="characters"
-            ) as writer:
-                precompute(
-                    partial(resources, graph), writer, RULES, cap=10_000, unit=25, progress=Silent()
-                )
+            build(graph, tmp_path / "stopped", writer=Stopping)
             break
         except StopError:
             stops += 1
@@ -170,9 +146,10 @@ def test_two_processes_write_what_one_does(graph: Path, tmp_path: Path) -> None:
         ]
 
 
-def test_two_runs_at_once_are_told(tmp_path: Path) -> None:
-    with writer_of(tmp_path), pytest.raises(IndexFault, match="Another run"), writer_of(tmp_path):
-        pass
+def test_a_second_run_at_the_same_time_is_refused(graph: Path, tmp_path: Path) -> None:
+    writer = IndexWriter(tmp_path, KEY, cap=10, token_width=4, tokenizer_name="x")
+    with writer, pytest.raises(IndexFault, match="Another run"):
+        build(graph, tmp_path)
 
 
 def test_an_entity_over_the_cap_is_composed_never_cut(graph: Path, tmp_path: Path) -> None:
@@ -223,7 +200,7 @@ def test_an_index_in_an_older_format_is_refused_by_name(graph: Path, tmp_path: P
         assert index.manifest.entities == 1
 
 
-def test_no_index_is_said(tmp_path: Path) -> None:
+def test_no_index_is_a_named_error(tmp_path: Path) -> None:
     with pytest.raises(IndexMissingError, match="no trie index"):
         open_index(tmp_path, KEY)
 
@@ -231,7 +208,7 @@ def test_no_index_is_said(tmp_path: Path) -> None:
 def test_an_index_of_an_older_kg_version_is_replaced(graph: Path, tmp_path: Path) -> None:
     build(graph, tmp_path)
     newer = replace(KEY, kg_version="v2")
-    with writer_of(tmp_path, key=newer) as writer:
+    with IndexWriter(tmp_path, newer, cap=10_000, token_width=4, tokenizer_name="x") as writer:
         assert writer.done() == set()
     with pytest.raises(IndexStaleError, match="KG version"):
         open_index(tmp_path, KEY)

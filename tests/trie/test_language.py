@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,12 +16,10 @@ from kgqa.graph.model import Kind, keys_array
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules, walk
-from kgqa.progress import Silent
 from kgqa.trie.build import path_tokens
 from kgqa.trie.composed import ComposedConstraint
-from kgqa.trie.index import IndexKey, IndexWriter, open_index
+from kgqa.trie.index import open_index
 from kgqa.trie.lexicon import PathLexicon
-from kgqa.trie.precompute import precompute
 from kgqa.trie.stored import stored_constraint
 from tests.graph.tables import entity, tables_of
 from tests.trie.language import (
@@ -36,11 +34,11 @@ from tests.trie.language import (
     text_of,
     tokens_of,
 )
+from tests.trie.precomputed import FORM, KEY, build
 
 if TYPE_CHECKING:
     from kgqa.graph.store import GraphStore
 
-FORM = PathFormat()
 ENCODERS = [CharacterEncoder(), PairEncoder()]
 
 
@@ -97,19 +95,17 @@ def test_what_an_index_gives_back_is_the_language(tables, rules, encoder, tmp_pa
     Also under a tokenizer that joins characters, so that parts of one text have other tokens.
     """
     lexicon = PathLexicon(encoder, FORM)
-    key = IndexKey("kg", "v1", encoder.fingerprint, FORM.fingerprint, **asdict(rules))
+    key = replace(KEY, tokenizer=encoder.fingerprint, **asdict(rules))
     store_of(tables, tmp_path).close()
-    with IndexWriter(
-        tmp_path, key, cap=100_000, token_width=4, tokenizer_name="", rebuild=True
-    ) as writer:
-        precompute(
-            lambda: (SqliteStore(tmp_path / "graph.sqlite"), PathLexicon(encoder, FORM)),
-            writer,
-            rules,
-            cap=100_000,
-            unit=3,
-            progress=Silent(),
-        )
+    build(
+        tmp_path / "graph.sqlite",
+        tmp_path,
+        key=key,
+        cap=100_000,
+        encoder=encoder,
+        unit=3,
+        rebuild=True,
+    )
     with SqliteStore(tmp_path / "graph.sqlite") as store, open_index(tmp_path, key) as index:
         topics = store.topic_keys()
         ids = store.entities(topics).ids

@@ -59,7 +59,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @dataclass(frozen=True)
 class Undisturbed:
     events: dict[str, int]
-    content: str
+    content: object
     files: dict[str, bytes]
 
 

@@ -242,13 +242,13 @@ def test_an_address_where_something_else_answers_is_an_error_and_no_hang(
     graph: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from kgqa.errors import IndexFault
-    from kgqa.trie.engines import ray_cluster
+    from kgqa.trie import executors
 
-    monkeypatch.setattr(ray_cluster, "_JOIN_S", 8.0)
+    monkeypatch.setattr(executors, "_JOIN_S", 8.0)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
-        engine = ray_cluster.RayEngine(address)
+        executor = executors.RayExecutor(address)
         with pytest.raises(IndexFault, match=f"No Ray cluster can be joined at {address}"):
-            build(graph, tmp_path, engine=engine)
+            build(graph, tmp_path, executor=executor)
     with pytest.raises(IndexFault, match="refused"):
-        build(graph, tmp_path, engine=ray_cluster.RayEngine(address))
+        build(graph, tmp_path, executor=executors.RayExecutor(address))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from dataclasses import asdict, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,16 +16,14 @@ from kgqa.graph.model import keys_array
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.graph.sqlite_write import SqliteWriter
 from kgqa.methods.grounding import choose_constraint
-from kgqa.paths.format import PathFormat
 from kgqa.paths.ground import ground
 from kgqa.paths.sample import WALKS, Sample
-from kgqa.paths.walk import WalkRules
 from kgqa.progress import Silent
-from kgqa.trie.index import IndexKey, IndexWriter, open_index
+from kgqa.trie.index import open_index
 from kgqa.trie.lexicon import PathLexicon
-from kgqa.trie.precompute import PrecomputeResult, precompute
 from kgqa.trie.stored import stored_constraint
 from tests.graph.tables import entity, tables_of
+from tests.trie import precomputed
 from tests.trie.language import (
     CharacterEncoder,
     brute_force,
@@ -37,54 +34,31 @@ from tests.trie.language import (
     store_of,
     tokens_of,
 )
+from tests.trie.precomputed import FORM, KEY, RULES
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kgqa.trie.index import TrieIndex
+    from kgqa.trie.index import IndexKey, TrieIndex
+    from kgqa.trie.precompute import PrecomputeResult
 
-FORM = PathFormat()
-RULES = WalkRules()
-FULL = IndexKey("kg", "v1", "characters", FORM.fingerprint, **asdict(RULES))
 NODES = 90
 HUB = "e000"
 SAMPLE = Sample(20, "random", 5)
 
 
-def key_of(sample: Sample | None, full: IndexKey = FULL) -> IndexKey:
+def key_of(sample: Sample | None, full: IndexKey = KEY) -> IndexKey:
     if sample is None:
         return full
     return replace(full, walk=sample.walk, sample=sample.size, seed=sample.seed)
 
 
-def resources(path: Path) -> tuple[SqliteStore, PathLexicon]:
-    return SqliteStore(path), PathLexicon(CharacterEncoder(), FORM)
-
-
 def build(
-    graph: Path,
-    tries: Path,
-    sample: Sample | None,
-    *,
-    full: IndexKey = FULL,
-    rules: WalkRules = RULES,
-    rebuild: bool = False,
-    **options: object,
+    graph: Path, tries: Path, sample: Sample | None, full: IndexKey = KEY, **options: object
 ) -> PrecomputeResult:
-    tries.mkdir(parents=True, exist_ok=True)
     cap = 100_000 if sample is None else sample.size
-    settings: dict = {"unit": 20, "progress": Silent()} | options
-    with IndexWriter(
-        tries,
-        key_of(sample, full),
-        cap=cap,
-        token_width=4,
-        tokenizer_name="characters",
-        rebuild=rebuild,
-    ) as writer:
-        return precompute(
-            partial(resources, graph), writer, rules, cap=cap, sample=sample, **settings
-        )
+    settings: dict = {"unit": 20} | options
+    return precomputed.build(graph, tries, key=key_of(sample, full), cap=cap, **settings)
 
 
 def content(index: TrieIndex) -> dict[str, list]:
@@ -123,10 +97,10 @@ def test_a_sampled_index_holds_paths_of_the_graph_as_many_as_wanted_or_all(
 ) -> None:
     """On disk and read again: tokens and groundings are those of the paths, each in the store."""
     lexicon = PathLexicon(CharacterEncoder(), FORM)
-    full = IndexKey("kg", "v1", "characters", FORM.fingerprint, **asdict(rules))
+    full = replace(KEY, **asdict(rules))
     store_of(tables, tmp_path).close()
     path = tmp_path / "graph.sqlite"
-    result = build(path, tmp_path / "tries", sample, full=full, rules=rules, unit=3, rebuild=True)
+    result = build(path, tmp_path / "tries", sample, full, unit=3, rebuild=True)
     assert result.composed == 0
     with (
         SqliteStore(path) as store,
@@ -187,7 +161,7 @@ def test_a_sample_serves_only_who_asked_for_it(
 def test_a_sample_and_the_whole_stand_side_by_side(graph: Path, tmp_path: Path) -> None:
     build(graph, tmp_path, None)
     build(graph, tmp_path, SAMPLE)
-    with open_index(tmp_path, FULL) as whole, open_index(tmp_path, key_of(SAMPLE)) as sampled:
+    with open_index(tmp_path, KEY) as whole, open_index(tmp_path, key_of(SAMPLE)) as sampled:
         everything, some = content(whole), content(sampled)
         assert whole.manifest.key.sampled is None
     assert everything.keys() == some.keys()

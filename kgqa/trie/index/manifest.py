@@ -9,42 +9,73 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from pydantic import TypeAdapter
+
 from kgqa.errors import ShardDamagedError
+from kgqa.graph.model import Direction  # noqa: TC001 - pydantic reads annotations when it runs
 from kgqa.paths.sample import Sample, Walk
-from kgqa.trie.check import JoinCheck, check_of_json
+from kgqa.paths.walk import Mediators, WalkRules
+from kgqa.trie.check import JoinCheck  # noqa: TC001 - pydantic reads annotations when it runs
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from kgqa.graph.model import KGInfo
+    from kgqa.paths.format import PathFormat
+    from kgqa.trie.tokens import TokenEncoder
+
 SCHEMA_VERSION = 3
 MANIFEST = "manifest.json"
+REBUILD = "Build it again: kgqa precompute-tries --rebuild"
+_WORDS = {"kg": "KG", "kg_version": "KG version", "mediators": "mediator rule"}
+_WORDS |= {"sample": "sampled paths"}
 
 
 @dataclass(frozen=True, slots=True)
 class IndexKey:
     """All that an index must have been made for to fit a question.
 
-    ``sample`` is None where the index holds all paths. Else it holds at most so many of each
-    entity, chosen by ``walk`` (and ``seed`` where that is random): it never serves for all.
+    ``tokenizer`` and ``path_format`` are fingerprints. ``sample`` is None if the index holds all
+    paths. Else it holds at most so many of each entity, chosen by ``walk`` (and ``seed`` if that is
+    random): it never serves for all.
     """
 
     kg: str
     kg_version: str
-    tokenizer: str  # fingerprint
-    path_format: str  # fingerprint
+    tokenizer: str
+    path_format: str
     hops: int
-    direction: str
-    mediators: str
+    direction: Direction
+    mediators: Mediators
     walk: Walk = "breadth"
     sample: int | None = None
     seed: int = 0
 
+    @classmethod
+    def of(
+        cls,
+        info: KGInfo,
+        encoder: TokenEncoder,
+        form: PathFormat,
+        rules: WalkRules,
+        sample: Sample | None = None,
+    ) -> IndexKey:
+        """Return the key of the index of a KG for a tokenizer, a path format and walk rules."""
+        chosen = {"walk": sample.walk, "sample": sample.size, "seed": sample.seed} if sample else {}
+        fingerprints = encoder.fingerprint, form.fingerprint
+        return cls(info.name, info.version, *fingerprints, **asdict(rules), **chosen)
+
+    @property
+    def rules(self) -> WalkRules:
+        """The walks whose paths the index holds."""
+        return WalkRules(self.hops, self.direction, self.mediators)
+
     @property
     def sampled(self) -> Sample | None:
-        """The sample of paths that the index holds, None where it holds all."""
+        """The sample of paths that the index holds, None if it holds all."""
         return None if self.sample is None else Sample(self.sample, self.walk, self.seed)
 
     @property
@@ -52,25 +83,13 @@ class IndexKey:
         """The folder's name: all but the KG's version, so that a newer one takes its place."""
         content = asdict(self) | {"schema": SCHEMA_VERSION}
         del content["kg_version"]
-        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+        return _sha256(content)[:16]
 
     def differences(self, other: IndexKey) -> list[str]:
         """Return in words in what ``other`` (an index's) differs from what is wanted."""
-        words = {
-            "kg": "KG",
-            "kg_version": "KG version",
-            "tokenizer": "tokenizer",
-            "path_format": "path format",
-            "hops": "hops",
-            "direction": "direction",
-            "mediators": "mediator rule",
-            "walk": "walk",
-            "sample": "sampled paths",
-            "seed": "seed",
-        }
         return [
-            f"{words[part.name]} {_short(getattr(other, part.name))}, not "
-            f"{_short(getattr(self, part.name))}"
+            f"{_WORDS.get(part.name, part.name.replace('_', ' '))} "
+            f"{_short(getattr(other, part.name))}, not {_short(getattr(self, part.name))}"
             for part in fields(self)
             if getattr(self, part.name) != getattr(other, part.name)
         ]
@@ -102,8 +121,8 @@ class Manifest:
 
     ``composed`` lists the ids of entities that have more than ``cap`` paths: their language is
     composed on the fly, never cut. ``token_width`` is the number of bytes of a token id.
-    ``joining`` says where the tokenizer would write whole paths otherwise, None where that has not
-    been looked at.
+    ``joining`` says whether the tokenizer would write whole paths otherwise, None if that has not
+    been checked.
     """
 
     key: IndexKey
@@ -113,7 +132,7 @@ class Manifest:
     composed: tuple[str, ...] = ()
     tokenizer_name: str = ""
     joining: JoinCheck | None = None
-    schema: int = field(default=SCHEMA_VERSION)
+    schema: int = SCHEMA_VERSION
 
     @property
     def entities(self) -> int:
@@ -145,7 +164,7 @@ class Manifest:
 
 
 def sync_folder(folder: Path) -> None:
-    """Have the names in ``folder`` on disk, in the way of files: renames may be lost otherwise."""
+    """Have the names in ``folder`` on disk, as files are synced: renames may be lost otherwise."""
     if os.name == "nt":
         return  # a folder cannot be opened there, and needs no syncing
     descriptor = os.open(folder, os.O_RDONLY)
@@ -161,13 +180,14 @@ def _sha256(content: dict[str, Any]) -> str:
 
 
 def read_manifest(folder: Path) -> Manifest | None:
-    """Return the manifest in ``folder``, None where there is none.
+    """Return the manifest in ``folder``, None if there is none.
 
-    Raises ShardDamagedError where it cannot be read, or says something else than was written.
+    Raises ShardDamagedError if it cannot be read, or says something else than was written.
     """
     path = folder / MANIFEST
     try:
-        content: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        text = path.read_text("utf-8")
+        content: dict[str, Any] = json.loads(text)
         digest = content.pop("sha256", None)
         if digest is None and content["schema"] != SCHEMA_VERSION:
             return None  # formats before this one had no checksum
@@ -175,22 +195,13 @@ def read_manifest(folder: Path) -> Manifest | None:
             raise ValueError("its checksum does not fit")
         if content["schema"] != SCHEMA_VERSION:
             return None
-        joining = content.get("joining")
-        return Manifest(
-            key=IndexKey(**content["key"]),
-            cap=content["cap"],
-            token_width=content["token_width"],
-            shards=tuple(ShardRecord(**shard) for shard in content["shards"]),
-            composed=tuple(content["composed"]),
-            tokenizer_name=content["tokenizer_name"],
-            joining=None if joining is None else check_of_json(joining),
-        )
+        return TypeAdapter(Manifest).validate_json(text, strict=True)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
         raise ShardDamagedError(
-            f"The index manifest {path} is damaged ({type(error).__name__}: {error}).",
-            "Build it again: kgqa precompute-tries --rebuild",
+            f"The index manifest {path} is damaged ({reason}).", REBUILD
         ) from None
 
 

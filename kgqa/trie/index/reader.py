@@ -15,7 +15,7 @@ from kgqa.trie.index.manifest import (
     index_folder,
     read_manifest,
 )
-from kgqa.trie.index.shard import Shard, StoredTrie
+from kgqa.trie.index.shard import Shard, StoredTrie, decode_row
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,8 +44,8 @@ def all_manifests(tries: Path) -> list[tuple[Path, Manifest | ShardDamagedError]
 def open_index(tries: Path, key: IndexKey) -> TrieIndex:
     """Return the index for ``key`` under ``<home>/<kg>/tries``.
 
-    Raises IndexStaleError where there are only indexes for something else, IndexMissingError where
-    there is none at all, ShardDamagedError where the manifest cannot be read.
+    Raises IndexStaleError if there are only indexes for something else, IndexMissingError if there
+    is none at all, ShardDamagedError if the manifest cannot be read.
     """
     folder = index_folder(tries, key)
     manifest = read_manifest(folder)
@@ -62,7 +62,7 @@ def open_index(tries: Path, key: IndexKey) -> TrieIndex:
 
 
 def _refuse_other_formats(tries: Path, key: IndexKey) -> None:
-    """Raise IndexStaleError where there is an index in a format that this kgqa does not read."""
+    """Raise IndexStaleError if there is an index in a format that this kgqa does not read."""
     for path in sorted(tries.glob(f"*/{MANIFEST}")):
         try:
             schema = json.loads(path.read_text("utf-8"))["schema"]
@@ -92,46 +92,49 @@ class TrieIndex:
         return entity_id in self._composed
 
     def look_up(self, entity_id: str) -> StoredTrie | None:
-        """Return the stored paths of an entity, None where the index has none of it.
+        """Return the stored paths of an entity, None if the index does not have it.
 
-        Raises ShardDamagedError where the bytes are not those that were written.
+        Raises ShardDamagedError if the bytes are not those that were written.
         """
         if entity_id in self._decoded:
             self._decoded.move_to_end(entity_id)
             return self._decoded[entity_id]
-        found = self._look_up(entity_id)
+        found = self._decode(entity_id)
         self._decoded[entity_id] = found
         self._decoded_paths += _weight(found)
         while self._decoded_paths > _DECODED_PATHS and len(self._decoded) > 1:
             self._decoded_paths -= _weight(self._decoded.popitem(last=False)[1])
         return found
 
+    def _decode(self, entity_id: str) -> StoredTrie | None:
+        found = self._find(entity_id)
+        if found is None:
+            return None
+        path, row = found
+        return decode_row(row, self.manifest.key.hops, self.manifest.token_width, str(path))
+
     def read(self, entity_id: str) -> dict[str, Any] | None:
         """Return the stored row of an entity, not decoded: its number of paths and of nodes, bytes.
 
-        Raises ShardDamagedError where Parquet's checksums do not fit; the row's own is not looked
-        at, for that is done where it is decoded.
+        Raises ShardDamagedError if Parquet's checksums do not fit; the row's own is not checked,
+        for that is done when it is decoded.
         """
-        for record in self.manifest.shards:
-            if record.first <= entity_id <= record.last:
-                row = self._open(record).read(entity_id)
-                if row is not None:
-                    return row
-        return None
+        found = self._find(entity_id)
+        return None if found is None else found[1]
 
-    def _look_up(self, entity_id: str) -> StoredTrie | None:
+    def _find(self, entity_id: str) -> tuple[Path, dict[str, Any]] | None:
+        """Return the row of an entity and the shard that it is in."""
         for record in self.manifest.shards:
             if record.first <= entity_id <= record.last:
-                found = self._open(record).look_up(entity_id)
-                if found is not None:
-                    return found
+                shard = self._open(record)
+                row = shard.read(entity_id)
+                if row is not None:
+                    return shard.path, row
         return None
 
     def _open(self, record: ShardRecord) -> Shard:
         if record.file not in self._shards:
-            self._shards[record.file] = Shard(
-                self.folder, record, self.manifest.key.hops, self.manifest.token_width
-            )
+            self._shards[record.file] = Shard(self.folder, record)
             if len(self._shards) > _OPENED:
                 self._shards.popitem(last=False)[1].close()
         self._shards.move_to_end(record.file)

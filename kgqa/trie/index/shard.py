@@ -6,8 +6,6 @@ that differ from the path above. So a path costs about the hop that is its own, 
 stand once a row. Numbers are kept as bytes: the lowest byte of all, then the next, as many as the
 largest needs. Nothing is decoded unchecked: Parquet's page checksums are verified, the footer's
 hash stands in the manifest, and every row carries a hash of its own content.
-
-What this does not do: build tries (:mod:`kgqa.trie.stored` does, from what a row decodes to).
 """
 
 from __future__ import annotations
@@ -24,10 +22,9 @@ import pyarrow.parquet as pq
 
 from kgqa.errors import ShardDamagedError
 from kgqa.paths.walk import FIRST, MEDIATOR, SECOND, TAIL, PathTable, ordered
-from kgqa.trie.arrays import Sequences
-from kgqa.trie.build import JoinedSequences, path_parts
-from kgqa.trie.index.manifest import ShardRecord
-from kgqa.trie.order import ordered_paths
+from kgqa.trie.arrays import Sequences, offsets_of
+from kgqa.trie.build import JoinedSequences, ordered_paths, path_parts
+from kgqa.trie.index.manifest import REBUILD, ShardRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -54,8 +51,8 @@ SCHEMA = pa.schema(
         pa.field("digest", pa.binary(16), nullable=False),
     ]
 )
-_LARGE = ("hops", "tokens")
-_SMALL = tuple(name for name in SCHEMA.names if name not in _LARGE)
+_LARGE = ["hops", "tokens"]
+_SMALL = [name for name in SCHEMA.names if name not in _LARGE]
 _STEPS = (FIRST, SECOND, MEDIATOR)
 _ID = SCHEMA.get_field_index("id")
 
@@ -73,6 +70,9 @@ def token_width(vocab_size: int) -> int:
     return 2 if vocab_size <= 1 << 16 else 4
 
 
+# ── a row ───────────────────────────────────────────────────────────────────────────────────────
+
+
 def encode_row(
     entity_id: str, key: int, all_of: JoinedSequences, table: PathTable, width: int
 ) -> dict[str, Any]:
@@ -84,19 +84,15 @@ def encode_row(
     table = ordered(table)
     shared, there = _front(table)
     own = table.hops[there]
+    numbers = (shared, table.length, *(own[:, part] + 1 for part in _STEPS), own[:, TAIL])
+    tokens = all_of.parts.tokens.astype(f"<u{width}").tobytes()
     row = {
         "id": entity_id,
         "key": key,
         "paths": len(table),
         "nodes": nodes,
-        "hops": b"".join(
-            map(
-                _packed,
-                (shared, table.length, *(own[:, part] + 1 for part in _STEPS), own[:, TAIL]),
-            )
-        ),
-        "tokens": _packed(np.diff(all_of.parts.offsets))
-        + all_of.parts.tokens.astype(f"<u{width}").tobytes(),
+        "hops": b"".join(map(_packed, numbers)),
+        "tokens": _packed(all_of.parts.lengths) + tokens,
     }
     return row | {"digest": _digest(row)}
 
@@ -112,10 +108,40 @@ def _front(table: PathTable) -> tuple[IntArray, BoolArray]:
     return shared, (levels >= shared[:, None]) & (levels < table.length[:, None])
 
 
+def decode_row(row: dict[str, Any], hops: int, width: int, where: str) -> StoredTrie:
+    """Return the paths of a row. Raises ShardDamagedError if its digest does not fit."""
+    if _digest(row) != row["digest"]:
+        raise ShardDamagedError(
+            f"The checksum of entity {row['id']} in {where} does not fit its content.", REBUILD
+        )
+    paths = row["paths"]
+    packed = _Packed(row["hops"])
+    shared, length = packed.take(paths), packed.take(paths)
+    levels = np.arange(hops)
+    there = (levels >= shared[:, None]) & (levels < length[:, None])
+    count = int(there.sum())
+    own = np.empty((count, 4), np.int64)
+    for part in _STEPS:
+        own[:, part] = packed.take(count) - 1
+    own[:, TAIL] = packed.take(count)
+    # a hop that is shared is the last one of its level that was not
+    number = np.zeros((paths, hops), np.int64)
+    number[there] = np.arange(count)
+    number = np.maximum.accumulate(number, axis=0)
+    wide = np.full((paths, hops, 4), -1, np.int64)
+    has = levels < length[:, None]
+    wide[has] = own[number[has]]
+    table = PathTable(np.full(paths, row["key"], np.int64), length, wide)
+    parts = path_parts(table)
+    tokens = _Packed(row["tokens"])
+    offsets = offsets_of(tokens.take(parts.count))
+    return StoredTrie(JoinedSequences(parts.number, Sequences(tokens.rest(width), offsets)), table)
+
+
 def _packed(numbers: IntArray) -> bytes:
     """Return numbers of at least 0 byte by byte: all lowest bytes, then all next ones.
 
-    One byte before them says how many bytes a number has: none where all are 0.
+    One byte before them says how many bytes a number has: none if all are 0.
     """
     size = (int(numbers.max(initial=0)).bit_length() + 7) // 8
     by_byte = numbers.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :size]
@@ -143,38 +169,6 @@ class _Packed:
         return self._data[self._at :].copy().view(f"<u{width}").astype(np.int64)
 
 
-def decode_row(row: dict[str, Any], hops: int, width: int, where: str) -> StoredTrie:
-    """Return the paths of a row. Raises ShardDamagedError where its digest does not fit."""
-    if _digest(row) != row["digest"]:
-        raise ShardDamagedError(
-            f"The checksum of entity {row['id']} in {where} does not fit its content.",
-            "Build it again: kgqa precompute-tries --rebuild",
-        )
-    paths = row["paths"]
-    packed = _Packed(row["hops"])
-    shared, length = packed.take(paths), packed.take(paths)
-    levels = np.arange(hops)
-    there = (levels >= shared[:, None]) & (levels < length[:, None])
-    count = int(there.sum())
-    own = np.empty((count, 4), np.int64)
-    for part in _STEPS:
-        own[:, part] = packed.take(count) - 1
-    own[:, TAIL] = packed.take(count)
-    # a hop that is shared is the last one of its level that was not
-    number = np.zeros((paths, hops), np.int64)
-    number[there] = np.arange(count)
-    number = np.maximum.accumulate(number, axis=0)
-    wide = np.full((paths, hops, 4), -1, np.int64)
-    has = levels < length[:, None]
-    wide[has] = own[number[has]]
-    table = PathTable(np.full(paths, row["key"], np.int64), length, wide)
-    parts = path_parts(table)
-    tokens = _Packed(row["tokens"])
-    counts = tokens.take(parts.count)
-    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-    return StoredTrie(JoinedSequences(parts.number, Sequences(tokens.rest(width), offsets)), table)
-
-
 def _digest(row: dict[str, Any]) -> bytes:
     hasher = hashlib.blake2b(digest_size=16)
     hasher.update(f"{row['id']}\0{row['key']}\0{row['paths']}\0{row['nodes']}\0".encode())
@@ -184,13 +178,7 @@ def _digest(row: dict[str, Any]) -> bytes:
     return hasher.digest()
 
 
-def _groups(rows: Sequence[dict[str, Any]]) -> Iterator[Sequence[dict[str, Any]]]:
-    start = paths = 0
-    for stop, row in enumerate(rows, 1):
-        paths += row["paths"]
-        if stop - start == ROWS_IN_GROUP or paths >= PATHS_IN_GROUP or stop == len(rows):
-            yield rows[start:stop]
-            start, paths = stop, 0
+# ── a file ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def write_shard(folder: Path, name: str, rows: Sequence[dict[str, Any]]) -> ShardRecord:
@@ -206,7 +194,7 @@ def write_shard(folder: Path, name: str, rows: Sequence[dict[str, Any]]) -> Shar
         use_dictionary=False,
     ) as writer:
         for group in _groups(rows):
-            writer.write_table(pa.Table.from_pylist(list(group), schema=SCHEMA))
+            writer.write_table(pa.Table.from_pylist(group, schema=SCHEMA))
     with temporary.open("rb+") as file:
         os.fsync(file.fileno())
     data = temporary.read_bytes()
@@ -220,13 +208,22 @@ def write_shard(folder: Path, name: str, rows: Sequence[dict[str, Any]]) -> Shar
         nodes=sum(row["nodes"] for row in rows),
         bytes=len(data),
         sha256=hashlib.sha256(data).hexdigest(),
-        footer_sha256=hashlib.sha256(_footer(data[-8:], data)).hexdigest(),
+        footer_sha256=hashlib.sha256(data[-_footer_size(data[-8:]) :]).hexdigest(),
     )
 
 
-def _footer(end: bytes, data: bytes) -> bytes:
-    length = int.from_bytes(end[:4], "little")
-    return data[-8 - length :]
+def _groups(rows: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    start = paths = 0
+    for stop, row in enumerate(rows, 1):
+        paths += row["paths"]
+        if stop - start == ROWS_IN_GROUP or paths >= PATHS_IN_GROUP or stop == len(rows):
+            yield list(rows[start:stop])
+            start, paths = stop, 0
+
+
+def _footer_size(end: bytes) -> int:
+    """Return the size of Parquet's footer, its length and magic included, from the last bytes."""
+    return 8 + int.from_bytes(end[:4], "little")
 
 
 def _id_range(statistics: Any) -> tuple[str, str]:
@@ -239,40 +236,32 @@ def _id_range(statistics: Any) -> tuple[str, str]:
 class Shard:
     """An opened shard. Raises ShardDamagedError from every method that meets damage."""
 
-    def __init__(self, folder: Path, record: ShardRecord, hops: int, width: int) -> None:
-        self._path = folder / record.file
-        self._hops = hops
-        self._width = width
-        self._check_footer(record)
+    def __init__(self, folder: Path, record: ShardRecord) -> None:
+        self.path = folder / record.file
         self._small_of = lru_cache(maxsize=_GROUPS_KNOWN)(self._read_small)
         try:
-            self._file = pq.ParquetFile(self._path, page_checksum_verification=True)
+            self._check_footer(record)
+            self._file = pq.ParquetFile(self.path, page_checksum_verification=True)
             groups = self._file.metadata
             self._ranges = [
                 _id_range(groups.row_group(group).column(_ID).statistics)
                 for group in range(groups.num_row_groups)
             ]
-        except (OSError, pa.ArrowException, AttributeError) as error:
+        except (OSError, ValueError, pa.ArrowException, AttributeError) as error:
             raise self._damaged(error) from None
 
     def _check_footer(self, record: ShardRecord) -> None:
-        try:
-            with self._path.open("rb") as file:
-                size = file.seek(0, os.SEEK_END)
-                file.seek(max(size - 8, 0))
-                end = file.read()
-                length = int.from_bytes(end[:4], "little")
-                file.seek(max(size - 8 - length, 0))
-                footer = file.read()
-        except OSError as error:
-            raise self._damaged(error) from None
-        if size != record.bytes:
-            raise self._damaged(f"it has {size} bytes, not {record.bytes}")
-        if hashlib.sha256(footer).hexdigest() != record.footer_sha256:
-            raise self._damaged("the checksum of its footer does not fit")
+        with self.path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            if size != record.bytes:
+                raise ValueError(f"it has {size} bytes, not {record.bytes}")
+            file.seek(max(size - 8, 0))
+            file.seek(max(size - _footer_size(file.read()), 0))
+            if hashlib.sha256(file.read()).hexdigest() != record.footer_sha256:
+                raise ValueError("the checksum of its footer does not fit")
 
     def read(self, entity_id: str) -> dict[str, Any] | None:
-        """Return the row of an entity as it is stored, None where it is not in the shard."""
+        """Return the row of an entity as it is stored, None if it is not in the shard."""
         for group, (low, high) in enumerate(self._ranges):
             if not low <= entity_id <= high:
                 continue
@@ -291,13 +280,8 @@ class Shard:
         rows: list[dict[str, Any]] = self._read_group(group, _SMALL).to_pylist()
         return rows, {row["id"]: number for number, row in enumerate(rows)}
 
-    def _read_group(self, group: int, columns: Sequence[str]) -> pa.Table:
-        return self._file.read_row_group(group, columns=list(columns), use_threads=False)
-
-    def look_up(self, entity_id: str) -> StoredTrie | None:
-        """Return the paths of an entity, None where it is not in the shard."""
-        row = self.read(entity_id)
-        return None if row is None else decode_row(row, self._hops, self._width, str(self._path))
+    def _read_group(self, group: int, columns: list[str]) -> pa.Table:
+        return self._file.read_row_group(group, columns=columns, use_threads=False)
 
     def ids(self) -> list[str]:
         """Return the ids of all rows."""
@@ -312,7 +296,4 @@ class Shard:
         self._file.close()
 
     def _damaged(self, what: object) -> ShardDamagedError:
-        return ShardDamagedError(
-            f"The index shard {self._path} is damaged: {what}.",
-            "Build it again: kgqa precompute-tries --rebuild",
-        )
+        return ShardDamagedError(f"The index shard {self.path} is damaged: {what}.", REBUILD)

@@ -1,15 +1,15 @@
-"""Writing an index so that it can be stopped anywhere and gone on with.
+"""Writing an index so that it can be stopped anywhere and continued.
 
 A shard is written, synced and renamed, the folder synced, and only then the shard is entered in the
 manifest, so that not even a power cut leaves a manifest that names what is not there. What the
-manifest does not name is swept away by the next run. Two runs at once are told.
+manifest does not name is swept away by the next run. A second run at the same time is refused.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import shutil
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
@@ -29,7 +29,6 @@ from kgqa.trie.index.shard import write_shard
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
-    from types import TracebackType
 
     from kgqa.trie.check import JoinCheck
 
@@ -38,8 +37,8 @@ class IndexWriter:
     """The one run that writes the index for ``key``; use it in ``with``.
 
     An index in its place that was made for another KG version or cap, or is damaged, is dropped.
-    Raises IndexFault where another run writes the same index, or it cannot be written: no space,
-    no permission.
+    Raises IndexFault if another run writes the same index, or it cannot be written: no space, no
+    permission.
     """
 
     def __init__(
@@ -53,10 +52,9 @@ class IndexWriter:
         rebuild: bool = False,
     ) -> None:
         self.folder = index_folder(tries, key)
-        self._fresh = Manifest(key, cap, token_width, tokenizer_name=tokenizer_name)
+        self.manifest = Manifest(key, cap, token_width, tokenizer_name=tokenizer_name)
         self._rebuild = rebuild
         self._lock = FileLock(tries / f".{key.folder}.lock", timeout=0)
-        self.manifest = self._fresh
 
     def __enter__(self) -> IndexWriter:
         with self._writing():
@@ -67,34 +65,25 @@ class IndexWriter:
                 raise IndexFault(
                     f"Another run is writing the index {self.folder}.", "Wait for it to end."
                 ) from None
-        try:
-            with self._writing():
+            try:
                 self._take_over()
-        except BaseException:
-            self._lock.release()
-            raise
+            except BaseException:
+                self._lock.release()
+                raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._lock.release()
 
     def _take_over(self) -> None:
+        """Go on with the index in the folder if it fits, else begin with an empty one."""
+        fresh = self.manifest
         try:
             found = read_manifest(self.folder)
         except ShardDamagedError:
             found = None
-        fresh = self._fresh
-        fits = found is not None and (found.key, found.cap, found.token_width) == (
-            fresh.key,
-            fresh.cap,
-            fresh.token_width,
-        )
-        if found is None or not fits or self._rebuild:
+        settings = (fresh.key, fresh.cap, fresh.token_width)
+        if found is None or self._rebuild or (found.key, found.cap, found.token_width) != settings:
             # first the manifest, so that none ever names a shard that has gone
             fresh.write(self.folder)
             sync_folder(self.folder.parent)
@@ -128,16 +117,17 @@ class IndexWriter:
                 number = 1 + max((int(shard.file[6:-8]) for shard in shards), default=-1)
                 shards = (*shards, write_shard(self.folder, f"shard-{number:05}.parquet", rows))
                 sync_folder(self.folder)
-            composed = tuple(sorted({*self.manifest.composed, *composed}))
-            manifest = dataclasses.replace(self.manifest, shards=shards, composed=composed)
-            manifest.write(self.folder)
-        self.manifest = manifest
+            self._enter(shards=shards, composed=tuple(sorted({*self.manifest.composed, *composed})))
 
     def record_joining(self, check: JoinCheck) -> None:
-        """Enter in the manifest where the tokenizer would write whole paths otherwise."""
-        self.manifest = dataclasses.replace(self.manifest, joining=check)
+        """Enter in the manifest whether the tokenizer would write whole paths otherwise."""
         with self._writing():
-            self.manifest.write(self.folder)
+            self._enter(joining=check)
+
+    def _enter(self, **changed: Any) -> None:
+        manifest = replace(self.manifest, **changed)
+        manifest.write(self.folder)
+        self.manifest = manifest
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

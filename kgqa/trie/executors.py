@@ -1,23 +1,31 @@
-"""Work units on a Ray cluster: tasks that Ray spreads over its nodes, repeated where one is lost.
+"""Where work units run: in this process, in processes of this machine, or on a Ray cluster.
 
-The nodes need this kgqa, and have to reach the graph: a Neo4j server, or an SQLite file that lies
-at the same path on all of them. Rows come back to the process that started the run, and it alone
-writes. What this does not do: start a cluster over several machines (``ray start`` does); without
-an address it runs a Ray of its own, on the loopback of this machine, and stops it again.
+Every executor gives the same units in the same order, so the index does not depend on it. It holds
+a bounded number of them in flight, and never writes: only the process that started the run does.
+Processes of this machine are spawned, not forked: a fork would share open connections and threads.
+
+The nodes of a cluster need this kgqa, and have to reach the graph: a Neo4j server, or an SQLite
+file that lies at the same path on all of them. Units of a node that is lost are run on another.
 """
 
 from __future__ import annotations
 
 import importlib
 import logging
+import multiprocessing
 import os
 import platform
+import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections import deque
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from multiprocessing import connection
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kgqa import __version__
 from kgqa.errors import IndexFault, KgqaError, UsageError
@@ -25,17 +33,118 @@ from kgqa.trie.index.manifest import SCHEMA_VERSION
 from kgqa.trie.units import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator
 
     from kgqa.graph.model import IntArray
-    from kgqa.trie.units import Job, Resources, Unit
+    from kgqa.trie.units import Resources, Unit, UnitSettings
+
+    Units = Generator[Unit, None, None]
+    Running = TypeVar("Running")
+
+_AHEAD = 2  # units for each worker that are made or wait to be fetched
+
+
+class Executor(Protocol):
+    """Runs the units of a run."""
+
+    def run(self, resources: Resources, units: Iterable[IntArray], settings: UnitSettings) -> Units:
+        """Yield the result of each of ``units`` (topic keys, ascending) in their order.
+
+        ``resources`` opens a store and makes a lexicon, in every process that makes units; it must
+        be picklable if that is another one. Raises what a unit raises, and IndexFault if a worker
+        is lost and the unit cannot be had from another. Closing the iterator early ends what was
+        started for it.
+        """
+
+
+def _in_order(
+    units: Iterable[IntArray],
+    start: Callable[[IntArray], Running],
+    result: Callable[[Running], Unit],
+    workers: int,
+) -> Units:
+    running: deque[Running] = deque()
+    for topics in units:
+        running.append(start(topics))
+        if len(running) > _AHEAD * workers:
+            yield result(running.popleft())
+    while running:
+        yield result(running.popleft())
+
+
+# ── this machine ────────────────────────────────────────────────────────────────────────────────
+
+
+class LocalExecutor:
+    """Runs units in ``workers`` processes, or in this one if that is 1."""
+
+    def __init__(self, workers: int = 1) -> None:
+        self.workers = workers
+
+    def run(self, resources: Resources, units: Iterable[IntArray], settings: UnitSettings) -> Units:
+        """Yield the result of each unit, in order. Raises IndexFault if a process dies."""
+        if self.workers == 1:
+            store, lexicon = resources()
+            with store:
+                worker = Worker(store, lexicon)
+                for topics in units:
+                    yield worker.work(topics, settings)
+            return
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(self.workers, context, _start_process, (resources,)) as pool:
+            try:
+                yield from _in_order(
+                    units,
+                    lambda topics: pool.submit(_work_in_process, topics, settings),
+                    lambda future: future.result(),
+                    self.workers,
+                )
+            except BrokenProcessPool:
+                raise IndexFault(
+                    "A worker process ended before its work was done.",
+                    "What was written is kept: run the same command again, perhaps with fewer "
+                    "`workers`.",
+                ) from None
+            finally:
+                pool.shutdown(cancel_futures=True)
+
+
+_resources: Resources | None = None
+_worker: Worker | None = None
+
+
+def _start_process(resources: Resources) -> None:
+    global _resources
+    # Ctrl-C reaches the whole group: the parent reports it once, a worker just ends
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # the processes are the parallelism
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    _resources = resources
+
+
+def _end_with_parent() -> None:
+    """Leave when the parent has: one that was killed cannot stop its workers."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    connection.wait([parent.sentinel])
+    os._exit(1)
+
+
+def _work_in_process(topics: IntArray, settings: UnitSettings) -> Unit:
+    global _worker
+    assert _resources is not None  # the initializer has run
+    if _worker is None:  # opened here, so that its error reaches the user as a unit's does
+        _worker = Worker(*_resources())
+    return _worker.work(topics, settings)
+
+
+# ── Ray ─────────────────────────────────────────────────────────────────────────────────────────
 
 ADDRESS = "RAY_ADDRESS"  # the environment variable that Ray itself knows
 _RETRIES = 3  # times a unit is begun again when its worker or node is lost
-_AHEAD = 2  # units for each CPU that are made or wait to be fetched
 _CONNECT_S = 10.0  # until a port that is open must take a connection
 _JOIN_S = 90.0  # until a cluster must have taken a driver in
-_LOOK_S = 20.0  # how often a unit that does not come is looked after
+_LOOK_S = 20.0  # how often a unit that does not arrive is looked after
 _STORE_BYTES = 1 << 29  # of a Ray of our own, for the results that wait
 _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 # read when Ray is imported, on Linux too: 0 makes the loopback this machine's address
@@ -47,14 +156,14 @@ _PROBE = (
 )
 
 
-class RayEngine:
+class RayExecutor:
     """Runs units on the cluster at ``address`` (``host:port`` of its head, or ``auto``).
 
-    Without an address that of the environment's ``RAY_ADDRESS`` is taken; where there is none
-    either, a Ray of this machine is started for the run, with ``workers`` CPUs (None: all).
-    Elsewhere ``workers`` bounds the units that run at once; None: as many as there are CPUs.
+    Without an address that of the environment's ``RAY_ADDRESS`` is taken; if there is none either,
+    a Ray of this machine is started for the run, on the loopback, with ``workers`` CPUs (None:
+    all). Elsewhere ``workers`` bounds the units that run at once; None: as many as there are CPUs.
 
-    Raises UsageError where Ray is not installed or the address is none.
+    Raises UsageError if Ray is not installed or the address is malformed.
     """
 
     def __init__(self, address: str | None = None, workers: int | None = None) -> None:
@@ -63,32 +172,29 @@ class RayEngine:
         self._workers = workers
         if self._address and "://" in self._address:
             raise UsageError(
-                f"{self._address} is no address of a Ray cluster that kgqa can join.",
+                f"kgqa cannot join a Ray cluster at {self._address}.",
                 "Run kgqa on a machine of the cluster and give the head's HOST:PORT, or 'auto'.",
             )
 
-    def run(
-        self, resources: Resources, units: Iterable[IntArray], job: Job
-    ) -> Generator[Unit, None, None]:
-        """Yield the result of each unit, in order. ``resources`` must be picklable.
+    def run(self, resources: Resources, units: Iterable[IntArray], settings: UnitSettings) -> Units:
+        """Yield the result of each unit, in order.
 
-        Raises IndexFault where the cluster does not answer or has no CPU, a node cannot open the
+        Raises IndexFault if the cluster does not answer or has no CPU, a node cannot open the
         graph, or a unit's workers are lost again and again.
         """
         ray = self._ray
         with self._joined() as cpus:
             shared = ray.put(resources)
-            task = ray.remote(_work).options(
+            task = ray.remote(_work_on_node).options(
                 num_cpus=1, max_retries=_RETRIES, scheduling_strategy="SPREAD"
             )
-            ahead: deque[Any] = deque()
-            for topics in units:
-                # in a list, so that a worker which has the resources does not fetch them again
-                ahead.append(task.remote([shared], topics, job, _FORMAT))
-                if len(ahead) > _AHEAD * cpus:
-                    yield self._result(ahead.popleft())
-            while ahead:
-                yield self._result(ahead.popleft())
+            # in a list, so that a worker which has the resources does not fetch them again
+            yield from _in_order(
+                units,
+                lambda topics: task.remote([shared], topics, settings, _FORMAT),
+                self._result,
+                cpus,
+            )
 
     @contextmanager
     def _joined(self) -> Iterator[int]:
@@ -144,7 +250,7 @@ class RayEngine:
             raise IndexFault(
                 f"A work unit was lost on the Ray cluster, and {_RETRIES} more attempts too: "
                 f"{type(error).__name__}.",
-                "What was written is kept: run the same command again. Where nodes ran out of "
+                "What was written is kept: run the same command again. If nodes ran out of "
                 "memory, give them fewer CPUs.",
             ) from None
         return unit
@@ -153,7 +259,9 @@ class RayEngine:
 _held: tuple[str, Worker] | None = None
 
 
-def _work(shared: list[Any], topics: IntArray, job: Job, of_format: str) -> Unit:
+def _work_on_node(
+    shared: list[Any], topics: IntArray, settings: UnitSettings, of_format: str
+) -> Unit:
     """Make a unit in a process of the cluster, which keeps its store and lexicon for the next."""
     global _held
     if of_format != _FORMAT:
@@ -172,11 +280,11 @@ def _work(shared: list[Any], topics: IntArray, job: Job, of_format: str) -> Unit
         except KgqaError as error:
             raise IndexFault(
                 f"The Ray node {platform.node()} cannot open what it needs: {error.message}",
-                "Every node has to reach the graph: an SQLite graph works only where its file lies "
-                "at the same path on all nodes; otherwise load it into Neo4j and name that with "
-                "--graph.",
+                "Every node has to reach the graph: an SQLite graph works only if its file lies at "
+                "the same path on all nodes; otherwise load it into Neo4j and name that as "
+                "`graph`.",
             ) from None
-    return _held[1].work(topics, job)
+    return _held[1].work(topics, settings)
 
 
 def _import_ray(*, alone: bool) -> Any:
@@ -187,13 +295,13 @@ def _import_ray(*, alone: bool) -> Any:
         return importlib.import_module("ray")
     except ImportError:
         raise UsageError(
-            "--engine ray needs Ray, which is not installed.",
+            "`engine` ray needs Ray, which is not installed.",
             "Install it: pip install 'kgqa[ray]'",
         ) from None
 
 
 def _check_answers(address: str) -> None:
-    """Raise IndexFault where no cluster answers, which Ray itself may take minutes to find out.
+    """Raise IndexFault if no cluster answers, which Ray itself may take minutes to find out.
 
     A process of its own joins it first: that can be ended when it hangs.
     """
@@ -201,7 +309,7 @@ def _check_answers(address: str) -> None:
         host, _, port = address.rpartition(":")
         if not host or not port.isdigit():
             raise UsageError(
-                f"{address!r} is no address of a Ray cluster.",
+                f"{address!r} is not the address of a Ray cluster.",
                 "Write HOST:PORT, as `ray start --head` shows it, or 'auto'.",
             )
         try:
@@ -228,7 +336,7 @@ def _check_answers(address: str) -> None:
 def _not_joined(address: str | None, reason: str) -> IndexFault:
     why = _last_line(reason)
     if address is None:
-        return IndexFault(f"Ray cannot be started on this machine: {why}.", "Try --engine local.")
+        return IndexFault(f"Ray cannot be started on this machine: {why}.", "Try `engine` local.")
     return IndexFault(
         f"No Ray cluster can be joined at {address}: {why}.",
         "kgqa has to run on a machine of the cluster; `ray status` shows whether it is up.",
