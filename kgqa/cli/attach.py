@@ -41,10 +41,10 @@ def attach(
     that changes later needs `kgqa attach` again. To forget a KG, delete its folder in the home.
     """
     from kgqa.errors import UsageError
-    from kgqa.graph.attached_record import Attachment
-    from kgqa.graph.neo4j import Neo4jConnection
-    from kgqa.graph.neo4j_attach import attach as survey
-    from kgqa.graph.open import check_kg_name, parse_graph_url
+    from kgqa.graph.attached import Attachment
+    from kgqa.graph.attached_survey import attach as survey
+    from kgqa.graph.neo4j_backend import Neo4jStores
+    from kgqa.graph.open import check_kg_name, store_backend
 
     kg = check_kg_name(name)
     settings = run.settings
@@ -52,12 +52,13 @@ def attach(
         raise UsageError(
             "It is not said which Neo4j to attach.", "Give --graph neo4j://host:7687, or NEO4J_URI."
         )
-    where = parse_graph_url(settings.graph_url)
-    if where.uri is None:
+    credentials = run.credentials
+    del credentials["home"]
+    server = store_backend(settings.graph_url, **credentials)
+    if not isinstance(server, Neo4jStores):
         raise UsageError(
-            f"{where.shown} is no Neo4j server.", "Give --graph neo4j://host:7687, or NEO4J_URI."
+            f"{server.url} is no Neo4j server.", "Give --graph neo4j://host:7687, or NEO4J_URI."
         )
-    account = run.credentials
     attachment = Attachment(
         label=label,
         id_property=id_property,
@@ -68,12 +69,7 @@ def attach(
         value_label=value_label,
         direction=direction,
     )
-    with Neo4jConnection(
-        where.uri,
-        where.username or account["username"] or "neo4j",
-        where.password or account["password"],
-        account["database"],
-    ) as connection:
+    with server.connect() as connection:
         found = survey(connection, attachment, settings.kg_folder(kg), run.progress)
     info = found.record.info
     result = {

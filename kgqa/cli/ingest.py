@@ -182,17 +182,18 @@ def ingest(
 def _check_store(run: Run, method: str, neo4j_home: Path | None, replace_database: bool) -> None:
     """Raise UsageError where a flag is for Neo4j and the KG would end in SQLite."""
     from kgqa.errors import UsageError
-    from kgqa.graph.open import parse_graph_url
+    from kgqa.graph.open import store_backend, store_entry
 
-    where = parse_graph_url(run.graph_url)
-    for flag, given in (
-        (f"--method {method}", method != "auto"),
-        ("--neo4j-home", neo4j_home is not None),
-        ("--replace-database", replace_database),
+    fields = store_entry(run.graph_url).options_model().model_fields
+    for field, flag, given in (
+        ("method", f"--method {method}", method != "auto"),
+        ("neo4j_home", "--neo4j-home", neo4j_home is not None),
+        ("replace_database", "--replace-database", replace_database),
     ):
-        if given and where.kind != "server":
+        if given and field not in fields:
+            where = store_backend(run.graph_url).url
             raise UsageError(
-                f"{flag} is for Neo4j, and the KG would be loaded into {where.shown}.",
+                f"{flag} is for Neo4j, and the KG would be loaded into {where}.",
                 f"Name the server by --graph bolt://host:7687 or NEO4J_URI, or leave out {flag}.",
             )
 

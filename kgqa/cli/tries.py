@@ -156,10 +156,9 @@ def _engine(name: str, address: str | None, workers: int | None) -> Engine:
 
 def _for_others(url: str | Path) -> str:
     """Return a store's URL as it reads in a process that may have another working folder."""
-    from kgqa.graph.open import parse_graph_url
+    from kgqa.graph.open import store_backend
 
-    where = parse_graph_url(url)
-    return str(url) if where.kind == "server" else where.shown
+    return store_backend(url).full_url
 
 
 def _resources(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
 from kgqa import cypher
-from kgqa.graph.neo4j_attached import AttachedStore
+from kgqa.graph.attached_store import AttachedStore
 from kgqa.graph.neo4j_store import Neo4jStore
 
 if TYPE_CHECKING:

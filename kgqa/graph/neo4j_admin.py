@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kgqa.errors import GraphError, KgqaError, StoreUnavailableError, UsageError
-from kgqa.graph.neo4j_checks import check_entities, check_relations, check_version
 from kgqa.graph.neo4j_files import ARRAY_DELIMITER, ImportFiles, write_import_files
 from kgqa.graph.neo4j_home import LocalHome
+from kgqa.graph.neo4j_layout import check_entities, check_relations, check_version
 from kgqa.graph.neo4j_write import NODE_BATCH, Neo4jWriter
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class Neo4jAdminWriter:
         if self._state() is None:
             return
         try:
-            self._connection.verify()
+            self._connection.server_version()
         except StoreUnavailableError:
             with progress.task("Starting Neo4j, stopped by an earlier import"):
                 self._home.start()

@@ -23,8 +23,7 @@ import pyarrow.compute as pc
 
 from kgqa.errors import GraphError, IngestError
 from kgqa.graph.model import Kind
-from kgqa.graph.neo4j_checks import RESERVED_LABELS, label_for
-from kgqa.graph.neo4j_names import grouped_names
+from kgqa.graph.neo4j_layout import KIND_LABELS, RESERVED_LABELS, grouped_names, label_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -146,13 +145,12 @@ def _write(source: GraphSource, folder: Path, progress: Progress) -> ImportFiles
                 lines.write(block)
                 task.advance(len(block))
 
-    nodes = info.entities + info.mediators + info.values
     with ThreadPoolExecutor(1) as pool:  # the kernels let another thread run
         edges = pool.submit(
             put, "edges", info.edges, _edge_lines(source.edge_batches(), source.relations)
         )
         put("relations", info.relations, _relation_lines(source.relations, load))
-        put("nodes", nodes, _node_lines(source.node_batches(), label, patches))
+        put("nodes", info.nodes, _node_lines(source.node_batches(), label, patches))
         put("names", None, _name_lines(grouped_names(source), load))
         edges.result()
     return ImportFiles(
@@ -237,13 +235,9 @@ def _has_breaks(block: memoryview, rows: int) -> bool:
 def _node_lines(
     batches: Iterable[pa.RecordBatch], label: str, patches: list[dict[str, Any]]
 ) -> Iterator[pa.Array]:
-    labels = {
-        Kind.ENTITY: ["Entity", label],
-        Kind.MEDIATOR: ["Entity", label, "Mediator"],
-        Kind.VALUE: ["Entity", label, "Value"],
-    }
     kinds = pa.array([str(int(kind)) for kind in Kind])
-    shown = pa.array([_quoted(ARRAY_DELIMITER.join(labels[kind])) + "\n" for kind in Kind])
+    labels = (ARRAY_DELIMITER.join(["Entity", label, *KIND_LABELS[kind]]) for kind in Kind)
+    shown = pa.array([_quoted(each) + "\n" for each in labels])
     start = 0
     for part in _blocks(batches):
         kind = part.column("kind").cast(pa.int32())

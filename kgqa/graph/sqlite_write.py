@@ -1,8 +1,7 @@
 """Writing a whole KG into an SQLite file.
 
 The file is made under another name beside the target, synced, and put in place in one step, so a
-reader sees the older KG or the newer one and never a part. What it does not do: change a KG that
-is already there, or write parts of one.
+reader sees the older KG or the newer one and never a part.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ import numpy as np
 from kgqa.errors import GraphError, StoreUnavailableError
 from kgqa.graph.model import Kind
 from kgqa.graph.names import normalise
-from kgqa.graph.sqlite_layout import APPLICATION_ID, EDGE, INDEXES, TABLES, USER_VERSION
+from kgqa.graph.sqlite_file import APPLICATION_ID, EDGE, INDEXES, TABLES, USER_VERSION, prepare
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -50,8 +49,8 @@ class SqliteWriter:
     def write(self, source: GraphSource, progress: Progress) -> None:
         """Write the KG and replace the one that lay there.
 
-        Raises StoreUnavailableError where the file cannot be written, GraphError where another
-        process is writing it or the disk is full; the older KG then still serves.
+        Raises StoreUnavailableError if the file cannot be written, GraphError if another process
+        is writing it or the disk is full; the older KG then still serves.
         """
         part = self.path.with_name(f".{self.path.name}.partial")
         try:
@@ -73,7 +72,7 @@ class SqliteWriter:
         except OSError as error:
             raise StoreUnavailableError(
                 f"The graph could not be written to {self.path}: {error.strerror or error}.",
-                "Choose a folder that you may write to with --home; what was there before is "
+                "Choose a folder that you may write to with `home`; what was there before is "
                 "unchanged.",
             ) from None
 
@@ -110,19 +109,13 @@ def _sync(path: Path) -> None:
 
 def _fill(path: Path, source: GraphSource, progress: Progress) -> None:
     info = source.info
-    rows = 2 * (info.entities + info.mediators + info.values) + 2 * info.edges
+    rows = 2 * info.nodes + 2 * info.edges
     with (
         contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db,
         progress.task("writing the graph", total=rows, unit="rows") as task,
     ):
-        # a file that is thrown away when anything goes wrong needs no journal
-        db.execute("PRAGMA journal_mode = OFF")
-        db.execute("PRAGMA synchronous = OFF")
         db.execute("PRAGMA locking_mode = EXCLUSIVE")
-        db.execute("PRAGMA cache_size = -65536")
-        db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        db.execute(f"PRAGMA user_version = {USER_VERSION}")
-        db.executescript(TABLES)
+        prepare(db, APPLICATION_ID, USER_VERSION, TABLES)
         db.execute("BEGIN")
         db.execute("INSERT INTO meta VALUES (?)", (json.dumps(asdict(info)),))
         relations = source.relations.select(["id", "name", "inverse"]).to_pylist()
@@ -152,8 +145,8 @@ def _write_edges(
     """Write both adjacencies and the edges' properties; return each node's degree."""
     degrees = np.zeros(len(kinds), dtype=np.int64)
 
-    def told(columns: Iterator[pa.RecordBatch], near: str, far: str) -> Iterator[Columns]:
-        for batch in columns:
+    def columns_of(batches: Iterator[pa.RecordBatch], near: str, far: str) -> Iterator[Columns]:
+        for batch in batches:
             task.advance(len(batch))
             if near == "head":
                 kept = batch.filter(batch.column("properties").is_valid())
@@ -167,8 +160,8 @@ def _write_edges(
             yield ends, batch.column("relation").to_numpy(), others
 
     sides = (
-        ("edges_out", told(source.edge_batches(), "head", "tail")),
-        ("edges_in", told(source.incoming_batches(), "tail", "head")),
+        ("edges_out", columns_of(source.edge_batches(), "head", "tail")),
+        ("edges_in", columns_of(source.incoming_batches(), "tail", "head")),
     )
     for table, columns in sides:
         db.executemany(f"INSERT INTO {table} VALUES (?, ?, ?)", _adjacency(columns, kinds))

@@ -31,13 +31,13 @@ from kgqa.errors import (
     StoreUnavailableError,
     UsageError,
 )
-from kgqa.graph.attached_record import RECORD_NAME, Attachment
+from kgqa.graph.attached import RECORD_NAME, Attachment
+from kgqa.graph.attached_store import AttachedStore
+from kgqa.graph.attached_survey import IDLESS_END, NO_ID, OUTSIDE, PARALLEL, attach
 from kgqa.graph.browser import browser_url
 from kgqa.graph.model import GraphTables, Kind, keys_array
 from kgqa.graph.neo4j import Neo4jConnection
-from kgqa.graph.neo4j_attach import attach
-from kgqa.graph.neo4j_attached import AttachedStore
-from kgqa.graph.neo4j_survey import IDLESS_END, NO_ID, OUTSIDE, PARALLEL
+from kgqa.graph.neo4j_write import Neo4jWriter
 from kgqa.graph.open import list_kgs, open_store, open_writer
 from kgqa.progress import Silent
 from tests.graph.store_conformance import (
@@ -673,7 +673,7 @@ class TestWrongInput:
         self, films: Neo4jServer, reader: Neo4jConnection, tmp_path: Path
     ) -> None:
         with films.connect() as connection:
-            writer = connection.writer()
+            writer = Neo4jWriter(connection)
             writer.write(tables_of([{**NODE}], [("a", "r", "a")], name="served"), Silent())
             try:
                 with pytest.raises(UsageError, match="served is a KG that was loaded into"):

@@ -22,7 +22,8 @@ from kgqa.errors import GraphError, KGNotFoundError, StoreUnavailableError
 from kgqa.graph.browser import MAX_LENGTH, browser_url, walks_url
 from kgqa.graph.model import ENTITY_SCHEMA, RELATION_SCHEMA, GraphTables, KGInfo, keys_array
 from kgqa.graph.neo4j import Neo4jConnection
-from kgqa.graph.neo4j_checks import label_for
+from kgqa.graph.neo4j_layout import label_for
+from kgqa.graph.neo4j_store import Neo4jStore
 from kgqa.graph.neo4j_write import Neo4jWriter
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.graph.sqlite_write import SqliteWriter
@@ -56,7 +57,7 @@ def connection(neo4j_server: Neo4jServer) -> Iterator[Neo4jConnection]:
         yield connection
         for info in connection.list_kgs():
             if info.name not in before:
-                connection.writer().drop(info.name, Silent())
+                Neo4jWriter(connection).drop(info.name, Silent())
 
 
 @pytest.fixture(scope="class")
@@ -64,8 +65,8 @@ def make_store(connection: Neo4jConnection) -> Iterator[MakeStore]:
     opened: list[GraphStore] = []
 
     def make(tables: GraphTables) -> GraphStore:
-        connection.writer().write(tables, Silent())
-        opened.append(connection.store(tables.info.name))
+        Neo4jWriter(connection).write(tables, Silent())
+        opened.append(Neo4jStore(connection, tables.info.name))
         return opened[-1]
 
     yield make
@@ -211,7 +212,7 @@ class TestReplacing:
             [*(("hub", "has", leaf) for leaf in leaves), ("leaf3", "of", "hub")],
             name="star",
         )
-        writer = connection.writer()
+        writer = Neo4jWriter(connection)
         writer.write(star, Silent())
         statements: list[str] = []
         run = type(writer).run
@@ -229,17 +230,17 @@ class TestReplacing:
     def test_other_content_replaces_it_and_leaves_nothing_behind(
         self, connection: Neo4jConnection
     ) -> None:
-        writer = connection.writer()
+        writer = Neo4jWriter(connection)
         writer.write(small("people", "ann", "bob"), Silent())
-        with connection.store("people") as first:
+        with Neo4jStore(connection, "people") as first:
             assert first.label == "People"
         writer.write(small("people", "ann", "bob", "cid"), Silent())
-        with connection.store("people") as second:
+        with Neo4jStore(connection, "people") as second:
             assert second.keys_of(["cid"]).tolist() == [2]
             assert count(connection, "People") == 0
             assert count(connection, second.label) == 3
         writer.write(small("people", "dan", "eve"), Silent())
-        with connection.store("people") as third:
+        with Neo4jStore(connection, "people") as third:
             assert third.label == "People"
             assert third.keys_of(["ann", "dan"]).tolist() == [-1, 0]
         left = ask(connection, "MATCH (n) WHERE n:KGLoading OR n:KGDropping RETURN count(n) AS n")
@@ -248,13 +249,13 @@ class TestReplacing:
 
     def test_the_same_content_is_not_written_again(self, connection: Neo4jConnection) -> None:
         tables = small("same", "ann", "bob")
-        connection.writer().write(tables, Silent())
+        Neo4jWriter(connection).write(tables, Silent())
         before = connection.meta("same")
         renamed = dataclasses.replace(
             tables, info=dataclasses.replace(tables.info, source="elsewhere")
         )
         told = Silent()
-        connection.writer().write(renamed, told)
+        Neo4jWriter(connection).write(renamed, told)
         after = connection.meta("same")
         assert before is not None
         assert after == before | {"source": "elsewhere"}
@@ -262,10 +263,10 @@ class TestReplacing:
 
     def test_damage_is_repaired_by_loading_again(self, connection: Neo4jConnection) -> None:
         tables = small("hurt", "ann", "bob")
-        connection.writer().write(tables, Silent())
+        Neo4jWriter(connection).write(tables, Silent())
         ask(connection, "MATCH (n:Hurt {id: 'bob'}) DETACH DELETE n")
-        connection.writer().write(tables, Silent())
-        with connection.store("hurt") as store:
+        Neo4jWriter(connection).write(tables, Silent())
+        with Neo4jStore(connection, "hurt") as store:
             check_against_reference(store, tables)
 
     @pytest.mark.parametrize("step", ["relations", "edges", "load_publish"])
@@ -273,20 +274,20 @@ class TestReplacing:
         self, connection: Neo4jConnection, monkeypatch: pytest.MonkeyPatch, step: str
     ) -> None:
         old, new = small("stopped", "ann", "old"), small("stopped", "ann", "new", "dan")
-        connection.writer().write(old, Silent())
+        Neo4jWriter(connection).write(old, Silent())
         with monkeypatch.context() as broken:
             stop_at(step, broken)
             with pytest.raises(KeyboardInterrupt):
-                connection.writer().write(new, Silent())
+                Neo4jWriter(connection).write(new, Silent())
         assert [i for i in connection.list_kgs() if i.name == "stopped"] == [old.info]
-        with connection.store("stopped") as store:
+        with Neo4jStore(connection, "stopped") as store:
             check_against_reference(store, old)
-        connection.writer().write(new, Silent())
-        with connection.store("stopped") as store:
+        Neo4jWriter(connection).write(new, Silent())
+        with Neo4jStore(connection, "stopped") as store:
             check_against_reference(store, new)
         there = ask(connection, "MATCH (n:Entity) WHERE n.id IN ['new', 'old'] RETURN n.id AS id")
         assert there == [{"id": "new"}]
-        connection.writer().drop("stopped", Silent())
+        Neo4jWriter(connection).drop("stopped", Silent())
 
     def test_a_first_load_that_stops_shows_nothing(
         self, connection: Neo4jConnection, monkeypatch: pytest.MonkeyPatch
@@ -294,36 +295,36 @@ class TestReplacing:
         with monkeypatch.context() as broken:
             stop_at("names", broken)
             with pytest.raises(KeyboardInterrupt):
-                connection.writer().write(small("fresh", "ann", "bob"), Silent())
+                Neo4jWriter(connection).write(small("fresh", "ann", "bob"), Silent())
         assert "fresh" not in [info.name for info in connection.list_kgs()]
         with pytest.raises(KGNotFoundError, match="fresh"):
-            connection.store("fresh")
-        assert connection.writer().drop("fresh", Silent()) is False
+            Neo4jStore(connection, "fresh")
+        assert Neo4jWriter(connection).drop("fresh", Silent()) is False
         assert count(connection, "Fresh") == 0
 
     def test_a_killed_load_shows_nothing_and_the_next_finishes(
         self, neo4j_server: Neo4jServer, connection: Neo4jConnection
     ) -> None:
         older, newer = random_tables(1), random_tables(2)
-        connection.writer().write(older, Silent())
+        Neo4jWriter(connection).write(older, Silent())
         for step in ("relations", "nodes", "edges", "names", "finish"):
             killed_at(step, neo4j_server)
             assert [i for i in connection.list_kgs() if i.name == "random"] == [older.info]
-            with connection.store("random") as store:
+            with Neo4jStore(connection, "random") as store:
                 check_against_reference(store, older)
-        connection.writer().write(newer, Silent())
-        with connection.store("random") as store:
+        Neo4jWriter(connection).write(newer, Silent())
+        with Neo4jStore(connection, "random") as store:
             check_against_reference(store, newer)
         left = ask(connection, "MATCH (n) WHERE n:KGLoading OR n:KGDropping RETURN count(n) AS n")
         assert left == [{"n": 0}]
-        connection.writer().drop("random", Silent())
+        Neo4jWriter(connection).drop("random", Silent())
 
     def test_a_store_that_was_replaced_says_so_and_answers_nothing(
         self, connection: Neo4jConnection
     ) -> None:
-        connection.writer().write(small("moving", "ann", "bob"), Silent())
-        with connection.store("moving") as store:
-            connection.writer().write(small("moving", "ann", "cid"), Silent())
+        Neo4jWriter(connection).write(small("moving", "ann", "bob"), Silent())
+        with Neo4jStore(connection, "moving") as store:
+            Neo4jWriter(connection).write(small("moving", "ann", "cid"), Silent())
             for call in (
                 lambda: store.keys_of(["ann"]),
                 lambda: store.neighbours(keys_array([0]), "both"),
@@ -353,7 +354,7 @@ class TestReplacing:
         def load() -> None:
             try:
                 with neo4j_server.connect() as other:
-                    other.writer().write(small("twice", "ann", "bob"), Silent())
+                    Neo4jWriter(other).write(small("twice", "ann", "bob"), Silent())
             except Exception as error:
                 errors.append(error)
 
@@ -361,29 +362,29 @@ class TestReplacing:
         first = threading.Thread(target=load)
         first.start()
         assert waiting.wait(60)
-        connection.writer().write(small("twice", "cid", "dan"), Silent())
+        Neo4jWriter(connection).write(small("twice", "cid", "dan"), Silent())
         go_on.set()
         first.join(60)
         assert len(errors) == 1
         assert isinstance(errors[0], GraphError)
-        with connection.store("twice") as store:
+        with Neo4jStore(connection, "twice") as store:
             assert store.keys_of(["ann", "cid"]).tolist() == [-1, 0]
 
     def test_nodes_that_are_not_ours_are_left_alone(self, connection: Neo4jConnection) -> None:
         ask(connection, "CREATE (:Movie {title: 'not ours'})")
         try:
-            connection.writer().write(small("movie", "ann", "bob"), Silent())
-            with connection.store("movie") as store:
+            Neo4jWriter(connection).write(small("movie", "ann", "bob"), Silent())
+            with Neo4jStore(connection, "movie") as store:
                 assert store.label != "Movie"
-            connection.writer().drop("movie", Silent())
+            Neo4jWriter(connection).drop("movie", Silent())
             assert count(connection, "Movie") == 1
         finally:
             ask(connection, "MATCH (n:Movie {title: 'not ours'}) DELETE n")
 
     def test_names_that_would_share_a_label_do_not(self, connection: Neo4jConnection) -> None:
         for name, person in (("twin", "ann"), ("Twin", "bob"), ("entity", "cid")):
-            connection.writer().write(small(name, person, "zoe"), Silent())
-        stores = [connection.store(name) for name in ("twin", "Twin", "entity")]
+            Neo4jWriter(connection).write(small(name, person, "zoe"), Silent())
+        stores = [Neo4jStore(connection, name) for name in ("twin", "Twin", "entity")]
         assert len({store.label for store in stores} | {"Entity"}) == 4
         ids = [store.entities(keys_array([0])).ids[0] for store in stores]
         assert ids == ["ann", "bob", "cid"]
@@ -443,7 +444,7 @@ else:
     setattr(neo4j_write._Load, step, partly)
 neo4j_write.NODE_BATCH = neo4j_write.EDGE_BATCH = 3
 uri, username, password = (os.environ["TEST_" + name] for name in ("URI", "USERNAME", "PASSWORD"))
-Neo4jConnection(uri, username, password).writer().write(random_tables(2), Silent())
+neo4j_write.Neo4jWriter(Neo4jConnection(uri, username, password)).write(random_tables(2), Silent())
 """
 
 
@@ -502,8 +503,8 @@ class TestInjection:
         facts = [(hostile, hostile, "end " + hostile) for hostile in HOSTILE]
         ids = [part for fact in facts for part in (fact[0], fact[2])]
         tables = tables_of([entity(id_, id_) for id_ in ids], facts, name=name)
-        connection.writer().write(tables, Silent())
-        with connection.store(name) as store:
+        Neo4jWriter(connection).write(tables, Silent())
+        with Neo4jStore(connection, name) as store:
             assert store.label == label_for(name)
             check_against_reference(store, tables)
             assert store.suggest("freebase").size
@@ -512,7 +513,7 @@ class TestInjection:
                 assert drawn(connection, walks_url(store, fact[0], 1, "out")) == [fact]
             labels = ask(connection, "CALL db.labels() YIELD label RETURN collect(label) AS found")
             assert label_for(name) in labels[0]["found"]
-        connection.writer().drop(name, Silent())
+        Neo4jWriter(connection).drop(name, Silent())
         assert count(connection, cypher.escaped(label_for(name))) == 0
 
 
@@ -595,7 +596,7 @@ class TestBadConnections:
                 Neo4jConnection(f"{scheme}://user:hush-hush@localhost:{port}") as connection,
                 pytest.raises(StoreUnavailableError) as caught,
             ):
-                connection.verify()
+                connection.server_version()
             assert f"{scheme}://localhost:{port}" in str(caught.value)
             assert "NEO4J_URI" in caught.value.hint
             assert "hush" not in str(caught.value)
@@ -616,13 +617,13 @@ class TestBadConnections:
             Neo4jConnection(neo4j_server.uri) as connection,
             pytest.raises(StoreUnavailableError, match="password"),
         ):
-            connection.verify()
+            connection.server_version()
 
     def test_a_database_that_is_not_there(self, neo4j_server: Neo4jServer) -> None:
         with Neo4jConnection(
             neo4j_server.uri, neo4j_server.username, neo4j_server.password, "nowhere"
         ) as connection:
-            for call in (connection.verify, connection.list_kgs):
+            for call in (connection.server_version, connection.list_kgs):
                 with pytest.raises(StoreUnavailableError, match="no database nowhere") as caught:
                     call()
                 assert "NEO4J_DATABASE" in caught.value.hint
@@ -635,12 +636,12 @@ class TestBadConnections:
             Neo4jConnection(uri, "neo4j", "x") as connection,
             pytest.raises(StoreUnavailableError, match="No Neo4j answers"),
         ):
-            connection.verify()
+            connection.server_version()
 
     @pytest.mark.parametrize("uri", ["http://localhost:7474", "nonsense", "bolt://[", ""])
     def test_an_address_of_the_wrong_form(self, uri: str) -> None:
-        with pytest.raises(StoreUnavailableError, match="no address"):
-            Neo4jConnection(uri, "neo4j", "x").verify()
+        with pytest.raises(StoreUnavailableError, match="not the address"):
+            Neo4jConnection(uri, "neo4j", "x").server_version()
 
     def test_credentials_in_the_url_serve_and_are_not_shown(
         self, neo4j_server: Neo4jServer
@@ -650,18 +651,18 @@ class TestBadConnections:
         who = f"{neo4j_server.username}:{quote(neo4j_server.password, safe='')}@"
         uri = neo4j_server.uri.replace("://", f"://{who}")
         with Neo4jConnection(uri) as connection:
-            connection.verify()
+            connection.server_version()
             assert connection.url == neo4j_server.uri
             with pytest.raises(KGNotFoundError) as caught:
-                connection.store("no such kg")
+                Neo4jStore(connection, "no such kg")
         assert neo4j_server.password not in str(caught.value)
 
     def test_a_closed_connection_opens_again(self, neo4j_server: Neo4jServer) -> None:
         connection = neo4j_server.connect()
-        connection.verify()
+        connection.server_version()
         connection.close()
         connection.close()
-        connection.verify()
+        connection.server_version()
         connection.close()
 
 
@@ -672,8 +673,8 @@ class TestRefusedLoads:
                 [entity(bad, "bad"), entity("b", "b")], [(bad, "r", "b")], name="bad"
             )
             with pytest.raises(GraphError, match="entity id"):
-                connection.writer().write(tables, Silent())
+                Neo4jWriter(connection).write(tables, Silent())
         with pytest.raises(GraphError, match="relation id"):
-            connection.writer().write(small("bad", "a", "b", relation="a\0b"), Silent())
+            Neo4jWriter(connection).write(small("bad", "a", "b", relation="a\0b"), Silent())
         assert "bad" not in [info.name for info in connection.list_kgs()]
-        assert connection.writer().drop("bad", Silent()) is False
+        assert Neo4jWriter(connection).drop("bad", Silent()) is False

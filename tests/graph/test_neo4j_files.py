@@ -18,10 +18,14 @@ from kgqa.errors import GraphError, IngestError
 from kgqa.graph import neo4j_files
 from kgqa.graph.model import KEYED_EDGE_SCHEMA, NAME_SCHEMA, RELATION_SCHEMA, KGInfo, Kind
 from kgqa.graph.names import normalise
-from kgqa.graph.neo4j_checks import MAX_TYPES, check_entities, check_relations
 from kgqa.graph.neo4j_files import ARRAY_DELIMITER, MANIFEST, finished_files, write_import_files
-from kgqa.graph.neo4j_names import grouped_names
-from kgqa.graph.neo4j_store import indexed_name
+from kgqa.graph.neo4j_layout import (
+    MAX_TYPES,
+    check_entities,
+    check_relations,
+    grouped_names,
+    indexed_name,
+)
 from kgqa.progress import Silent
 from tests.graph.tables import entity, random_tables, tables_of, tricky_tables
 

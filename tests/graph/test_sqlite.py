@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import kgqa.graph.sqlite_reader as module
+import kgqa.graph.sqlite_file as module
 from kgqa.errors import GraphError, KGNotFoundError, KgqaError, StoreUnavailableError
 from kgqa.graph.model import keys_array
 from kgqa.graph.names import normalise
