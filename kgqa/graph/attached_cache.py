@@ -53,7 +53,7 @@ CREATE VIRTUAL TABLE node_text USING fts5 (
 BY_ID = "SELECT id, number, key, kind FROM node WHERE id"  # for ``text_queries``
 
 
-def value_of(id_: str, number: int) -> Value:
+def value_of(id_: str, number: bool) -> Value:
     """Return an id in the database's own type. ``number``: whether it is a whole number."""
     return int(id_) if number else id_
 

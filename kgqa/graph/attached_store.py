@@ -60,8 +60,9 @@ class AttachedStore(SqliteReader):
     def __init__(self, connection: Neo4jConnection, record: AttachedRecord, folder: Path) -> None:
         super().__init__(folder / record.cache, "node", f"The store of {record.info.name}")
         self.connection = connection
+        self.url = connection.url
         self.record = record
-        self._info = record.info
+        self.info = record.info
         self._closed = True
         self._steps: dict[str, int] = {}
         if not self.path.is_file():
@@ -73,11 +74,6 @@ class AttachedStore(SqliteReader):
                 raise self._damaged("it is of another survey")
         connection.acquire()
         self._closed = False
-
-    @property
-    def url(self) -> str:
-        """The server's URL, without credentials."""
-        return self.connection.url
 
     def details(self, key: int) -> EntityDetails:
         """Return all that is known of one entity. Raises EntityNotFoundError.

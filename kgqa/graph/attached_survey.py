@@ -15,6 +15,7 @@ import sqlite3
 import time
 from collections import Counter
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from filelock import FileLock, Timeout
 from kgqa.cypher.attached import attached, constraint_statement, text_index_statement
 from kgqa.errors import GraphError, StoreUnavailableError, UsageError
 from kgqa.graph.attached import RECORD_NAME, AttachedRecord
-from kgqa.graph.attached_cache import CacheBuilder
+from kgqa.graph.attached_cache import CacheBuilder, value_of
 from kgqa.graph.model import KGInfo, Kind
 from kgqa.graph.sqlite_file import FILE_NAME
 
@@ -48,7 +49,7 @@ _OLDEST = (5, 0)  # element ids came with it
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """What an attaching found. ``advice``: statements that would make indexes that are missing."""
+    """What a survey found. ``advice``: statements that would make indexes that are missing."""
 
     record: AttachedRecord
     left_out: dict[str, int]
@@ -57,16 +58,13 @@ class Attached:
 
 
 def attach(
-    connection: Neo4jConnection,
-    attachment: Attachment,
-    folder: Path,
-    progress: Progress,
+    connection: Neo4jConnection, attachment: Attachment, folder: Path, progress: Progress
 ) -> Attached:
     """Survey a database and record it in ``folder``; the KG is named after the folder.
 
-    An older record of that name serves until the new one is in place. Raises UsageError where the
-    name is taken or an option cannot be meant, StoreUnavailableError where the server or the
-    folder cannot be used, GraphError where the database holds no such graph or changes meanwhile.
+    An older record of that name serves until the new one is in place. Raises UsageError if the
+    name is taken or an option is malformed, StoreUnavailableError if the server or the folder
+    cannot be used, GraphError if the database holds no such graph or changes meanwhile.
     """
     began = time.monotonic()
     survey = _Survey(connection, attachment, progress)
@@ -111,10 +109,10 @@ def _folder_alone(folder: Path) -> Iterator[None]:
             raise
         raise StoreUnavailableError(
             f"The survey cannot be written to {folder}: {error}.",
-            "See that the disk has room and that you may write there, or choose another --home.",
+            "See that the disk has room and that you may write there, or choose another `home`.",
         ) from None
     finally:
-        if made:  # a failed attaching leaves no empty folder behind
+        if made:  # a failure leaves no empty folder behind
             with contextlib.suppress(OSError):
                 if {path.name for path in folder.iterdir()} <= {".attach.lock"}:
                     (folder / ".attach.lock").unlink(missing_ok=True)
@@ -133,83 +131,80 @@ def _tidy(folder: Path, kept: str) -> None:
 class _Survey:
     """One reading of a database: ``check``, then ``run``.
 
-    ``left_out`` counts by reason what is no part of the KG. Raises UsageError where the attachment
-    cannot be meant.
+    ``left_out`` counts by reason what is not part of the KG. Raises UsageError for a pattern of
+    mediators that cannot be used.
     """
 
     def __init__(
-        self,
-        connection: Neo4jConnection,
-        attachment: Attachment,
-        progress: Progress,
+        self, connection: Neo4jConnection, attachment: Attachment, progress: Progress
     ) -> None:
-        self.connection = connection
-        self.attachment = attachment
-        self.is_mediator = _mediator_rule(attachment)
-        self.progress = progress
         self.left_out: Counter[str] = Counter()
         self.text_index: str | None = None
-        self.by_reference = True
+        self._connection = connection
+        self._given = attachment
+        self._is_mediator = _mediator_rule(attachment)
+        self._progress = progress
+        self._by_reference = True
         self._counts: tuple[int, int, int] = (0, 0, 0)
 
     @property
-    def where(self) -> str:
-        """The database, as a message names it."""
-        return f"{self.connection.url} (database {self.connection.database})"
+    def _where(self) -> str:
+        return f"{self._connection.url} (database {self._connection.database})"
 
     def check(self) -> None:
         """Make sure that the database has what was named. Raises GraphError, UsageError."""
-        given = self.attachment
-        for name in (
-            given.label,
-            given.id_property,
-            given.name_property,
-            given.alias_property,
-            given.mediator_label,
-            given.value_label,
-        ):
+        given = self._given
+        kinds = (given.mediator_label, given.value_label)
+        properties = (given.id_property, given.name_property, given.alias_property)
+        for name in (given.label, *kinds, *properties):
             if name is not None and (not name or "\0" in name):
                 raise UsageError(
-                    f"{name!r} is no label or property.", "Name it as the database does."
+                    f"{name!r} cannot be a label or property.", "Name it as the database does."
                 )
-        version = self.connection.server_version()
+        version = self._connection.server_version()
         if version < _OLDEST:
             raise GraphError(
-                f"{self.connection.url} runs Neo4j {version[0]}.{version[1]}.",
+                f"{self._connection.url} runs Neo4j {version[0]}.{version[1]}.",
                 "kgqa can attach Neo4j 5 and later.",
             )
         self._counts = self._count(given.label)
-        if not self._counts[0]:
-            raise self._no_label(given.label)
-        for label in (given.mediator_label, given.value_label):
+        for label in (given.label, *kinds):
             if label is not None and not self._count(label)[0]:
-                raise self._no_label(label)
-        for told in (given.id_property, given.name_property, given.alias_property):
-            if told is not None and not self._rows("has_property", property=told):
-                raise self._no_property(told)
+                raise GraphError(
+                    f"No node in {self._where} has the label {label!r}.",
+                    self._there("labels", "The database has no label at all."),
+                )
+        for name in properties:
+            if name is not None and not self._rows("has_property", property=name):
+                raise GraphError(
+                    f"No node with the label {given.label!r} in {self._where} has the property "
+                    f"{name!r}.",
+                    self._there("properties", "These nodes have no property at all."),
+                )
         self._find_indexes()
+
+    def _there(self, what: str, nothing: str) -> str:
+        """Return the hint that lists the labels or properties there are."""
+        there = sorted(self._rows(what)[0][what])
+        listed = ", ".join(there[:_SHOWN]) + (", …" if len(there) > _SHOWN else "")
+        return f"{what.capitalize()} there are: {listed}." if there else nothing
 
     def run(self, builder: CacheBuilder, kg: str) -> AttachedRecord:
         """Read the nodes and edges into ``builder``; return the record. Raises GraphError."""
-        given = self.attachment
-        with self.progress.task("reading nodes", self._counts[0], "nodes") as task:
-            batch: list[Node] = []
+        given = self._given
+        with self._progress.task("reading nodes", self._counts[0], "nodes") as task:
             with contextlib.closing(self._nodes()) as nodes:
-                for node in nodes:
-                    batch.append(node)
-                    if len(batch) == _BATCH:
-                        builder.add(batch)
-                        task.advance(len(batch))
-                        batch.clear()
-            builder.add(batch)
-        with self.progress.task("sorting names", self._counts[0], "nodes") as task:
+                while batch := list(islice(nodes, _BATCH)):
+                    builder.add(batch)
+                    task.advance(len(batch))
+        with self._progress.task("sorting names", self._counts[0], "nodes") as task:
             count = builder.sort(given.id_property, task)
         if not count:
             raise GraphError(
-                f"No node with the label {given.label!r} in {self.where} has an id.",
-                "Name another property with --id-property.",
+                f"No node with the label {given.label!r} in {self._where} has an id.",
+                "Name another property with `id_property`.",
             )
-        with self.progress.task("reading edges", count, "nodes") as task:
+        with self._progress.task("reading edges", count, "nodes") as task:
             for start in range(0, count, _HEADS):
                 self._edges(builder, start)
                 task.advance(min(_HEADS, count - start))
@@ -218,7 +213,7 @@ class _Survey:
         kinds = builder.kinds
         info = KGInfo(
             name=kg,
-            source=f"label {given.label} in {self.where}",
+            source=f"label {given.label} in {self._where}",
             version=version,
             direction=given.direction,
             entities=kinds[Kind.ENTITY],
@@ -228,33 +223,32 @@ class _Survey:
             edges=builder.edges,
             loader="attach",
         )
-        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         return AttachedRecord(
             info=info,
-            url=self.connection.url,
-            database=self.connection.database,
+            url=self._connection.url,
+            database=self._connection.database,
             attachment=given,
-            by_reference=self.by_reference,
+            by_reference=self._by_reference,
             text_index=self.text_index,
             cache=builder.path.name,
-            attached=now,
+            attached=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         )
 
     def advice(self) -> list[str]:
         """Return the statements that would make the indexes that are missing."""
-        given = self.attachment
+        given = self._given
         names = [given.name_property, *([given.alias_property] if given.alias_property else [])]
         found: list[str] = []
-        if self.by_reference:
+        if self._by_reference:
             found.append(constraint_statement(given.label, given.id_property))
         if self.text_index is None:
             found.append(text_index_statement(given.label, *names))
         return found
 
     def _nodes(self) -> Generator[Node]:
-        given = self.attachment
+        given = self._given
         first: list[str] = []
-        rows = self.connection.stream(
+        rows = self._connection.stream(
             attached("nodes", given.label, given.id_property),
             id=given.id_property,
             name=given.name_property,
@@ -272,7 +266,7 @@ class _Survey:
                     continue
                 yield self._node(*record)
         if first:
-            self.progress.note(
+            self._progress.note(
                 f"{self.left_out[NO_ID]:,} nodes have no {given.id_property!r} and are left out; "
                 f"the first: {', '.join(first)}."
             )
@@ -282,35 +276,27 @@ class _Survey:
     ) -> Node:
         if isinstance(id_, bool) or not isinstance(id_, str | int):
             raise GraphError(
-                f"The id {id_!r} of the node {ref} in {self.where} is neither text nor a "
+                f"The id {id_!r} of the node {ref} in {self._where} is neither text nor a "
                 "whole number.",
-                "Name another property with --id-property.",
+                "Name another property with `id_property`.",
             )
         text = str(id_)
-        kind = Kind.ENTITY
-        if mediator or self.is_mediator(text):
+        if mediator or self._is_mediator(text):
             kind = Kind.MEDIATOR
-        elif value:
-            kind = Kind.VALUE
+        else:
+            kind = Kind.VALUE if value else Kind.ENTITY
         others = aliases if isinstance(aliases, list) else [aliases]
-        return (
-            text,
-            isinstance(id_, int),
-            _text(name),
-            kind,
-            [alias for other in others if (alias := _text(other))],
-            ref if self.by_reference else None,
-        )
+        names = [alias for other in others if (alias := _text(other))]
+        reference = ref if self._by_reference else None
+        return text, isinstance(id_, int), _text(name), kind, names, reference
 
     def _edges(self, builder: CacheBuilder, start: int) -> None:
         """Read the edges out of some nodes, in the order of keys."""
         heads = builder.nodes(start, _HEADS)
-        parameters: dict[str, Any] = {
-            "ids": [int(id_) if number else id_ for id_, number, _ in heads]
-        }
-        if self.by_reference:
+        parameters: dict[str, Any] = {"ids": [value_of(id_, number) for id_, number, _ in heads]}
+        if self._by_reference:
             parameters["ids_refs"] = [ref for *_, ref in heads]
-        (answer,) = self._rows("neighbours_out", self.by_reference, **parameters)
+        (answer,) = self._rows("neighbours_out", self._by_reference, **parameters)
         if len(set(answer["rows"])) != len(heads):
             raise self._changed()
         groups = [[other for other in group if other != ""] for group in answer["others"]]
@@ -326,41 +312,33 @@ class _Survey:
     def _count_left_out(self, edges: int) -> None:
         """Count the edges that were not taken, and see that nothing changed meanwhile."""
         _, leaving, entering = self._counts
-        if self._count(self.attachment.label) != self._counts:
+        if self._count(self._given.label) != self._counts:
             raise self._changed()
-        inner = self._long("count_inner")
-        idless = self._long("count_idless") if self.left_out[NO_ID] else 0
+        inner = self._rows("count_inner")[0]["edges"]
+        idless = self._rows("count_idless")[0]["edges"] if self.left_out[NO_ID] else 0
         parallel = inner - idless - edges
         if parallel < 0:
             raise self._changed()
-        found = {
-            OUTSIDE: leaving + entering - 2 * inner,
-            IDLESS_END: idless,
-            PARALLEL: parallel,
-        }
+        outside = leaving + entering - 2 * inner
+        found = {OUTSIDE: outside, IDLESS_END: idless, PARALLEL: parallel}
         self.left_out.update({reason: count for reason, count in found.items() if count})
 
     def _count(self, label: str) -> tuple[int, int, int]:
-        (row,) = self.connection.read(attached("counts", label, self.attachment.id_property))
+        (row,) = self._connection.read(attached("counts", label, self._given.id_property))
         return row["nodes"], row["leaving"], row["entering"]
 
-    def _long(self, name: str) -> int:
-        given = self.attachment
-        (row,) = self.connection.stream(attached(name, given.label, given.id_property))
-        return int(row["edges"])
-
     def _rows(self, name: str, by_reference: bool = False, **parameters: Any) -> list[Any]:
-        given = self.attachment
+        given = self._given
         statement = attached(name, given.label, given.id_property, by_reference=by_reference)
-        return list(self.connection.stream(statement, **parameters))
+        return list(self._connection.stream(statement, **parameters))
 
     def _find_indexes(self) -> None:
         """See which indexes serve; a user who may not list them goes without."""
-        given = self.attachment
+        given = self._given
         try:
             rows = self._rows("indexes")
         except GraphError as error:
-            self.progress.note(f"The indexes cannot be listed, so none is used: {error.message}")
+            self._progress.note(f"The indexes cannot be listed, so none is used: {error.message}")
             return
         names = {given.name_property, *([given.alias_property] if given.alias_property else [])}
         for row in rows:
@@ -368,36 +346,19 @@ class _Survey:
             if row["state"] != "ONLINE" or row["entityType"] != "NODE" or given.label not in labels:
                 continue
             if row["type"] == "RANGE" and properties == [given.id_property]:
-                self.by_reference = False
+                self._by_reference = False
             elif row["type"] == "FULLTEXT" and names <= set(properties):
                 self.text_index = row["name"]
 
-    def _no_label(self, label: str) -> GraphError:
-        there = sorted(self._rows("labels")[0]["labels"])
-        listed = ", ".join(there[:_SHOWN]) + (", …" if len(there) > _SHOWN else "")
-        return GraphError(
-            f"No node in {self.where} has the label {label!r}.",
-            f"Labels there are: {listed}." if there else "The database has no label at all.",
-        )
-
-    def _no_property(self, name: str) -> GraphError:
-        there = self._rows("properties")[0]["properties"]
-        listed = ", ".join(there[:_SHOWN]) + (", …" if len(there) > _SHOWN else "")
-        return GraphError(
-            f"No node with the label {self.attachment.label!r} in {self.where} has the property "
-            f"{name!r}.",
-            f"Properties there are: {listed}." if there else "These nodes have no property at all.",
-        )
-
     def _changed(self) -> GraphError:
         return GraphError(
-            f"The graph in {self.where} changed while it was read.",
+            f"The graph in {self._where} changed while it was read.",
             "Attach it when nothing writes to it.",
         )
 
 
 def _text(value: object) -> str | None:
-    """Return a name as text; None where it is none."""
+    """Return a name as text; None if it has no text."""
     if isinstance(value, str):
         return value if value.strip() else None
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -411,13 +372,13 @@ def _mediator_rule(attachment: Attachment) -> Callable[[str], bool]:
     if attachment.mediator_label is not None:
         raise UsageError(
             "Mediators are known by a label or by a pattern of their ids, not by both.",
-            "Leave out --mediator-label or --mediators.",
+            "Leave out `mediator_label` or `mediators`.",
         )
     try:
         pattern = re.compile(attachment.mediators)
     except re.error as error:
         raise UsageError(
-            f"The mediators {attachment.mediators!r} are no pattern: {error}.",
+            f"{attachment.mediators!r} cannot be the pattern of mediators: {error}.",
             r"A pattern for Freebase's ids is [mg]\.",
         ) from None
     return lambda id_: pattern.match(id_) is not None

@@ -111,11 +111,6 @@ class ChosenWriter:
         self._options = options
         self._password = password
 
-    @property
-    def url(self) -> str:
-        """The server's URL, without credentials."""
-        return self._connection.url
-
     def write(self, source: GraphSource, progress: Progress) -> None:
         """Write the KG. Raises what :func:`choose_method` and the writer that it chose raise."""
         from kgqa.graph.neo4j_admin import Neo4jAdminWriter

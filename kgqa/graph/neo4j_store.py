@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     import neo4j
 
-    from kgqa.graph.model import BoolArray, Direction, IntArray, KGInfo
+    from kgqa.graph.model import BoolArray, Direction, IntArray
     from kgqa.graph.neo4j import Neo4jConnection
 
 CHUNK = 20_000  # keys or ids that one statement is given
@@ -46,22 +46,13 @@ class Neo4jStore:
                 f"There are: {there}." if there else "Load one with `kgqa ingest`.",
             )
         self.connection = connection
+        self.url = connection.url
         self.label = str(meta["label"])  # the label of this KG's nodes
         self._load = str(meta["load"])
-        self._info = info_of(meta, connection.url)
+        self.info = info_of(meta, connection.url)
         self._closed = False
         self._relations: Relations | None = None
         connection.acquire()
-
-    @property
-    def info(self) -> KGInfo:
-        """The KG's meta record."""
-        return self._info
-
-    @property
-    def url(self) -> str:
-        """The server's URL, without credentials."""
-        return self.connection.url
 
     def keys_of(self, ids: Sequence[str]) -> IntArray:
         """Return the key of each id, -1 if there is none."""
@@ -117,10 +108,10 @@ class Neo4jStore:
         """Return all relations; read once and kept."""
         if self._relations is None:
             answer = self._ask("relations", with_label=False)
-            if answer["keys"] != list(range(self._info.relations)):
+            if answer["keys"] != list(range(self.info.relations)):
                 raise GraphError(
-                    f"The relations of {self._info.name} in {self.url} are not complete.",
-                    f"Load it again: `kgqa ingest {self._info.loader}`.",
+                    f"The relations of {self.info.name} in {self.url} are not complete.",
+                    f"Load it again: `kgqa ingest {self.info.loader}`.",
                 )
             self._relations = Relations(
                 ids=answer["ids"], names=answer["names"], inverses=answer["inverses"]
@@ -202,18 +193,18 @@ class Neo4jStore:
 
     def _ask(self, name: str, with_label: bool = True, **parameters: Any) -> neo4j.Record:
         if self._closed:
-            raise GraphError(f"The store of {self._info.name} in {self.url} is closed.")
+            raise GraphError(f"The store of {self.info.name} in {self.url} is closed.")
         statement = cypher.statement(name, label=self.label if with_label else None)
         records = self.connection.read(statement, load=self._load, **parameters)
         if len(records) != 1 or not records[0]["serving"]:
             raise GraphError(
-                f"The KG {self._info.name} in {self.url} was replaced while it was in use.",
+                f"The KG {self.info.name} in {self.url} was replaced while it was in use.",
                 "Run the command again.",
             )
         return records[0]
 
     def _no_key(self, key: int) -> EntityNotFoundError:
-        return EntityNotFoundError(f"The KG {self._info.name} has no entity with key {key}.")
+        return EntityNotFoundError(f"The KG {self.info.name} has no entity with key {key}.")
 
 
 def text_query(text: str) -> str:

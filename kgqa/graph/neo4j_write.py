@@ -48,12 +48,8 @@ class Neo4jWriter:
     """Writes whole KGs into one database. A ``GraphWriter``."""
 
     def __init__(self, connection: Neo4jConnection) -> None:
+        self.url = connection.url
         self._connection = connection
-
-    @property
-    def url(self) -> str:
-        """The server's URL, without credentials."""
-        return self._connection.url
 
     def write(self, source: GraphSource, progress: Progress) -> None:
         """Write the KG. Stopped anywhere, the older KG of that name still serves.

@@ -131,16 +131,12 @@ class SqliteStore(SqliteReader):
 
     def __init__(self, path: Path, *, name: str | None = None, timeout: float = 5.0) -> None:
         super().__init__(path, "entity", f"The store {path.absolute()}")
+        self.url = f"sqlite:///{self.path.as_posix()}"
         _check_file(self.path)
         with self._opening(timeout) as layout:
-            self._info = self._read_info(*layout)
+            self.info = self._read_info(*layout)
         if name is not None:
-            self._info = dataclasses.replace(self._info, name=name)
-
-    @property
-    def url(self) -> str:
-        """Where the KG lies."""
-        return f"sqlite:///{self.path.as_posix()}"
+            self.info = dataclasses.replace(self.info, name=name)
 
     def details(self, key: int) -> EntityDetails:
         """Return all that is known of one entity. Raises EntityNotFoundError."""

@@ -89,7 +89,7 @@ class SqliteReader(ABC):
         self._table = table
         self._called = called
         self._db: sqlite3.Connection | None = None
-        self._info: KGInfo
+        self.info: KGInfo
         self._relations: Relations | None = None
 
     @contextlib.contextmanager
@@ -111,11 +111,6 @@ class SqliteReader(ABC):
         except KgqaError:
             self.close()
             raise
-
-    @property
-    def info(self) -> KGInfo:
-        """The KG's meta record."""
-        return self._info
 
     def keys_of(self, ids: Sequence[str]) -> IntArray:
         """Return the key of each id, -1 if there is none."""
@@ -243,7 +238,7 @@ class SqliteReader(ABC):
 
     def _no_key(self, key: int) -> EntityNotFoundError:
         return EntityNotFoundError(
-            f"The KG {self._info.name} has no entity with key {key}.",
+            f"The KG {self.info.name} has no entity with key {key}.",
             "Keys belong to one version of a KG; look the entity up by its id.",
         )
 

@@ -41,11 +41,6 @@ class SqliteWriter:
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
 
-    @property
-    def url(self) -> str:
-        """Where the KG will lie."""
-        return f"sqlite:///{self.path.as_posix()}"
-
     def write(self, source: GraphSource, progress: Progress) -> None:
         """Write the KG and replace the one that lay there.
 

@@ -640,10 +640,10 @@ class TestWrongInput:
             ({"name_property": "na`me"}, GraphError, "has the property 'na`me'"),
             ({"alias_property": "aka"}, GraphError, "has the property 'aka'"),
             ({"id_property": "released"}, GraphError, "neither text nor a whole number"),
-            ({"label": ""}, UsageError, "'' is no label or property"),
-            ({"label": "a\0b"}, UsageError, "is no label or property"),
+            ({"label": ""}, UsageError, "'' cannot be a label or property"),
+            ({"label": "a\0b"}, UsageError, "cannot be a label or property"),
             ({"mediators": "x"}, UsageError, "not by both"),
-            ({"mediators": "(", "mediator_label": None}, UsageError, "no pattern"),
+            ({"mediators": "(", "mediator_label": None}, UsageError, "cannot be the pattern"),
         ],
     )  # fmt: skip
     def test_is_one_error(
