@@ -192,11 +192,13 @@ class _Survey:
     def run(self, builder: CacheBuilder, kg: str) -> AttachedRecord:
         """Read the nodes and edges into ``builder``; return the record. Raises GraphError."""
         given = self._given
-        with self._progress.task("reading nodes", self._counts[0], "nodes") as task:
-            with contextlib.closing(self._nodes()) as nodes:
-                while batch := list(islice(nodes, _BATCH)):
-                    builder.add(batch)
-                    task.advance(len(batch))
+        with (
+            self._progress.task("reading nodes", self._counts[0], "nodes") as task,
+            contextlib.closing(self._nodes()) as nodes,
+        ):
+            while batch := list(islice(nodes, _BATCH)):
+                builder.add(batch)
+                task.advance(len(batch))
         with self._progress.task("sorting names", self._counts[0], "nodes") as task:
             count = builder.sort(given.id_property, task)
         if not count:
