@@ -13,14 +13,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
-import numpy as np
-import pyarrow as pa
 import pytest
 
 from kgqa import cypher
 from kgqa.errors import GraphError, KGNotFoundError, StoreUnavailableError
 from kgqa.graph.browser import MAX_LENGTH, browser_url, walks_url
-from kgqa.graph.model import ENTITY_SCHEMA, RELATION_SCHEMA, GraphTables, KGInfo, keys_array
+from kgqa.graph.model import GraphTables, keys_array
 from kgqa.graph.neo4j import Neo4jConnection
 from kgqa.graph.neo4j_layout import label_for
 from kgqa.graph.neo4j_store import Neo4jStore
@@ -37,6 +35,7 @@ from tests.graph.store_conformance import (
     tables_of,
     tricky_tables,
 )
+from tests.graph.tables import HOSTILE_CYPHER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,6 +93,7 @@ class TestNeo4jStore(StoreConformance):
     """The suite of all stores."""
 
     random_graphs = 3  # each takes a second or two
+    bounds = ("kgqa.graph.neo4j_store.CHUNK",)
 
 
 class TestTheSameAsSqlite:
@@ -107,40 +107,6 @@ class TestTheSameAsSqlite:
             assert served.info == lite.info
             check_against_reference(served, tables)
             check_against_reference(lite, tables)
-
-    def test_a_frontier_larger_than_a_statement_takes(self, make_store: MakeStore) -> None:
-        size = 20_500
-        ids = [f"n{row:06}" for row in range(size)]
-        nodes = {
-            "id": ids, "name": ids, "aliases": [[]] * size, "kind": [0] * size,
-            "types": [[]] * size, "properties": [None] * size,
-        }  # fmt: skip
-        edges = {
-            "head": pa.array(range(size - 1), pa.int64()),
-            "relation": pa.array([0] * (size - 1), pa.int64()),
-            "tail": pa.array(range(1, size), pa.int64()),
-            "properties": pa.nulls(size - 1, pa.string()),
-        }
-        tables = GraphTables(
-            KGInfo("chain", "rows of a test", "1", "out", size, 0, 0, 1, size - 1),
-            pa.table(nodes, schema=ENTITY_SCHEMA),
-            pa.table({"id": ["next"], "name": ["next"], "inverse": [None]}, schema=RELATION_SCHEMA),
-            pa.table(edges),
-        )
-        with make_store(tables) as store:
-            keys = np.arange(size)[::-1].copy()
-            found = store.neighbours(keys, "both")
-            assert len(found) == 2 * (size - 1)
-            assert (np.abs(keys[found.row] - found.target) == 1).all()
-            assert (found.step == (keys[found.row] > found.target)).all()
-            assert store.degrees(keys).sum() == 2 * (size - 1)
-            assert store.keys_of(ids[::-1]).tolist() == keys.tolist()
-            assert store.entities(keys).ids == ids[::-1]
-            positions, named = store.find_names(ids)
-            assert positions.tolist() == named.tolist() == list(range(size))
-            head = keys_array(range(size))
-            there = store.has_edges(head, np.zeros_like(head), head + 1)
-            assert there.tolist() == [True] * (size - 1) + [False]
 
 
 class TestWhatPeopleSeeInTheDatabase:
@@ -269,31 +235,14 @@ class TestReplacing:
         with Neo4jStore(connection, "hurt") as store:
             check_against_reference(store, tables)
 
-    @pytest.mark.parametrize("step", ["relations", "edges", "load_publish"])
-    def test_a_load_that_stops_leaves_the_older_one_serving(
-        self, connection: Neo4jConnection, monkeypatch: pytest.MonkeyPatch, step: str
-    ) -> None:
-        old, new = small("stopped", "ann", "old"), small("stopped", "ann", "new", "dan")
-        Neo4jWriter(connection).write(old, Silent())
-        with monkeypatch.context() as broken:
-            stop_at(step, broken)
-            with pytest.raises(KeyboardInterrupt):
-                Neo4jWriter(connection).write(new, Silent())
-        assert [i for i in connection.list_kgs() if i.name == "stopped"] == [old.info]
-        with Neo4jStore(connection, "stopped") as store:
-            check_against_reference(store, old)
-        Neo4jWriter(connection).write(new, Silent())
-        with Neo4jStore(connection, "stopped") as store:
-            check_against_reference(store, new)
-        there = ask(connection, "MATCH (n:Entity) WHERE n.id IN ['new', 'old'] RETURN n.id AS id")
-        assert there == [{"id": "new"}]
-        Neo4jWriter(connection).drop("stopped", Silent())
-
     def test_a_first_load_that_stops_shows_nothing(
         self, connection: Neo4jConnection, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        def stop(*_: object) -> None:
+            raise KeyboardInterrupt
+
         with monkeypatch.context() as broken:
-            stop_at("names", broken)
+            broken.setattr(Neo4jWriter, "finish", stop)
             with pytest.raises(KeyboardInterrupt):
                 Neo4jWriter(connection).write(small("fresh", "ann", "bob"), Silent())
         assert "fresh" not in [info.name for info in connection.list_kgs()]
@@ -392,34 +341,6 @@ class TestReplacing:
             store.close()
 
 
-def stop_at(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Interrupt a load when it comes to a step; of a kind of batches, after they are written."""
-    from kgqa.graph import neo4j_write
-
-    def stop(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    if step == "load_publish":
-        run = Neo4jWriter.run
-
-        def until(self: Neo4jWriter, name: str, *args: Any, **rest: Any) -> Any:
-            return stop() if name == step else run(self, name, *args, **rest)
-
-        monkeypatch.setattr(Neo4jWriter, "run", until)
-    elif step == "_verify":
-        monkeypatch.setattr(Neo4jWriter, step, stop)
-    elif step == "relations":
-        monkeypatch.setattr(neo4j_write._Load, step, stop)
-    else:
-        batches = getattr(neo4j_write._Load, step)
-
-        def partly(self: Any, *args: Any) -> Iterator[int]:
-            yield from batches(self, *args)
-            stop()
-
-        monkeypatch.setattr(neo4j_write._Load, step, partly)
-
-
 _KILLED = """
 import os, signal, sys
 sys.path.insert(0, sys.argv[1])
@@ -463,44 +384,21 @@ def killed_at(step: str, server: Neo4jServer) -> None:
     assert done.returncode == -9, done.stderr
 
 
-HOSTILE = [
-    "a`b",
-    "x`) DETACH DELETE n //",
-    "`",
-    "``",
-    'it\'s "quoted"',
-    "{a: 1}",
-    "a\\u0060b",
-    "\\u0060) DETACH DELETE (n) //",
-    "\\\\u0060",
-    "\\",
-    "end\\",
-    "\\' RETURN 1 //",
-    "\\u0027 RETURN 1 //",
-    "$edges $id",
-    "two\nlines",
-    "// no comment",
-    "`Freebase`",
-    "*1..2",
-    "親 -> 😀",
-]
-
-
 class TestInjection:
     def test_a_hostile_label_is_a_label(self, connection: Neo4jConnection) -> None:
-        for hostile in HOSTILE:
+        for hostile in HOSTILE_CYPHER:
             with connection.session() as session, session.begin_transaction() as transaction:
                 text = f"CREATE (n:`{cypher.escaped(hostile)}`) RETURN labels(n) AS labels"
                 assert transaction.run(text).single(strict=True)["labels"] == [hostile]  # type: ignore[arg-type]
                 transaction.rollback()
 
     def test_a_hostile_string_is_a_string(self, connection: Neo4jConnection) -> None:
-        listed = ", ".join(cypher.literal(hostile) for hostile in HOSTILE)
-        assert ask(connection, f"RETURN [{listed}] AS strings") == [{"strings": HOSTILE}]
+        listed = ", ".join(cypher.literal(hostile) for hostile in HOSTILE_CYPHER)
+        assert ask(connection, f"RETURN [{listed}] AS strings") == [{"strings": HOSTILE_CYPHER}]
 
     def test_no_id_name_relation_or_kg_is_read_as_cypher(self, connection: Neo4jConnection) -> None:
         name = "kg `) DETACH DELETE n // \\u0060 ' \" {$id} *1..2 `Freebase"
-        facts = [(hostile, hostile, "end " + hostile) for hostile in HOSTILE]
+        facts = [(hostile, hostile, "end " + hostile) for hostile in HOSTILE_CYPHER]
         ids = [part for fact in facts for part in (fact[0], fact[2])]
         tables = tables_of([entity(id_, id_) for id_ in ids], facts, name=name)
         Neo4jWriter(connection).write(tables, Silent())
@@ -666,15 +564,8 @@ class TestBadConnections:
         connection.close()
 
 
-class TestRefusedLoads:
-    def test_ids_that_neo4j_cannot_hold_are_named(self, connection: Neo4jConnection) -> None:
-        for bad in ("x" * 9_000, "a\0b"):
-            tables = tables_of(
-                [entity(bad, "bad"), entity("b", "b")], [(bad, "r", "b")], name="bad"
-            )
-            with pytest.raises(GraphError, match="entity id"):
-                Neo4jWriter(connection).write(tables, Silent())
-        with pytest.raises(GraphError, match="relation id"):
-            Neo4jWriter(connection).write(small("bad", "a", "b", relation="a\0b"), Silent())
-        assert "bad" not in [info.name for info in connection.list_kgs()]
-        assert Neo4jWriter(connection).drop("bad", Silent()) is False
+def test_a_refused_load_leaves_nothing(connection: Neo4jConnection) -> None:
+    with pytest.raises(GraphError, match="relation id"):
+        Neo4jWriter(connection).write(small("bad", "a", "b", relation="a\0b"), Silent())
+    assert "bad" not in [info.name for info in connection.list_kgs()]
+    assert Neo4jWriter(connection).drop("bad", Silent()) is False

@@ -14,6 +14,8 @@ from kgqa.graph.backend import choose_kg
 from kgqa.graph.neo4j_backend import Neo4jStores
 from kgqa.graph.open import check_kg_name, list_kgs, open_store, open_writer, store_backend
 from kgqa.progress import Silent
+from kgqa.registry import STORES, Entry
+from tests.graph.memory_store import MemoryStores
 from tests.graph.store_conformance import entity, tables_of
 
 if TYPE_CHECKING:
@@ -183,3 +185,41 @@ def test_choosing_is_the_same_for_every_store() -> None:
     assert choose_kg(infos[:1], None, "x").name == "films"
     with pytest.raises(KGNotFoundError, match="no KG in bolt://x"):
         choose_kg([], None, "bolt://x")
+
+
+class TestStoresOfOtherPackages:
+    """One class and one registration: then a URL of its scheme is opened like any other."""
+
+    @pytest.fixture(autouse=True)
+    def shelf(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(MemoryStores.shelves, "books", tmp_path)
+        monkeypatch.setattr(STORES, "_added", {})
+        STORES.add(Entry("memory", "tests.graph.memory_store:MemoryStores", "of a test"))
+
+    def test_a_kg_is_written_listed_and_opened_by_the_url(self) -> None:
+        url = "memory://books"
+        for name in ("films", "music"):
+            with open_writer(url, name, token="sesame") as writer:
+                writer.write(a_kg(name), Silent())
+        assert [info.name for info in list_kgs(url, token="sesame")] == ["films", "music"]
+        with open_store(url, "films", token="sesame") as store:
+            assert store.keys_of(["b"]).tolist() == [1]
+        with pytest.raises(UsageError, match="several KGs in memory://books"):
+            open_store(url, token="sesame")
+
+    def test_its_options_are_checked_and_those_of_other_stores_passed_over(self) -> None:
+        with pytest.raises(UsageError, match="shelf is closed"):
+            open_store("memory://books", username="me", password="secret", method="bolt")
+        with pytest.raises(UsageError, match=r"`tokn` does not belong to the store memory"):
+            open_store("memory://books", tokn="sesame")
+        with pytest.raises(UsageError, match="`token` does not belong to the store sqlite"):
+            list_kgs("here.sqlite", token="sesame")
+
+    def test_a_scheme_that_nobody_has_lists_those_there_are(self) -> None:
+        with pytest.raises(UsageError, match=r"sqlite://, neo4j://, bolt://, memory://"):
+            open_store("cloud://books")
+
+
+def test_an_option_of_neo4j_is_checked_for_a_server_only() -> None:
+    with pytest.raises(UsageError, match="`method` of the store bolt cannot be 'mail'"):
+        list_kgs("bolt://localhost:1", method="mail")
