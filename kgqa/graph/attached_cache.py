@@ -58,7 +58,7 @@ def value_of(id_: str, number: bool) -> Value:
     return int(id_) if number else id_
 
 
-# id, is it a whole number, name, kind, aliases, element id where it is needed
+# id, is it a whole number, name, kind, aliases, element id if it is needed
 Node: TypeAlias = "tuple[str, bool, str | None, Kind, list[str], str | None]"
 
 _SHOWN = 3  # duplicate ids that an error lists

@@ -21,7 +21,7 @@ from kgqa.cypher.attached import attached
 from kgqa.errors import GraphError, StoreUnavailableError
 from kgqa.graph.attached_cache import APPLICATION_ID, BY_ID, USER_VERSION, value_of
 from kgqa.graph.model import Adjacency, EntityDetails, Kind, Relations, keys_array
-from kgqa.graph.neo4j_store import CHUNK, text_query
+from kgqa.graph.neo4j_store import CHUNK, list_literal, text_query
 from kgqa.graph.sqlite_file import SqliteReader, text_queries
 
 if TYPE_CHECKING:
@@ -188,11 +188,10 @@ class AttachedStore(SqliteReader):
             id_: str(value) if isinstance(value, int) else cypher.literal(value)
             for id_, value in zip(ids, values, strict=True)
         }
-        listed = ",\n  ".join(
-            f"[{literals[head]}, {cypher.literal(type_)}, {literals[tail]}]"
-            for head, type_, tail in edges
-        )
-        return self._statement("draw_edges").replace("$edges", f"[\n  {listed}\n]", 1)
+        rows = [
+            [literals[head], cypher.literal(type_), literals[tail]] for head, type_, tail in edges
+        ]
+        return self._statement("draw_edges").replace("$edges", list_literal(rows), 1)
 
     def close(self) -> None:
         """Give back what the store holds open. Calling it again does nothing."""

@@ -148,7 +148,7 @@ class ValueBatch:
 
 
 ALIAS = 1 << 40  # the rank of a text that is never the name
-OWN_ID = ALIAS - 1  # of a text that is the name where there is no other, and never an alias
+OWN_ID = ALIAS - 1  # of a text that is the name if there is no other, and never an alias
 Batch: TypeAlias = (
     EntityBatch | NameBatch | TypeBatch | TypeRules | ValueBatch | RelationBatch | EdgeBatch
 )
@@ -253,7 +253,7 @@ class Entities:
         return len(self.ids)
 
     def label(self, row: int) -> str:
-        """Return the name of the entity in ``row``, or its id where it has none."""
+        """Return the name of the entity in ``row``, or its id if it has no name."""
         return self.names[row] or self.ids[row]
 
 
@@ -274,7 +274,7 @@ class Relations:
     """All relations of a KG; the position is the key.
 
     ``inverses``: the id of the relation that says the same the other way (of a symmetric one its
-    own), None where no loader knew it.
+    own), None if no loader knew it.
     """
 
     ids: list[str]

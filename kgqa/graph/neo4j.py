@@ -212,33 +212,27 @@ def info_of(meta: dict[str, Any], url: str) -> KGInfo:
 def _translated(error: Exception, url: str, database: str) -> GraphError:
     code = (error.code or "") if isinstance(error, driver_errors.Neo4jError) else ""
     text = without_secrets(" ".join(str(getattr(error, "message", None) or error).split()))[:300]
+    kind: type[GraphError] = GraphError
+    hint = ""
     if isinstance(error, driver_errors.AuthError) or code.endswith("AuthenticationRateLimit"):
-        return StoreUnavailableError(
-            f"Neo4j at {url} refused the user name and password.",
-            "Set NEO4J_USERNAME and NEO4J_PASSWORD to those of that server.",
-        )
-    if code.endswith("Security.Forbidden"):
-        return GraphError(
-            f"Neo4j at {url} does not let this user do it (database {database}): {text}",
-            "Use an account that may read it: NEO4J_USERNAME, NEO4J_PASSWORD.",
-        )
-    if code.endswith(("DatabaseNotFound", "DatabaseUnavailable")):
-        return StoreUnavailableError(
-            f"Neo4j at {url} has no database {database} in service.",
-            "Set NEO4J_DATABASE to one that it has (a Community server has `neo4j`).",
-        )
-    if isinstance(error, (driver_errors.ServiceUnavailable, driver_errors.ConfigurationError)) or (
-        isinstance(error, driver_errors.DriverError) and not code
-    ):
+        kind, what = StoreUnavailableError, "refused the user name and password."
+        hint = "Set NEO4J_USERNAME and NEO4J_PASSWORD to those of that server."
+    elif code.endswith("Security.Forbidden"):
+        what = f"does not let this user do it (database {database}): {text}"
+        hint = "Use an account that may read it: NEO4J_USERNAME, NEO4J_PASSWORD."
+    elif code.endswith(("DatabaseNotFound", "DatabaseUnavailable")):
+        kind, what = StoreUnavailableError, f"has no database {database} in service."
+        hint = "Set NEO4J_DATABASE to one that it has (a Community server has `neo4j`)."
+    elif isinstance(
+        error, (driver_errors.ServiceUnavailable, driver_errors.ConfigurationError)
+    ) or (isinstance(error, driver_errors.DriverError) and not code):
         return StoreUnavailableError(f"No Neo4j answers at {url}.", _START)
-    if "TransactionTimedOut" in code:
-        return GraphError(
-            f"Neo4j at {url} took longer than {READ_TIMEOUT:.0f} s for one statement.",
-            "Ask for fewer hops, or give the server more memory.",
-        )
-    if "OutOfMemory" in code:
-        return GraphError(
-            f"Neo4j at {url} has too little memory for this statement.",
-            "Give the server a larger heap (`server.memory.heap.max_size`).",
-        )
-    return GraphError(f"Neo4j at {url} could not do it: {text or type(error).__name__} [{code}]")
+    elif "TransactionTimedOut" in code:
+        what = f"took longer than {READ_TIMEOUT:.0f} s for one statement."
+        hint = "Ask for fewer hops, or give the server more memory."
+    elif "OutOfMemory" in code:
+        what = "has too little memory for this statement."
+        hint = "Give the server a larger heap (`server.memory.heap.max_size`)."
+    else:
+        what = f"could not do it: {text or type(error).__name__} [{code}]"
+    return kind(f"Neo4j at {url} {what}", hint)

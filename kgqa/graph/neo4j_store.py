@@ -179,6 +179,11 @@ class Neo4jStore:
         """Return up to ``limit`` keys above ``after`` of named entities that have an edge."""
         return keys_array(self._ask("topic_keys", after=int(after), limit=int(limit))["keys"])
 
+    def drawing(self, edges: Sequence[tuple[str, str, str]]) -> str:
+        """Return the Cypher that draws edges: head id, relation, tail id, in stored direction."""
+        rows = [[cypher.literal(part) for part in edge] for edge in edges]
+        return cypher.inlined("draw_edges", {"edges": list_literal(rows)}, self.label)
+
     def close(self) -> None:
         """Give back what the store holds open. Calling it again does nothing."""
         if not self._closed:
@@ -205,6 +210,12 @@ class Neo4jStore:
 
     def _no_key(self, key: int) -> EntityNotFoundError:
         return EntityNotFoundError(f"The KG {self.info.name} has no entity with key {key}.")
+
+
+def list_literal(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows of literals as a list of lists in Cypher, a row a line."""
+    listed = ",\n  ".join(f"[{', '.join(row)}]" for row in rows)
+    return f"[\n  {listed}\n]" if listed else "[]"
 
 
 def text_query(text: str) -> str:

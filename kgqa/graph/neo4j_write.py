@@ -78,15 +78,14 @@ class Neo4jWriter:
         load = _Load(self._connection, kg, self.free_label(kg))
         self.begin(kg, load.label, load.id)
         load.relations(source.relations)
-        with progress.task("Nodes into Neo4j", info.nodes, "nodes") as task:
-            for count in load.nodes(source.node_batches()):
-                task.advance(count)
-        with progress.task("Edges into Neo4j", info.edges, "edges") as task:
-            for count in load.edges(source.edge_batches(), source.relations):
-                task.advance(count)
-        with progress.task("Names into Neo4j", unit="names") as task:
-            for count in load.names(grouped_names(source)):
-                task.advance(count)
+        for what, total, sizes in (
+            ("nodes", info.nodes, load.nodes(source.node_batches())),
+            ("edges", info.edges, load.edges(source.edge_batches(), source.relations)),
+            ("names", None, load.names(grouped_names(source))),
+        ):
+            with progress.task(f"{what.capitalize()} into Neo4j", total, what) as task:
+                for size in sizes:
+                    task.advance(size)
         if not self.finish(source, load.label, load.id):
             raise load.overtaken()
         self._clean(progress)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 import numpy as np
+from filelock import FileLock, Timeout
 
 from kgqa.errors import GraphError, StoreUnavailableError
 from kgqa.graph.model import Kind
@@ -50,7 +51,7 @@ class SqliteWriter:
         part = self.path.with_name(f".{self.path.name}.partial")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self._alone():
+            with FileLock(self.path.with_name(f".{self.path.name}.lock"), timeout=0):
                 _remove(part)  # left behind by a run that was stopped
                 try:
                     _fill(part, source, progress)
@@ -59,6 +60,10 @@ class SqliteWriter:
                     _sync(self.path.parent)
                 finally:
                     _remove(part)
+        except Timeout:
+            raise GraphError(
+                f"Another process is writing {self.path}.", "Wait until it has ended."
+            ) from None
         except sqlite3.Error as error:
             raise GraphError(
                 f"The graph could not be written to {self.path}: {error}.",
@@ -70,21 +75,6 @@ class SqliteWriter:
                 "Choose a folder that you may write to with `home`; what was there before is "
                 "unchanged.",
             ) from None
-
-    @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
-        # SQLite's own file lock: the same on every system, and gone when the process is
-        lock_path = self.path.with_name(f".{self.path.name}.lock")
-        with contextlib.closing(sqlite3.connect(lock_path, timeout=0, isolation_level=None)) as db:
-            try:
-                db.execute("BEGIN EXCLUSIVE")
-            except sqlite3.OperationalError as error:
-                if "locked" not in str(error):
-                    raise
-                raise GraphError(
-                    f"Another process is writing {self.path}.", "Wait until it has ended."
-                ) from None
-            yield
 
 
 def _remove(path: Path) -> None:

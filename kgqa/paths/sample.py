@@ -57,7 +57,7 @@ _IN_ORDER = (FIRST, SECOND, TAIL, MEDIATOR)
 _JOINED = 1 << 18  # hops that are joined to prefixes at once; bounds the memory near hubs
 _BLOCK = 4  # prefixes of an entity that are left first; each block after it has four times as many
 _GROWTH = 4
-_STOP = np.uint64(0x5354_4F50)  # told apart from every hop
+_STOP = np.uint64(0x5354_4F50)  # different from every hop
 _SEEDS = 1 << 63
 
 

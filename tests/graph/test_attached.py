@@ -180,7 +180,7 @@ def attachment_of(tables: GraphTables, label: str) -> Attachment:
 
 
 class Conformance(StoreConformance):
-    """The suite of all stores, where a database can say as much."""
+    """The suite of all stores, as far as a database can say as much."""
 
     indexed = False
 
@@ -413,7 +413,7 @@ class TestStatements:
 
 
 class TestSurvey:
-    """What is taken, what is left out, and what is told."""
+    """What is taken, what is left out, and what is reported."""
 
     def test_whole_numbers_are_ids(self, films: Neo4jServer, tmp_path: Path) -> None:
         with opened(films, tmp_path / "films") as store:
@@ -538,7 +538,7 @@ class TestAGraphThatChangesLater:
 
     @pytest.mark.parametrize("indexed", [False, True])
     @pytest.mark.parametrize(
-        ("change", "told"),
+        ("change", "message"),
         [
             (f"{TOM} CREATE (n)-[:KNOWS]->(:{MARK}:TestThing {{uid: 6}})", "new id 6"),
             (f"{TOM} CREATE (n)-[:KNOWS]->(:{MARK}:TestThing {{uid: '3'}})", "new id '3'"),
@@ -550,7 +550,7 @@ class TestAGraphThatChangesLater:
         ],
     )  # fmt: skip
     def test_what_is_unknown_is_said(
-        self, films: Neo4jServer, tmp_path: Path, change: str, told: str, indexed: bool
+        self, films: Neo4jServer, tmp_path: Path, change: str, message: str, indexed: bool
     ) -> None:
         if indexed:
             run(films, named(constraint_statement("TestThing", "uid"), "ids"))
@@ -561,7 +561,7 @@ class TestAGraphThatChangesLater:
                 assert len(store.neighbours(key, direction)) == 2
             run(films, change)
             for direction in ("out", "both"):
-                with pytest.raises(GraphError, match=told) as caught:
+                with pytest.raises(GraphError, match=message) as caught:
                     store.neighbours(key, direction)
                 assert "changed since films was attached" in caught.value.message
                 assert "kgqa attach films" in caught.value.hint
@@ -617,7 +617,7 @@ class TestWrongInput:
     """One sentence that says what there is, and nothing left behind."""
 
     @pytest.mark.parametrize(
-        ("change", "error", "told"),
+        ("change", "error", "message"),
         [
             ({"label": "Nobody"}, GraphError, r"the label 'Nobody'\. Labels there are: "),
             ({"mediator_label": "No"}, GraphError, "has the label 'No'"),
@@ -640,10 +640,10 @@ class TestWrongInput:
         tmp_path: Path,
         change: dict[str, Any],
         error: type[KgqaError],
-        told: str,
+        message: str,
     ) -> None:
         how = dataclasses.replace(THING, **change)
-        with pytest.raises(error, match=told) as caught:
+        with pytest.raises(error, match=message) as caught:
             attach(reader, how, tmp_path / "films", Silent())
         assert caught.value.hint
         assert list(tmp_path.iterdir()) == []
@@ -676,7 +676,7 @@ class TestWrongInput:
         with pytest.raises(StoreUnavailableError, match="cannot be written"):
             attach(reader, THING, tmp_path / "file" / "films", Silent())
 
-    def test_two_at_once_are_told(
+    def test_two_at_once_are_refused(
         self, films: Neo4jServer, reader: Neo4jConnection, tmp_path: Path
     ) -> None:
         folder = tmp_path / "films"

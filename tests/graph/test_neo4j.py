@@ -17,7 +17,7 @@ import pytest
 
 from kgqa import cypher
 from kgqa.errors import GraphError, KGNotFoundError, StoreUnavailableError
-from kgqa.graph.browser import MAX_LENGTH, browser_url, walks_url
+from kgqa.graph.browser import MAX_LENGTH, browser_url
 from kgqa.graph.model import GraphTables, keys_array
 from kgqa.graph.neo4j import Neo4jConnection
 from kgqa.graph.neo4j_layout import label_for
@@ -220,12 +220,12 @@ class TestReplacing:
         renamed = dataclasses.replace(
             tables, info=dataclasses.replace(tables.info, source="elsewhere")
         )
-        told = Silent()
-        Neo4jWriter(connection).write(renamed, told)
+        progress = Silent()
+        Neo4jWriter(connection).write(renamed, progress)
         after = connection.meta("same")
         assert before is not None
         assert after == before | {"source": "elsewhere"}
-        assert "already" in told.notes[0]
+        assert "already" in progress.notes[0]
 
     def test_damage_is_repaired_by_loading_again(self, connection: Neo4jConnection) -> None:
         tables = small("hurt", "ann", "bob")
@@ -407,8 +407,6 @@ class TestInjection:
             check_against_reference(store, tables)
             assert store.suggest("freebase").size
             assert sorted(drawn(connection, browser_url(store, facts))) == sorted(facts)
-            for fact in facts:
-                assert drawn(connection, walks_url(store, fact[0], 1, "out")) == [fact]
             labels = ask(connection, "CALL db.labels() YIELD label RETURN collect(label) AS found")
             assert label_for(name) in labels[0]["found"]
         Neo4jWriter(connection).drop(name, Silent())
@@ -453,18 +451,6 @@ class TestBrowserLinks:
         assert moved is not None
         assert moved.startswith("http://here:99/browser?dbms=")
 
-    def test_walks_have_as_many_edges_as_asked(self, make_store: MakeStore) -> None:
-        with make_store(small("line", "a", "b", "c", "d")) as store:
-            connection: Neo4jConnection = store.connection  # type: ignore[attr-defined]
-            assert len(drawn(connection, walks_url(store, "a", 2, "out"))) == 2
-            assert len(drawn(connection, walks_url(store, "a", 3, "out"))) == 3
-            assert drawn(connection, walks_url(store, "a", 3, "in")) == []
-            assert len(drawn(connection, walks_url(store, "b", 1, "both"))) == 2
-            assert len(drawn(connection, walks_url(store, "d", 2, "in"))) == 2
-            for hops in (0, -1, 99, True, 1.5, "1"):
-                with pytest.raises(ValueError, match="hop bound"):
-                    walks_url(store, "a", hops, "out")  # type: ignore[arg-type]
-
     def test_a_link_with_too_many_edges_says_so_and_is_served(
         self, make_store: MakeStore, neo4j_server: Neo4jServer
     ) -> None:
@@ -482,7 +468,6 @@ class TestBrowserLinks:
         SqliteWriter(tmp_path / "g.sqlite").write(small("lite", "a", "b"), Silent())
         with SqliteStore(tmp_path / "g.sqlite") as store:
             assert browser_url(store, []) is None
-            assert walks_url(store, "a", 2, "out") is None
 
 
 class TestBadConnections:
@@ -500,7 +485,9 @@ class TestBadConnections:
             assert "hush" not in str(caught.value)
         assert time.monotonic() - start < 10
 
-    def test_a_wrong_password_is_told_without_showing_it(self, neo4j_server: Neo4jServer) -> None:
+    def test_a_wrong_password_is_reported_without_showing_it(
+        self, neo4j_server: Neo4jServer
+    ) -> None:
         with (
             Neo4jConnection(neo4j_server.uri, "neo4j", "wrong-secret") as connection,
             pytest.raises(StoreUnavailableError, match="password") as caught,

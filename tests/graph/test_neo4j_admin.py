@@ -58,10 +58,10 @@ class OwnNeo4j:
         return Neo4jConnection(self.uri, "neo4j", self.password, database)
 
     def write(self, tables: GraphTables, **options: Any) -> Silent:
-        told = Silent()
+        progress = Silent()
         with self.connect() as connection:
-            Neo4jAdminWriter(connection, LocalHome(self.home), **options).write(tables, told)
-        return told
+            Neo4jAdminWriter(connection, LocalHome(self.home), **options).write(tables, progress)
+        return progress
 
     def databases(self) -> set[str]:
         return LocalHome(self.home).databases()
@@ -253,8 +253,8 @@ class TestReplacing:
                 check_against_reference(store, newer)
         assert before != after
         assert before not in server.databases()
-        told = server.write(newer)
-        assert "already" in told.notes[0]
+        progress = server.write(newer)
+        assert "already" in progress.notes[0]
         with server.connect() as connection:
             assert connection.database == after
         left = [path.name for path in (server.home / "import").rglob("*.csv")]
@@ -396,8 +396,8 @@ class TestKilled:
                 assert connection.list_kgs() == []
                 with pytest.raises(KGNotFoundError):
                     Neo4jStore(connection, "random")
-        told = server.write(newer)
-        assert any("Going on" in note for note in told.notes)
+        progress = server.write(newer)
+        assert any("Going on" in note for note in progress.notes)
         with server.connect() as connection:
             with Neo4jStore(connection, "random") as store:
                 check_against_reference(store, newer)

@@ -1,4 +1,4 @@
-"""Which KG a URL and a name mean, and what is said where they mean none."""
+"""Which KG a URL and a name mean, and what is said if they mean none."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from filelock import FileLock
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -135,8 +136,11 @@ def test_a_killed_write_leaves_the_older_kg_and_the_next_cleans_up(path: Path) -
         check_against_reference(store, random_tables(3))
 
 
-def test_two_writers_at_once_are_told(path: Path) -> None:
-    with SqliteWriter(path)._alone(), pytest.raises(GraphError, match="Another process") as caught:
+def test_two_writers_at_once_are_refused(path: Path) -> None:
+    with (
+        FileLock(path.with_name(f".{path.name}.lock")),
+        pytest.raises(GraphError, match="Another process") as caught,
+    ):
         SqliteWriter(path).write(random_tables(1), Silent())
     assert not isinstance(caught.value, StoreUnavailableError)
 
@@ -229,7 +233,7 @@ def test_damage_anywhere_is_an_error_of_ours_or_harmless(path: Path, data: st.Da
             store.details(key)
 
 
-def test_another_thread_is_told_to_open_its_own(path: Path) -> None:
+def test_another_thread_is_reported_to_open_its_own(path: Path) -> None:
     caught: list[BaseException] = []
 
     def use(store: SqliteStore) -> None:
