@@ -19,7 +19,7 @@ import sys
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -41,6 +41,12 @@ class Neo4jServer:
 
     def connect(self) -> Neo4jConnection:
         return Neo4jConnection(self.uri, self.username, self.password)
+
+
+def ask(connection: Neo4jConnection, text: str, **parameters: Any) -> list[dict[str, Any]]:
+    """Run any statement, as whoever owns the database would."""
+    with connection.translated(), connection.session() as session:
+        return [record.data() for record in session.run(text, parameters)]  # type: ignore[arg-type]
 
 
 def free_ports(count: int) -> list[int]:

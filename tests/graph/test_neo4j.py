@@ -26,7 +26,7 @@ from kgqa.graph.neo4j_write import Neo4jWriter
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.graph.sqlite_write import SqliteWriter
 from kgqa.progress import Silent
-from tests.graph.neo4j_server import CHECKOUT, free_ports
+from tests.graph.neo4j_server import CHECKOUT, ask, free_ports
 from tests.graph.store_conformance import (
     StoreConformance,
     check_against_reference,
@@ -79,11 +79,6 @@ def small(name: str, *heads: str, relation: str = "knows") -> GraphTables:
     return tables_of([entity(head, head.title()) for head in heads], edges, name=name)
 
 
-def ask(connection: Neo4jConnection, text: str) -> list[dict[str, Any]]:
-    with connection.translated(), connection.session() as session:
-        return [record.data() for record in session.run(text)]  # type: ignore[arg-type]
-
-
 def count(connection: Neo4jConnection, label: str) -> int:
     found: int = ask(connection, f"MATCH (n:`{label}`) RETURN count(n) AS n")[0]["n"]
     return found
@@ -121,7 +116,7 @@ class TestWhatPeopleSeeInTheDatabase:
         assert [row["city"] for row in born] == ["Berlin"]
         assert born[0]["aliases"] == ["Berlin, Germany"]
         assert sorted(born[0]["labels"]) == ["Entity", "Tricky"]
-        assert count(connection, "Mediator") == 2
+        assert count(connection, "Tricky`:`Mediator") == 2
         assert ask(connection, "MATCH (v:Value:Tricky) RETURN v.name AS name") == [
             {"name": "1950-01-01"}
         ]

@@ -29,6 +29,7 @@ from kgqa.graph.neo4j_store import Neo4jStore
 from kgqa.graph.neo4j_write import Neo4jWriter
 from kgqa.graph.open import open_store, open_writer
 from kgqa.progress import Silent
+from tests.graph import neo4j_server
 from tests.graph.neo4j_keeper import JAVA_OPTIONS
 from tests.graph.neo4j_server import running_neo4j
 from tests.graph.store_conformance import check_against_reference
@@ -88,8 +89,7 @@ def server(own_neo4j: OwnNeo4j) -> Iterator[OwnNeo4j]:
 
 
 def ask(connection: Neo4jConnection, text: str) -> list[list[Any]]:
-    with connection.translated(), connection.session() as session:
-        return [record.values() for record in session.run(text)]
+    return [list(row.values()) for row in neo4j_server.ask(connection, text)]
 
 
 def everything(connection: Neo4jConnection) -> tuple[Counter[str], str]:
