@@ -6,13 +6,13 @@ It lies in ``<home>/<kg>/attached.json``, without credentials, beside the survey
 from __future__ import annotations
 
 import dataclasses
-import os
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from kgqa.errors import GraphError, KgqaError
+from kgqa.graph.files import write_whole
 from kgqa.graph.model import Direction, KGInfo  # noqa: TC001 - pydantic reads them
 
 if TYPE_CHECKING:
@@ -56,12 +56,8 @@ class AttachedRecord:
 
     def write(self, folder: Path) -> None:
         """Put the record in place in one step. Raises OSError."""
-        part = folder / f".{RECORD_NAME}.partial"
-        with part.open("wb") as file:
-            file.write(TypeAdapter(AttachedRecord).dump_json(self, indent=2) + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(folder / RECORD_NAME)
+        content = TypeAdapter(AttachedRecord).dump_json(self, indent=2)
+        write_whole(folder / RECORD_NAME, content + b"\n")
 
 
 def read_record(folder: Path) -> AttachedRecord:

@@ -6,22 +6,21 @@ has, the names as they are compared, the number of edges of each entity. Edges s
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
 import sqlite3
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from kgqa.errors import GraphError
+from kgqa.graph.files import sync
 from kgqa.graph.model import Kind
 from kgqa.graph.names import normalise
 from kgqa.graph.sqlite_file import prepare, text_queries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from kgqa.graph.model import IntArray
@@ -50,12 +49,22 @@ CREATE VIRTUAL TABLE node_text USING fts5 (
     name, aliases, content='', tokenize="unicode61 remove_diacritics 2"
 );
 """
-BY_ID = "SELECT id, number, key, kind FROM node WHERE id"  # for ``text_queries``
 
 
 def value_of(id_: str, number: bool) -> Value:
     """Return an id in the database's own type. ``number``: whether it is a whole number."""
     return int(id_) if number else id_
+
+
+def nodes_of_values(
+    ask: Callable[[str, list[str]], Iterable[Any]], values: Sequence[Value]
+) -> dict[Value, tuple[int, int]]:
+    """Return (key, kind) by id of those ``values`` that are ids; 5 and "5" are different ids."""
+    found: dict[Value, tuple[int, int]] = {}
+    for query in text_queries("SELECT id, number, key, kind FROM node WHERE id", map(str, values)):
+        for id_, number, key, kind in ask(*query):
+            found[value_of(id_, number)] = (key, kind)
+    return found
 
 
 # id, is it a whole number, name, kind, aliases, element id if it is needed
@@ -108,7 +117,7 @@ class CacheBuilder:
         self._staging.unlink(missing_ok=True)
 
     def add(self, nodes: Iterable[Node]) -> None:
-        """Take nodes, in any order; a nameless one that is no mediator is named by its id."""
+        """Take nodes, in any order; a nameless one, unless a mediator, is named by its id."""
         self._db.executemany(
             "INSERT INTO staging.found VALUES (?, ?, ?, ?, ?, ?)",
             (
@@ -185,11 +194,8 @@ class CacheBuilder:
 
     def keys_of(self, values: Sequence[Value]) -> IntArray:
         """Return the keys of ids in the database's own type, -1 if there is none."""
-        found: dict[Value, int] = {}
-        for query in text_queries(BY_ID, map(str, values)):
-            for id_, number, key, _ in self._db.execute(*query):
-                found[value_of(id_, number)] = key
-        return np.fromiter((found.get(value, -1) for value in values), np.int64, len(values))
+        found = nodes_of_values(self._db.execute, values)
+        return np.fromiter((found.get(value, (-1,))[0] for value in values), np.int64, len(values))
 
     def add_edges(self, head: int, type_: str, tails: IntArray) -> None:
         """Take all edges of one type out of one head; heads ascending, then types by code point."""
@@ -210,8 +216,7 @@ class CacheBuilder:
         self._db.execute("INSERT INTO survey VALUES (?)", [version])
         self._db.execute("COMMIT")
         self._db.close()
-        with contextlib.closing(os.fdopen(os.open(self.path, os.O_RDWR))) as file:
-            os.fsync(file.fileno())
+        sync(self.path)
         return version, types
 
     def _touched(self) -> Iterator[tuple[int, int]]:

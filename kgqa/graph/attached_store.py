@@ -19,10 +19,10 @@ import numpy as np
 from kgqa import cypher
 from kgqa.cypher.attached import attached
 from kgqa.errors import GraphError, StoreUnavailableError
-from kgqa.graph.attached_cache import APPLICATION_ID, BY_ID, USER_VERSION, value_of
+from kgqa.graph.attached_cache import APPLICATION_ID, USER_VERSION, nodes_of_values, value_of
 from kgqa.graph.model import Adjacency, EntityDetails, Kind, Relations, keys_array
 from kgqa.graph.neo4j_store import CHUNK, list_literal, text_query
-from kgqa.graph.sqlite_file import SqliteReader, text_queries
+from kgqa.graph.sqlite_file import SqliteReader
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -227,14 +227,11 @@ class AttachedStore(SqliteReader):
             raise self._changed(f"it has relationships of the new type {type_!r}") from None
 
     def _find(self, values: Sequence[Any]) -> tuple[IntArray, NDArray[np.uint8]]:
-        """Return (keys, kinds) of ids in the database's own type: 5 and "5" are different ids."""
+        """Return (keys, kinds) of ids in the database's own type."""
         for value in values:
             if isinstance(value, bool) or not isinstance(value, str | int):
                 raise self._changed(f"it has a node with the new id {value!r}")
-        found: dict[Value, tuple[int, int]] = {}
-        for query in text_queries(BY_ID, map(str, values)):
-            for id_, number, key, kind in self._all(*query):
-                found[value_of(id_, number)] = (key, kind)
+        found = nodes_of_values(self._all, values)
         for value in values:
             if value not in found:
                 raise self._changed(f"it has a node with the new id {value!r}")

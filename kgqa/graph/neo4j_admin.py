@@ -20,6 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from kgqa.errors import GraphError, KgqaError, StoreUnavailableError, UsageError
+from kgqa.graph.files import write_whole
 from kgqa.graph.neo4j_files import ARRAY_DELIMITER, ImportFiles, write_import_files
 from kgqa.graph.neo4j_home import LocalHome
 from kgqa.graph.neo4j_layout import check_entities, check_relations, check_version
@@ -61,11 +62,6 @@ class _State:
     new: str
     imported: bool  # whether ``new`` is whole, apart from indexes
     files: dict[str, Any]  # label, load, patches, counts
-
-    def save(self, path: Path) -> None:
-        partial = path.with_name(f"{path.name}.partial")
-        partial.write_bytes(TypeAdapter(_State).dump_json(self))
-        partial.replace(path)
 
 
 class Neo4jAdminWriter:
@@ -191,12 +187,12 @@ class Neo4jAdminWriter:
         files = write_import_files(source, folder, progress)
         kept = {name: getattr(files, name) for name in ("label", "load", "patches", "counts")}
         state = _State(kg, source.info.version, old, new, imported=False, files=kept)
-        state.save(self._control / _STATE)
+        write_whole(self._control / _STATE, TypeAdapter(_State).dump_json(state))
         with progress.task(f"Import into Neo4j ({new})"):
             log = folder / "import.log"
             self._home.import_full(new, import_options(files, self._home), log, self._lock)
         state = dataclasses.replace(state, imported=True)
-        state.save(self._control / _STATE)
+        write_whole(self._control / _STATE, TypeAdapter(_State).dump_json(state))
         files.remove()
         return state
 

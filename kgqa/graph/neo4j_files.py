@@ -10,7 +10,6 @@ of it and kept as a patch, to be set over Bolt after the import.
 from __future__ import annotations
 
 import json
-import os
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path  # noqa: TC003 - pydantic reads it
@@ -23,6 +22,7 @@ from pydantic import TypeAdapter
 from pydantic.dataclasses import dataclass
 
 from kgqa.errors import GraphError, IngestError
+from kgqa.graph.files import write_whole
 from kgqa.graph.model import Kind
 from kgqa.graph.neo4j_layout import KIND_LABELS, RESERVED_LABELS, grouped_names, label_for
 
@@ -72,12 +72,8 @@ class ImportFiles:
 
     def save(self) -> None:
         """Write the manifest; without it the files count as unfinished."""
-        partial = self.folder / f"{MANIFEST}.partial"
-        with partial.open("wb") as file:
-            file.write(TypeAdapter(ImportFiles).dump_json(self, exclude={"folder"}, indent=1))
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(self.folder / MANIFEST)
+        content = TypeAdapter(ImportFiles).dump_json(self, exclude={"folder"}, indent=1)
+        write_whole(self.folder / MANIFEST, content)
 
     def remove(self) -> None:
         """Delete the files, the manifest first."""

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from kgqa.errors import GraphError, UsageError
+from kgqa.graph.files import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -118,7 +119,7 @@ class LocalHome(Neo4jHome):
             lines = self.conf.read_text(encoding="utf-8").splitlines()
             pattern = re.compile(rf"^\s*{re.escape(SETTING)}\s*=")
             rest = [line for line in lines if not pattern.match(line)]
-            _replace(self.conf, "\n".join([*rest, f"{SETTING}={database}", ""]))
+            write_whole(self.conf, "\n".join([*rest, f"{SETTING}={database}", ""]).encode())
         finally:  # whatever happens, the server is not left stopped
             self.start()
 
@@ -195,7 +196,7 @@ class ComposeHome(Neo4jHome):
         path = self.folder / ".env"
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         lines = [line for line in lines if not line.startswith(f"{COMPOSE_SETTING}=")]
-        _replace(path, "\n".join([*lines, f"{COMPOSE_SETTING}={database}", ""]))
+        write_whole(path, "\n".join([*lines, f"{COMPOSE_SETTING}={database}", ""]).encode())
         self.start()
 
     def start(self) -> None:
@@ -280,15 +281,3 @@ def _is_here(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write a file in one step, with the mode of the one it replaces."""
-    partial = path.with_name(f"{path.name}.kgqa-partial")
-    with partial.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    if path.exists():
-        shutil.copymode(path, partial)
-    partial.replace(path)

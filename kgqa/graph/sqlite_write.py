@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import sqlite3
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ import numpy as np
 from filelock import FileLock, Timeout
 
 from kgqa.errors import GraphError, StoreUnavailableError
+from kgqa.graph.files import sync
 from kgqa.graph.model import Kind
 from kgqa.graph.names import normalise
 from kgqa.graph.sqlite_file import APPLICATION_ID, EDGE, INDEXES, TABLES, USER_VERSION, prepare
@@ -55,9 +55,9 @@ class SqliteWriter:
                 _remove(part)  # left behind by a run that was stopped
                 try:
                     _fill(part, source, progress)
-                    _sync(part)
+                    sync(part)
                     part.replace(self.path)
-                    _sync(self.path.parent)
+                    sync(self.path.parent)
                 finally:
                     _remove(part)
         except Timeout:
@@ -80,16 +80,6 @@ class SqliteWriter:
 def _remove(path: Path) -> None:
     for name in (path.name, f"{path.name}-journal"):
         path.with_name(name).unlink(missing_ok=True)
-
-
-def _sync(path: Path) -> None:
-    if path.is_dir() and os.name == "nt":
-        return  # Windows opens no folder, and syncs a new name by itself
-    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _fill(path: Path, source: GraphSource, progress: Progress) -> None:

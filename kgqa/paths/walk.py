@@ -215,8 +215,7 @@ def walk(
         if cap is not None:
             # before joining: no hub may fill the memory only to be dropped
             bound, bound_topic = _sum_by(frontier_topic, counts)
-            hopeless = bound_topic[bound > 3 * cap]
-            over = np.union1d(over, hopeless)
+            over = np.union1d(over, bound_topic[bound > 3 * cap])
             counts = np.where(np.isin(frontier_topic, over), 0, counts)
         pick = ranges(starts[:-1][position], counts)
         topic = np.repeat(frontier_topic, counts)

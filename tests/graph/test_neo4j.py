@@ -91,19 +91,6 @@ class TestNeo4jStore(StoreConformance):
     bounds = ("kgqa.graph.neo4j_store.CHUNK",)
 
 
-class TestTheSameAsSqlite:
-    def test_a_random_graph_reads_the_same_from_both(
-        self, make_store: MakeStore, tmp_path: Path
-    ) -> None:
-        tables = random_tables(77)
-        path = tmp_path / "graph.sqlite"
-        SqliteWriter(path).write(tables, Silent())
-        with SqliteStore(path) as lite, make_store(tables) as served:
-            assert served.info == lite.info
-            check_against_reference(served, tables)
-            check_against_reference(lite, tables)
-
-
 class TestWhatPeopleSeeInTheDatabase:
     def test_labels_types_and_properties(self, make_store: MakeStore) -> None:
         store = make_store(tricky_tables())

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from kgqa.graph.neo4j_files import ImportFiles
 
 csv.field_size_limit(1 << 28)
+SLOW = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def rows(files: ImportFiles, what: str) -> Iterator[list[str]]:
@@ -107,9 +108,7 @@ def test_the_tricky_kg_reads_back(tmp_path: Path) -> None:
 
 
 @given(st.integers(0, 2**32))
-@settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(SLOW, max_examples=20)
 def test_any_kg_reads_back(tmp_path: Path, seed: int) -> None:
     tables = random_tables(seed)
     check_files(write_import_files(tables, tmp_path, Silent()), tables)
@@ -119,9 +118,7 @@ TEXT = st.text(st.sampled_from('ab"\n\r,;\\\x1f\0é😀\uffff \t'), max_size=6)
 
 
 @given(st.lists(st.tuples(TEXT, st.lists(TEXT, max_size=3), TEXT), min_size=1, max_size=8))
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(SLOW, max_examples=60)
 def test_any_text_reads_back(tmp_path: Path, texts: list[tuple[str, list[str], str]]) -> None:
     # Python's reader takes no NUL, the importer does: that is tried with the real one
     texts = [

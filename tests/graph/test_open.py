@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kgqa.errors import KGNotFoundError, KgqaError, StoreUnavailableError, UsageError
-from kgqa.graph.backend import choose_kg
 from kgqa.graph.neo4j_backend import Neo4jStores
 from kgqa.graph.open import check_kg_name, list_kgs, open_store, open_writer, store_backend
 from kgqa.progress import Silent
@@ -177,14 +176,6 @@ def test_a_name_that_is_no_folder_or_label_is_refused(tmp_path: Path, kg: str) -
 @pytest.mark.parametrize("kg", ["freebase", "fb15k-237", "v1.2", "知識", "_x", "2wiki"])
 def test_an_ordinary_name_is_taken(kg: str) -> None:
     assert check_kg_name(kg) == kg
-
-
-def test_choosing_is_the_same_for_every_store() -> None:
-    infos = [a_kg("films").info, a_kg("books").info]
-    assert choose_kg(infos, "books", "x").name == "books"
-    assert choose_kg(infos[:1], None, "x").name == "films"
-    with pytest.raises(KGNotFoundError, match="no KG in bolt://x"):
-        choose_kg([], None, "bolt://x")
 
 
 class TestStoresOfOtherPackages:

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from kgqa.graph.model import GraphTables
 
 
+SLOW = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
 @pytest.fixture(scope="class")
 def make_store(
     tmp_path_factory: pytest.TempPathFactory,
@@ -67,9 +70,7 @@ def path(tmp_path: Path) -> Path:
 
 
 @given(st.integers(0, 2**32))
-@settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(SLOW, max_examples=30)
 def test_any_graph_reads_back_as_it_is(tmp_path: Path, seed: int) -> None:
     tables = random_tables(seed)
     SqliteWriter(tmp_path / "any.sqlite").write(tables, Silent())
@@ -116,7 +117,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from tests.graph.store_conformance import random_tables
 import kgqa.graph.sqlite_write as w
-w._sync = lambda path: os.kill(os.getpid(), signal.SIGKILL)
+w.sync = lambda path: os.kill(os.getpid(), signal.SIGKILL)
 from kgqa.progress import Silent
 w.SqliteWriter(Path(sys.argv[1])).write(random_tables(3), Silent())
 """
@@ -212,9 +213,7 @@ def test_a_changed_byte_among_the_edges_is_noticed(path: Path) -> None:
 
 
 @given(st.data())
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(SLOW, max_examples=60)
 def test_damage_anywhere_is_an_error_of_ours_or_harmless(path: Path, data: st.DataObject) -> None:
     good = path.read_bytes()
     start = data.draw(st.integers(0, len(good) - 1))
