@@ -1,10 +1,9 @@
 """Every Cypher statement, one a file, and the style for Neo4j Browser.
 
 A file is runnable in Browser as it stands; its parameters are shown as ``:param`` lines in a
-comment. Neither a label nor a hop bound can be a parameter of Cypher, so the files are written for
-the label ``Freebase``, always in backticks, and for two hops, and :func:`statement` puts the real
-ones in: the label escaped, so that no name of a KG can be read as Cypher, the bound as a checked
-integer. What this package does not do: run a statement, or know how a result is used.
+comment. A label cannot be a parameter of Cypher, so the files are written for the label
+``Freebase``, always in backticks, and :func:`statement` puts the real one in, escaped, so that no
+name of a KG can be read as Cypher.
 """
 
 from __future__ import annotations
@@ -17,11 +16,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-MAX_HOPS = 15
 _LABEL = "`Freebase"  # with its opening backtick; names of indexes go on after it
-_BOUND = "*1..2"
 _UNICODE_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\u")
-_PLACES = re.compile(rf"{re.escape(_LABEL)}|{re.escape(_BOUND)}|\$[a-z_]+\b")
+_PLACES = re.compile(rf"{re.escape(_LABEL)}|\$[a-z_]+\b")
 
 
 @cache
@@ -38,43 +35,40 @@ def names() -> tuple[str, ...]:
 
 
 @cache
-def statement(name: str, label: str | None = None, hops: int | None = None) -> str:
-    """Return a statement without its comment, for a KG's label and a hop bound.
+def statement(name: str, label: str | None = None) -> str:
+    """Return a statement without its comment, for a KG's label.
 
-    Raises ValueError where the statement needs a label or bound that is not given, or has no place
-    for one that is: such a call was meant for another statement.
+    Raises ValueError if the statement needs a label that is not given, or has no place for one
+    that is: such a call was meant for another statement.
     """
-    return _filled(name, label, hops, {})
+    return _filled(name, label, {})
 
 
-def inlined(
-    name: str, values: Mapping[str, str], label: str | None = None, hops: int | None = None
-) -> str:
+def inlined(name: str, values: Mapping[str, str], label: str | None = None) -> str:
     """Return a statement that needs no parameters, because their values stand in it.
 
     ``values``: the Cypher of each parameter, made by :func:`literal` or from a number. Raises
-    ValueError as :func:`statement` does, and where a parameter has no value.
+    ValueError as :func:`statement` does, and if a parameter has no value.
     """
-    return _filled(name, label, hops, values)
+    return _filled(name, label, values)
 
 
-def _filled(name: str, label: str | None, hops: int | None, values: Mapping[str, str]) -> str:
+def body_of(name: str) -> str:
+    """Return a statement as its file has it, without the comment."""
     lines = text(f"{name}.cypher").splitlines()
-    body = "\n".join(line for line in lines if not line.startswith("//")).strip()
+    return "\n".join(line for line in lines if not line.startswith("//")).strip()
+
+
+def _filled(name: str, label: str | None, values: Mapping[str, str]) -> str:
+    body = body_of(name)
     if (label is None) != (_LABEL not in body):
         raise ValueError(f"statement {name}: a label is given or needed, not both")
-    if (hops is None) != (_BOUND not in body):
-        raise ValueError(f"statement {name}: a hop bound is given or needed, not both")
-    if hops is not None and (type(hops) is not int or not 1 <= hops <= MAX_HOPS):
-        raise ValueError(f"a hop bound is an integer from 1 to {MAX_HOPS}, not {hops!r}")
     safe = None if label is None else "`" + escaped(label)
 
     def put(place: re.Match[str]) -> str:
         found = place[0]
         if found == _LABEL:
             return safe or found
-        if found == _BOUND:
-            return f"*1..{hops}"
         if values and found[1:] not in values:
             raise ValueError(f"statement {name}: the parameter {found} has no value")
         return values.get(found[1:], found)

@@ -2,9 +2,8 @@
 
 Their files are named ``attached_*`` and are written for the label ``Freebase`` and the property
 ``id``, both in backticks; :func:`attached` puts the real ones in, escaped. Nodes are looked up by
-the id property, which an index makes fast; where there is none, ``by_reference`` looks them up by
-the element id that a survey found, and still asks that the id be the same. What this does not do:
-run a statement; all of them only read.
+the id property, which an index makes fast; if there is none, ``by_reference`` looks them up by the
+element id that a survey found, and still asks that the id be the same. All of them only read.
 """
 
 from __future__ import annotations
@@ -25,10 +24,8 @@ def attached(name: str, label: str, id_property: str, *, by_reference: bool = Fa
     """Return the statement ``attached_<name>`` for a label and an id property.
 
     ``by_reference``: a look-up of ``$ids`` takes a parameter ``$ids_refs`` of element ids too.
-    Raises ValueError where a name cannot stand in Cypher (see :func:`kgqa.cypher.escaped`).
+    Raises ValueError if a name cannot stand in Cypher (see :func:`kgqa.cypher.escaped`).
     """
-    lines = cypher.text(f"attached_{name}.cypher").splitlines()
-    body = "\n".join(line for line in lines if not line.startswith("//")).strip()
     safe_label, safe_property = quoted(label), quoted(id_property)
 
     def put(place: re.Match[str]) -> str:
@@ -41,7 +38,7 @@ def attached(name: str, label: str, id_property: str, *, by_reference: bool = Fa
         return f"elementId({node}) = ${values}_refs[row] AND {same}" if by_reference else same
 
     # One pass, so that nothing that is put in is taken for a place to put something in.
-    return _PLACES.sub(put, body)
+    return _PLACES.sub(put, cypher.body_of(f"attached_{name}"))
 
 
 def constraint_statement(label: str, id_property: str) -> str:

@@ -385,12 +385,21 @@ STORES = Registry(
     "kgqa.stores",
     (
         Entry(
-            "sqlite", "kgqa.graph.sqlite:SqliteStores", "embedded, one file a KG: sqlite:///FOLDER"
+            "sqlite",
+            "kgqa.graph.sqlite:SqliteStores",
+            "embedded, one file a KG: sqlite:///FOLDER",
+            "kgqa.graph.backend:StoreOptions",
         ),
         Entry(
-            "neo4j", "kgqa.graph.neo4j:Neo4jStores", "a Neo4j server, by routing: neo4j://HOST:7687"
+            "neo4j",
+            "kgqa.graph.neo4j_backend:Neo4jStores",
+            "a Neo4j server, by routing: neo4j://HOST:7687",
         ),
-        Entry("bolt", "kgqa.graph.neo4j:Neo4jStores", "a Neo4j server, directly: bolt://HOST:7687"),
+        Entry(
+            "bolt",
+            "kgqa.graph.neo4j_backend:Neo4jStores",
+            "a Neo4j server, directly: bolt://HOST:7687",
+        ),
     ),
 )
 

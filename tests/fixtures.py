@@ -56,6 +56,8 @@ def sample(sample_home: Path) -> Iterator[SqliteStore]:
 @pytest.fixture(scope="module")
 def in_neo4j(neo4j_server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GraphStore]:
     """The bundled sample, loaded into Neo4j."""
+    from kgqa.graph.neo4j_store import Neo4jStore
+    from kgqa.graph.neo4j_write import Neo4jWriter
     from kgqa.loaders import make_loader
     from kgqa.loading.pipeline import ingest
     from kgqa.progress import Silent
@@ -66,11 +68,11 @@ def in_neo4j(neo4j_server, tmp_path_factory: pytest.TempPathFactory) -> Iterator
             make_loader("freebase"),
             [SAMPLE / "sample.nt.gz"],
             "agree",
-            connection.writer(),
+            Neo4jWriter(connection),
             folder,
             Silent(),
         )
-        with connection.store("agree") as store:
+        with Neo4jStore(connection, "agree") as store:
             yield store
 
 

@@ -1,29 +1,30 @@
-"""What a survey of an attached database found, kept in one SQLite file: ids, names, degrees.
+"""The cache of an attached database: what a survey of it found, in one SQLite file.
 
 The database itself is never written to, so what kgqa needs beside it lies here: which key an id
-has, the names as they are compared, the number of edges of each entity. It is read in place, a few
-rows at a time. What it does not do: hold edges (they stay in the database), or talk to a server.
+has, the names as they are compared, the number of edges of each entity. Edges stay in the database.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+import sqlite3
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from kgqa.errors import StoreUnavailableError
-from kgqa.graph.model import keys_array
-from kgqa.graph.sqlite_reader import SqliteReader, text_queries
+from kgqa.errors import GraphError
+from kgqa.graph.files import sync
+from kgqa.graph.model import Kind
+from kgqa.graph.names import normalise
+from kgqa.graph.sqlite_file import prepare, text_queries
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
     from kgqa.graph.model import IntArray
+    from kgqa.progress import Task
 
 Value: TypeAlias = "str | int"  # an id in the database's own type
 
@@ -48,86 +49,176 @@ CREATE VIRTUAL TABLE node_text USING fts5 (
     name, aliases, content='', tokenize="unicode61 remove_diacritics 2"
 );
 """
-BY_ID = "SELECT id, number, key, kind FROM node WHERE id"  # for ``text_queries``
 
 
-@dataclass(frozen=True, slots=True)
-class Nodes:
-    """Columns of some nodes, in the order they were asked for."""
-
-    ids: list[str]
-    values: list[Value]  # the ids in the database's own type
-    names: list[str | None]
-    kinds: NDArray[np.uint8]
-    refs: list[str | None]  # element ids, where nodes are looked up by them
-
-
-class AttachedCache(SqliteReader):
-    """The survey in the file ``path``, of the KG called ``name`` here.
-
-    Raises StoreUnavailableError where the file is not there or damaged, or of another survey than
-    ``version``.
-    """
-
-    def __init__(self, path: Path, name: str, version: str) -> None:
-        super().__init__(path, "node", f"The store of {name}")
-        self.name = name
-        if not self.path.is_file():
-            raise StoreUnavailableError(
-                f"{self.path}, which belongs to the attached KG {name}, is not there.", self._again
-            )
-        with self._opening() as layout:
-            if layout != (APPLICATION_ID, USER_VERSION):
-                raise self._damaged("it has another layout")
-            if self._all("SELECT version FROM survey") != [(version,)]:
-                raise self._damaged("it is of another survey")
-
-    @property
-    def _again(self) -> str:
-        return f"Attach it again: `kgqa attach {self.name} …`."
-
-    def types(self) -> list[str]:
-        """Return the relationship types; the position is the relation's key."""
-        return [type_ for (type_,) in self._all("SELECT type FROM relation ORDER BY key")]
-
-    def find(self, values: Sequence[Value]) -> tuple[IntArray, NDArray[np.uint8]]:
-        """Return (keys, kinds) of ids in the database's own type; the key is -1 where unknown.
-
-        The whole number 5 and the text "5" are different ids.
-        """
-        found: dict[Value, tuple[int, int]] = {}
-        for query in text_queries(BY_ID, map(str, values)):
-            for id_, number, *row in self._all(*query):
-                found[value_of(id_, number)] = (row[0], row[1])
-        pairs = [found.get(value, (-1, 0)) for value in values]
-        return (
-            keys_array([key for key, _ in pairs]),
-            np.fromiter((kind for _, kind in pairs), dtype=np.uint8, count=len(pairs)),
-        )
-
-    def nodes(self, keys: IntArray) -> Nodes:
-        """Return what is kept of ``keys``, in their order. Raises KeyError with the unknown key."""
-        rows = self._nodes("t.id, t.number, t.name, t.kind, t.ref", keys)
-        return Nodes(
-            ids=[row[1] for row in rows],
-            values=[value_of(row[1], row[2]) for row in rows],
-            names=[row[3] for row in rows],
-            kinds=np.fromiter((row[4] for row in rows), dtype=np.uint8, count=len(rows)),
-            refs=[row[5] for row in rows],
-        )
-
-    def aliases(self, key: int) -> list[str]:
-        """Return the aliases of a node."""
-        rows = self._all("SELECT aliases FROM node WHERE key = ?", [key])
-        return list(json.loads(rows[0][0])) if rows and rows[0][0] else []
-
-    def _damaged(self, what: str) -> StoreUnavailableError:
-        return StoreUnavailableError(
-            f"{self.path}, which belongs to the attached KG {self.name}, cannot be used: {what}.",
-            self._again,
-        )
-
-
-def value_of(id_: str, number: int) -> Value:
+def value_of(id_: str, number: bool) -> Value:
     """Return an id in the database's own type. ``number``: whether it is a whole number."""
     return int(id_) if number else id_
+
+
+def nodes_of_values(
+    ask: Callable[[str, list[str]], Iterable[Any]], values: Sequence[Value]
+) -> dict[Value, tuple[int, int]]:
+    """Return (key, kind) by id of those ``values`` that are ids; 5 and "5" are different ids."""
+    found: dict[Value, tuple[int, int]] = {}
+    for query in text_queries("SELECT id, number, key, kind FROM node WHERE id", map(str, values)):
+        for id_, number, key, kind in ask(*query):
+            found[value_of(id_, number)] = (key, kind)
+    return found
+
+
+# id, is it a whole number, name, kind, aliases, element id if it is needed
+Node: TypeAlias = "tuple[str, bool, str | None, Kind, list[str], str | None]"
+
+_SHOWN = 3  # duplicate ids that an error lists
+_STEP = 5_000  # rows between two signs of progress
+_NODE = "INSERT INTO node (key, id, number, name, kind, aliases, ref) VALUES (?, ?, ?, ?, ?, ?, ?)"
+
+
+class CacheBuilder:
+    """Writes the cache to ``path`` from nodes in any order, then their edges; for use in ``with``.
+
+    Memory stays bounded: SQLite sorts in files, and only a number for each node (its degree) is
+    held. The version is hashed over ids, names, aliases and kinds in the order of keys, then over
+    the edges by head, type and tail; so it does not depend on the order in which a server answers.
+    Raises sqlite3.Error, OSError.
+
+    ``with_text``: keep full text of names too, for a server that has no index of it. Order of
+    calls: ``add`` (often), ``sort``, ``add_edges`` for every head in the order of keys, ``finish``.
+    """
+
+    def __init__(self, path: Path, *, with_text: bool) -> None:
+        self.path = path
+        self.kinds = dict.fromkeys(Kind, 0)  # how many nodes of each kind; after ``sort``
+        self.edges = 0
+        self._with_text = with_text
+        self._staging = path.with_name(path.name + ".staging")
+        self._digest = hashlib.sha256(b"kgqa attached 1\n")
+        self._degrees = np.zeros(0, dtype=np.int64)
+        self._types: set[str] = set()
+        self._db = sqlite3.connect(path, isolation_level=None)
+        try:
+            prepare(self._db, APPLICATION_ID, USER_VERSION, TABLES)
+            self._db.execute("ATTACH ? AS staging", [str(self._staging)])
+            self._db.execute("PRAGMA staging.journal_mode = OFF")
+            self._db.execute("PRAGMA staging.synchronous = OFF")
+            self._db.execute("CREATE TABLE staging.found (id, number, name, kind, aliases, ref)")
+            self._db.execute("CREATE TABLE staging.norm (norm TEXT, key INTEGER)")
+            self._db.execute("BEGIN")
+        except BaseException:
+            self._db.close()
+            raise
+
+    def __enter__(self) -> CacheBuilder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._db.close()
+        self._staging.unlink(missing_ok=True)
+
+    def add(self, nodes: Iterable[Node]) -> None:
+        """Take nodes, in any order; a nameless one, unless a mediator, is named by its id."""
+        self._db.executemany(
+            "INSERT INTO staging.found VALUES (?, ?, ?, ?, ?, ?)",
+            (
+                (
+                    id_,
+                    int(number),
+                    name or (None if kind == Kind.MEDIATOR else id_),
+                    int(kind),
+                    json.dumps(sorted(set(aliases)), ensure_ascii=True) if aliases else None,
+                    ref,
+                )
+                for id_, number, name, kind, aliases, ref in nodes
+            ),
+        )
+
+    def sort(self, id_property: str, task: Task) -> int:
+        """Give every node its key; return how many there are.
+
+        Raises GraphError if an id comes more than once; it names the first of them.
+        """
+        self._refuse_duplicates(id_property)
+        cursor = self._db.execute("SELECT * FROM staging.found ORDER BY id")
+        key = 0
+        while rows := cursor.fetchmany(_STEP):
+            self._db.executemany(_NODE, [(key + place, *row) for place, row in enumerate(rows)])
+            self._take_names(rows, key)
+            key += len(rows)
+            task.advance(len(rows))
+        self._db.execute("DROP TABLE staging.found")
+        self._db.execute(
+            "INSERT OR IGNORE INTO name_norm SELECT norm, key FROM staging.norm ORDER BY norm, key"
+        )
+        self._db.execute("DROP TABLE staging.norm")
+        self._db.execute("CREATE UNIQUE INDEX node_id ON node (id)")
+        self._degrees = np.zeros(key, dtype=np.int32)
+        return key
+
+    def _refuse_duplicates(self, id_property: str) -> None:
+        repeated = "SELECT id, count(*) AS times FROM staging.found GROUP BY id HAVING count(*) > 1"
+        ((count,),) = self._db.execute(f"SELECT count(*) FROM ({repeated})").fetchall()
+        if count:
+            first = self._db.execute(f"{repeated} ORDER BY id LIMIT {_SHOWN}").fetchall()
+            shown = ", ".join(f"{id_!r} ({times} nodes)" for id_, times in first)
+            more = f" and {count - len(first):,} more" if count > len(first) else ""
+            raise GraphError(
+                f"The property {id_property!r} names several nodes by the same id: {shown}{more}.",
+                "Name a property that is unique with `id_property`.",
+            )
+
+    def _take_names(self, rows: Sequence[Any], key: int) -> None:
+        norms: set[tuple[str, int]] = set()
+        texts: list[tuple[int, str, str]] = []
+        for place, (id_, _, name, kind, aliases, _) in enumerate(rows, key):
+            others = json.loads(aliases) if aliases else []
+            # JSON keeps rows apart whatever stands in a name
+            self._digest.update(json.dumps([id_, name, kind, others]).encode("ascii") + b"\n")
+            self.kinds[Kind(kind)] += 1
+            if kind != Kind.ENTITY:
+                continue
+            forms = [normalise(text) for text in (name, *others)]
+            norms.update((form, place) for form in forms if form)
+            if self._with_text:
+                # normalised, so that a query's words are split as these are
+                texts.append((place, forms[0], " ".join(forms[1:])))
+        self._db.executemany("INSERT INTO staging.norm VALUES (?, ?)", norms)
+        self._db.executemany("INSERT INTO node_text (rowid, name, aliases) VALUES (?, ?, ?)", texts)
+
+    def nodes(self, start: int, count: int) -> list[tuple[str, bool, str | None]]:
+        """Return (id, is it a whole number, element id) of the keys from ``start`` on."""
+        rows = self._db.execute(
+            "SELECT id, number, ref FROM node WHERE key >= ? ORDER BY key LIMIT ?", [start, count]
+        )
+        return [(id_, bool(number), ref) for id_, number, ref in rows]
+
+    def keys_of(self, values: Sequence[Value]) -> IntArray:
+        """Return the keys of ids in the database's own type, -1 if there is none."""
+        found = nodes_of_values(self._db.execute, values)
+        return np.fromiter((found.get(value, (-1,))[0] for value in values), np.int64, len(values))
+
+    def add_edges(self, head: int, type_: str, tails: IntArray) -> None:
+        """Take all edges of one type out of one head; heads ascending, then types by code point."""
+        tails = np.unique(tails)
+        self._digest.update(json.dumps([head, type_, tails.tolist()]).encode("ascii") + b"\n")
+        self._types.add(type_)
+        self.edges += len(tails)
+        self._degrees[head] += len(tails)
+        self._degrees[tails[tails != head]] += 1
+
+    def finish(self) -> tuple[str, list[str]]:
+        """Close the file; return the version (hex SHA-256) and the relationship types by key."""
+        types, version = sorted(self._types), self._digest.hexdigest()
+        self._db.executemany("INSERT INTO relation VALUES (?, ?)", enumerate(types))
+        self._db.executemany("UPDATE node SET degree = ? WHERE key = ?", self._touched())
+        if self._with_text:
+            self._db.execute("INSERT INTO node_text (node_text) VALUES ('optimize')")
+        self._db.execute("INSERT INTO survey VALUES (?)", [version])
+        self._db.execute("COMMIT")
+        self._db.close()
+        sync(self.path)
+        return version, types
+
+    def _touched(self) -> Iterator[tuple[int, int]]:
+        for key in np.flatnonzero(self._degrees).tolist():
+            yield int(self._degrees[key]), key

@@ -1,7 +1,6 @@
 """Links that open Neo4j Browser with the Cypher that draws given paths.
 
-The link fills Browser's editor; the user runs it. What it does not do: ask the server anything, or
-make a link for a store that is no Neo4j (there is None then).
+The link fills Browser's editor; the user runs it. The server is not asked anything.
 """
 
 from __future__ import annotations
@@ -9,14 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
-from kgqa import cypher
-from kgqa.graph.neo4j_attached import AttachedStore
+from kgqa.graph.attached_store import AttachedStore
 from kgqa.graph.neo4j_store import Neo4jStore
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kgqa.graph.model import Direction
     from kgqa.graph.store import GraphStore
 
     Fact = tuple[str, str, str]  # head id, relation id, tail id, in stored direction
@@ -25,53 +22,23 @@ MAX_LENGTH = 7_000  # characters of a link: Browser's server takes 8 kB of addre
 
 
 def browser_url(store: GraphStore, facts: Sequence[Fact], browser: str | None = None) -> str | None:
-    """Return the link that draws just the given edges, None where the store is no Neo4j.
+    """Return the link that draws just the given edges, None if the store is not in Neo4j.
 
     ``facts``: the edges of one or more paths, mediators' halves one by one, in the order in which
-    they matter; an edge that comes twice is drawn once. Where a link has no room for all of them
-    the first ones are drawn, and a comment in the Cypher says how many that is. ``browser``: where
-    Browser is, if not on the server's usual port.
+    they matter; a repeated edge is drawn once. If a link has no room for all of them the first
+    ones are drawn, and a comment in the Cypher says how many that is. ``browser``: where Browser
+    is, if not on the server's usual port.
     """
     if not isinstance(store, Neo4jStore | AttachedStore):
         return None
     edges = list(dict.fromkeys(facts))
     drawn = len(edges)
     while True:
-        told = "" if drawn == len(edges) else f"// the first {drawn} of {len(edges)} edges\n"
-        url = _url(store, told + _drawing(store, edges[:drawn]), browser)
+        comment = "" if drawn == len(edges) else f"// the first {drawn} of {len(edges)} edges\n"
+        url = _url(store, comment + store.drawing(edges[:drawn]), browser)
         if len(url) <= MAX_LENGTH or drawn == 0:
             return url
         drawn = min(drawn - 1, drawn * MAX_LENGTH // len(url))
-
-
-def _drawing(store: Neo4jStore | AttachedStore, edges: Sequence[Fact]) -> str:
-    if isinstance(store, AttachedStore):
-        return store.drawing(edges)
-    listed = ",\n  ".join(
-        "[" + ", ".join(cypher.literal(part) for part in edge) + "]" for edge in edges
-    )
-    values = {"edges": f"[\n  {listed}\n]" if listed else "[]"}
-    return cypher.inlined("draw_edges", values, store.label)
-
-
-def walks_url(
-    store: GraphStore,
-    entity: str,
-    hops: int,
-    direction: Direction,
-    limit: int = 300,
-    browser: str | None = None,
-) -> str | None:
-    """Return the link that draws the walks of at most ``hops`` edges from an entity (an id).
-
-    A mediator counts as a node here, so a hop over one is two edges. None where the store is no
-    Neo4j. Raises ValueError where ``hops`` is not from 1 to ``cypher.MAX_HOPS``.
-    """
-    if not isinstance(store, Neo4jStore):
-        return None
-    values = {"id": cypher.literal(entity), "limit": str(int(limit))}
-    text = cypher.inlined(f"draw_walks_{direction}", values, store.label, hops)
-    return _url(store, text, browser)
 
 
 def _url(store: Neo4jStore | AttachedStore, text: str, browser: str | None) -> str:

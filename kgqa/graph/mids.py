@@ -2,7 +2,7 @@
 
 A mid (``m.02mjmr``, ``g.11b6vh_9k``) is a prefix and up to eleven letters, digits or underscores.
 Its number is these in base 38, left-aligned with 0 for "no more": numbers are in the order of the
-ids, and every number has one id. What it does not do: ids of any other form.
+ids, and every number has one id.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _CHARACTER = np.frombuffer(b"\0" + _ALPHABET, dtype=np.uint8)
 
 
 def encode_mids(values: pa.Array, before: int = 0, after: int = 0) -> IntArray:
-    """Return the number of each mid, ``NO_MID`` where a value is none (or null).
+    """Return the number of each mid, ``NO_MID`` for any other value or null.
 
-    ``values``: a binary or string array; ``before`` and ``after`` bytes round the mid are not
-    looked at.
+    ``values``: a binary or string array; ``before`` and ``after`` bytes around the mid are
+    passed over.
 
     >>> encode_mids(pa.array(["m.0", "m.00", "m.0_", "en.paris"])).argsort().tolist()
     [3, 0, 1, 2]

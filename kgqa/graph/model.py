@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic.dataclasses import dataclass as checked_dataclass
 
-from kgqa.graph.names import normalised_names
+from kgqa.graph.names import normalise_column
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -108,9 +110,9 @@ class TypeBatch:
 
 @dataclass(frozen=True, slots=True)
 class TypeRules:
-    """What types mean, said once: a nameless mid of one of ``mediators`` is a mediator.
+    """What types mean: a nameless mid of one of ``mediators`` is a mediator.
 
-    ``shown`` says which types stay with their entities.
+    ``shown``: whether a type stays with its entities.
     """
 
     mediators: frozenset[str]
@@ -146,20 +148,23 @@ class ValueBatch:
 
 
 ALIAS = 1 << 40  # the rank of a text that is never the name
-OWN_ID = ALIAS - 1  # of a text that is the name where there is no other, and never an alias
+OWN_ID = ALIAS - 1  # of a text that is the name if there is no other, and never an alias
 Batch: TypeAlias = (
     EntityBatch | NameBatch | TypeBatch | TypeRules | ValueBatch | RelationBatch | EdgeBatch
 )
 
 
-@dataclass(frozen=True, slots=True)
+@checked_dataclass(frozen=True, slots=True)
 class KGInfo:
-    """The meta record of a KG: what it is, where it came from, how big it is."""
+    """The meta record of a KG: what it is, where it came from, how big it is.
+
+    Raises pydantic.ValidationError for a value of another type; unknown names are passed over.
+    """
 
     name: str
     source: str  # what was loaded: file names without folders, or "bundled sample"
     version: str  # hex SHA-256 of the content: equal in every store that holds the same KG
-    direction: Direction  # the direction walks take unless told otherwise
+    direction: Direction  # the direction walks take by default
     entities: int
     mediators: int
     values: int
@@ -167,6 +172,32 @@ class KGInfo:
     edges: int
     loader: str = ""  # freebase, conceptnet, umls, triples
     licence: str = ""
+
+    @property
+    def nodes(self) -> int:
+        """The number of nodes of every kind."""
+        return self.entities + self.mediators + self.values
+
+
+def normalised_names(nodes: pa.RecordBatch, start: int) -> pa.RecordBatch:
+    """Return (norm, key) of the names and aliases of a batch of nodes, unique, in no order.
+
+    ``start`` is the key of the first row. Mediators and values have none; empty forms are left out.
+    """
+    keys = pa.array(np.arange(start, start + len(nodes)))
+    named = pc.equal(nodes.column("kind"), pa.scalar(Kind.ENTITY, pa.uint8()))
+    rows, keys = nodes.filter(named), keys.filter(named)
+    aliases = rows.column("aliases")
+    owners = keys.take(pc.list_parent_indices(aliases))
+    texts = pa.concat_arrays([rows.column("name"), pc.list_flatten(aliases)])
+    keys = pa.concat_arrays([keys, owners])
+    there = texts.is_valid()
+    norms, keys = normalise_column(texts.filter(there)), keys.filter(there)
+    there = pc.greater(pc.binary_length(norms), 0)
+    table = pa.table([norms.filter(there), keys.filter(there)], schema=NAME_SCHEMA)
+    unique = table.group_by(["norm", "key"]).aggregate([]).combine_chunks()
+    batches = unique.to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=NAME_SCHEMA)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +253,7 @@ class Entities:
         return len(self.ids)
 
     def label(self, row: int) -> str:
-        """Return the name of the entity in ``row``, or its id where it has none."""
+        """Return the name of the entity in ``row``, or its id if it has no name."""
         return self.names[row] or self.ids[row]
 
 
@@ -243,7 +274,7 @@ class Relations:
     """All relations of a KG; the position is the key.
 
     ``inverses``: the id of the relation that says the same the other way (of a symmetric one its
-    own), None where no loader knew it.
+    own), None if no loader knew it.
     """
 
     ids: list[str]
@@ -269,6 +300,14 @@ class Adjacency:
 
     def __len__(self) -> int:
         return len(self.row)
+
+    @classmethod
+    def sorted(
+        cls, row: IntArray, step: IntArray, target: IntArray, kind: NDArray[np.uint8]
+    ) -> Adjacency:
+        """Return edges given in any order."""
+        order = np.lexsort((target, step, row))
+        return cls(row[order], step[order], target[order], kind[order])
 
 
 def keys_array(keys: Sequence[int] | IntArray) -> IntArray:

@@ -1,12 +1,7 @@
-"""The connection to a Neo4j server, and what its errors mean to a user.
-
-What this does not do: read a KG (``neo4j_store``), write one (``neo4j_write``), or draw
-(``browser``).
-"""
+"""The connection to a Neo4j server, and what its errors mean to a user."""
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import re
 import threading
@@ -16,23 +11,14 @@ from urllib.parse import unquote, urlsplit
 
 import neo4j
 from neo4j import exceptions as driver_errors
+from pydantic import ValidationError
 
 from kgqa import cypher
-from kgqa.errors import (
-    GraphError,
-    KGNotFoundError,
-    StoreUnavailableError,
-    without_secrets,
-)
-from kgqa.graph.model import (
-    KGInfo,
-)
+from kgqa.errors import GraphError, StoreUnavailableError, without_secrets
+from kgqa.graph.model import KGInfo
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
-
-    from kgqa.graph.neo4j_store import Neo4jStore
-    from kgqa.graph.neo4j_write import Neo4jWriter
 
 SCHEMES = ("neo4j", "neo4j+s", "neo4j+ssc", "bolt", "bolt+s", "bolt+ssc")
 USER_AGENT = "kgqa"
@@ -44,14 +30,12 @@ logging.getLogger("neo4j").addHandler(logging.NullHandler())
 
 
 class Neo4jConnection:
-    """One driver to one database of one server, shared by the stores and writers made from it.
+    """One driver to one database of one server, shared by stores and writers.
 
-    Without ``database`` that is the one which the server serves by default.
-
-    ``uri`` is ``neo4j://``, ``bolt://`` or one of their ``+s``/``+ssc`` forms; a user and password
-    in it are used where none are given, and never shown. Without a password the server is taken to
-    ask for none. Nothing is sent before the first call. Closed by ``close`` or ``with``, or with
-    the last of its stores.
+    Without ``database`` that is the one which the server serves by default. ``uri`` is
+    ``neo4j://``, ``bolt://`` or one of their ``+s``/``+ssc`` forms; a user and password in it are
+    used if none are given, and never shown. Without a password none is sent. Nothing is sent
+    before the first call. Closed by ``close`` or ``with``, or with the last of its stores.
     """
 
     def __init__(
@@ -67,9 +51,9 @@ class Neo4jConnection:
         try:
             parts = urlsplit(uri)
         except ValueError:
-            raise self._no_address() from None
+            raise self._malformed() from None
         if parts.scheme not in SCHEMES or not parts.hostname:
-            raise self._no_address()
+            raise self._malformed()
         if password is None and parts.password is not None:
             self.username = unquote(parts.username or username)
             password = unquote(parts.password)
@@ -85,20 +69,16 @@ class Neo4jConnection:
 
     @property
     def database(self) -> str:
-        """The database's name; the server is asked where none was given."""
+        """The database's name; the server is asked if none was given."""
         if self._database is not None:
             return self._database
         return str(self.read(cypher.statement("database_name"))[0]["name"])
 
-    def verify(self) -> None:
-        """Make sure that the server answers, knows the user and has the database.
-
-        Raises StoreUnavailableError.
-        """
-        self.server_version()
-
     def server_version(self) -> tuple[int, int]:
-        """Return the server's version, for instance (5, 26). Raises StoreUnavailableError."""
+        """Return the server's version, for instance (5, 26). Raises StoreUnavailableError.
+
+        It is an answer only if the server knows the user and has the database.
+        """
         rows = self.read(cypher.statement("server"))
         found = re.match(r"(\d+)\.(\d+)", rows[0]["versions"][0]) if rows else None
         return (int(found[1]), int(found[2])) if found else (0, 0)
@@ -112,28 +92,6 @@ class Neo4jConnection:
         """Return a KG's record, with the label and the load id of its nodes; None without one."""
         rows = self.read(cypher.statement("kg"), kg=kg)
         return dict(rows[0]["meta"]) if rows else None
-
-    def store(self, kg: str) -> Neo4jStore:
-        """Return the store of one KG. Raises KGNotFoundError, StoreUnavailableError.
-
-        When the last store in use is closed, the driver is closed too.
-        """
-        meta = self.meta(kg)
-        if meta is None:
-            there = ", ".join(info.name for info in self.list_kgs())
-            raise KGNotFoundError(
-                f"No KG named {kg} is in {self.url} (database {self.database}).",
-                f"There are: {there}." if there else "Load one with `kgqa ingest`.",
-            )
-        from kgqa.graph.neo4j_store import Neo4jStore
-
-        return Neo4jStore(self, meta)
-
-    def writer(self) -> Neo4jWriter:
-        """Return a writer of whole KGs into this database."""
-        from kgqa.graph.neo4j_write import Neo4jWriter
-
-        return Neo4jWriter(self)
 
     def read(self, statement: str, **parameters: Any) -> list[neo4j.Record]:
         """Run a statement that only reads. Raises GraphError, StoreUnavailableError."""
@@ -152,7 +110,7 @@ class Neo4jConnection:
     def stream(self, statement: str, **parameters: Any) -> Generator[neo4j.Record]:
         """Yield the answer of a statement that only reads, as it comes, however long it takes.
 
-        The server refuses to write in it. Close it where it is not read to its end. Raises
+        The server refuses to write in it. Close it if it is not read to its end. Raises
         GraphError, StoreUnavailableError.
         """
         with (
@@ -176,7 +134,7 @@ class Neo4jConnection:
             self._users += 1
 
     def release(self) -> None:
-        """Count one user less; without any, the driver is closed until it is needed again."""
+        """Count one user less; after the last, the driver is closed until it is needed again."""
         with self._lock:
             self._users -= 1
             last = self._users <= 0
@@ -186,7 +144,7 @@ class Neo4jConnection:
     def _driver(self) -> neo4j.Driver:
         with self._lock:
             if self._open is None:
-                driver = self._made()
+                driver = self._new_driver()
                 try:
                     # Without this, a server that is down would be tried again for seconds.
                     driver.verify_connectivity()
@@ -196,7 +154,7 @@ class Neo4jConnection:
                 self._open = driver
             return self._open
 
-    def _made(self) -> neo4j.Driver:
+    def _new_driver(self) -> neo4j.Driver:
         try:
             return neo4j.GraphDatabase.driver(
                 self.url,
@@ -209,11 +167,11 @@ class Neo4jConnection:
                 telemetry_disabled=True,
             )
         except (ValueError, driver_errors.ConfigurationError):
-            raise self._no_address() from None
+            raise self._malformed() from None
 
-    def _no_address(self) -> StoreUnavailableError:
+    def _malformed(self) -> StoreUnavailableError:
         return StoreUnavailableError(
-            f"{self.url} is no address of a Neo4j server.",
+            f"{self.url} is not the address of a Neo4j server.",
             "It has the form neo4j://host:7687 or bolt://host:7687.",
         )
 
@@ -240,46 +198,41 @@ class Neo4jConnection:
 
 
 def info_of(meta: dict[str, Any], url: str) -> KGInfo:
-    """Return the meta record of a KG. Raises GraphError where it lacks a field."""
+    """Return the meta record of a KG. Raises GraphError if it lacks a field."""
     try:
-        return KGInfo(**{f.name: meta[f.name] for f in dataclasses.fields(KGInfo)})
-    except KeyError as error:
+        return KGInfo(**meta)
+    except ValidationError as error:
+        field = error.errors(include_url=False)[0]["loc"][0]
         raise GraphError(
-            f"The record of the KG {meta.get('name')} in {url} lacks {error.args[0]!r}.",
+            f"The record of the KG {meta.get('name')} in {url} lacks {field!r}.",
             "It was not written by this version; load the KG again with `kgqa ingest`.",
         ) from None
 
 
 def _translated(error: Exception, url: str, database: str) -> GraphError:
     code = (error.code or "") if isinstance(error, driver_errors.Neo4jError) else ""
-    told = without_secrets(" ".join(str(getattr(error, "message", None) or error).split()))[:300]
+    text = without_secrets(" ".join(str(getattr(error, "message", None) or error).split()))[:300]
+    kind: type[GraphError] = GraphError
+    hint = ""
     if isinstance(error, driver_errors.AuthError) or code.endswith("AuthenticationRateLimit"):
-        return StoreUnavailableError(
-            f"Neo4j at {url} refused the user name and password.",
-            "Set NEO4J_USERNAME and NEO4J_PASSWORD to those of that server.",
-        )
-    if code.endswith("Security.Forbidden"):
-        return GraphError(
-            f"Neo4j at {url} does not let this user do it (database {database}): {told}",
-            "Use an account that may read it: NEO4J_USERNAME, NEO4J_PASSWORD.",
-        )
-    if code.endswith(("DatabaseNotFound", "DatabaseUnavailable")):
-        return StoreUnavailableError(
-            f"Neo4j at {url} has no database {database} in service.",
-            "Set NEO4J_DATABASE to one that it has (a Community server has `neo4j`).",
-        )
-    if isinstance(error, (driver_errors.ServiceUnavailable, driver_errors.ConfigurationError)) or (
-        isinstance(error, driver_errors.DriverError) and not code
-    ):
+        kind, what = StoreUnavailableError, "refused the user name and password."
+        hint = "Set NEO4J_USERNAME and NEO4J_PASSWORD to those of that server."
+    elif code.endswith("Security.Forbidden"):
+        what = f"does not let this user do it (database {database}): {text}"
+        hint = "Use an account that may read it: NEO4J_USERNAME, NEO4J_PASSWORD."
+    elif code.endswith(("DatabaseNotFound", "DatabaseUnavailable")):
+        kind, what = StoreUnavailableError, f"has no database {database} in service."
+        hint = "Set NEO4J_DATABASE to one that it has (a Community server has `neo4j`)."
+    elif isinstance(
+        error, (driver_errors.ServiceUnavailable, driver_errors.ConfigurationError)
+    ) or (isinstance(error, driver_errors.DriverError) and not code):
         return StoreUnavailableError(f"No Neo4j answers at {url}.", _START)
-    if "TransactionTimedOut" in code:
-        return GraphError(
-            f"Neo4j at {url} took longer than {READ_TIMEOUT:.0f} s for one statement.",
-            "Ask for fewer hops, or give the server more memory.",
-        )
-    if "OutOfMemory" in code:
-        return GraphError(
-            f"Neo4j at {url} has too little memory for this statement.",
-            "Give the server a larger heap (`server.memory.heap.max_size`).",
-        )
-    return GraphError(f"Neo4j at {url} could not do it: {told or type(error).__name__} [{code}]")
+    elif "TransactionTimedOut" in code:
+        what = f"took longer than {READ_TIMEOUT:.0f} s for one statement."
+        hint = "Ask for fewer hops, or give the server more memory."
+    elif "OutOfMemory" in code:
+        what = "has too little memory for this statement."
+        hint = "Give the server a larger heap (`server.memory.heap.max_size`)."
+    else:
+        what = f"could not do it: {text or type(error).__name__} [{code}]"
+    return kind(f"Neo4j at {url} {what}", hint)

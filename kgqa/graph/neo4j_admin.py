@@ -2,26 +2,28 @@
 
 Import files are written, the importer makes a database of them while the old one serves, the
 server is restarted once with the new one as its default, indexes are built, counts compared, and
-then the KG becomes visible by one step. Where that fails the old database is made the default
-again. What was imported before a stop is gone on with by the next run. One database serves at a
-time in Neo4j Community, so other KGs of the old one are out of reach afterwards: that is refused
-unless it is asked for. What this does not do: add a KG to a database (``neo4j_write``).
+then the KG becomes visible by one step. If that fails the old database is made the default again.
+What was imported before a stop is continued by the next run. One database serves at a time in Neo4j
+Community, so other KGs of the old one are out of reach afterwards: that is refused unless it is
+requested.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pydantic import TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
+
 from kgqa.errors import GraphError, KgqaError, StoreUnavailableError, UsageError
-from kgqa.graph.neo4j_checks import check_entities, check_relations, check_version
+from kgqa.graph.files import write_whole
 from kgqa.graph.neo4j_files import ARRAY_DELIMITER, ImportFiles, write_import_files
 from kgqa.graph.neo4j_home import LocalHome
+from kgqa.graph.neo4j_layout import check_entities, check_relations, check_version
 from kgqa.graph.neo4j_write import NODE_BATCH, Neo4jWriter
 
 if TYPE_CHECKING:
@@ -52,7 +54,7 @@ def is_enterprise(connection: Neo4jConnection) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """What an import has come to, kept in the home so that a stopped one is gone on with."""
+    """How far an import has got, kept in the home so that the next run continues it."""
 
     kg: str
     version: str
@@ -61,14 +63,9 @@ class _State:
     imported: bool  # whether ``new`` is whole, apart from indexes
     files: dict[str, Any]  # label, load, patches, counts
 
-    def save(self, path: Path) -> None:
-        partial = path.with_name(f"{path.name}.partial")
-        partial.write_text(json.dumps(dataclasses.asdict(self)), encoding="utf-8")
-        partial.replace(path)
-
 
 class Neo4jAdminWriter:
-    """Writes a whole KG by the server's importer, as :class:`kgqa.graph.write.GraphWriter`.
+    """Writes a whole KG by the server's importer. A ``GraphWriter``.
 
     ``work_folder``: where import files are written, by default in the home's ``import``; a server
     in a container sees those alone.
@@ -81,27 +78,22 @@ class Neo4jAdminWriter:
         *,
         replace_database: bool = False,
         work_folder: Path | None = None,
-        keep_files: bool = False,
     ) -> None:
+        self.url = connection.url
         self._connection = connection
         self._bolt = Neo4jWriter(connection)
         self._home = home
         self._replace = replace_database
-        self._work = work_folder if isinstance(home, LocalHome) else None
-        self._keep = keep_files
-        self._control = home.folder / "run" if isinstance(home, LocalHome) else home.work_folder
-
-    @property
-    def url(self) -> str:
-        """The server's URL, without credentials."""
-        return self._connection.url
+        local = isinstance(home, LocalHome)
+        self._work = work_folder if work_folder and local else home.work_folder
+        self._control = home.folder / "run" if local else home.work_folder
 
     def write(self, source: GraphSource, progress: Progress) -> None:
         """Write the KG. Until the one restart the older database serves, and after a failure again.
 
-        Content that is there already is not written again. Raises UsageError where the database
-        holds something else that would be out of reach; GraphError where the importer or the
-        server fails, or the KG cannot be held; IngestError where import files cannot be written.
+        Content that is there already is not written again. Raises UsageError if the database
+        holds something else that would be out of reach; GraphError if the importer or the server
+        fails, or the KG cannot be held; IngestError if import files cannot be written.
         """
         self._connection.acquire()
         try:
@@ -121,36 +113,35 @@ class Neo4jAdminWriter:
 
     def _write(self, source: GraphSource, progress: Progress) -> None:
         self._check(source)
+        info = source.info
         serving = self._serving()
         state = self._state()
         if state is not None and state.new == serving and self._is_published(state):
-            state = None  # only the tidying up was not come to
+            state = None  # only the tidying up was left
         if state is None or state.new != serving:
-            self._refuse_others(source.info.name)
+            self._refuse_others(info.name)
             if self._bolt.same_content(source):
-                progress.note(f"{source.info.name} is in {self.url} already, with that content.")
+                progress.note(f"{info.name} is in {self.url} already, with that content.")
                 self._tidy(serving, progress)
                 return
         old = state.old if state is not None and state.new == serving else serving
-        content = (source.info.name, source.info.version)
-        is_there = (
+        if (
             state is not None
             and state.imported
-            and (state.kg, state.version) == content
+            and (state.kg, state.version) == (info.name, info.version)
             and state.new in self._home.databases()
-        )
-        if state is not None and is_there:
+        ):
             progress.note(f"Going on with the database {state.new}, imported before.")
         else:
             state = self._import(source, old, progress)
         self._serve(source, state, progress)
 
     def _revive(self, progress: Progress) -> None:
-        """Start the server where an import was killed while it was stopped for the switch."""
+        """Start the server if an import was killed while it was stopped for the switch."""
         if self._state() is None:
             return
         try:
-            self._connection.verify()
+            self._connection.server_version()
         except StoreUnavailableError:
             with progress.task("Starting Neo4j, stopped by an earlier import"):
                 self._home.start()
@@ -168,7 +159,7 @@ class Neo4jAdminWriter:
             raise UsageError(
                 f"Neo4j at {self.url} is an Enterprise server, whose databases are made and "
                 "switched by its administrator.",
-                "Use --method bolt.",
+                "Set `method` to bolt.",
             )
         check_relations(source, 0, self.url)  # the database will hold this KG alone
         check_entities(source)
@@ -181,7 +172,7 @@ class Neo4jAdminWriter:
             raise UsageError(
                 f"The database that {self.url} serves holds {' and '.join(there)}; after an import "
                 "it is no longer served.",
-                "Load beside them with --method bolt, or give them up with --replace-database.",
+                "Load beside them with `method` bolt, or give them up with `replace_database`.",
             )
 
     # -- the steps ---------------------------------------------------------------------------
@@ -189,19 +180,20 @@ class Neo4jAdminWriter:
     def _import(self, source: GraphSource, old: str, progress: Progress) -> _State:
         self._tidy(old, progress, note=False)
         kg = source.info.name
-        new = self._new_name(kg)
-        folder = self._folder(kg)
+        # a KG's name in ASCII letters, digits and dashes, as Neo4j wants it of databases
+        stem = re.sub(r"[^a-z0-9]+", "-", kg.lower()).strip("-")[:40].strip("-") or "kg"
+        new = self._new_name(stem)
+        folder = self._work / f"{_PREFIX}{stem}"
         files = write_import_files(source, folder, progress)
         kept = {name: getattr(files, name) for name in ("label", "load", "patches", "counts")}
         state = _State(kg, source.info.version, old, new, imported=False, files=kept)
-        state.save(self._control / _STATE)
+        write_whole(self._control / _STATE, TypeAdapter(_State).dump_json(state))
         with progress.task(f"Import into Neo4j ({new})"):
             log = folder / "import.log"
             self._home.import_full(new, import_options(files, self._home), log, self._lock)
         state = dataclasses.replace(state, imported=True)
-        state.save(self._control / _STATE)
-        if not self._keep:
-            files.remove()
+        write_whole(self._control / _STATE, TypeAdapter(_State).dump_json(state))
+        files.remove()
         return state
 
     def _serve(self, source: GraphSource, state: _State, progress: Progress) -> None:
@@ -211,8 +203,8 @@ class Neo4jAdminWriter:
                     self._switch(state.new)
             with progress.task("Indexes of Neo4j"):
                 self._publish(source, state)
-        except BaseException as error:
-            self._back(state, error, progress)
+        except Exception:  # a stop by the user is continued by the next run
+            self._back(state, progress)
             raise
         (self._control / _STATE).unlink(missing_ok=True)
         self._tidy(state.new, progress, kept=state.old)
@@ -241,16 +233,14 @@ class Neo4jAdminWriter:
                 "Let that one finish.",
             )
 
-    def _back(self, state: _State, error: BaseException, progress: Progress) -> None:
-        """Serve the old database again, as well as can be; the error goes on to the caller."""
-        if not isinstance(error, Exception):
-            return  # stopped by the user: the next run goes on from here
+    def _back(self, state: _State, progress: Progress) -> None:
+        """Serve the old database again, as well as possible."""
         try:
             (self._control / _STATE).unlink(missing_ok=True)
             self._switch(state.old)
             progress.note(f"The database {state.old} serves again.")
-        except KgqaError as second:
-            progress.note(f"The database {state.old} could not be made to serve again: {second}")
+        except KgqaError as error:
+            progress.note(f"The database {state.old} could not be made to serve again: {error}")
 
     def _switch(self, database: str) -> None:
         self._connection.close()
@@ -283,33 +273,28 @@ class Neo4jAdminWriter:
 
     def _state(self) -> _State | None:
         try:
-            record = json.loads((self._control / _STATE).read_text(encoding="utf-8"))
-            return _State(**record)
-        except (OSError, ValueError, TypeError):
+            return TypeAdapter(_State).validate_json((self._control / _STATE).read_bytes())
+        except (OSError, ValidationError):
             return None
 
     def _is_published(self, state: _State) -> bool:
         meta = self._connection.meta(state.kg)
         return meta is not None and meta["load"] == state.files["load"]
 
-    def _new_name(self, kg: str) -> str:
+    def _new_name(self, stem: str) -> str:
         """Return a name that no database has."""
-        stem = _stem(kg)
         taken = self._home.databases() | {row["name"] for row in self._bolt.run("databases")}
         number = 1
         while f"{_PREFIX}{stem}-{number}" in taken:
             number += 1
         return f"{_PREFIX}{stem}-{number}"
 
-    def _folder(self, kg: str) -> Path:
-        return (self._work or self._home.work_folder) / f"{_PREFIX}{_stem(kg)}"
-
     def _tidy(
         self, serving: str, progress: Progress, *, kept: str | None = None, note: bool = True
     ) -> None:
         """Delete our databases that do not serve: replaced ones, and what a stopped import left.
 
-        ``kept``: one that has just been replaced; where it is not ours it is told of, not deleted.
+        ``kept``: one that has just been replaced; if it is not ours it is noted, not deleted.
         """
         now = self._serving()
         for name in sorted(self._home.databases() - {serving, now}):
@@ -335,7 +320,7 @@ class Neo4jAdminWriter:
         except OSError as error:
             raise UsageError(
                 f"The folder {self._control} cannot be written: {error.strerror}.",
-                "Run the import as a user who may administer that server, or use --method bolt.",
+                "Run the import as a user who may administer that server, or set `method` to bolt.",
             ) from None
         with file:
             try:
@@ -348,15 +333,10 @@ class Neo4jAdminWriter:
             yield
 
 
-def _stem(kg: str) -> str:
-    """Return a KG's name in ASCII letters, digits and dashes, as Neo4j wants it of databases."""
-    return re.sub(r"[^a-z0-9]+", "-", kg.lower()).strip("-")[:40].strip("-") or "kg"
-
-
 def import_options(files: ImportFiles, home: Neo4jHome) -> list[str]:
     """Return every option of ``neo4j-admin database import full``: its defaults drift.
 
-    Raises UsageError where the folder's path cannot stand in a list of files.
+    Raises UsageError if the folder's path cannot stand in a list of files.
     """
     if "," in str(files.folder):
         raise UsageError(
@@ -364,13 +344,13 @@ def import_options(files: ImportFiles, home: Neo4jHome) -> list[str]:
             "Name another folder for the import files.",
         )
 
-    def group(what: str) -> str:
-        return ",".join(home.seen(path) for path in files.paths(what))
+    def group(paths: list[Path]) -> str:
+        return ",".join(home.seen(path) for path in paths)
 
-    multiline = ",".join(home.seen(files.folder / name) for name in files.multiline)
+    multiline = group([files.folder / name for name in files.multiline])
     return [
-        *(f"--nodes={group(what)}" for what in ("nodes", "names", "relations")),
-        f"--relationships={group('edges')}",
+        *(f"--nodes={group(files.paths(what))}" for what in ("nodes", "names", "relations")),
+        f"--relationships={group(files.paths('edges'))}",
         "--format=aligned",
         "--input-type=csv",
         "--id-type=integer",

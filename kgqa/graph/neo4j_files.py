@@ -4,38 +4,36 @@ CSV as RFC 4180 has it, in UTF-8, headers in files of their own. Lines are joine
 and written as one block a batch; there is no Python object a row. The few rows that hold a line
 break go to files of their own, since the importer reads such files much more slowly. What a file
 cannot hold (an array element with the delimiter in it, an array of one empty string) is left out
-of it and kept as a patch, to be set over Bolt after the import. What this does not do: import.
+of it and kept as a patch, to be set over Bolt after the import.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import os
 import uuid
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO, Self
+from pathlib import Path  # noqa: TC003 - pydantic reads it
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic import TypeAdapter
+from pydantic.dataclasses import dataclass
 
 from kgqa.errors import GraphError, IngestError
+from kgqa.graph.files import write_whole
 from kgqa.graph.model import Kind
-from kgqa.graph.neo4j_checks import RESERVED_LABELS, label_for
-from kgqa.graph.neo4j_names import grouped_names
+from kgqa.graph.neo4j_layout import KIND_LABELS, RESERVED_LABELS, grouped_names, label_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
     from kgqa.graph.write import GraphSource
     from kgqa.progress import Progress
 
 ARRAY_DELIMITER = "\x1f"  # a control character that names do not hold; one that does is patched
 MANIFEST = "files.json"
-_SCHEMA = 2  # of the manifest and of the files
 _BLOCK_BYTES = 64 << 20  # of columns that are joined into lines at once: offsets are 32 bits
 _HEADERS = {
     "nodes": "key:ID,id,name,aliases:string[],kind:long,types:string[],properties,:LABEL",
@@ -51,7 +49,7 @@ class ImportFiles:
 
     ``files``: of each of nodes, names, relations and edges the file names, the header's first.
     ``multiline``: those that hold line breaks in fields. ``counts``: rows of each. ``longest``: of
-    all rows, in bytes. ``patches``: ``{key, aliases, types}`` of nodes, null where nothing is to
+    all rows, in bytes. ``patches``: ``{key, aliases, types}`` of nodes, null if nothing is to
     be set. ``label`` is that of the KG's nodes, ``load`` the load's id in names and relations.
     """
 
@@ -66,6 +64,7 @@ class ImportFiles:
     longest: int
     size: int  # bytes of all files
     patches: list[dict[str, Any]]
+    schema: Literal[2] = 2  # of the manifest and of the files
 
     def paths(self, what: str) -> list[Path]:
         """Return the files of nodes, names, relations or edges, the header's first."""
@@ -73,14 +72,8 @@ class ImportFiles:
 
     def save(self) -> None:
         """Write the manifest; without it the files count as unfinished."""
-        record = dataclasses.asdict(self) | {"schema": _SCHEMA}
-        del record["folder"]
-        partial = self.folder / f"{MANIFEST}.partial"
-        with partial.open("w", encoding="utf-8") as file:
-            json.dump(record, file, ensure_ascii=True, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(self.folder / MANIFEST)
+        content = TypeAdapter(ImportFiles).dump_json(self, exclude={"folder"}, indent=1)
+        write_whole(self.folder / MANIFEST, content)
 
     def remove(self) -> None:
         """Delete the files, the manifest first."""
@@ -92,13 +85,11 @@ def finished_files(source: GraphSource, folder: Path) -> ImportFiles | None:
     """Return the import files that an earlier run finished for just this KG; None without any."""
     try:
         record = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        if record.pop("schema") != _SCHEMA:
-            return None
-        found = ImportFiles(folder=folder, **record)
+        found = ImportFiles(**{**record, "folder": folder})
         paths = [path for what in _HEADERS for path in found.paths(what)]
         if sum(path.stat().st_size for path in paths) != found.size:
             return None
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+    except (OSError, ValueError, TypeError, KeyError):
         return None
     return found if (found.kg, found.version) == (source.info.name, source.info.version) else None
 
@@ -106,8 +97,8 @@ def finished_files(source: GraphSource, folder: Path) -> ImportFiles | None:
 def write_import_files(source: GraphSource, folder: Path, progress: Progress) -> ImportFiles:
     """Write the import files of a KG into ``folder``, or find those that are finished there.
 
-    Raises IngestError where the folder cannot be written, GraphError where Neo4j cannot hold what
-    is to be written.
+    Raises IngestError if the folder cannot be written, GraphError if Neo4j cannot hold what is to
+    be written.
     """
     found = finished_files(source, folder)
     if found is not None:
@@ -146,13 +137,12 @@ def _write(source: GraphSource, folder: Path, progress: Progress) -> ImportFiles
                 lines.write(block)
                 task.advance(len(block))
 
-    nodes = info.entities + info.mediators + info.values
     with ThreadPoolExecutor(1) as pool:  # the kernels let another thread run
         edges = pool.submit(
             put, "edges", info.edges, _edge_lines(source.edge_batches(), source.relations)
         )
         put("relations", info.relations, _relation_lines(source.relations, load))
-        put("nodes", nodes, _node_lines(source.node_batches(), label, patches))
+        put("nodes", info.nodes, _node_lines(source.node_batches(), label, patches))
         put("names", None, _name_lines(grouped_names(source), load))
         edges.result()
     return ImportFiles(
@@ -171,7 +161,7 @@ def _write(source: GraphSource, folder: Path, progress: Progress) -> ImportFiles
 
 
 class _Lines:
-    """The files of one kind: a header, the rows, and the rows with line breaks where any has."""
+    """The files of one kind: a header, the rows, and the rows with line breaks if there are any."""
 
     def __init__(self, folder: Path, what: str) -> None:
         self.rows = self.longest = 0
@@ -237,13 +227,9 @@ def _has_breaks(block: memoryview, rows: int) -> bool:
 def _node_lines(
     batches: Iterable[pa.RecordBatch], label: str, patches: list[dict[str, Any]]
 ) -> Iterator[pa.Array]:
-    labels = {
-        Kind.ENTITY: ["Entity", label],
-        Kind.MEDIATOR: ["Entity", label, "Mediator"],
-        Kind.VALUE: ["Entity", label, "Value"],
-    }
     kinds = pa.array([str(int(kind)) for kind in Kind])
-    shown = pa.array([_quoted(ARRAY_DELIMITER.join(labels[kind])) + "\n" for kind in Kind])
+    labels = (ARRAY_DELIMITER.join(["Entity", label, *KIND_LABELS[kind]]) for kind in Kind)
+    shown = pa.array([_quoted(each) + "\n" for each in labels])
     start = 0
     for part in _blocks(batches):
         kind = part.column("kind").cast(pa.int32())
@@ -268,7 +254,7 @@ def _array_column(lists: pa.ListArray) -> tuple[pa.Array, pa.Array]:
     elements = pc.list_flatten(lists)
     if elements.null_count:
         raise GraphError(
-            "An alias or a type is null.", "That is no form Neo4j can hold; load the dump again."
+            "An alias or a type is null.", "Neo4j cannot hold it; load the dump again."
         )
     lengths = pc.fill_null(pc.list_value_length(lists), 0)
     text = pc.binary_join(lists, ARRAY_DELIMITER)
@@ -306,7 +292,7 @@ def _name_lines(batches: Iterable[pa.RecordBatch], load: str) -> Iterator[pa.Arr
 def _relation_lines(relations: pa.Table, load: str) -> Iterator[pa.Array]:
     keys = pa.array(np.arange(relations.num_rows)).cast(pa.string())
     ids, names, inverses = (
-        _quoted_column(_one(relations.column(name))).fill_null("")
+        _quoted_column(relations.column(name).combine_chunks()).fill_null("")
         for name in ("id", "name", "inverse")
     )
     label = pa.scalar('"KGRelation"\n')
@@ -324,7 +310,8 @@ def _edge_lines(batches: Iterable[pa.RecordBatch], relations: pa.Table) -> Itera
         if properties.null_count == len(part):
             yield _line(heads, tails, whole.take(relation))
         else:
-            last = _joined("", middle.take(relation), _quoted_column(properties), "\n")
+            quoted = _quoted_column(properties).fill_null("")
+            last = pc.binary_join_element_wise(middle.take(relation), quoted, "\n", "")
             yield _line(heads, tails, last)
 
 
@@ -339,11 +326,7 @@ def _blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _line(*columns: pa.Array | pa.Scalar) -> pa.Array:
     """Join columns to lines, a null to nothing; the last holds the line's end."""
-    return _joined(",", *columns)
-
-
-def _joined(separator: str, *columns: pa.Array | pa.Scalar | str) -> pa.Array:
-    return pc.binary_join_element_wise(*columns, separator, null_handling="replace")
+    return pc.binary_join_element_wise(*columns, ",", null_handling="replace")
 
 
 def _quoted_column(texts: pa.Array) -> pa.Array:
@@ -356,8 +339,3 @@ def _quoted_column(texts: pa.Array) -> pa.Array:
 def _quoted(text: str) -> str:
     doubled = text.replace('"', '""')
     return f'"{doubled}"'
-
-
-def _one(column: pa.ChunkedArray) -> pa.Array:
-    chunks: pa.Array = column.combine_chunks()
-    return chunks

@@ -1,11 +1,7 @@
 """A Neo4j server as its administrator sees it: its folder, its importer, stop, start, switch.
 
-``LocalHome`` is an installation, or the folder of a server that ``scripts/neo4j`` started: both
-have ``bin/neo4j-admin``, ``bin/neo4j`` and ``conf/neo4j.conf``. ``ComposeHome`` is a folder with a
-``docker-compose.yml`` whose service ``neo4j`` is the server. A Community server serves one
-database, the one that its setting ``initial.dbms.default_database`` names when it starts; a
-database of another name is files that may be written and removed meanwhile. What this does not do:
-talk to the server, or know what is imported.
+A Community server serves one database, the one that its setting ``initial.dbms.default_database``
+names when it starts; a database of another name is files that may be written and removed meanwhile.
 """
 
 from __future__ import annotations
@@ -16,92 +12,93 @@ import re
 import shutil
 import subprocess
 import tempfile
+from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from kgqa.errors import GraphError, UsageError
+from kgqa.graph.files import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 SETTING = "initial.dbms.default_database"
 COMPOSE_SETTING = "KGQA_NEO4J_DEFAULT_DATABASE"
-_STOP_SECONDS = 600  # a large server may have much to write down
+_STOP_SECONDS = 600  # a large server may have much to write to disk
 
 
-class Neo4jHome(Protocol):
-    """What an offline import needs of the server's machine."""
+class Neo4jHome(ABC):
+    """What an offline import needs of the server's machine. ``folder``: where the server is."""
 
-    folder: Path
-
-    @property
-    def work_folder(self) -> Path:
-        """Where import files may lie so that the importer finds them."""
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.work_folder = folder / "import"  # import files lie here if nothing else is said
 
     def serves(self, url: str) -> bool:
-        """Whether the server at ``url`` is, by its address, the one of this home."""
+        """Return whether the server at ``url`` is, by its address, the one of this home."""
+        parts = urlsplit(url)
+        return _is_here(parts.hostname or "") and (parts.port or 7687) == self._port()
 
+    @abstractmethod
+    def _port(self) -> int: ...
+
+    @abstractmethod
     def databases(self) -> set[str]:
         """Return the databases that there are files of, ``system`` left out."""
 
+    @abstractmethod
     def seen(self, path: Path) -> str:
         """Return the path of an import file as the importer sees it."""
 
+    @abstractmethod
     def import_full(self, database: str, options: Sequence[str], log: Path, keep: int) -> None:
-        """Import into a database that does not serve; what is told goes to ``log``.
+        """Import into a database that does not serve; the importer's output goes to ``log``.
 
         ``keep``: a file descriptor that the importer holds open as long as it runs. Raises
         GraphError with the importer's reason.
         """
 
+    @abstractmethod
     def switch(self, database: str) -> None:
         """Make the server serve ``database``, by one restart. Raises GraphError."""
 
+    @abstractmethod
     def start(self) -> None:
-        """Start the server, where it does not run. Raises GraphError."""
+        """Start the server if it does not run. Raises GraphError."""
 
+    @abstractmethod
     def remove(self, database: str) -> None:
         """Delete the files of a database that does not serve. Raises OSError, GraphError."""
 
 
 def open_home(folder: Path, password: str | None = None) -> Neo4jHome:
-    """Return the server's home in ``folder``. Raises UsageError where there is none."""
+    """Return the server's home in ``folder``. Raises UsageError if there is none."""
     folder = folder.expanduser().absolute()
     if (folder / "bin" / "neo4j-admin").is_file():
         return LocalHome(folder)
     if any((folder / name).is_file() for name in ("docker-compose.yml", "compose.yaml")):
         return ComposeHome(folder, password)
     raise UsageError(
-        f"{folder} is no home of a Neo4j server: it has neither bin/neo4j-admin nor a "
+        f"{folder} is not the home of a Neo4j server: it has neither bin/neo4j-admin nor a "
         "docker-compose.yml.",
         "Name the folder of an installation, the folder that `scripts/neo4j start` says, or a "
         "checkout whose Compose file runs the server.",
     )
 
 
-class LocalHome:
-    """An installation on this machine; the user may stop and start it by ``bin/neo4j``."""
+class LocalHome(Neo4jHome):
+    """An installation on this machine, or the folder of a server that ``scripts/neo4j`` started.
+
+    The user may stop and start it by ``bin/neo4j``.
+    """
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        super().__init__(folder)
         self.conf = Path(os.environ.get("NEO4J_CONF") or folder / "conf") / "neo4j.conf"
 
-    @property
-    def work_folder(self) -> Path:
-        """The importer reads anywhere; this is where files are looked for by custom."""
-        return self.folder / "import"
-
-    def serves(self, url: str) -> bool:
-        """Whether ``url`` is this machine's, with the port that the configuration names."""
-        settings = self._settings()
-        listens = settings.get("server.bolt.listen_address", ":7687")
-        port = int(listens.rpartition(":")[2] or 7687)
-        parts = urlsplit(url)
-        return _is_here(parts.hostname or "") and (parts.port or 7687) == port
-
     def databases(self) -> set[str]:
-        """Return the databases that there are files of."""
+        """Return the databases that there are folders of."""
         root = self._data() / "databases"
         found = {path.name for path in root.iterdir() if path.is_dir()} if root.is_dir() else set()
         return found - {"system"}
@@ -111,39 +108,53 @@ class LocalHome:
         return str(path)
 
     def import_full(self, database: str, options: Sequence[str], log: Path, keep: int) -> None:
-        """Run ``bin/neo4j-admin database import full``; what it says goes to ``log``."""
-        command = [self._program("neo4j-admin"), "database", "import", "full"]
-        command += [*options, database]
-        _run(command, self._env(), self.folder, "The import", log=log, keep=keep)
+        """Run ``bin/neo4j-admin database import full``."""
+        words = ("neo4j-admin", "database", "import", "full", *options, database)
+        self._run(*words, what="The import", log=log, keep=keep)
 
     def switch(self, database: str) -> None:
         """Stop the server, name the database in ``neo4j.conf``, start the server."""
-        program = self._program("neo4j")
-        what = "Stopping the server"
-        _run([program, "stop"], self._env(), self.folder, what, seconds=_STOP_SECONDS)
+        self._run("neo4j", "stop", what="Stopping the server", seconds=_STOP_SECONDS)
         try:
-            self._name(database)
+            lines = self.conf.read_text(encoding="utf-8").splitlines()
+            pattern = re.compile(rf"^\s*{re.escape(SETTING)}\s*=")
+            rest = [line for line in lines if not pattern.match(line)]
+            write_whole(self.conf, "\n".join([*rest, f"{SETTING}={database}", ""]).encode())
         finally:  # whatever happens, the server is not left stopped
             self.start()
 
     def start(self) -> None:
         """Start the server by ``bin/neo4j``."""
-        program, what = self._program("neo4j"), "Starting the server"
-        _run([program, "start"], self._env(), self.folder, what, seconds=_STOP_SECONDS)
+        self._run("neo4j", "start", what="Starting the server", seconds=_STOP_SECONDS)
 
     def remove(self, database: str) -> None:
-        """Delete the files and the transaction logs of a database that does not serve."""
-        for root in (self._data() / "databases", self._data() / "transactions"):
-            path = root / database
+        """Delete the folders of a database and of its transaction logs."""
+        for root in ("databases", "transactions"):
+            path = self._data() / root / database
             if path.is_dir():
                 shutil.rmtree(path)
 
-    def _program(self, name: str) -> str:
-        return str(self.folder / "bin" / name)
-
-    def _env(self) -> dict[str, str]:
+    def _run(
+        self,
+        program: str,
+        *words: str,
+        what: str,
+        log: Path | None = None,
+        keep: int = -1,
+        seconds: float | None = None,
+    ) -> None:
         # NEO4J_CONF is given only to an installation whose configuration lies elsewhere
-        return dict(os.environ) | {"NEO4J_HOME": str(self.folder)}
+        env = dict(os.environ) | {"NEO4J_HOME": str(self.folder)}
+        command = [str(self.folder / "bin" / program), *words]
+        _run(command, env, self.folder, what, log=log, keep=keep, seconds=seconds)
+
+    def _port(self) -> int:
+        listens = self._settings().get("server.bolt.listen_address", ":7687")
+        return int(listens.rpartition(":")[2] or 7687)
+
+    def _data(self) -> Path:
+        named = self._settings().get("server.directories.data", "data")
+        return self.folder / named  # an absolute path stands for itself
 
     def _settings(self) -> dict[str, str]:
         try:
@@ -155,43 +166,21 @@ class LocalHome:
             ) from None
         return dict(re.findall(r"^\s*([\w.]+)\s*=\s*(.*?)\s*$", text, re.MULTILINE))
 
-    def _data(self) -> Path:
-        named = self._settings().get("server.directories.data", "data")
-        return self.folder / named  # an absolute path stands for itself
 
-    def _name(self, database: str) -> None:
-        lines = self.conf.read_text(encoding="utf-8").splitlines(keepends=True)
-        pattern = re.compile(rf"^\s*{re.escape(SETTING)}\s*=")
-        rest = "".join(line for line in lines if not pattern.match(line))
-        rest += "" if rest.endswith("\n") or not rest else "\n"
-        _replace(self.conf, f"{rest}{SETTING}={database}\n")
-
-
-class ComposeHome:
+class ComposeHome(Neo4jHome):
     """The service ``neo4j`` of a Compose file, whose folder ``import`` is the server's /import.
 
     The database it serves is named in ``.env`` beside the Compose file, which Compose reads.
     """
 
     def __init__(self, folder: Path, password: str | None) -> None:
-        self.folder = folder
+        super().__init__(folder)
         self._password = password
 
-    @property
-    def work_folder(self) -> Path:
-        """The folder that the container sees as /import."""
-        return self.folder / "import"
-
-    def serves(self, url: str) -> bool:
-        """Whether ``url`` is this machine's, with the port that is published."""
-        parts = urlsplit(url)
-        port = int(os.environ.get("KGQA_NEO4J_BOLT_PORT") or 7687)
-        return _is_here(parts.hostname or "") and (parts.port or 7687) == port
-
     def databases(self) -> set[str]:
-        """Return the databases that there are files of."""
-        told = self._inside("ls", "-1", "/data/databases", what="Listing the databases")
-        return {name for name in told.split() if name not in ("system", "store_lock")}
+        """Return the databases that there are folders of in the container."""
+        listed = self._inside("ls", "-1", "/data/databases", what="Listing the databases")
+        return {name for name in listed.split() if name not in ("system", "store_lock")}
 
     def seen(self, path: Path) -> str:
         """Return the path below /import."""
@@ -203,21 +192,24 @@ class ComposeHome:
         self._inside(*words, what="The import", log=log, keep=keep)
 
     def switch(self, database: str) -> None:
-        """Name the database in ``.env`` and make the container anew; its volumes stay."""
+        """Name the database in ``.env`` and replace the container; its volumes stay."""
         path = self.folder / ".env"
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         lines = [line for line in lines if not line.startswith(f"{COMPOSE_SETTING}=")]
-        _replace(path, "\n".join([*lines, f"{COMPOSE_SETTING}={database}", ""]))
+        write_whole(path, "\n".join([*lines, f"{COMPOSE_SETTING}={database}", ""]).encode())
         self.start()
 
     def start(self) -> None:
-        """Start the service, or make its container anew where a setting changed."""
+        """Start the service; the container is replaced if a setting changed."""
         self._compose("up", "-d", "--wait", "neo4j", what="Starting the server")
 
     def remove(self, database: str) -> None:
-        """Delete the files and the transaction logs of a database that does not serve."""
+        """Delete the folders of a database and of its transaction logs in the container."""
         paths = [f"/data/databases/{database}", f"/data/transactions/{database}"]
         self._inside("rm", "-rf", *paths, what=f"Deleting {database}")
+
+    def _port(self) -> int:
+        return int(os.environ.get("KGQA_NEO4J_BOLT_PORT") or 7687)
 
     def _inside(self, *words: str, what: str, log: Path | None = None, keep: int = -1) -> str:
         # as the server's own user: files of root could not be opened by it
@@ -229,8 +221,7 @@ class ComposeHome:
         # Compose wants the password to be set for every command of this file
         env = dict(os.environ) | ({"NEO4J_PASSWORD": self._password} if self._password else {})
         env.pop(COMPOSE_SETTING, None)  # it would go before .env
-        command = ["docker", "compose", *words]
-        return _run(command, env, self.folder, what, log=log, keep=keep)
+        return _run(["docker", "compose", *words], env, self.folder, what, log=log, keep=keep)
 
 
 def _run(
@@ -243,7 +234,7 @@ def _run(
     keep: int = -1,
     seconds: float | None = None,
 ) -> str:
-    """Run a command; return what it says, or raise GraphError with the line that says why not."""
+    """Run a command; return its output, or raise GraphError with the line that says why not."""
     # A file and no pipe: a server that a command starts holds its output open for good.
     with log.open("w+b") if log else tempfile.TemporaryFile() as out:
         try:
@@ -269,15 +260,15 @@ def _run(
                 "See that it is installed and that you may run it.",
             ) from None
         out.seek(0)
-        told = out.read().decode(errors="replace")
+        output = out.read().decode(errors="replace")
     if done.returncode:
         where = f"See {log}." if log else f"Look at the logs of the server in {folder}."
-        raise GraphError(f"{what} failed (exit code {done.returncode}): {_reason(told)}", where)
-    return told
+        raise GraphError(f"{what} failed (exit code {done.returncode}): {_reason(output)}", where)
+    return output
 
 
-def _reason(told: str) -> str:
-    lines = [line.strip() for line in told.splitlines() if line.strip()]
+def _reason(output: str) -> str:
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
     causes = [line for line in lines if re.search(r"error|exception|caused by|cannot", line, re.I)]
     found = (causes or lines[-1:] or ["it said nothing"])[0]
     return found[:400].rstrip(".") + "."
@@ -290,15 +281,3 @@ def _is_here(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write a file in one step, with the mode of the one it replaces."""
-    partial = path.with_name(f"{path.name}.kgqa-partial")
-    with partial.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    if path.exists():
-        shutil.copymode(path, partial)
-    partial.replace(path)

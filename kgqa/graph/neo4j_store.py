@@ -1,4 +1,4 @@
-"""One KG on a Neo4j server, read-only, as a :class:`kgqa.graph.store.GraphStore`.
+"""One KG on a Neo4j server, read-only.
 
 Answers come back as few large flat lists of integers, one record for a whole frontier; paths and
 nodes never travel as objects. Every answer is given only while the KG it was asked of is in
@@ -7,62 +7,55 @@ service: one that was replaced in the meantime is an error, never a part of two 
 
 from __future__ import annotations
 
-import hashlib
 import json
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from kgqa import cypher
-from kgqa.errors import EntityNotFoundError, GraphError
-from kgqa.graph.model import (
-    Adjacency,
-    Entities,
-    EntityDetails,
-    Kind,
-    Relations,
-    keys_array,
-)
+from kgqa.errors import EntityNotFoundError, GraphError, KGNotFoundError
+from kgqa.graph.model import Adjacency, Entities, EntityDetails, Kind, Relations, keys_array
 from kgqa.graph.names import is_storable, normalise
 from kgqa.graph.neo4j import info_of
+from kgqa.graph.neo4j_layout import indexed_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import neo4j
 
-    from kgqa.graph.model import BoolArray, Direction, IntArray, KGInfo
+    from kgqa.graph.model import BoolArray, Direction, IntArray
     from kgqa.graph.neo4j import Neo4jConnection
 
 CHUNK = 20_000  # keys or ids that one statement is given
-NAME_BYTES = 1_000  # Neo4j indexes no value above about 8 kB; longer names are kept by their hash
 _WORDS = 16  # words of a text that a suggestion looks at
 
 
 class Neo4jStore:
-    """One KG in Neo4j, as :class:`kgqa.graph.store.GraphStore`."""
+    """The KG named ``kg`` in a connection's database. A ``GraphStore``.
 
-    def __init__(self, connection: Neo4jConnection, meta: dict[str, Any]) -> None:
+    The connection is released with the store. Raises KGNotFoundError, StoreUnavailableError.
+    """
+
+    def __init__(self, connection: Neo4jConnection, kg: str) -> None:
+        meta = connection.meta(kg)
+        if meta is None:
+            there = ", ".join(info.name for info in connection.list_kgs())
+            raise KGNotFoundError(
+                f"No KG named {kg} is in {connection.url} (database {connection.database}).",
+                f"There are: {there}." if there else "Load one with `kgqa ingest`.",
+            )
         self.connection = connection
+        self.url = connection.url
         self.label = str(meta["label"])  # the label of this KG's nodes
         self._load = str(meta["load"])
-        self._info = info_of(meta, connection.url)
+        self.info = info_of(meta, connection.url)
         self._closed = False
         self._relations: Relations | None = None
         connection.acquire()
 
-    @property
-    def info(self) -> KGInfo:
-        """The KG's meta record."""
-        return self._info
-
-    @property
-    def url(self) -> str:
-        """The server's URL, without credentials."""
-        return self.connection.url
-
     def keys_of(self, ids: Sequence[str]) -> IntArray:
-        """Return the key of each id, -1 where there is none. Shape: ``[len(ids)]``."""
+        """Return the key of each id, -1 if there is none."""
         keys = np.full(len(ids), -1, dtype=np.int64)
         # A lone surrogate has no UTF-8: no such id can be in a store, or be sent to one.
         rows = np.asarray([row for row, id_ in enumerate(ids) if is_storable(id_)], dtype=np.int64)
@@ -115,10 +108,10 @@ class Neo4jStore:
         """Return all relations; read once and kept."""
         if self._relations is None:
             answer = self._ask("relations", with_label=False)
-            if answer["keys"] != list(range(self._info.relations)):
+            if answer["keys"] != list(range(self.info.relations)):
                 raise GraphError(
-                    f"The relations of {self._info.name} in {self.url} are not complete.",
-                    f"Load it again: `kgqa ingest {self._info.loader}`.",
+                    f"The relations of {self.info.name} in {self.url} are not complete.",
+                    f"Load it again: `kgqa ingest {self.info.loader}`.",
                 )
             self._relations = Relations(
                 ids=answer["ids"], names=answer["names"], inverses=answer["inverses"]
@@ -128,22 +121,14 @@ class Neo4jStore:
     def neighbours(self, keys: IntArray, direction: Direction) -> Adjacency:
         """Return every edge that leaves (out), enters (in) or touches (both) ``keys``."""
         keys = keys_array(keys)
-        rows, steps, targets = [], [], []
+        columns = [(keys_array([]),) * 3]
         for start in range(0, len(keys), CHUNK):
             chunk = keys[start : start + CHUNK].tolist()
             answer = self._ask(f"neighbours_{direction}", keys=chunk)
-            rows.append(keys_array(answer["rows"]) + start)
-            steps.append(keys_array(answer["steps"]))
-            targets.append(keys_array(answer["targets"]))
-        row, step, packed = (
-            np.concatenate(columns) if columns else keys_array([])
-            for columns in (rows, steps, targets)
-        )
-        order = np.lexsort((packed, step, row))
-        packed = packed[order]
-        return Adjacency(
-            row=row[order], step=step[order], target=packed >> 2, kind=(packed & 3).astype(np.uint8)
-        )
+            row, step, packed = (keys_array(answer[name]) for name in ("rows", "steps", "targets"))
+            columns.append((row + start, step, packed))
+        row, step, packed = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+        return Adjacency.sorted(row, step, packed >> 2, (packed & 3).astype(np.uint8))
 
     def has_edges(self, heads: IntArray, relations: IntArray, tails: IntArray) -> BoolArray:
         """Return for each (head, relation, tail), in stored direction, whether it is in the KG."""
@@ -182,13 +167,9 @@ class Neo4jStore:
 
     def suggest(self, text: str, limit: int = 5) -> IntArray:
         """Return keys of entities whose name or alias is like ``text``, best first."""
-        # Normalised words hold no character of Lucene's syntax, and no word is an operator there
-        # (those are written in capitals).
-        words = normalise(text).split()[:_WORDS]
-        if not words or limit < 1:
+        query = text_query(text)
+        if not query or limit < 1:
             return keys_array([])
-        exact = " ".join(words)
-        query = f'"{exact}"^4 ' + " ".join(f"{word}^2 {word}~" for word in words)
         answer = self._ask(
             "suggest", with_label=False, index=f"{self.label} text", query=query, limit=int(limit)
         )
@@ -197,6 +178,11 @@ class Neo4jStore:
     def topic_keys(self, after: int = -1, limit: int = 10_000) -> IntArray:
         """Return up to ``limit`` keys above ``after`` of named entities that have an edge."""
         return keys_array(self._ask("topic_keys", after=int(after), limit=int(limit))["keys"])
+
+    def drawing(self, edges: Sequence[tuple[str, str, str]]) -> str:
+        """Return the Cypher that draws edges: head id, relation, tail id, in stored direction."""
+        rows = [[cypher.literal(part) for part in edge] for edge in edges]
+        return cypher.inlined("draw_edges", {"edges": list_literal(rows)}, self.label)
 
     def close(self) -> None:
         """Give back what the store holds open. Calling it again does nothing."""
@@ -212,22 +198,30 @@ class Neo4jStore:
 
     def _ask(self, name: str, with_label: bool = True, **parameters: Any) -> neo4j.Record:
         if self._closed:
-            raise GraphError(f"The store of {self._info.name} in {self.url} is closed.")
+            raise GraphError(f"The store of {self.info.name} in {self.url} is closed.")
         statement = cypher.statement(name, label=self.label if with_label else None)
         records = self.connection.read(statement, load=self._load, **parameters)
         if len(records) != 1 or not records[0]["serving"]:
             raise GraphError(
-                f"The KG {self._info.name} in {self.url} was replaced while it was in use.",
+                f"The KG {self.info.name} in {self.url} was replaced while it was in use.",
                 "Run the command again.",
             )
         return records[0]
 
     def _no_key(self, key: int) -> EntityNotFoundError:
-        return EntityNotFoundError(f"The KG {self._info.name} has no entity with key {key}.")
+        return EntityNotFoundError(f"The KG {self.info.name} has no entity with key {key}.")
 
 
-def indexed_name(name: str) -> str:
-    """Return the form of a normalised name that the index holds: itself, or its hash if long."""
-    data = name.encode("utf-8")
-    # No normalised name holds a colon, so a hash is never taken for one.
-    return name if len(data) <= NAME_BYTES else "sha256:" + hashlib.sha256(data).hexdigest()
+def list_literal(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows of literals as a list of lists in Cypher, a row a line."""
+    listed = ",\n  ".join(f"[{', '.join(row)}]" for row in rows)
+    return f"[\n  {listed}\n]" if listed else "[]"
+
+
+def text_query(text: str) -> str:
+    """Return the query of a full-text index for names like ``text``; empty if it has no word."""
+    # Normalised words hold no character of Lucene's syntax, and no word is an operator there
+    # (those are written in capitals).
+    words = normalise(text).split()[:_WORDS]
+    exact = " ".join(words)
+    return f'"{exact}"^4 ' + " ".join(f"{word}^2 {word}~" for word in words) if words else ""

@@ -3,8 +3,7 @@
 A load writes under a label that no KG in service has and becomes visible by one step at its end,
 when the KG's ``KGMeta`` record is pointed at it; until then an older KG of that name serves. What a
 stopped load left is found and deleted by the next one. The first load of ``freebase`` writes
-``:Freebase``; one that replaces it ``:Freebase_2``, and the next ``:Freebase`` again. What this
-does not do: read dumps, or import offline (``neo4j_admin``).
+``:Freebase``; one that replaces it ``:Freebase_2``, and the next ``:Freebase`` again.
 """
 
 from __future__ import annotations
@@ -17,15 +16,15 @@ import numpy as np
 
 from kgqa import cypher
 from kgqa.errors import GraphError
-from kgqa.graph.model import Kind
-from kgqa.graph.neo4j_checks import (
+from kgqa.graph.neo4j_layout import (
+    KIND_LABELS,
     RESERVED_LABELS,
     check_entities,
     check_relations,
     check_version,
+    grouped_names,
     label_for,
 )
-from kgqa.graph.neo4j_names import grouped_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -43,30 +42,21 @@ EDGE_BATCH = 20_000
 _DELETED_NODES, _DELETED_EDGES = 5_000, 20_000  # at a time
 BATCH_TIMEOUT = 300.0  # seconds
 INDEX_TIMEOUT = 24 * 3600  # seconds that building indexes may take
-KIND_LABELS: dict[int, list[str]] = {
-    Kind.ENTITY: [],
-    Kind.MEDIATOR: ["Mediator"],
-    Kind.VALUE: ["Value"],
-}
 
 
 class Neo4jWriter:
-    """Writes whole KGs into one database, as :class:`kgqa.graph.write.GraphWriter`."""
+    """Writes whole KGs into one database. A ``GraphWriter``."""
 
     def __init__(self, connection: Neo4jConnection) -> None:
+        self.url = connection.url
         self._connection = connection
-
-    @property
-    def url(self) -> str:
-        """The server's URL, without credentials."""
-        return self._connection.url
 
     def write(self, source: GraphSource, progress: Progress) -> None:
         """Write the KG. Stopped anywhere, the older KG of that name still serves.
 
         Content that is there already is not written again. A second load of the same name at the
         same time overtakes the first, which then ends with an error. Raises StoreUnavailableError;
-        GraphError where the server is too old, the KG has more relations than Neo4j has types, or
+        GraphError if the server is too old, the KG has more relations than Neo4j has types, or
         an id, relation or name cannot be written.
         """
         self._connection.acquire()
@@ -88,16 +78,14 @@ class Neo4jWriter:
         load = _Load(self._connection, kg, self.free_label(kg))
         self.begin(kg, load.label, load.id)
         load.relations(source.relations)
-        nodes = info.entities + info.mediators + info.values
-        with progress.task("Nodes into Neo4j", nodes, "nodes") as task:
-            for count in load.nodes(source.node_batches()):
-                task.advance(count)
-        with progress.task("Edges into Neo4j", info.edges, "edges") as task:
-            for count in load.edges(source.edge_batches(), source.relations):
-                task.advance(count)
-        with progress.task("Names into Neo4j", unit="names") as task:
-            for count in load.names(grouped_names(source)):
-                task.advance(count)
+        for what, total, sizes in (
+            ("nodes", info.nodes, load.nodes(source.node_batches())),
+            ("edges", info.edges, load.edges(source.edge_batches(), source.relations)),
+            ("names", None, load.names(grouped_names(source))),
+        ):
+            with progress.task(f"{what.capitalize()} into Neo4j", total, what) as task:
+                for size in sizes:
+                    task.advance(size)
         if not self.finish(source, load.label, load.id):
             raise load.overtaken()
         self._clean(progress)
@@ -130,7 +118,7 @@ class Neo4jWriter:
         meta = self._connection.meta(info.name)
         if meta is None or meta.get("version") != info.version:
             return False
-        if self._counts(meta["label"]) != _sizes(source):
+        if self._counts(meta["label"]) != (info.nodes, info.edges):
             return False
         fresh = dataclasses.asdict(info) | {"label": meta["label"], "load": meta["load"]}
         return bool(self.run("update_meta", load=meta["load"], meta=fresh))
@@ -145,7 +133,7 @@ class Neo4jWriter:
         return label
 
     def begin(self, kg: str, label: str, load: str) -> None:
-        """Record that a load writes under ``label``, whose ids and keys are unique from now on."""
+        """Record that a load writes under ``label``; its ids and keys are unique from now on."""
         self.run("load_begin", kg=kg, label=label, load=load)
         for name in ("constraint_id", "constraint_key"):
             self.run(name, of=label)
@@ -153,9 +141,9 @@ class Neo4jWriter:
     # -- after everything is written ---------------------------------------------------------
 
     def finish(self, source: GraphSource, label: str, load: str) -> bool:
-        """Make the indexes, await them, count, and publish; False where the load was overtaken.
+        """Make the indexes, await them, count, and publish; False if another load overtook it.
 
-        Raises GraphError where what is there is not what was written.
+        Raises GraphError if what is there is not what was written.
         """
         self.run("index_text", of=label)
         self.run("await_indexes", seconds=INDEX_TIMEOUT)
@@ -169,12 +157,11 @@ class Neo4jWriter:
 
     def _verify(self, label: str, source: GraphSource) -> None:
         nodes, edges = self._counts(label)
-        wanted = _sizes(source)
-        if (nodes, edges) != wanted:
+        info = source.info
+        if (nodes, edges) != (info.nodes, info.edges):
             raise GraphError(
-                f"Neo4j at {self.url} holds {nodes:,} nodes and {edges:,} edges of "
-                f"{source.info.name}; written were {wanted[0]:,} and {wanted[1]:,}. The load is "
-                "not published.",
+                f"Neo4j at {self.url} holds {nodes:,} nodes and {edges:,} edges of {info.name}; "
+                f"written were {info.nodes:,} and {info.edges:,}. The load is not published.",
                 "Load it again.",
             )
 
@@ -291,9 +278,3 @@ def _pieces(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordB
     for batch in batches:
         for start in range(0, len(batch), rows):
             yield batch.slice(start, rows)
-
-
-def _sizes(source: GraphSource) -> tuple[int, int]:
-    """Return how many nodes and edges the KG has."""
-    info = source.info
-    return info.entities + info.mediators + info.values, info.edges

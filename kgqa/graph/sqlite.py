@@ -1,7 +1,6 @@
 """The embedded store: one KG in one SQLite file, read-only, with no server.
 
-A store belongs to the thread that opened it; another thread opens its own. What it does not do:
-write (``sqlite_write``), or find out which file a KG lies in (``open``).
+A store belongs to the thread that opened it; another thread opens its own.
 """
 
 from __future__ import annotations
@@ -9,74 +8,135 @@ from __future__ import annotations
 import dataclasses
 import json
 import struct
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 from zlib import crc32
 
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 
 from kgqa.errors import (
-    EntityNotFoundError,
     GraphError,
     KGNotFoundError,
     KgqaError,
     StoreUnavailableError,
+    UsageError,
+    without_secrets,
 )
-from kgqa.graph.model import Adjacency, Entities, EntityDetails, KGInfo, Kind, Relations, keys_array
-from kgqa.graph.sqlite_layout import APPLICATION_ID, EDGE, USER_VERSION
-from kgqa.graph.sqlite_reader import SqliteReader
+from kgqa.graph.backend import StoreBackend, StoreOptions, check_kg_name, choose_kg
+from kgqa.graph.model import Adjacency, EntityDetails, KGInfo, Kind, Relations, keys_array
+from kgqa.graph.sqlite_file import APPLICATION_ID, EDGE, FILE_NAME, USER_VERSION, SqliteReader
+from kgqa.graph.sqlite_write import SqliteWriter
 
 if TYPE_CHECKING:
     import sqlite3
-    from pathlib import Path
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
     from kgqa.graph.model import BoolArray, Direction, IntArray
 
 _AGAIN = "Load the KG again with `kgqa ingest`."
+_SUFFIXES = (".sqlite", ".sqlite3", ".db")
+
+
+class SqliteStores(StoreBackend):
+    """The KGs in a home, ``<home>/<kg>/graph.sqlite`` each, or the KG in a file."""
+
+    def __init__(self, url: str, options: StoreOptions) -> None:
+        _, separator, rest = url.partition("://")
+        name = rest.removeprefix("/") if separator else url
+        if not name or (separator and not rest.startswith("/")):
+            raise UsageError(
+                f"The graph URL {without_secrets(url)!r} names no file.",
+                "Write sqlite:///relative/path or sqlite:////absolute/path.",
+            )
+        self.path = Path(name).expanduser()
+        self.url = self.full_url = f"sqlite:///{self.path.absolute().as_posix()}"
+        self.holds_one = self.path.is_file() or (
+            self.path.suffix in _SUFFIXES and not self.path.is_dir()
+        )
+        self.home = None if self.holds_one else self.path
+
+    def list_kgs(self, faults: list[KgqaError] | None = None) -> list[KGInfo]:
+        """Return the KGs by name; each of a home is named after its folder."""
+        if self.holds_one:
+            if not self.path.exists():
+                return []
+            with SqliteStore(self.path) as store:
+                return [store.info]
+        found: list[KGInfo] = []
+        for path in sorted(self.path.glob(f"*/{FILE_NAME}")):
+            try:
+                with SqliteStore(path, name=path.parent.name) as store:
+                    found.append(store.info)
+            except KgqaError as error:
+                if faults is not None:
+                    faults.append(error)
+        return found
+
+    def open(self, kg: str | None = None) -> SqliteStore:
+        """Open a KG. Raises what SqliteStore raises, and KGNotFoundError, UsageError."""
+        if self.holds_one:
+            store = SqliteStore(self.path)
+            try:
+                choose_kg([store.info], kg, self.url)
+            except KgqaError:
+                store.close()
+                raise
+            return store
+        if kg is not None:
+            path = self.path / check_kg_name(kg) / FILE_NAME
+            if path.exists():
+                return SqliteStore(path, name=kg)
+        faults: list[KgqaError] = []
+        infos = self.list_kgs(faults)
+        if faults and kg is None:
+            raise faults[0]  # the KG that is meant may be the one that does not read
+        name = choose_kg(infos, kg, self.url).name
+        return SqliteStore(self.path / name / FILE_NAME, name=name)
+
+    @contextmanager
+    def writer(self, kg: str) -> Iterator[SqliteWriter]:
+        """Give what writes a KG. Raises UsageError for a file that holds something else."""
+        if self.holds_one and self.path.exists():
+            self._refuse_other(kg)
+        yield SqliteWriter(self.path if self.holds_one else self.path / kg / FILE_NAME)
+
+    def _refuse_other(self, kg: str) -> None:
+        try:
+            with SqliteStore(self.path) as store:
+                there = store.info.name
+        except KgqaError as error:
+            # it may be anything: somebody's own database, or a KG of another layout
+            raise UsageError(
+                f"{self.path} exists and is not a KG that could be replaced: {error.message}",
+                "Name another file with `graph`, or move this one away.",
+            ) from None
+        if there != kg:
+            raise UsageError(
+                f"{self.path} holds the KG {there}, not {kg}.",
+                f"Name another file with `graph`, or set `kg` to {there}.",
+            )
 
 
 class SqliteStore(SqliteReader):
     """The KG in the file ``path``. A ``GraphStore``.
 
-    ``name``: what the KG is called here, where that is not what the file says. ``timeout``:
-    seconds to wait for another process's lock. Raises KGNotFoundError where there is no file,
-    StoreUnavailableError where it is no KG, damaged or may not be read, GraphError where its
-    layout is another one's.
+    ``name``: what the KG is called here, if not what the file says. ``timeout``: seconds to wait
+    for another process's lock. Raises KGNotFoundError if there is no file, StoreUnavailableError
+    if it is not a KG, damaged or may not be read, GraphError if it has another layout.
     """
 
     def __init__(self, path: Path, *, name: str | None = None, timeout: float = 5.0) -> None:
         super().__init__(path, "entity", f"The store {path.absolute()}")
-        self._relations: Relations | None = None
+        self.url = f"sqlite:///{self.path.as_posix()}"
         _check_file(self.path)
         with self._opening(timeout) as layout:
-            self._info = self._read_info(*layout)
+            self.info = self._read_info(*layout)
         if name is not None:
-            self._info = dataclasses.replace(self._info, name=name)
-
-    @property
-    def info(self) -> KGInfo:
-        """The KG's meta record."""
-        return self._info
-
-    @property
-    def url(self) -> str:
-        """Where the KG lies."""
-        return f"sqlite:///{self.path.as_posix()}"
-
-    def entities(self, keys: IntArray) -> Entities:
-        """Return ids, names and kinds of ``keys``. Raises EntityNotFoundError."""
-        keys = keys_array(keys)
-        try:
-            rows = self._nodes("t.id, t.name, t.kind", keys)
-        except KeyError as unknown:
-            raise self._no_key(unknown.args[0]) from None
-        return Entities(
-            keys=keys,
-            ids=[row[1] for row in rows],
-            names=[row[2] for row in rows],
-            kinds=np.fromiter((row[3] for row in rows), dtype=np.uint8, count=len(rows)),
-        )
+            self.info = dataclasses.replace(self.info, name=name)
 
     def details(self, key: int) -> EntityDetails:
         """Return all that is known of one entity. Raises EntityNotFoundError."""
@@ -99,17 +159,6 @@ class SqliteStore(SqliteReader):
         except ValueError:
             raise self._damaged(f"entity {id_} does not read") from None
 
-    def relations(self) -> Relations:
-        """Return all relations; read once and kept."""
-        if self._relations is None:
-            rows = self._all("SELECT id, name, inverse FROM relation ORDER BY key")
-            self._relations = Relations(
-                ids=[row[0] for row in rows],
-                names=[row[1] for row in rows],
-                inverses=[row[2] for row in rows],
-            )
-        return self._relations
-
     def neighbours(self, keys: IntArray, direction: Direction) -> Adjacency:
         """Return the edges of ``keys``, sorted by (row, step, target); unknown keys have none."""
         keys = keys_array(keys)
@@ -120,12 +169,10 @@ class SqliteStore(SqliteReader):
         ]
         if len(sides) == 1:
             return sides[0]
-        row, step, target, kind = (
-            np.concatenate([getattr(side, name) for side in sides])
-            for name in ("row", "step", "target", "kind")
+        names = ("row", "step", "target", "kind")
+        return Adjacency.sorted(
+            *(np.concatenate([getattr(side, name) for side in sides]) for name in names)
         )
-        order = np.lexsort((target, step, row))
-        return Adjacency(row[order], step[order], target[order], kind[order])
 
     def has_edges(self, heads: IntArray, relations: IntArray, tails: IntArray) -> BoolArray:
         """Return for each (head, relation, tail), in stored direction, whether it is in the KG."""
@@ -172,9 +219,14 @@ class SqliteStore(SqliteReader):
         rows = self._all("SELECT info FROM meta")
         try:
             ((text,),) = rows
-            return KGInfo(**json.loads(text))
-        except (ValueError, TypeError):
+            return TypeAdapter(KGInfo).validate_json(text)
+        except (ValidationError, ValueError):
             raise self._damaged("its meta record does not read") from None
+
+    def _read_relations(self) -> Relations:
+        rows = self._all("SELECT id, name, inverse FROM relation ORDER BY key")
+        ids, names, inverses = ([row[column] for row in rows] for column in range(3))
+        return Relations(ids, names, inverses)
 
     def _fault(self, error: sqlite3.Error) -> KgqaError:
         text = str(error)
@@ -191,15 +243,9 @@ class SqliteStore(SqliteReader):
     def _damaged(self, what: str) -> StoreUnavailableError:
         return StoreUnavailableError(f"{self.path} is damaged: {what}.", _AGAIN)
 
-    def _no_key(self, key: int) -> EntityNotFoundError:
-        return EntityNotFoundError(
-            f"The KG {self._info.name} has no entity number {key}.",
-            "Numbers belong to one version of a KG; look the entity up by its id.",
-        )
-
 
 def _check_file(path: Path) -> None:
-    """Raise where ``path`` is not there, not SQLite or shorter than its header says."""
+    """Raise if ``path`` is missing, not SQLite or shorter than its header says."""
     try:
         with path.open("rb") as file:
             header = file.read(100)

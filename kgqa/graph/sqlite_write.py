@@ -1,26 +1,26 @@
 """Writing a whole KG into an SQLite file.
 
 The file is made under another name beside the target, synced, and put in place in one step, so a
-reader sees the older KG or the newer one and never a part. What it does not do: change a KG that
-is already there, or write parts of one.
+reader sees the older KG or the newer one and never a part.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import os
 import sqlite3
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 import numpy as np
+from filelock import FileLock, Timeout
 
 from kgqa.errors import GraphError, StoreUnavailableError
+from kgqa.graph.files import sync
 from kgqa.graph.model import Kind
 from kgqa.graph.names import normalise
-from kgqa.graph.sqlite_layout import APPLICATION_ID, EDGE, INDEXES, TABLES, USER_VERSION
+from kgqa.graph.sqlite_file import APPLICATION_ID, EDGE, INDEXES, TABLES, USER_VERSION, prepare
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -42,29 +42,28 @@ class SqliteWriter:
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
 
-    @property
-    def url(self) -> str:
-        """Where the KG will lie."""
-        return f"sqlite:///{self.path.as_posix()}"
-
     def write(self, source: GraphSource, progress: Progress) -> None:
         """Write the KG and replace the one that lay there.
 
-        Raises StoreUnavailableError where the file cannot be written, GraphError where another
-        process is writing it or the disk is full; the older KG then still serves.
+        Raises StoreUnavailableError if the file cannot be written, GraphError if another process
+        is writing it or the disk is full; the older KG then still serves.
         """
         part = self.path.with_name(f".{self.path.name}.partial")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self._alone():
+            with FileLock(self.path.with_name(f".{self.path.name}.lock"), timeout=0):
                 _remove(part)  # left behind by a run that was stopped
                 try:
                     _fill(part, source, progress)
-                    _sync(part)
+                    sync(part)
                     part.replace(self.path)
-                    _sync(self.path.parent)
+                    sync(self.path.parent)
                 finally:
                     _remove(part)
+        except Timeout:
+            raise GraphError(
+                f"Another process is writing {self.path}.", "Wait until it has ended."
+            ) from None
         except sqlite3.Error as error:
             raise GraphError(
                 f"The graph could not be written to {self.path}: {error}.",
@@ -73,24 +72,9 @@ class SqliteWriter:
         except OSError as error:
             raise StoreUnavailableError(
                 f"The graph could not be written to {self.path}: {error.strerror or error}.",
-                "Choose a folder that you may write to with --home; what was there before is "
+                "Choose a folder that you may write to with `home`; what was there before is "
                 "unchanged.",
             ) from None
-
-    @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
-        # SQLite's own file lock: the same on every system, and gone when the process is
-        lock_path = self.path.with_name(f".{self.path.name}.lock")
-        with contextlib.closing(sqlite3.connect(lock_path, timeout=0, isolation_level=None)) as db:
-            try:
-                db.execute("BEGIN EXCLUSIVE")
-            except sqlite3.OperationalError as error:
-                if "locked" not in str(error):
-                    raise
-                raise GraphError(
-                    f"Another process is writing {self.path}.", "Wait until it has ended."
-                ) from None
-            yield
 
 
 def _remove(path: Path) -> None:
@@ -98,31 +82,15 @@ def _remove(path: Path) -> None:
         path.with_name(name).unlink(missing_ok=True)
 
 
-def _sync(path: Path) -> None:
-    if path.is_dir() and os.name == "nt":
-        return  # Windows opens no folder, and syncs a new name by itself
-    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 def _fill(path: Path, source: GraphSource, progress: Progress) -> None:
     info = source.info
-    rows = 2 * (info.entities + info.mediators + info.values) + 2 * info.edges
+    rows = 2 * info.nodes + 2 * info.edges
     with (
         contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db,
         progress.task("writing the graph", total=rows, unit="rows") as task,
     ):
-        # a file that is thrown away when anything goes wrong needs no journal
-        db.execute("PRAGMA journal_mode = OFF")
-        db.execute("PRAGMA synchronous = OFF")
         db.execute("PRAGMA locking_mode = EXCLUSIVE")
-        db.execute("PRAGMA cache_size = -65536")
-        db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        db.execute(f"PRAGMA user_version = {USER_VERSION}")
-        db.executescript(TABLES)
+        prepare(db, APPLICATION_ID, USER_VERSION, TABLES)
         db.execute("BEGIN")
         db.execute("INSERT INTO meta VALUES (?)", (json.dumps(asdict(info)),))
         relations = source.relations.select(["id", "name", "inverse"]).to_pylist()
@@ -152,8 +120,8 @@ def _write_edges(
     """Write both adjacencies and the edges' properties; return each node's degree."""
     degrees = np.zeros(len(kinds), dtype=np.int64)
 
-    def told(columns: Iterator[pa.RecordBatch], near: str, far: str) -> Iterator[Columns]:
-        for batch in columns:
+    def columns_of(batches: Iterator[pa.RecordBatch], near: str, far: str) -> Iterator[Columns]:
+        for batch in batches:
             task.advance(len(batch))
             if near == "head":
                 kept = batch.filter(batch.column("properties").is_valid())
@@ -167,8 +135,8 @@ def _write_edges(
             yield ends, batch.column("relation").to_numpy(), others
 
     sides = (
-        ("edges_out", told(source.edge_batches(), "head", "tail")),
-        ("edges_in", told(source.incoming_batches(), "tail", "head")),
+        ("edges_out", columns_of(source.edge_batches(), "head", "tail")),
+        ("edges_in", columns_of(source.incoming_batches(), "tail", "head")),
     )
     for table, columns in sides:
         db.executemany(f"INSERT INTO {table} VALUES (?, ?, ?)", _adjacency(columns, kinds))

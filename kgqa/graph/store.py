@@ -1,8 +1,8 @@
-"""The seam to a store that holds a KG: batches of keys in, flat arrays out.
+"""The protocol of a store that holds a KG: batches of keys in, flat arrays out.
 
 Every implementation passes ``tests/graph/store_conformance.py`` and so gives the same entities,
-neighbours and matches. What a store does not do: walk more than one hop, collapse mediators, or
-rank mentions; ``kgqa.paths`` and ``kgqa.linking`` do that the same way over any store.
+neighbours and matches. Walks of several hops, mediators and the ranking of mentions are for
+``kgqa.paths`` and ``kgqa.linking``, the same way over any store.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class GraphStore(Protocol):
         """Where the KG lies, without credentials."""
 
     def keys_of(self, ids: Sequence[str]) -> IntArray:
-        """Return the key of each id, -1 where there is none. Shape: ``[len(ids)]``."""
+        """Return the key of each id, -1 if there is none. Shape: ``[len(ids)]``."""
 
     def entities(self, keys: IntArray) -> Entities:
         """Return ids, names and kinds of ``keys``, in their order; keys may repeat.
 
-        Raises EntityNotFoundError where a key is not in the KG.
+        Raises EntityNotFoundError if a key is not in the KG.
         """
 
     def details(self, key: int) -> EntityDetails:
@@ -55,7 +55,7 @@ class GraphStore(Protocol):
     def neighbours(self, keys: IntArray, direction: Direction) -> Adjacency:
         """Return every edge that leaves (out), enters (in) or touches (both) ``keys``.
 
-        ``keys`` are distinct. One round trip to the store for the whole frontier (in chunks where
+        ``keys`` are distinct. One round trip to the store for the whole frontier (in chunks if
         a query has a bound). A self loop comes once for each direction asked for.
         """
 

@@ -1,4 +1,4 @@
-"""The seam between a whole KG, in memory or in files, and whatever it is written into."""
+"""The protocols of a whole KG, in memory or in files, and of what writes it into a store."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class GraphSource(Protocol):
     """A whole KG, sorted, as a writer takes it: in batches, so that it need not fit in memory.
 
-    Each method may be called again and begins anew.
+    Each method may be called again and starts from the beginning.
     """
 
     @property
@@ -43,12 +43,8 @@ class GraphSource(Protocol):
 class GraphWriter(Protocol):
     """Writes one KG so that it becomes visible only when it is whole, and replaces an older one."""
 
-    @property
-    def url(self) -> str:
-        """Where the KG will lie, without credentials."""
-
     def write(self, source: GraphSource, progress: Progress) -> None:
-        """Write the KG. Stopped anywhere, the older KG of that name still serves.
+        """Write the KG. If it stops anywhere, the older KG of that name still serves.
 
         Raises StoreUnavailableError, GraphError.
         """

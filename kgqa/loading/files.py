@@ -23,8 +23,8 @@ from kgqa.graph.model import (
     RELATION_SCHEMA,
     GraphTables,
     KGInfo,
+    normalised_names,
 )
-from kgqa.graph.names import normalised_names
 from kgqa.loaders.blocks import mapped
 from kgqa.loading.columns import Buckets, ColumnWriter, gathered, joined, read_columns
 from kgqa.loading.edges import sorted_edges

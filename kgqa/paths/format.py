@@ -1,7 +1,7 @@
 """A path as text: one value object that says how names and relations are joined.
 
-``head -> relation -> tail -> relation -> tail``. Text is made from a path and never parsed back to
-one: names may contain the separator.
+``head -> relation -> tail -> relation -> tail``. Text is made from a path and never
+parsed: names may contain the separator.
 """
 
 from __future__ import annotations

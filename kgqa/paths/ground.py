@@ -1,11 +1,11 @@
 """From id paths to what is shown: every edge checked in the store, by id, before anyone sees it.
 
-A path's text plays no part here: it is made at the end, from the ids that were checked.
+A path's text is made at the end, from the ids that were checked.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy as np
 from kgqa.paths.walk import FIRST, MEDIATOR, SECOND, TAIL
 
 if TYPE_CHECKING:
-    from kgqa.graph.model import BoolArray, Entities, IntArray
+    from kgqa.graph.model import BoolArray, IntArray
     from kgqa.graph.store import GraphStore
     from kgqa.paths.format import PathFormat
     from kgqa.paths.walk import PathTable
@@ -21,14 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """An entity as it is shown; ``name`` is the id where it has none."""
+    """An entity as it is shown; ``name`` is the id if it has no name."""
 
     id: str
     name: str
-
-    def to_json(self) -> dict[str, str]:
-        """Return the node as the JSON contract has it."""
-        return {"id": self.id, "name": self.name}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +35,12 @@ class Fact:
     predicate: str
     tail: str
 
-    def to_json(self) -> dict[str, str]:
-        """Return the fact as the JSON contract has it."""
-        return {"head": self.head, "predicate": self.predicate, "tail": self.tail}
-
 
 @dataclass(frozen=True, slots=True)
 class PathEdge:
     """One hop of a grounded path, with the one or two stored triples behind it.
 
-    ``inverse`` is true where every fact behind the hop is walked against its direction.
+    ``inverse`` is true if every fact behind the hop is walked against its direction.
     """
 
     head: Node
@@ -59,13 +51,7 @@ class PathEdge:
 
     def to_json(self) -> dict[str, Any]:
         """Return the edge as the JSON contract has it."""
-        return {
-            "head": self.head.to_json(),
-            "relation": self.relation,
-            "tail": self.tail.to_json(),
-            "inverse": self.inverse,
-            "facts": [fact.to_json() for fact in self.facts],
-        }
+        return {**asdict(self), "facts": [asdict(fact) for fact in self.facts]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +82,7 @@ def stored_edges(table: PathTable) -> tuple[IntArray, IntArray, IntArray, IntArr
 
     Heads and tails are in stored direction, so each can be looked up as it is.
     """
-    path_parts, head_parts, step_parts, tail_parts = [], [], [], []
+    parts = []
     for level in range(table.hops.shape[1]):
         there = np.flatnonzero(table.length > level)
         hop = table.hops[there, level]
@@ -108,16 +94,10 @@ def stored_edges(table: PathTable) -> tuple[IntArray, IntArray, IntArray, IntArr
             (there[through], middle[through], hop[through, SECOND], hop[through, TAIL]),
         ):
             against = step % 2 == 1
-            path_parts.append(rows)
-            head_parts.append(np.where(against, tail, head))
-            step_parts.append(step // 2)
-            tail_parts.append(np.where(against, head, tail))
-    return (
-        np.concatenate(path_parts),
-        np.concatenate(head_parts),
-        np.concatenate(step_parts),
-        np.concatenate(tail_parts),
-    )
+            ends = np.where(against, tail, head), np.where(against, head, tail)
+            parts.append((rows, ends[0], step // 2, ends[1]))
+    path, heads, relations, tails = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return path, heads, relations, tails
 
 
 def verify(store: GraphStore, table: PathTable) -> BoolArray:
@@ -130,12 +110,16 @@ def verify(store: GraphStore, table: PathTable) -> BoolArray:
 
 
 def ground(store: GraphStore, table: PathTable, form: PathFormat) -> list[GroundedPath | None]:
-    """Return each path as it is shown, None where an edge of it is not in the store."""
+    """Return each path as it is shown, None if an edge of it is not in the store."""
     if not len(table):
         return []
     good = verify(store, table)
     nodes = np.unique(np.concatenate([table.topic, table.hops[:, :, (MEDIATOR, TAIL)].ravel()]))
-    known = _ById(store.entities(nodes[nodes >= 0]))
+    entities = store.entities(nodes[nodes >= 0])
+    known = {
+        key: Node(entities.ids[row], entities.label(row))
+        for row, key in enumerate(entities.keys.tolist())
+    }
     relations = store.relations()
     paths: list[GroundedPath | None] = []
     for row in range(len(table)):
@@ -152,25 +136,10 @@ def ground(store: GraphStore, table: PathTable, form: PathFormat) -> list[Ground
             for step, left, right in zip(steps, stations[:-1], stations[1:], strict=True):
                 if step % 2:
                     left, right = right, left
-                facts.append(Fact(known.id(left), relations.ids[step // 2], known.id(right)))
+                facts.append(Fact(known[left].id, relations.ids[step // 2], known[right].id))
             against = all(step % 2 for step in steps)
-            edges.append(PathEdge(known.node(at), label, known.node(tail), against, tuple(facts)))
+            edges.append(PathEdge(known[at], label, known[tail], against, tuple(facts)))
             at = tail
         text = form.path(edges[0].head.name, [(edge.relation, edge.tail.name) for edge in edges])
         paths.append(GroundedPath(tuple(edges), text))
     return paths
-
-
-class _ById:
-    """Looks entities up by key among some that were read at once."""
-
-    def __init__(self, entities: Entities) -> None:
-        self._entities = entities
-        self._row = {key: row for row, key in enumerate(entities.keys.tolist())}
-
-    def id(self, key: int) -> str:
-        return self._entities.ids[self._row[key]]
-
-    def node(self, key: int) -> Node:
-        row = self._row[key]
-        return Node(self._entities.ids[row], self._entities.label(row))

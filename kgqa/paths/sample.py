@@ -1,19 +1,18 @@
-"""A sample of the paths out of each topic entity, where all of them are more than is wanted.
+"""A sample of the paths out of each topic entity, if all of them are more than is wanted.
 
-Three ways to choose, each without making the whole language first:
+Three ways to choose, none of which needs the whole language:
 
 - ``breadth``: the first paths by length, then in the order of their hops;
 - ``depth``: the first paths in depth-first order, so a path stands before all that go on from it;
 - ``random``: distinct random walks. A walk draws its length evenly from 1 to L, takes at every step
-  one of its admissible hops, each as likely as the others, and ends sooner where there is none.
+  one of its admissible hops, each as likely as the others, and ends sooner if there is none.
   The paths are drawn one after another without being put back, so that an entity gets as many as
   were asked for and short paths out of quiet entities are likelier than long ones through hubs.
 
 Hops are ordered by first step, second step, tail, mediator. An entity with fewer paths than asked
 for has all of them. What an entity gets depends on the KG, the rules, the sample and the entity
-alone, never on the other entities of a batch or on the store.
-
-What this does not do: say that a sample is the language. Whoever keeps one has to.
+alone, never on the other entities of a batch or on the store. Whoever keeps a sample has to record
+that it is not the language.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ _IN_ORDER = (FIRST, SECOND, TAIL, MEDIATOR)
 _JOINED = 1 << 18  # hops that are joined to prefixes at once; bounds the memory near hubs
 _BLOCK = 4  # prefixes of an entity that are left first; each block after it has four times as many
 _GROWTH = 4
-_STOP = np.uint64(0x5354_4F50)  # told apart from every hop
+_STOP = np.uint64(0x5354_4F50)  # different from every hop
 _SEEDS = 1 << 63
 
 
@@ -86,7 +85,7 @@ class Sample:
         if self.seed and self.walk != "random":
             raise UsageError(
                 f"A seed changes nothing of a {self.walk}-first sample.",
-                "It is for random walks: --walk random.",
+                "It is for random walks: set `walk` to random.",
             )
 
     def __str__(self) -> str:
@@ -104,7 +103,7 @@ def sample_walk(store: GraphStore, topics: IntArray, rules: WalkRules, sample: S
     choose = {"breadth": _breadth_first, "depth": _depth_first, "random": _random_walks}
     if not len(topics):
         return empty_paths(rules.hops)
-    found = _joined(choose[sample.walk](_Steps(store, topics, rules), sample))
+    found = _concat(choose[sample.walk](_Steps(store, topics, rules), sample))
     # what a shorter path lacks is -1 and so sorts before every hop
     columns = [found.taken[:, level, part] for level in range(rules.hops) for part in _IN_ORDER]
     order = np.lexsort([*reversed(columns), found.slot])
@@ -129,13 +128,9 @@ class _Walks:
         return _Walks(self.slot[rows], self.length[rows], self.taken[rows], self.onward[rows])
 
 
-def _joined(parts: Sequence[_Walks]) -> _Walks:
-    return _Walks(
-        np.concatenate([part.slot for part in parts]),
-        np.concatenate([part.length for part in parts]),
-        np.concatenate([part.taken for part in parts]),
-        np.concatenate([part.onward for part in parts]),
-    )
+def _concat(parts: Sequence[_Walks]) -> _Walks:
+    columns = ("slot", "length", "taken", "onward")
+    return _Walks(*(np.concatenate([getattr(part, name) for part in parts]) for name in columns))
 
 
 def _rank(slot: IntArray) -> IntArray:
@@ -165,14 +160,14 @@ class _Steps:
         return counts
 
     def out_of(
-        self, walks: _Walks, depth: int, wanted: Callable[[IntArray], BoolArray]
+        self, walks: _Walks, depth: int, wanted: Callable[[IntArray, IntArray], BoolArray]
     ) -> Iterator[tuple[IntArray, IntArray, _Walks]]:
         """Yield some of ``walks`` with all that go on from them by one hop, until none is wanted.
 
-        ``walks`` have ``depth`` hops each and stand by slot; those of a slot are gone on from in
-        their order, a few of every slot at a time. ``wanted`` says of rows of ``walks`` which are
-        still wanted. Yields (the rows gone on from, ascending; of each new walk the row it goes on
-        from; the new walks, those of a row in the order of their hops).
+        ``walks`` have ``depth`` hops each and stand by slot; those of a slot are extended in their
+        order, a few of every slot at a time. ``wanted`` gets slots and rows of ``walks`` and says
+        which are still wanted. Yields (the extended rows, ascending; of each new walk the row it
+        extends; the new walks, those of a row in the order of their hops).
         """
         ends = walks.taken[:, depth - 1, TAIL] if depth else self.topics[walks.slot]
         starts = np.searchsorted(walks.slot, np.arange(len(self.topics) + 1)).astype(np.int64)
@@ -182,7 +177,7 @@ class _Steps:
             rows = ranges(at, sizes)
             at += sizes
             block *= _GROWTH
-            rows = rows[wanted(rows) & walks.onward[rows]]
+            rows = rows[wanted(walks.slot[rows], rows) & walks.onward[rows]]
             if len(rows):
                 yield from self._block(walks, depth, ends, rows, wanted)
 
@@ -192,7 +187,7 @@ class _Steps:
         depth: int,
         ends: IntArray,
         rows: IntArray,
-        wanted: Callable[[IntArray], BoolArray],
+        wanted: Callable[[IntArray, IntArray], BoolArray],
     ) -> Iterator[tuple[IntArray, IntArray, _Walks]]:
         """Read the hops out of all ``rows`` at once; join them to the walks a part at a time."""
         unique, position = np.unique(ends[rows], return_inverse=True)
@@ -211,7 +206,7 @@ class _Steps:
             length = np.full(len(taken), depth + 1, np.int64)
             onward = hops.kind[pick][good] != Kind.VALUE
             yield rows[:fits], source[good], _Walks(slot[good], length, taken, onward)
-            left = fits + np.flatnonzero(wanted(rows[fits:]))
+            left = fits + np.flatnonzero(wanted(walks.slot[rows[fits:]], rows[fits:]))
             rows, starts, counts = rows[left], starts[left], counts[left]
 
 
@@ -221,21 +216,18 @@ def _breadth_first(steps: _Steps, sample: Sample) -> list[_Walks]:
     found: list[_Walks] = []
     for depth in range(steps.rules.hops):
         parts = [level.take(np.zeros(0, np.int64))]
-        slot = level.slot
-        wanted = partial(_any_left, left, slot)
-        for _, _, longer in steps.out_of(level, depth, wanted):
+        for _, _, longer in steps.out_of(level, depth, partial(_any_left, left)):
             kept = longer.take(_rank(longer.slot) < left[longer.slot])
             left -= steps.counts(kept)
             parts.append(kept)
-        level = _joined(parts)
+        level = _concat(parts)
         level = level.take(np.argsort(level.slot, kind="stable"))
         found.append(level)
     return found
 
 
-def _any_left(left: IntArray, slot: IntArray, rows: IntArray) -> BoolArray:
-    any_left: BoolArray = left[slot[rows]] > 0
-    return any_left
+def _any_left(left: IntArray, slot: IntArray, _: IntArray) -> BoolArray:
+    return left[slot] > 0
 
 
 def _depth_first(steps: _Steps, sample: Sample) -> list[_Walks]:
@@ -245,7 +237,7 @@ def _depth_first(steps: _Steps, sample: Sample) -> list[_Walks]:
     def descend(walks: _Walks, depth: int, wanted: IntArray) -> None:
         """Find at least the first ``wanted[slot]`` paths that go on from ``walks``."""
         left = wanted.copy()
-        for _, _, longer in steps.out_of(walks, depth, partial(_any_left, left, walks.slot)):
+        for _, _, longer in steps.out_of(walks, depth, partial(_any_left, left)):
             # each is a path itself, so no more of them are wanted than paths are
             longer = longer.take(_rank(longer.slot) < left[longer.slot])
             before = len(found)
@@ -279,6 +271,12 @@ class _Draws:
         """Return some of the draws."""
         return _Draws(self.walks.take(rows), self.hashed[rows], self.chance[rows], self.value[rows])
 
+    def joined(self, more: _Draws) -> _Draws:
+        """Return these and ``more``."""
+        columns = ("hashed", "chance", "value")
+        arrays = (np.concatenate([getattr(self, one), getattr(more, one)]) for one in columns)
+        return _Draws(_concat([self.walks, more.walks]), *arrays)
+
     def best(self, size: int) -> _Draws:
         """Return the ``size`` best of each slot, by slot, best first."""
         order = np.lexsort([self.hashed, -self.value, self.walks.slot])
@@ -292,12 +290,12 @@ def _random_walks(steps: _Steps, sample: Sample) -> list[_Walks]:
     level = _Draws(roots, np.array(seeds, np.uint64), none, none)
     pool = level.take(np.zeros(0, np.int64))
     for depth in range(steps.rules.hops):
-        # what a walk has to beat: the last of its slot's, where there are as many as are wanted
+        # what a walk has to beat: the last of its slot's, if there are as many as are wanted
         worst = np.full(len(roots), -np.inf)
-        wanted = partial(_beats, level, worst)
-        for rows, source, longer in steps.out_of(level.walks, depth, wanted):
+        beats = partial(_beats, level.value, worst)
+        for rows, source, longer in steps.out_of(level.walks, depth, beats):
             new = _draw(level, rows, source, longer, depth, steps.rules.hops)
-            pool = _joined_draws([pool, new]).best(sample.size)
+            pool = pool.joined(new).best(sample.size)
             last = np.flatnonzero(_rank(pool.walks.slot) == sample.size - 1)
             worst[pool.walks.slot[last]] = pool.value[last]
         level = pool.take(pool.walks.onward)
@@ -305,18 +303,8 @@ def _random_walks(steps: _Steps, sample: Sample) -> list[_Walks]:
     return [pool.walks, level.walks]
 
 
-def _joined_draws(parts: Sequence[_Draws]) -> _Draws:
-    return _Draws(
-        _joined([part.walks for part in parts]),
-        np.concatenate([part.hashed for part in parts]),
-        np.concatenate([part.chance for part in parts]),
-        np.concatenate([part.value for part in parts]),
-    )
-
-
-def _beats(level: _Draws, worst: Floats, rows: IntArray) -> BoolArray:
-    beats: BoolArray = level.value[rows] >= worst[level.walks.slot[rows]]
-    return beats
+def _beats(value: Floats, worst: Floats, slot: IntArray, rows: IntArray) -> BoolArray:
+    return value[rows] >= worst[slot]
 
 
 def _draw(
@@ -347,7 +335,7 @@ def _draw(
     best = np.full(len(rows), -np.inf)
     np.maximum.at(best, group, noisy)
     value = _under(level.value[at], noisy, best[group])
-    return _Draws(_joined([ended, longer]), hashed, chance, value)
+    return _Draws(_concat([ended, longer]), hashed, chance, value)
 
 
 def _under(bound: Floats, noisy: Floats, best: Floats) -> Floats:

@@ -50,13 +50,8 @@ def relation_paths_to(
         table = joined_tables([table, more])
     if not len(table):
         return []
-    signature = np.concatenate(
-        [
-            table.topic[:, None],
-            table.hops[:, :, (FIRST, SECOND)].reshape(len(table), -1),
-        ],
-        axis=1,
-    )
+    steps_of = table.hops[:, :, (FIRST, SECOND)]
+    signature = np.concatenate([table.topic[:, None], steps_of.reshape(len(table), -1)], axis=1)
     _, group = np.unique(signature, axis=0, return_inverse=True)
     group = group.reshape(-1)
     ends = table.ends()
@@ -69,14 +64,8 @@ def relation_paths_to(
         right = len(gold.intersection(tails.tolist()))
         f1 = 2 * right / (len(tails) + len(gold))
         first = members[0]
-        steps = tuple(
-            (int(a), int(b))
-            for a, b in table.hops[first, : table.length[first]][:, (FIRST, SECOND)]
-        )
-        found.append(
-            RelationPath(
-                int(table.topic[first]), steps, f1, tails, table.take(members[hit[members]])
-            )
-        )
+        steps = tuple((a, b) for a, b in steps_of[first, : table.length[first]].tolist())
+        paths = table.take(members[hit[members]])
+        found.append(RelationPath(int(table.topic[first]), steps, f1, tails, paths))
     found.sort(key=lambda path: (-path.f1, len(path.steps), path.steps, path.topic))
     return found

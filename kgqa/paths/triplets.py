@@ -1,13 +1,13 @@
-"""Triplets round entities, as flat integer arrays: what touches an entity, at either end.
+"""Triplets around entities, as flat integer arrays: what touches an entity, at either end.
 
 A triplet is a stored triple in its own direction, or the fact of a collapsed mediator. It is a row
 ``[head, first, mediator, second, tail]``: the head's key, then a hop's columns (``walk.Hops``); so
-a single triple has -1 as its mediator and its second step. Where a KG is walked both ways, a
+a single triple has -1 as its mediator and its second step. If a KG is walked both ways, a
 mediator's fact may also be entered against an edge (``^p..q``); a single triple never is, for its
 other end can be read at its other end.
 
-As in walks, a triplet does not lead from an entity to itself, two mediators in a row are none, and
-nothing goes on from a value. What this does not do: text, tokens, paths of several hops.
+As in walks, a triplet does not lead from an entity to itself or through two mediators in a row, and
+nothing goes on from a value.
 """
 
 from __future__ import annotations
@@ -117,16 +117,8 @@ def turned(rows: IntArray) -> IntArray:
     """Return the same facts read from their tails: steps reversed. Shape ``[n, 5]``."""
     head, first, mediator, second, tail = rows.T
     through = second >= 0
-    return np.stack(
-        [
-            tail,
-            np.where(through, second, first) ^ 1,
-            mediator,
-            np.where(through, first ^ 1, -1),
-            head,
-        ],
-        axis=1,
-    )
+    into, out = np.where(through, second, first) ^ 1, np.where(through, first ^ 1, -1)
+    return np.stack([tail, into, mediator, out, head], axis=1)
 
 
 def as_paths(rows: IntArray) -> PathTable:
@@ -135,7 +127,7 @@ def as_paths(rows: IntArray) -> PathTable:
 
 
 def as_rows(table: PathTable) -> IntArray:
-    """Return paths of one hop as triplets: what :func:`as_paths` was made of."""
+    """Return paths of one hop as triplets: the inverse of :func:`as_paths`."""
     return np.concatenate([table.topic[:, None], table.hops[:, 0]], axis=1)
 
 
@@ -146,9 +138,7 @@ def _as_stored(keys: IntArray, hops: Hops, *, entered: bool) -> tuple[IntArray, 
     single = second < 0
     along = (first % 2 == 0) & (single | (second % 2 == 0))
     against = (first % 2 == 1) & (single | (second % 2 == 1))
-    mixed = ~along & ~against
-    if not entered:
-        mixed[:] = False
+    mixed = ~along & ~against & entered
     owner = [hops.row[along], hops.row[against], hops.row[mixed], hops.row[mixed]]
     found = [rows[along], turned(rows[against]), rows[mixed], turned(rows[mixed])]
     return np.concatenate(owner), np.concatenate(found)

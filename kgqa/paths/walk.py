@@ -1,11 +1,9 @@
 """Walking L hops out of many entities at once, over any store, as flat integer arrays.
 
 A hop is one edge, or the two edges through a mediator (an n-ary fact's nameless node) when
-mediators are collapsed. A walk never comes to a node twice and ends at a value. Nothing is cut: an
-entity with more paths than ``cap`` is reported as such and gets none, so that the caller composes
-its language on the fly instead.
-
-What this does not do: text, tokens, sampling.
+mediators are collapsed. A walk never visits a node twice and ends at a value. Nothing is truncated:
+an entity with more paths than ``cap`` is reported as such and gets none, so that the caller can
+compose its language on the fly instead.
 """
 
 from __future__ import annotations
@@ -120,17 +118,16 @@ def empty_paths(hops: int) -> PathTable:
 def joined_tables(tables: Sequence[PathTable]) -> PathTable:
     """Return the paths of ``tables``, at least one, in turn, with room for the longest's hops."""
     most = max(one.hops.shape[1] for one in tables)
+    room = [most - one.hops.shape[1] for one in tables]
+    wide = [
+        np.pad(one.hops, [(0, 0), (0, more), (0, 0)], constant_values=-1) if more else one.hops
+        for one, more in zip(tables, room, strict=True)
+    ]
     return PathTable(
         np.concatenate([one.topic for one in tables]),
         np.concatenate([one.length for one in tables]),
-        np.concatenate([_widened(one.hops, most) for one in tables]),
+        np.concatenate(wide),
     )
-
-
-def _widened(hops: IntArray, width: int) -> IntArray:
-    wide = np.full((len(hops), width, 4), -1, np.int64)
-    wide[:, : hops.shape[1]] = hops
-    return wide
 
 
 def ranges(starts: IntArray, counts: IntArray) -> IntArray:
@@ -148,9 +145,8 @@ def hops_out_of(store: GraphStore, frontier: IntArray, rules: WalkRules) -> Hops
     """Return every hop out of the distinct keys of ``frontier``, in one or two store calls."""
     edges = store.neighbours(frontier, rules.direction)
     keep = edges.target != frontier[edges.row]
-    row, step, target, kind = (
-        column[keep] for column in (edges.row, edges.step, edges.target, edges.kind)
-    )
+    row, step = edges.row[keep], edges.step[keep]
+    target, kind = edges.target[keep], edges.kind[keep]
     nothing = np.full(len(row), -1, np.int64)
     hop = np.stack([step, nothing, nothing, target], axis=1)
     if rules.mediators == "keep":
@@ -165,17 +161,10 @@ def hops_out_of(store: GraphStore, frontier: IntArray, rules: WalkRules) -> Hops
     counts = np.diff(starts)[position]
     pick = ranges(starts[:-1][position], counts)
     source_row = np.repeat(row[through], counts)
-    joined = np.stack(
-        [
-            np.repeat(step[through], counts),
-            np.repeat(target[through], counts),
-            beyond.step[pick],
-            beyond.target[pick],
-        ],
-        axis=1,
-    )
+    into = np.repeat(np.stack([step, target], axis=1)[through], counts, axis=0)
+    joined = np.concatenate([into, np.stack([beyond.step, beyond.target], axis=1)[pick]], axis=1)
     joined_kind = beyond.kind[pick]
-    # two mediators in a row are no hop, and a fact does not lead back to where it was entered
+    # two mediators in a row do not make a hop; a fact does not lead back to where it was entered
     good = (joined_kind != Kind.MEDIATOR) & (joined[:, TAIL] != frontier[source_row])
     all_rows = np.concatenate([direct.row, source_row[good]])
     order = np.argsort(all_rows, kind="stable")
@@ -187,7 +176,7 @@ def hops_out_of(store: GraphStore, frontier: IntArray, rules: WalkRules) -> Hops
 
 
 def admissible(topic: IntArray, hops: IntArray, depth: int, added: IntArray) -> BoolArray:
-    """Return which of the ``added`` hops lead to nodes that their walks have not been to.
+    """Return which of the ``added`` hops lead to nodes that their walks have not visited.
 
     ``topic`` is ``[n]``, ``hops`` ``[n, L, 4]`` of which ``depth`` are taken, ``added`` ``[n, 4]``.
     """
@@ -224,10 +213,9 @@ def walk(
         starts = hops.offsets(len(unique))
         counts = np.diff(starts)[position]
         if cap is not None:
-            # before the join is made: no hub may fill the memory only to be dropped
+            # before joining: no hub may fill the memory only to be dropped
             bound, bound_topic = _sum_by(frontier_topic, counts)
-            hopeless = bound_topic[bound > 3 * cap]
-            over = np.union1d(over, hopeless)
+            over = np.union1d(over, bound_topic[bound > 3 * cap])
             counts = np.where(np.isin(frontier_topic, over), 0, counts)
         pick = ranges(starts[:-1][position], counts)
         topic = np.repeat(frontier_topic, counts)
@@ -250,11 +238,7 @@ def walk(
         frontier_end = added[onward, TAIL]
     if not levels:
         return empty_paths(rules.hops), over
-    table = PathTable(
-        np.concatenate([level.topic for level in levels]),
-        np.concatenate([level.length for level in levels]),
-        np.concatenate([level.hops for level in levels]),
-    )
+    table = joined_tables(levels)
     if len(over):
         table = table.take(np.flatnonzero(~np.isin(table.topic, over)))
     return table, over

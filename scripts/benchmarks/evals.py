@@ -12,7 +12,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
-from kgqa.graph.sqlite_layout import FILE_NAME
+from kgqa.graph.sqlite_file import FILE_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

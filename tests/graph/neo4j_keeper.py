@@ -4,7 +4,7 @@
 
 Whoever started the program holds the other end of its standard input, so the server goes when they
 do, however they end: a test run that is killed leaves none behind. It prints one JSON object when
-the server is up, or is not: what `scripts/neo4j start` returned and wrote.
+the server is up, or has failed: what `scripts/neo4j start` returned and wrote.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ def main() -> int:
             capture_output=True,
             text=True,
         )
-        told = {"code": done.returncode, "out": done.stdout, "err": done.stderr}
+        report = {"code": done.returncode, "out": done.stdout, "err": done.stderr}
         with contextlib.suppress(BrokenPipeError):  # they have ended meanwhile
-            print(json.dumps(told), flush=True)
+            print(json.dumps(report), flush=True)
         sys.stdin.buffer.read()
     finally:
         subprocess.run(

@@ -1,8 +1,8 @@
 """A pytest plugin: the session fixture ``neo4j_server``, a real Neo4j.
 
-It is the server at KGQA_TEST_NEO4J_URI (with KGQA_TEST_NEO4J_USERNAME and _PASSWORD) where that is
+It is the server at KGQA_TEST_NEO4J_URI (with KGQA_TEST_NEO4J_USERNAME and _PASSWORD) if that is
 set. Otherwise ``scripts/neo4j`` starts one on free ports in a fresh folder, with the jars that
-earlier runs fetched; it is stopped at the end of the run, also of one that is killed. Where none
+earlier runs fetched; it is stopped at the end of the run, also of one that is killed. If none
 can be had the tests that ask for it are skipped with the reason; under CI=true they fail.
 
 PYTEST_DONT_REWRITE, because test modules import it before it is known as a plugin.
@@ -19,7 +19,7 @@ import sys
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -43,6 +43,12 @@ class Neo4jServer:
         return Neo4jConnection(self.uri, self.username, self.password)
 
 
+def ask(connection: Neo4jConnection, text: str, **parameters: Any) -> list[dict[str, Any]]:
+    """Run any statement, as whoever owns the database would."""
+    with connection.translated(), connection.session() as session:
+        return [record.data() for record in session.run(text, parameters)]  # type: ignore[arg-type]
+
+
 def free_ports(count: int) -> list[int]:
     sockets = [socket.socket() for _ in range(count)]
     try:
@@ -60,9 +66,9 @@ def jars_folder() -> Path:
 
 @contextmanager
 def running_neo4j(home: Path, *arguments: str) -> Iterator[dict[str, str]]:
-    """Start a server of one's own in ``home`` on free ports; yield what it tells shells.
+    """Start a server of one's own in ``home`` on free ports; yield what it exports to shells.
 
-    Skips the test, or fails it under CI=true, where none can be had. The server stops at the end of
+    Skips the test, or fails it under CI=true, if none can be had. The server stops at the end of
     the block and when this process ends, by whatever: another process keeps it, see
     ``neo4j_keeper``.
     """
@@ -77,12 +83,12 @@ def running_neo4j(home: Path, *arguments: str) -> Iterator[dict[str, str]]:
     )
     try:
         assert keeper.stdout is not None
-        told = json.loads(keeper.stdout.readline() or '{"code": 1, "out": "", "err": ""}')
-        if told["code"] != 0:
-            said = told["err"].strip().splitlines()
+        report = json.loads(keeper.stdout.readline() or '{"code": 1, "out": "", "err": ""}')
+        if report["code"] != 0:
+            said = report["err"].strip().splitlines()
             reason = f"no Neo4j for the tests: {said[-1] if said else 'it could not be started'}"
             (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)
-        yield dict(re.findall(r"^export (\w+)=(.*)$", told["out"], re.MULTILINE))
+        yield dict(re.findall(r"^export (\w+)=(.*)$", report["out"], re.MULTILINE))
     finally:
         keeper.communicate()  # its standard input ends, so it stops the server
 

@@ -28,6 +28,13 @@ if TYPE_CHECKING:
     from kgqa.graph.model import GraphTables
 
 Edge = tuple[str, str, str]
+HOSTILE_CYPHER = [
+    "a`b", "x`) DETACH DELETE n //", "`", "``", 'it\'s "quoted"', "{a: 1}", "a\\u0060b",
+    "\\u0060) DETACH DELETE (n) //", "\\\\u0060", "\\", "end\\", "\\' RETURN 1 //",
+    "\\u0027 RETURN 1 //", "$edges $id", "two\nlines", "// no comment", "`Freebase`", "*1..2",
+    "親 -> 😀",
+]  # fmt: skip
+"""Texts that a careless statement would read as Cypher."""
 
 
 def entity(

@@ -13,21 +13,20 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
-import numpy as np
-import pyarrow as pa
 import pytest
 
 from kgqa import cypher
 from kgqa.errors import GraphError, KGNotFoundError, StoreUnavailableError
-from kgqa.graph.browser import MAX_LENGTH, browser_url, walks_url
-from kgqa.graph.model import ENTITY_SCHEMA, RELATION_SCHEMA, GraphTables, KGInfo, keys_array
+from kgqa.graph.browser import MAX_LENGTH, browser_url
+from kgqa.graph.model import GraphTables, keys_array
 from kgqa.graph.neo4j import Neo4jConnection
-from kgqa.graph.neo4j_checks import label_for
+from kgqa.graph.neo4j_layout import label_for
+from kgqa.graph.neo4j_store import Neo4jStore
 from kgqa.graph.neo4j_write import Neo4jWriter
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.graph.sqlite_write import SqliteWriter
 from kgqa.progress import Silent
-from tests.graph.neo4j_server import CHECKOUT, free_ports
+from tests.graph.neo4j_server import CHECKOUT, ask, free_ports
 from tests.graph.store_conformance import (
     StoreConformance,
     check_against_reference,
@@ -36,6 +35,7 @@ from tests.graph.store_conformance import (
     tables_of,
     tricky_tables,
 )
+from tests.graph.tables import HOSTILE_CYPHER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,7 +56,7 @@ def connection(neo4j_server: Neo4jServer) -> Iterator[Neo4jConnection]:
         yield connection
         for info in connection.list_kgs():
             if info.name not in before:
-                connection.writer().drop(info.name, Silent())
+                Neo4jWriter(connection).drop(info.name, Silent())
 
 
 @pytest.fixture(scope="class")
@@ -64,8 +64,8 @@ def make_store(connection: Neo4jConnection) -> Iterator[MakeStore]:
     opened: list[GraphStore] = []
 
     def make(tables: GraphTables) -> GraphStore:
-        connection.writer().write(tables, Silent())
-        opened.append(connection.store(tables.info.name))
+        Neo4jWriter(connection).write(tables, Silent())
+        opened.append(Neo4jStore(connection, tables.info.name))
         return opened[-1]
 
     yield make
@@ -79,11 +79,6 @@ def small(name: str, *heads: str, relation: str = "knows") -> GraphTables:
     return tables_of([entity(head, head.title()) for head in heads], edges, name=name)
 
 
-def ask(connection: Neo4jConnection, text: str) -> list[dict[str, Any]]:
-    with connection.translated(), connection.session() as session:
-        return [record.data() for record in session.run(text)]  # type: ignore[arg-type]
-
-
 def count(connection: Neo4jConnection, label: str) -> int:
     found: int = ask(connection, f"MATCH (n:`{label}`) RETURN count(n) AS n")[0]["n"]
     return found
@@ -93,53 +88,7 @@ class TestNeo4jStore(StoreConformance):
     """The suite of all stores."""
 
     random_graphs = 3  # each takes a second or two
-
-
-class TestTheSameAsSqlite:
-    def test_a_random_graph_reads_the_same_from_both(
-        self, make_store: MakeStore, tmp_path: Path
-    ) -> None:
-        tables = random_tables(77)
-        path = tmp_path / "graph.sqlite"
-        SqliteWriter(path).write(tables, Silent())
-        with SqliteStore(path) as lite, make_store(tables) as served:
-            assert served.info == lite.info
-            check_against_reference(served, tables)
-            check_against_reference(lite, tables)
-
-    def test_a_frontier_larger_than_a_statement_takes(self, make_store: MakeStore) -> None:
-        size = 20_500
-        ids = [f"n{row:06}" for row in range(size)]
-        nodes = {
-            "id": ids, "name": ids, "aliases": [[]] * size, "kind": [0] * size,
-            "types": [[]] * size, "properties": [None] * size,
-        }  # fmt: skip
-        edges = {
-            "head": pa.array(range(size - 1), pa.int64()),
-            "relation": pa.array([0] * (size - 1), pa.int64()),
-            "tail": pa.array(range(1, size), pa.int64()),
-            "properties": pa.nulls(size - 1, pa.string()),
-        }
-        tables = GraphTables(
-            KGInfo("chain", "rows of a test", "1", "out", size, 0, 0, 1, size - 1),
-            pa.table(nodes, schema=ENTITY_SCHEMA),
-            pa.table({"id": ["next"], "name": ["next"], "inverse": [None]}, schema=RELATION_SCHEMA),
-            pa.table(edges),
-        )
-        with make_store(tables) as store:
-            keys = np.arange(size)[::-1].copy()
-            found = store.neighbours(keys, "both")
-            assert len(found) == 2 * (size - 1)
-            assert (np.abs(keys[found.row] - found.target) == 1).all()
-            assert (found.step == (keys[found.row] > found.target)).all()
-            assert store.degrees(keys).sum() == 2 * (size - 1)
-            assert store.keys_of(ids[::-1]).tolist() == keys.tolist()
-            assert store.entities(keys).ids == ids[::-1]
-            positions, named = store.find_names(ids)
-            assert positions.tolist() == named.tolist() == list(range(size))
-            head = keys_array(range(size))
-            there = store.has_edges(head, np.zeros_like(head), head + 1)
-            assert there.tolist() == [True] * (size - 1) + [False]
+    bounds = ("kgqa.graph.neo4j_store.CHUNK",)
 
 
 class TestWhatPeopleSeeInTheDatabase:
@@ -154,7 +103,7 @@ class TestWhatPeopleSeeInTheDatabase:
         assert [row["city"] for row in born] == ["Berlin"]
         assert born[0]["aliases"] == ["Berlin, Germany"]
         assert sorted(born[0]["labels"]) == ["Entity", "Tricky"]
-        assert count(connection, "Mediator") == 2
+        assert count(connection, "Tricky`:`Mediator") == 2
         assert ask(connection, "MATCH (v:Value:Tricky) RETURN v.name AS name") == [
             {"name": "1950-01-01"}
         ]
@@ -211,7 +160,7 @@ class TestReplacing:
             [*(("hub", "has", leaf) for leaf in leaves), ("leaf3", "of", "hub")],
             name="star",
         )
-        writer = connection.writer()
+        writer = Neo4jWriter(connection)
         writer.write(star, Silent())
         statements: list[str] = []
         run = type(writer).run
@@ -229,17 +178,17 @@ class TestReplacing:
     def test_other_content_replaces_it_and_leaves_nothing_behind(
         self, connection: Neo4jConnection
     ) -> None:
-        writer = connection.writer()
+        writer = Neo4jWriter(connection)
         writer.write(small("people", "ann", "bob"), Silent())
-        with connection.store("people") as first:
+        with Neo4jStore(connection, "people") as first:
             assert first.label == "People"
         writer.write(small("people", "ann", "bob", "cid"), Silent())
-        with connection.store("people") as second:
+        with Neo4jStore(connection, "people") as second:
             assert second.keys_of(["cid"]).tolist() == [2]
             assert count(connection, "People") == 0
             assert count(connection, second.label) == 3
         writer.write(small("people", "dan", "eve"), Silent())
-        with connection.store("people") as third:
+        with Neo4jStore(connection, "people") as third:
             assert third.label == "People"
             assert third.keys_of(["ann", "dan"]).tolist() == [-1, 0]
         left = ask(connection, "MATCH (n) WHERE n:KGLoading OR n:KGDropping RETURN count(n) AS n")
@@ -248,82 +197,65 @@ class TestReplacing:
 
     def test_the_same_content_is_not_written_again(self, connection: Neo4jConnection) -> None:
         tables = small("same", "ann", "bob")
-        connection.writer().write(tables, Silent())
+        Neo4jWriter(connection).write(tables, Silent())
         before = connection.meta("same")
         renamed = dataclasses.replace(
             tables, info=dataclasses.replace(tables.info, source="elsewhere")
         )
-        told = Silent()
-        connection.writer().write(renamed, told)
+        progress = Silent()
+        Neo4jWriter(connection).write(renamed, progress)
         after = connection.meta("same")
         assert before is not None
         assert after == before | {"source": "elsewhere"}
-        assert "already" in told.notes[0]
+        assert "already" in progress.notes[0]
 
     def test_damage_is_repaired_by_loading_again(self, connection: Neo4jConnection) -> None:
         tables = small("hurt", "ann", "bob")
-        connection.writer().write(tables, Silent())
+        Neo4jWriter(connection).write(tables, Silent())
         ask(connection, "MATCH (n:Hurt {id: 'bob'}) DETACH DELETE n")
-        connection.writer().write(tables, Silent())
-        with connection.store("hurt") as store:
+        Neo4jWriter(connection).write(tables, Silent())
+        with Neo4jStore(connection, "hurt") as store:
             check_against_reference(store, tables)
-
-    @pytest.mark.parametrize("step", ["relations", "edges", "load_publish"])
-    def test_a_load_that_stops_leaves_the_older_one_serving(
-        self, connection: Neo4jConnection, monkeypatch: pytest.MonkeyPatch, step: str
-    ) -> None:
-        old, new = small("stopped", "ann", "old"), small("stopped", "ann", "new", "dan")
-        connection.writer().write(old, Silent())
-        with monkeypatch.context() as broken:
-            stop_at(step, broken)
-            with pytest.raises(KeyboardInterrupt):
-                connection.writer().write(new, Silent())
-        assert [i for i in connection.list_kgs() if i.name == "stopped"] == [old.info]
-        with connection.store("stopped") as store:
-            check_against_reference(store, old)
-        connection.writer().write(new, Silent())
-        with connection.store("stopped") as store:
-            check_against_reference(store, new)
-        there = ask(connection, "MATCH (n:Entity) WHERE n.id IN ['new', 'old'] RETURN n.id AS id")
-        assert there == [{"id": "new"}]
-        connection.writer().drop("stopped", Silent())
 
     def test_a_first_load_that_stops_shows_nothing(
         self, connection: Neo4jConnection, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        def stop(*_: object) -> None:
+            raise KeyboardInterrupt
+
         with monkeypatch.context() as broken:
-            stop_at("names", broken)
+            broken.setattr(Neo4jWriter, "finish", stop)
             with pytest.raises(KeyboardInterrupt):
-                connection.writer().write(small("fresh", "ann", "bob"), Silent())
+                Neo4jWriter(connection).write(small("fresh", "ann", "bob"), Silent())
         assert "fresh" not in [info.name for info in connection.list_kgs()]
         with pytest.raises(KGNotFoundError, match="fresh"):
-            connection.store("fresh")
-        assert connection.writer().drop("fresh", Silent()) is False
+            Neo4jStore(connection, "fresh")
+        assert Neo4jWriter(connection).drop("fresh", Silent()) is False
         assert count(connection, "Fresh") == 0
 
     def test_a_killed_load_shows_nothing_and_the_next_finishes(
         self, neo4j_server: Neo4jServer, connection: Neo4jConnection
     ) -> None:
         older, newer = random_tables(1), random_tables(2)
-        connection.writer().write(older, Silent())
+        Neo4jWriter(connection).write(older, Silent())
         for step in ("relations", "nodes", "edges", "names", "finish"):
             killed_at(step, neo4j_server)
             assert [i for i in connection.list_kgs() if i.name == "random"] == [older.info]
-            with connection.store("random") as store:
+            with Neo4jStore(connection, "random") as store:
                 check_against_reference(store, older)
-        connection.writer().write(newer, Silent())
-        with connection.store("random") as store:
+        Neo4jWriter(connection).write(newer, Silent())
+        with Neo4jStore(connection, "random") as store:
             check_against_reference(store, newer)
         left = ask(connection, "MATCH (n) WHERE n:KGLoading OR n:KGDropping RETURN count(n) AS n")
         assert left == [{"n": 0}]
-        connection.writer().drop("random", Silent())
+        Neo4jWriter(connection).drop("random", Silent())
 
     def test_a_store_that_was_replaced_says_so_and_answers_nothing(
         self, connection: Neo4jConnection
     ) -> None:
-        connection.writer().write(small("moving", "ann", "bob"), Silent())
-        with connection.store("moving") as store:
-            connection.writer().write(small("moving", "ann", "cid"), Silent())
+        Neo4jWriter(connection).write(small("moving", "ann", "bob"), Silent())
+        with Neo4jStore(connection, "moving") as store:
+            Neo4jWriter(connection).write(small("moving", "ann", "cid"), Silent())
             for call in (
                 lambda: store.keys_of(["ann"]),
                 lambda: store.neighbours(keys_array([0]), "both"),
@@ -353,7 +285,7 @@ class TestReplacing:
         def load() -> None:
             try:
                 with neo4j_server.connect() as other:
-                    other.writer().write(small("twice", "ann", "bob"), Silent())
+                    Neo4jWriter(other).write(small("twice", "ann", "bob"), Silent())
             except Exception as error:
                 errors.append(error)
 
@@ -361,62 +293,34 @@ class TestReplacing:
         first = threading.Thread(target=load)
         first.start()
         assert waiting.wait(60)
-        connection.writer().write(small("twice", "cid", "dan"), Silent())
+        Neo4jWriter(connection).write(small("twice", "cid", "dan"), Silent())
         go_on.set()
         first.join(60)
         assert len(errors) == 1
         assert isinstance(errors[0], GraphError)
-        with connection.store("twice") as store:
+        with Neo4jStore(connection, "twice") as store:
             assert store.keys_of(["ann", "cid"]).tolist() == [-1, 0]
 
     def test_nodes_that_are_not_ours_are_left_alone(self, connection: Neo4jConnection) -> None:
         ask(connection, "CREATE (:Movie {title: 'not ours'})")
         try:
-            connection.writer().write(small("movie", "ann", "bob"), Silent())
-            with connection.store("movie") as store:
+            Neo4jWriter(connection).write(small("movie", "ann", "bob"), Silent())
+            with Neo4jStore(connection, "movie") as store:
                 assert store.label != "Movie"
-            connection.writer().drop("movie", Silent())
+            Neo4jWriter(connection).drop("movie", Silent())
             assert count(connection, "Movie") == 1
         finally:
             ask(connection, "MATCH (n:Movie {title: 'not ours'}) DELETE n")
 
     def test_names_that_would_share_a_label_do_not(self, connection: Neo4jConnection) -> None:
         for name, person in (("twin", "ann"), ("Twin", "bob"), ("entity", "cid")):
-            connection.writer().write(small(name, person, "zoe"), Silent())
-        stores = [connection.store(name) for name in ("twin", "Twin", "entity")]
+            Neo4jWriter(connection).write(small(name, person, "zoe"), Silent())
+        stores = [Neo4jStore(connection, name) for name in ("twin", "Twin", "entity")]
         assert len({store.label for store in stores} | {"Entity"}) == 4
         ids = [store.entities(keys_array([0])).ids[0] for store in stores]
         assert ids == ["ann", "bob", "cid"]
         for store in stores:
             store.close()
-
-
-def stop_at(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Interrupt a load when it comes to a step; of a kind of batches, after they are written."""
-    from kgqa.graph import neo4j_write
-
-    def stop(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    if step == "load_publish":
-        run = Neo4jWriter.run
-
-        def until(self: Neo4jWriter, name: str, *args: Any, **rest: Any) -> Any:
-            return stop() if name == step else run(self, name, *args, **rest)
-
-        monkeypatch.setattr(Neo4jWriter, "run", until)
-    elif step == "_verify":
-        monkeypatch.setattr(Neo4jWriter, step, stop)
-    elif step == "relations":
-        monkeypatch.setattr(neo4j_write._Load, step, stop)
-    else:
-        batches = getattr(neo4j_write._Load, step)
-
-        def partly(self: Any, *args: Any) -> Iterator[int]:
-            yield from batches(self, *args)
-            stop()
-
-        monkeypatch.setattr(neo4j_write._Load, step, partly)
 
 
 _KILLED = """
@@ -443,7 +347,7 @@ else:
     setattr(neo4j_write._Load, step, partly)
 neo4j_write.NODE_BATCH = neo4j_write.EDGE_BATCH = 3
 uri, username, password = (os.environ["TEST_" + name] for name in ("URI", "USERNAME", "PASSWORD"))
-Neo4jConnection(uri, username, password).writer().write(random_tables(2), Silent())
+neo4j_write.Neo4jWriter(Neo4jConnection(uri, username, password)).write(random_tables(2), Silent())
 """
 
 
@@ -462,57 +366,32 @@ def killed_at(step: str, server: Neo4jServer) -> None:
     assert done.returncode == -9, done.stderr
 
 
-HOSTILE = [
-    "a`b",
-    "x`) DETACH DELETE n //",
-    "`",
-    "``",
-    'it\'s "quoted"',
-    "{a: 1}",
-    "a\\u0060b",
-    "\\u0060) DETACH DELETE (n) //",
-    "\\\\u0060",
-    "\\",
-    "end\\",
-    "\\' RETURN 1 //",
-    "\\u0027 RETURN 1 //",
-    "$edges $id",
-    "two\nlines",
-    "// no comment",
-    "`Freebase`",
-    "*1..2",
-    "親 -> 😀",
-]
-
-
 class TestInjection:
     def test_a_hostile_label_is_a_label(self, connection: Neo4jConnection) -> None:
-        for hostile in HOSTILE:
+        for hostile in HOSTILE_CYPHER:
             with connection.session() as session, session.begin_transaction() as transaction:
                 text = f"CREATE (n:`{cypher.escaped(hostile)}`) RETURN labels(n) AS labels"
                 assert transaction.run(text).single(strict=True)["labels"] == [hostile]  # type: ignore[arg-type]
                 transaction.rollback()
 
     def test_a_hostile_string_is_a_string(self, connection: Neo4jConnection) -> None:
-        listed = ", ".join(cypher.literal(hostile) for hostile in HOSTILE)
-        assert ask(connection, f"RETURN [{listed}] AS strings") == [{"strings": HOSTILE}]
+        listed = ", ".join(cypher.literal(hostile) for hostile in HOSTILE_CYPHER)
+        assert ask(connection, f"RETURN [{listed}] AS strings") == [{"strings": HOSTILE_CYPHER}]
 
     def test_no_id_name_relation_or_kg_is_read_as_cypher(self, connection: Neo4jConnection) -> None:
         name = "kg `) DETACH DELETE n // \\u0060 ' \" {$id} *1..2 `Freebase"
-        facts = [(hostile, hostile, "end " + hostile) for hostile in HOSTILE]
+        facts = [(hostile, hostile, "end " + hostile) for hostile in HOSTILE_CYPHER]
         ids = [part for fact in facts for part in (fact[0], fact[2])]
         tables = tables_of([entity(id_, id_) for id_ in ids], facts, name=name)
-        connection.writer().write(tables, Silent())
-        with connection.store(name) as store:
+        Neo4jWriter(connection).write(tables, Silent())
+        with Neo4jStore(connection, name) as store:
             assert store.label == label_for(name)
             check_against_reference(store, tables)
             assert store.suggest("freebase").size
             assert sorted(drawn(connection, browser_url(store, facts))) == sorted(facts)
-            for fact in facts:
-                assert drawn(connection, walks_url(store, fact[0], 1, "out")) == [fact]
             labels = ask(connection, "CALL db.labels() YIELD label RETURN collect(label) AS found")
             assert label_for(name) in labels[0]["found"]
-        connection.writer().drop(name, Silent())
+        Neo4jWriter(connection).drop(name, Silent())
         assert count(connection, cypher.escaped(label_for(name))) == 0
 
 
@@ -554,18 +433,6 @@ class TestBrowserLinks:
         assert moved is not None
         assert moved.startswith("http://here:99/browser?dbms=")
 
-    def test_walks_have_as_many_edges_as_asked(self, make_store: MakeStore) -> None:
-        with make_store(small("line", "a", "b", "c", "d")) as store:
-            connection: Neo4jConnection = store.connection  # type: ignore[attr-defined]
-            assert len(drawn(connection, walks_url(store, "a", 2, "out"))) == 2
-            assert len(drawn(connection, walks_url(store, "a", 3, "out"))) == 3
-            assert drawn(connection, walks_url(store, "a", 3, "in")) == []
-            assert len(drawn(connection, walks_url(store, "b", 1, "both"))) == 2
-            assert len(drawn(connection, walks_url(store, "d", 2, "in"))) == 2
-            for hops in (0, -1, 99, True, 1.5, "1"):
-                with pytest.raises(ValueError, match="hop bound"):
-                    walks_url(store, "a", hops, "out")  # type: ignore[arg-type]
-
     def test_a_link_with_too_many_edges_says_so_and_is_served(
         self, make_store: MakeStore, neo4j_server: Neo4jServer
     ) -> None:
@@ -583,7 +450,6 @@ class TestBrowserLinks:
         SqliteWriter(tmp_path / "g.sqlite").write(small("lite", "a", "b"), Silent())
         with SqliteStore(tmp_path / "g.sqlite") as store:
             assert browser_url(store, []) is None
-            assert walks_url(store, "a", 2, "out") is None
 
 
 class TestBadConnections:
@@ -595,13 +461,15 @@ class TestBadConnections:
                 Neo4jConnection(f"{scheme}://user:hush-hush@localhost:{port}") as connection,
                 pytest.raises(StoreUnavailableError) as caught,
             ):
-                connection.verify()
+                connection.server_version()
             assert f"{scheme}://localhost:{port}" in str(caught.value)
             assert "NEO4J_URI" in caught.value.hint
             assert "hush" not in str(caught.value)
         assert time.monotonic() - start < 10
 
-    def test_a_wrong_password_is_told_without_showing_it(self, neo4j_server: Neo4jServer) -> None:
+    def test_a_wrong_password_is_reported_without_showing_it(
+        self, neo4j_server: Neo4jServer
+    ) -> None:
         with (
             Neo4jConnection(neo4j_server.uri, "neo4j", "wrong-secret") as connection,
             pytest.raises(StoreUnavailableError, match="password") as caught,
@@ -616,13 +484,13 @@ class TestBadConnections:
             Neo4jConnection(neo4j_server.uri) as connection,
             pytest.raises(StoreUnavailableError, match="password"),
         ):
-            connection.verify()
+            connection.server_version()
 
     def test_a_database_that_is_not_there(self, neo4j_server: Neo4jServer) -> None:
         with Neo4jConnection(
             neo4j_server.uri, neo4j_server.username, neo4j_server.password, "nowhere"
         ) as connection:
-            for call in (connection.verify, connection.list_kgs):
+            for call in (connection.server_version, connection.list_kgs):
                 with pytest.raises(StoreUnavailableError, match="no database nowhere") as caught:
                     call()
                 assert "NEO4J_DATABASE" in caught.value.hint
@@ -635,12 +503,12 @@ class TestBadConnections:
             Neo4jConnection(uri, "neo4j", "x") as connection,
             pytest.raises(StoreUnavailableError, match="No Neo4j answers"),
         ):
-            connection.verify()
+            connection.server_version()
 
     @pytest.mark.parametrize("uri", ["http://localhost:7474", "nonsense", "bolt://[", ""])
     def test_an_address_of_the_wrong_form(self, uri: str) -> None:
-        with pytest.raises(StoreUnavailableError, match="no address"):
-            Neo4jConnection(uri, "neo4j", "x").verify()
+        with pytest.raises(StoreUnavailableError, match="not the address"):
+            Neo4jConnection(uri, "neo4j", "x").server_version()
 
     def test_credentials_in_the_url_serve_and_are_not_shown(
         self, neo4j_server: Neo4jServer
@@ -650,30 +518,23 @@ class TestBadConnections:
         who = f"{neo4j_server.username}:{quote(neo4j_server.password, safe='')}@"
         uri = neo4j_server.uri.replace("://", f"://{who}")
         with Neo4jConnection(uri) as connection:
-            connection.verify()
+            connection.server_version()
             assert connection.url == neo4j_server.uri
             with pytest.raises(KGNotFoundError) as caught:
-                connection.store("no such kg")
+                Neo4jStore(connection, "no such kg")
         assert neo4j_server.password not in str(caught.value)
 
     def test_a_closed_connection_opens_again(self, neo4j_server: Neo4jServer) -> None:
         connection = neo4j_server.connect()
-        connection.verify()
+        connection.server_version()
         connection.close()
         connection.close()
-        connection.verify()
+        connection.server_version()
         connection.close()
 
 
-class TestRefusedLoads:
-    def test_ids_that_neo4j_cannot_hold_are_named(self, connection: Neo4jConnection) -> None:
-        for bad in ("x" * 9_000, "a\0b"):
-            tables = tables_of(
-                [entity(bad, "bad"), entity("b", "b")], [(bad, "r", "b")], name="bad"
-            )
-            with pytest.raises(GraphError, match="entity id"):
-                connection.writer().write(tables, Silent())
-        with pytest.raises(GraphError, match="relation id"):
-            connection.writer().write(small("bad", "a", "b", relation="a\0b"), Silent())
-        assert "bad" not in [info.name for info in connection.list_kgs()]
-        assert connection.writer().drop("bad", Silent()) is False
+def test_a_refused_load_leaves_nothing(connection: Neo4jConnection) -> None:
+    with pytest.raises(GraphError, match="relation id"):
+        Neo4jWriter(connection).write(small("bad", "a", "b", relation="a\0b"), Silent())
+    assert "bad" not in [info.name for info in connection.list_kgs()]
+    assert Neo4jWriter(connection).drop("bad", Silent()) is False

@@ -19,14 +19,17 @@ import pyarrow as pa
 import pytest
 
 from kgqa.errors import GraphError, KGNotFoundError, UsageError
-from kgqa.graph import neo4j_method
+from kgqa.graph import neo4j_backend
 from kgqa.graph.neo4j import Neo4jConnection
 from kgqa.graph.neo4j_admin import Neo4jAdminWriter
-from kgqa.graph.neo4j_checks import label_for
+from kgqa.graph.neo4j_backend import choose_method
 from kgqa.graph.neo4j_home import LocalHome, open_home
-from kgqa.graph.neo4j_method import choose_method
+from kgqa.graph.neo4j_layout import label_for
+from kgqa.graph.neo4j_store import Neo4jStore
+from kgqa.graph.neo4j_write import Neo4jWriter
 from kgqa.graph.open import open_store, open_writer
 from kgqa.progress import Silent
+from tests.graph import neo4j_server
 from tests.graph.neo4j_keeper import JAVA_OPTIONS
 from tests.graph.neo4j_server import running_neo4j
 from tests.graph.store_conformance import check_against_reference
@@ -56,10 +59,10 @@ class OwnNeo4j:
         return Neo4jConnection(self.uri, "neo4j", self.password, database)
 
     def write(self, tables: GraphTables, **options: Any) -> Silent:
-        told = Silent()
+        progress = Silent()
         with self.connect() as connection:
-            Neo4jAdminWriter(connection, LocalHome(self.home), **options).write(tables, told)
-        return told
+            Neo4jAdminWriter(connection, LocalHome(self.home), **options).write(tables, progress)
+        return progress
 
     def databases(self) -> set[str]:
         return LocalHome(self.home).databases()
@@ -81,13 +84,12 @@ def server(own_neo4j: OwnNeo4j) -> Iterator[OwnNeo4j]:
     yield own_neo4j
     with own_neo4j.connect() as connection:
         for info in connection.list_kgs():
-            connection.writer().drop(info.name, Silent())
+            Neo4jWriter(connection).drop(info.name, Silent())
         ask(connection, "MATCH (n) DETACH DELETE n")
 
 
 def ask(connection: Neo4jConnection, text: str) -> list[list[Any]]:
-    with connection.translated(), connection.session() as session:
-        return [record.values() for record in session.run(text)]
+    return [list(row.values()) for row in neo4j_server.ask(connection, text)]
 
 
 def everything(connection: Neo4jConnection) -> tuple[Counter[str], str]:
@@ -161,12 +163,12 @@ INDEXES = "SHOW INDEXES YIELD name, type, labelsOrTypes, properties, state RETUR
 def over_bolt(server: OwnNeo4j, tables: GraphTables) -> tuple[tuple[Counter[str], str], list[str]]:
     """Return all that the server holds of a KG after a load over Bolt, and its indexes."""
     with server.connect() as connection:
-        connection.writer().write(tables, Silent())
+        Neo4jWriter(connection).write(tables, Silent())
         counts, digest = everything(connection)
         assert counts["edges"] == tables.edges.num_rows
         assert counts["Entity"] == tables.nodes.num_rows
         indexes = sorted(map(str, ask(connection, INDEXES)))
-        connection.writer().drop(tables.info.name, Silent())
+        Neo4jWriter(connection).drop(tables.info.name, Silent())
     return (counts, digest), indexes
 
 
@@ -179,7 +181,7 @@ def check_the_same(
     with server.connect() as connection:
         assert everything(connection) == held
         assert sorted(map(str, ask(connection, INDEXES))) == indexes
-        with connection.store(tables.info.name) as store:
+        with Neo4jStore(connection, tables.info.name) as store:
             check_against_reference(store, tables)
             assert store.label == label_for(tables.info.name)
 
@@ -188,12 +190,12 @@ def refused_beside_others(server: OwnNeo4j, tables: GraphTables) -> None:
     """Check that an import takes no other KG and no other node away unasked."""
     friends = tables_of([entity("a"), entity("b")], [("a", "r", "b")], name="friends")
     with server.connect() as connection:
-        connection.writer().write(friends, Silent())
+        Neo4jWriter(connection).write(friends, Silent())
         ask(connection, "CREATE (:Movie {title: 'not ours'})")
         serving = connection.database
     with pytest.raises(UsageError, match=r"the KG friends and 1 nodes") as caught:
         server.write(tables)
-    assert "--replace-database" in caught.value.hint
+    assert "`replace_database`" in caught.value.hint
     with server.connect() as connection:
         assert connection.database == serving
         assert [info.name for info in connection.list_kgs()] == ["friends"]
@@ -216,7 +218,7 @@ class TestBothWaysEndInTheSameGraph:
         with server.connect() as connection:
             assert [info.name for info in connection.list_kgs()] == ["hostile", "tricky"]
             for each in (tables, second):
-                with connection.store(each.info.name) as store:
+                with Neo4jStore(connection, each.info.name) as store:
                     check_against_reference(store, each)
 
     @pytest.mark.long  # each restart of a server takes a while
@@ -247,12 +249,12 @@ class TestReplacing:
         server.write(newer)
         with server.connect() as connection:
             after = connection.database
-            with connection.store("random") as store:
+            with Neo4jStore(connection, "random") as store:
                 check_against_reference(store, newer)
         assert before != after
         assert before not in server.databases()
-        told = server.write(newer)
-        assert "already" in told.notes[0]
+        progress = server.write(newer)
+        assert "already" in progress.notes[0]
         with server.connect() as connection:
             assert connection.database == after
         left = [path.name for path in (server.home / "import").rglob("*.csv")]
@@ -269,7 +271,7 @@ class TestFailures:
     ) -> None:
         older, newer = random_tables(1), random_tables(2)
         with server.connect() as connection:
-            connection.writer().write(older, Silent())
+            Neo4jWriter(connection).write(older, Silent())
             serving = connection.database
         with monkeypatch.context() as broken:
             broken.setattr(
@@ -281,7 +283,7 @@ class TestFailures:
         assert server.password not in str(caught.value)
         with server.connect() as connection:
             assert connection.database == serving
-            with connection.store("random") as store:
+            with Neo4jStore(connection, "random") as store:
                 check_against_reference(store, older)
 
     @pytest.mark.long  # each restart of a server takes a while
@@ -290,7 +292,7 @@ class TestFailures:
     ) -> None:
         older, newer = random_tables(1), random_tables(2)
         with server.connect() as connection:
-            connection.writer().write(older, Silent())
+            Neo4jWriter(connection).write(older, Silent())
             serving = connection.database
         wrong = dataclasses.replace(
             newer, info=dataclasses.replace(newer.info, edges=newer.info.edges + 1)
@@ -299,7 +301,7 @@ class TestFailures:
             server.write(wrong)
         with server.connect() as connection:
             assert connection.database == serving
-            with connection.store("random") as store:
+            with Neo4jStore(connection, "random") as store:
                 check_against_reference(store, older)
         server.write(newer)
         assert len([name for name in server.databases() if name.startswith("kgqa-random")]) == 1
@@ -385,7 +387,7 @@ class TestKilled:
         server.write(older)
         for step in ("files", "importing", "imported"):
             self.killed(server, step, 2)
-            with server.connect() as connection, connection.store("random") as store:
+            with server.connect() as connection, Neo4jStore(connection, "random") as store:
                 check_against_reference(store, older)
         self.killed(server, "stopped", 2)  # the next run starts the server
         for step in ("switched", "indexed"):
@@ -393,17 +395,17 @@ class TestKilled:
             with server.connect() as connection:
                 assert connection.list_kgs() == []
                 with pytest.raises(KGNotFoundError):
-                    connection.store("random")
-        told = server.write(newer)
-        assert any("Going on" in note for note in told.notes)
+                    Neo4jStore(connection, "random")
+        progress = server.write(newer)
+        assert any("Going on" in note for note in progress.notes)
         with server.connect() as connection:
-            with connection.store("random") as store:
+            with Neo4jStore(connection, "random") as store:
                 check_against_reference(store, newer)
             left = ask(connection, "MATCH (n) WHERE n:KGLoading OR n:KGDropping RETURN count(n)")
             assert left == [[0]]
         assert len([name for name in server.databases() if name.startswith("kgqa-")]) == 1
         self.killed(server, "published", 3)
-        with server.connect() as connection, connection.store("random") as store:
+        with server.connect() as connection, Neo4jStore(connection, "random") as store:
             check_against_reference(store, random_tables(3))
         server.write(random_tables(3))
         assert len([name for name in server.databases() if name.startswith("kgqa-")]) == 1
@@ -412,7 +414,7 @@ class TestKilled:
 def many_edges() -> GraphTables:
     """Tables that say that they are large; nothing is written of them."""
     tables = random_tables(1)
-    info = dataclasses.replace(tables.info, edges=neo4j_method.MANY_EDGES + 1)
+    info = dataclasses.replace(tables.info, edges=neo4j_backend.MANY_EDGES + 1)
     return dataclasses.replace(tables, info=info)
 
 
@@ -420,14 +422,14 @@ class TestChoosing:
     def test_auto_takes_the_importer_for_a_large_kg_alone_in_its_own_server(
         self, server: OwnNeo4j, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
-        monkeypatch.setattr(neo4j_method, "_CHECKOUT", tmp_path)
+        monkeypatch.setattr(neo4j_backend, "_CHECKOUT", tmp_path)
         with server.connect() as connection:
             assert choose_method("auto", connection, many_edges(), server.home) is not None
             assert choose_method("auto", connection, random_tables(1), server.home) is None
             assert choose_method("auto", connection, many_edges()) is None
             assert choose_method("auto", connection, many_edges(), tmp_path) is None
             assert choose_method("bolt", connection, many_edges(), server.home) is None
-            with pytest.raises(UsageError, match="--neo4j-home"):
+            with pytest.raises(UsageError, match="`neo4j_home`"):
                 choose_method("admin", connection, many_edges())
             (tmp_path / ".neo4j").symlink_to(server.home)
             assert choose_method("auto", connection, many_edges()) is not None

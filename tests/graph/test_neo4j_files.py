@@ -18,10 +18,14 @@ from kgqa.errors import GraphError, IngestError
 from kgqa.graph import neo4j_files
 from kgqa.graph.model import KEYED_EDGE_SCHEMA, NAME_SCHEMA, RELATION_SCHEMA, KGInfo, Kind
 from kgqa.graph.names import normalise
-from kgqa.graph.neo4j_checks import MAX_TYPES, check_entities, check_relations
 from kgqa.graph.neo4j_files import ARRAY_DELIMITER, MANIFEST, finished_files, write_import_files
-from kgqa.graph.neo4j_names import grouped_names
-from kgqa.graph.neo4j_store import indexed_name
+from kgqa.graph.neo4j_layout import (
+    MAX_TYPES,
+    check_entities,
+    check_relations,
+    grouped_names,
+    indexed_name,
+)
 from kgqa.progress import Silent
 from tests.graph.tables import entity, random_tables, tables_of, tricky_tables
 
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
     from kgqa.graph.neo4j_files import ImportFiles
 
 csv.field_size_limit(1 << 28)
+SLOW = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def rows(files: ImportFiles, what: str) -> Iterator[list[str]]:
@@ -103,9 +108,7 @@ def test_the_tricky_kg_reads_back(tmp_path: Path) -> None:
 
 
 @given(st.integers(0, 2**32))
-@settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(SLOW, max_examples=20)
 def test_any_kg_reads_back(tmp_path: Path, seed: int) -> None:
     tables = random_tables(seed)
     check_files(write_import_files(tables, tmp_path, Silent()), tables)
@@ -115,9 +118,7 @@ TEXT = st.text(st.sampled_from('ab"\n\r,;\\\x1f\0é😀\uffff \t'), max_size=6)
 
 
 @given(st.lists(st.tuples(TEXT, st.lists(TEXT, max_size=3), TEXT), min_size=1, max_size=8))
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(SLOW, max_examples=60)
 def test_any_text_reads_back(tmp_path: Path, texts: list[tuple[str, list[str], str]]) -> None:
     # Python's reader takes no NUL, the importer does: that is tried with the real one
     texts = [

@@ -1,29 +1,23 @@
-"""Which KG a URL and a name mean, and what is said where they mean none."""
+"""Which KG a URL and a name mean, and what is said if they mean none."""
 
 from __future__ import annotations
 
 import socket
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from kgqa.errors import KGNotFoundError, KgqaError, StoreUnavailableError, UsageError
-from kgqa.graph.open import (
-    check_kg_name,
-    choose_kg,
-    home_kgs,
-    list_kgs,
-    open_store,
-    open_writer,
-    parse_graph_url,
-)
+from kgqa.graph.neo4j_backend import Neo4jStores
+from kgqa.graph.open import check_kg_name, list_kgs, open_store, open_writer, store_backend
 from kgqa.progress import Silent
+from kgqa.registry import STORES, Entry
+from tests.graph.memory_store import MemoryStores
 from tests.graph.store_conformance import entity, tables_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from kgqa.graph.model import GraphTables
 
 
@@ -48,7 +42,7 @@ def test_the_only_kg_of_a_home_is_meant(tmp_path: Path) -> None:
 
 def test_of_several_kgs_one_must_be_named(tmp_path: Path) -> None:
     put(tmp_path, "films", "books")
-    with pytest.raises(UsageError, match=r"books, films.*--kg"):
+    with pytest.raises(UsageError, match=r"books, films.*`kg`"):
         open_store(tmp_path)
     with open_store(tmp_path, "books") as store:
         assert store.info.name == "books"
@@ -69,7 +63,7 @@ def test_one_damaged_store_hides_no_other(tmp_path: Path) -> None:
     put(tmp_path, "films", "books")
     (tmp_path / "films" / "graph.sqlite").write_bytes(b"no database")
     faults: list[KgqaError] = []
-    assert [info.name for info in home_kgs(tmp_path, faults)] == ["books"]
+    assert [info.name for info in list_kgs(tmp_path, faults=faults)] == ["books"]
     assert "films" in str(faults[0])
     for kg in ("films", None):  # without a name, the damaged one may be meant
         with pytest.raises(StoreUnavailableError, match="films"):
@@ -88,7 +82,7 @@ def test_the_only_store_being_damaged_is_said(tmp_path: Path) -> None:
 def test_a_kg_in_a_home_is_named_after_its_folder(tmp_path: Path) -> None:
     put(tmp_path, "films")
     (tmp_path / "films").rename(tmp_path / "movies")
-    assert [info.name for info in home_kgs(tmp_path)] == ["movies"]
+    assert [info.name for info in list_kgs(tmp_path)] == ["movies"]
     with open_store(tmp_path, "movies") as store:
         assert store.info.name == "movies"
 
@@ -125,26 +119,33 @@ def test_a_missing_file_says_what_loads_one(tmp_path: Path) -> None:
 
 
 def test_three_slashes_are_relative_and_four_absolute() -> None:
-    assert str(parse_graph_url("sqlite:///some/x.sqlite").path) == "some/x.sqlite"
-    assert str(parse_graph_url("sqlite:////some/x.sqlite").path) == "/some/x.sqlite"
-    assert parse_graph_url("some/x.sqlite").kind == "file"
-    assert parse_graph_url("some/folder").kind == "home"
+    here = Path.cwd().as_posix()
+    for url in ("sqlite:///some/x.sqlite", "some/x.sqlite"):
+        assert store_backend(url).url == f"sqlite:///{here}/some/x.sqlite"
+        assert store_backend(url).holds_one
+    assert store_backend("sqlite:////some/x.sqlite").url == "sqlite:////some/x.sqlite"
+    assert store_backend("some/folder").home == Path("some/folder")
 
 
 def test_credentials_in_a_url_are_taken_out_and_never_shown() -> None:
-    url = parse_graph_url("neo4j+s://me:se%40cret@host:7687")
-    assert (url.uri, url.username, url.password) == ("neo4j+s://host:7687", "me", "se@cret")
-    assert "cret" not in repr(url) + url.shown
+    url = "neo4j+s://me:se%40cret@host:7687"
+    server = store_backend(url, username="other", password="given")
+    assert isinstance(server, Neo4jStores)
+    assert (server.url, server.full_url) == ("neo4j+s://host:7687", url)
+    connection = server.connect()
+    assert (connection.username, connection._auth) == ("me", ("me", "se@cret"))
+    assert "cret" not in repr(server) + connection.url
+    assert "given" not in repr(server._options)
 
 
 @pytest.mark.parametrize(
     "url",
     ["", "sqlite://", "sqlite:///", "postgres://me:secret@host/x", "neo4j://", "neo4j://h:port",
-     "bolt://me:secret@:7687", "http://host"],
+     "bolt://me:secret@:7687", "http://host", "bolt+x://host"],
 )  # fmt: skip
 def test_a_url_that_names_no_store_is_a_usage_error(url: str) -> None:
     with pytest.raises(UsageError) as caught:
-        parse_graph_url(url)
+        store_backend(url)
     assert "secret" not in str(caught.value)
     assert caught.value.hint
 
@@ -177,9 +178,39 @@ def test_an_ordinary_name_is_taken(kg: str) -> None:
     assert check_kg_name(kg) == kg
 
 
-def test_choosing_is_the_same_for_every_store() -> None:
-    infos = [a_kg("films").info, a_kg("books").info]
-    assert choose_kg(infos, "books", "x").name == "books"
-    assert choose_kg(infos[:1], None, "x").name == "films"
-    with pytest.raises(KGNotFoundError, match="no KG in bolt://x"):
-        choose_kg([], None, "bolt://x")
+class TestStoresOfOtherPackages:
+    """One class and one registration: then a URL of its scheme is opened like any other."""
+
+    @pytest.fixture(autouse=True)
+    def shelf(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(MemoryStores.shelves, "books", tmp_path)
+        monkeypatch.setattr(STORES, "_added", {})
+        STORES.add(Entry("memory", "tests.graph.memory_store:MemoryStores", "of a test"))
+
+    def test_a_kg_is_written_listed_and_opened_by_the_url(self) -> None:
+        url = "memory://books"
+        for name in ("films", "music"):
+            with open_writer(url, name, token="sesame") as writer:
+                writer.write(a_kg(name), Silent())
+        assert [info.name for info in list_kgs(url, token="sesame")] == ["films", "music"]
+        with open_store(url, "films", token="sesame") as store:
+            assert store.keys_of(["b"]).tolist() == [1]
+        with pytest.raises(UsageError, match="several KGs in memory://books"):
+            open_store(url, token="sesame")
+
+    def test_its_options_are_checked_and_those_of_other_stores_passed_over(self) -> None:
+        with pytest.raises(UsageError, match="shelf is closed"):
+            open_store("memory://books", username="me", password="secret", method="bolt")
+        with pytest.raises(UsageError, match=r"`tokn` does not belong to the store memory"):
+            open_store("memory://books", tokn="sesame")
+        with pytest.raises(UsageError, match="`token` does not belong to the store sqlite"):
+            list_kgs("here.sqlite", token="sesame")
+
+    def test_a_scheme_that_nobody_has_lists_those_there_are(self) -> None:
+        with pytest.raises(UsageError, match=r"sqlite://, neo4j://, bolt://, memory://"):
+            open_store("cloud://books")
+
+
+def test_an_option_of_neo4j_is_checked_for_a_server_only() -> None:
+    with pytest.raises(UsageError, match="`method` of the store bolt cannot be 'mail'"):
+        list_kgs("bolt://localhost:1", method="mail")

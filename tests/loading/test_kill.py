@@ -25,7 +25,7 @@ import pytest
 
 from kgqa.errors import KGNotFoundError
 from kgqa.graph.open import open_store, open_writer
-from kgqa.graph.sqlite_layout import FILE_NAME
+from kgqa.graph.sqlite_file import FILE_NAME
 from kgqa.loaders import make_loader
 from kgqa.loading.pipeline import ingest
 from kgqa.loading.stages import NAMES

@@ -1,145 +1,130 @@
-"""A Neo4j database as it is, read-only, as a :class:`kgqa.graph.store.GraphStore`.
+"""A Neo4j database as it is, read-only.
 
 Edges, labels and properties are read from the server when they are asked for, always in read
 access, in which the server refuses to write. Keys, names and degrees are those of the survey that
-``kgqa attach`` made. Whatever the server answers is checked against it: an id or a relationship
-type that the survey did not meet, or a node that is gone, means that the graph has changed, and is
-an error, never an answer. What this does not do: survey (``neo4j_survey``), or notice a new edge
-between known nodes, which simply is one of the graph's.
+``kgqa attach`` made, read in place a few rows at a time. Whatever the server answers is checked
+against it: an id or a relationship type that the survey did not meet, or a node that is gone, means
+that the graph has changed, and is an error, never an answer. A new edge between known nodes simply
+is one of the graph's.
 """
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kgqa import cypher
 from kgqa.cypher.attached import attached
-from kgqa.errors import EntityNotFoundError, GraphError
-from kgqa.graph.attached_cache import AttachedCache
-from kgqa.graph.model import (
-    Adjacency,
-    Entities,
-    EntityDetails,
-    Kind,
-    Relations,
-    keys_array,
-)
-from kgqa.graph.names import normalise
+from kgqa.errors import GraphError, StoreUnavailableError
+from kgqa.graph.attached_cache import APPLICATION_ID, USER_VERSION, nodes_of_values, value_of
+from kgqa.graph.model import Adjacency, EntityDetails, Kind, Relations, keys_array
+from kgqa.graph.neo4j_store import CHUNK, list_literal, text_query
+from kgqa.graph.sqlite_file import SqliteReader
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     import neo4j
+    from numpy.typing import NDArray
 
-    from kgqa.graph.attached_cache import Nodes
-    from kgqa.graph.attached_record import AttachedRecord
-    from kgqa.graph.model import BoolArray, Direction, IntArray, KGInfo
+    from kgqa.graph.attached import AttachedRecord
+    from kgqa.graph.attached_cache import Value
+    from kgqa.graph.model import BoolArray, Direction, IntArray
     from kgqa.graph.neo4j import Neo4jConnection
 
-CHUNK = 20_000  # nodes that one statement is given
-_WORDS = 16  # words of a text that a suggestion looks at
 _SPARE = 20  # more suggestions than asked for, since mediators and values are left out
 
 
-class AttachedStore:
+@dataclass(frozen=True, slots=True)
+class _Nodes:
+    """Columns of some nodes, in the order they were asked for."""
+
+    ids: list[str]
+    values: list[Value]  # the ids in the database's own type
+    names: list[str | None]
+    kinds: list[int]
+    refs: list[str | None]  # element ids, if nodes are looked up by them
+
+
+class AttachedStore(SqliteReader):
     """An attached KG. A ``GraphStore``; belongs to the thread that opened it.
 
     ``folder``: where the record and the survey lie. The connection is released with the store.
-    Raises StoreUnavailableError where the survey's file is not there or damaged.
+    Raises StoreUnavailableError if the survey's file is missing, damaged, or of another survey.
     """
 
     def __init__(self, connection: Neo4jConnection, record: AttachedRecord, folder: Path) -> None:
+        super().__init__(folder / record.cache, "node", f"The store of {record.info.name}")
         self.connection = connection
+        self.url = connection.url
         self.record = record
-        self._cache = AttachedCache(folder / record.cache, record.info.name, record.info.version)
-        self._closed = False
-        self._relations: Relations | None = None
+        self.info = record.info
+        self._closed = True
         self._steps: dict[str, int] = {}
+        if not self.path.is_file():
+            raise self._damaged("it is missing")
+        with self._opening() as layout:
+            if layout != (APPLICATION_ID, USER_VERSION):
+                raise self._damaged("it has another layout")
+            if self._all("SELECT version FROM survey") != [(record.info.version,)]:
+                raise self._damaged("it is of another survey")
         connection.acquire()
-
-    @property
-    def info(self) -> KGInfo:
-        """The KG's meta record, as it was surveyed."""
-        return self.record.info
-
-    @property
-    def url(self) -> str:
-        """The server's URL, without credentials."""
-        return self.connection.url
-
-    def keys_of(self, ids: Sequence[str]) -> IntArray:
-        """Return the key of each id, -1 where there is none. Shape: ``[len(ids)]``."""
-        return self._cache.keys_of(ids)
-
-    def entities(self, keys: IntArray) -> Entities:
-        """Return ids, names and kinds of ``keys``, in their order. Raises EntityNotFoundError."""
-        keys = keys_array(keys)
-        nodes = self._nodes(keys)
-        return Entities(keys=keys, ids=nodes.ids, names=nodes.names, kinds=nodes.kinds)
+        self._closed = False
 
     def details(self, key: int) -> EntityDetails:
         """Return all that is known of one entity. Raises EntityNotFoundError.
 
         ``types`` are the node's further labels; ``properties`` all but id, name and aliases.
         """
-        nodes = self._nodes(keys_array([key]))
+        nodes = self._nodes_of(keys_array([key]))
         given = self.record.attachment
         rows = self._ask("details", self._near(nodes))
         if len(rows) != 1:
             raise self._changed(f"{len(rows)} nodes have the id {nodes.ids[0]!r}")
         ours = {given.label, given.mediator_label, given.value_label}
-        told = {given.id_property, given.name_property, given.alias_property}
+        used = {given.id_property, given.name_property, given.alias_property}
+        properties = {k: v for k, v in rows[0]["properties"].items() if k not in used}
+        aliases = self._all("SELECT aliases FROM node WHERE key = ?", [int(key)])[0][0]
         return EntityDetails(
             id=nodes.ids[0],
             name=nodes.names[0],
             kind=Kind(nodes.kinds[0]),
-            aliases=self._cache.aliases(int(key)),
+            aliases=json.loads(aliases) if aliases else [],
             types=sorted(set(rows[0]["labels"]) - ours),
-            properties=json.loads(
-                json.dumps(
-                    {k: v for k, v in rows[0]["properties"].items() if k not in told}, default=str
-                )
-            ),
+            properties=json.loads(json.dumps(properties, default=str)),
         )
 
-    def relations(self) -> Relations:
-        """Return all relations: the relationship types, named as they are. Read once and kept."""
-        if self._relations is None:
-            types = self._cache.types()
-            self._steps = {type_: 2 * key for key, type_ in enumerate(types)}
-            self._relations = Relations(types, types, [None] * len(types))
-        return self._relations
+    def _read_relations(self) -> Relations:
+        types = [type_ for (type_,) in self._all("SELECT type FROM relation ORDER BY key")]
+        self._steps = {type_: 2 * key for key, type_ in enumerate(types)}
+        return Relations(types, types, [None] * len(types))
 
     def neighbours(self, keys: IntArray, direction: Direction) -> Adjacency:
         """Return every edge that leaves (out), enters (in) or touches (both) ``keys``.
 
-        Raises GraphError where the graph has changed since it was attached.
+        Raises GraphError if the graph has changed since it was attached.
         """
         keys = keys_array(keys)
         self.relations()
-        empty = np.zeros(0, dtype=np.uint8)
-        columns: list[tuple[IntArray, IntArray, IntArray, Any]] = [
-            (keys_array([]), keys_array([]), keys_array([]), empty)
-        ]
+        none = keys_array([])
+        columns = [(none, none, none, np.zeros(0, dtype=np.uint8))]
         for start in range(0, len(keys), CHUNK):
             columns.append(self._neighbours(keys[start : start + CHUNK], start, direction))
         row, step, target, kind = (np.concatenate(parts) for parts in zip(*columns, strict=True))
-        order = np.lexsort((target, step, row))
-        return Adjacency(row[order], step[order], target[order], kind[order])
+        return Adjacency.sorted(row, step, target, kind)
 
     def _neighbours(
         self, keys: IntArray, start: int, direction: Direction
-    ) -> tuple[IntArray, IntArray, IntArray, Any]:
-        (answer,) = self._ask(f"neighbours_{direction}", self._near(self._nodes(keys)))
+    ) -> tuple[IntArray, IntArray, IntArray, NDArray[np.uint8]]:
+        (answer,) = self._ask(f"neighbours_{direction}", self._near(self._nodes_of(keys)))
         rows = answer["rows"]
         self._all_there(rows, len(keys), "a node")
-        groups = answer["others"]
         # an empty id names no entity; those nodes were left out when the graph was attached
-        groups = [[other for other in group if other != ""] for group in groups]
+        groups = [[other for other in group if other != ""] for group in answer["others"]]
         counts = [len(group) for group in groups]
         along = answer["along"] if direction == "both" else [direction == "out"] * len(rows)
         steps = [
@@ -158,86 +143,62 @@ class AttachedStore:
     def has_edges(self, heads: IntArray, relations: IntArray, tails: IntArray) -> BoolArray:
         """Return for each (head, relation, tail), in stored direction, whether it is in the KG.
 
-        Raises GraphError where an end is no longer in the graph.
+        Raises GraphError if an end is no longer in the graph.
         """
         heads, relations, tails = (keys_array(column) for column in (heads, relations, tails))
         there = np.zeros(len(heads), dtype=np.bool_)
         types = self.relations().ids
-        nodes = self.info.entities + self.info.mediators + self.info.values
         possible = (relations >= 0) & (relations < len(types))
         for ends in (heads, tails):
-            possible &= (ends >= 0) & (ends < nodes)
+            possible &= (ends >= 0) & (ends < self.info.nodes)
         asked = np.flatnonzero(possible)
         for start in range(0, len(asked), CHUNK):
             some = asked[start : start + CHUNK]
-            near = self._near(self._nodes(heads[some]), "heads")
-            near |= self._near(self._nodes(tails[some]), "tails")
+            near = self._near(self._nodes_of(heads[some]), "heads")
+            near |= self._near(self._nodes_of(tails[some]), "tails")
             near["types"] = [types[key] for key in relations[some].tolist()]
             (answer,) = self._ask("has_edges", near)
             self._all_there(answer["rows"], len(some), "an end of an edge")
             there[some[keys_array(answer["rows"])]] = answer["there"]
         return there
 
-    def degrees(self, keys: IntArray) -> IntArray:
-        """Return the number of edges that touch each key, both directions, a self loop once."""
-        return self._cache.degrees(keys_array(keys))
-
-    def find_names(self, names: Sequence[str]) -> tuple[IntArray, IntArray]:
-        """Return (position in ``names``, entity key) of every exact match, sorted."""
-        return self._cache.find_names(names)
-
     def suggest(self, text: str, limit: int = 5) -> IntArray:
         """Return keys of entities whose name or alias is like ``text``, best first.
 
-        By the server's full-text index where it has one, else by the survey's names.
+        By the server's full-text index if it has one, else by the survey's names.
         """
-        words = normalise(text).split()[:_WORDS]
-        index = self.record.text_index
-        if not words or limit < 1:
+        query, index = text_query(text), self.record.text_index
+        if not query or limit < 1:
             return keys_array([])
         if index is None:
-            return self._cache.suggest(" ".join(words), limit)
-        # Normalised words hold no character of Lucene's syntax, and no word is an operator there
-        # (those are written in capitals).
-        query = f'"{" ".join(words)}"^4 ' + " ".join(f"{word}^2 {word}~" for word in words)
+            return super().suggest(text, limit)
         parameters = {"index": index, "query": query, "limit": 2 * int(limit) + _SPARE}
         (answer,) = self._ask("suggest", parameters)
         keys, kinds = self._find(answer["ids"])
         return keys_array(keys[kinds == Kind.ENTITY][:limit])
 
-    def topic_keys(self, after: int = -1, limit: int = 10_000) -> IntArray:
-        """Return up to ``limit`` keys above ``after`` of named entities that have an edge."""
-        return self._cache.topic_keys(int(after), int(limit))
-
     def drawing(self, edges: Sequence[tuple[str, str, str]]) -> str:
         """Return the Cypher that draws edges: head id, type, tail id, in stored direction.
 
-        Raises EntityNotFoundError where an id is not in the KG.
+        Raises EntityNotFoundError if an id is not in the KG.
         """
         ids = sorted({id_ for head, _, tail in edges for id_ in (head, tail)})
-        values = self._nodes(self.keys_of(ids)).values
+        values = self._nodes_of(self.keys_of(ids)).values
         literals = {
             id_: str(value) if isinstance(value, int) else cypher.literal(value)
             for id_, value in zip(ids, values, strict=True)
         }
-        listed = ",\n  ".join(
-            f"[{literals[head]}, {cypher.literal(type_)}, {literals[tail]}]"
-            for head, type_, tail in edges
-        )
-        return self._statement("draw_edges").replace("$edges", f"[\n  {listed}\n]", 1)
+        rows = [
+            [literals[head], cypher.literal(type_), literals[tail]] for head, type_, tail in edges
+        ]
+        return self._statement("draw_edges").replace("$edges", list_literal(rows), 1)
 
     def close(self) -> None:
         """Give back what the store holds open. Calling it again does nothing."""
+        super().close()
         if not self._closed:
             self._closed = True
-            self._cache.close()
             self.connection.release()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _statement(self, name: str, by_reference: bool = False) -> str:
         given = self.record.attachment
@@ -249,21 +210,15 @@ class AttachedStore:
         statement = self._statement(name, self.record.by_reference)
         return self.connection.read(statement, **parameters)
 
-    def _near(self, nodes: Nodes, name: str = "ids") -> dict[str, Any]:
+    def _near(self, nodes: _Nodes, name: str = "ids") -> dict[str, Any]:
         """Return the parameters by which nodes are looked up."""
-        found: dict[str, Any] = {name: nodes.values}
-        if self.record.by_reference:
-            found[f"{name}_refs"] = nodes.refs
-        return found
+        refs = {f"{name}_refs": nodes.refs} if self.record.by_reference else {}
+        return {name: nodes.values, **refs}
 
-    def _nodes(self, keys: IntArray) -> Nodes:
-        try:
-            return self._cache.nodes(keys)
-        except KeyError as unknown:
-            raise EntityNotFoundError(
-                f"The KG {self.info.name} has no entity with key {unknown.args[0]}.",
-                "Keys belong to one version of a KG; look the entity up by its id.",
-            ) from None
+    def _nodes_of(self, keys: IntArray) -> _Nodes:
+        rows = self._nodes("t.id, t.name, t.kind, t.ref, t.number", keys)
+        ids, names, kinds, refs = ([row[column] for row in rows] for column in range(1, 5))
+        return _Nodes(ids, [value_of(row[1], row[5]) for row in rows], names, kinds, refs)
 
     def _step(self, type_: str) -> int:
         try:
@@ -271,15 +226,19 @@ class AttachedStore:
         except KeyError:
             raise self._changed(f"it has relationships of the new type {type_!r}") from None
 
-    def _find(self, values: Sequence[Any]) -> tuple[IntArray, Any]:
+    def _find(self, values: Sequence[Any]) -> tuple[IntArray, NDArray[np.uint8]]:
+        """Return (keys, kinds) of ids in the database's own type."""
         for value in values:
             if isinstance(value, bool) or not isinstance(value, str | int):
                 raise self._changed(f"it has a node with the new id {value!r}")
-        keys, kinds = self._cache.find(values)
-        unknown = np.flatnonzero(keys < 0)
-        if len(unknown):
-            raise self._changed(f"it has a node with the new id {values[int(unknown[0])]!r}")
-        return keys, kinds
+        found = nodes_of_values(self._all, values)
+        for value in values:
+            if value not in found:
+                raise self._changed(f"it has a node with the new id {value!r}")
+        return (
+            np.fromiter((found[value][0] for value in values), np.int64, len(values)),
+            np.fromiter((found[value][1] for value in values), np.uint8, len(values)),
+        )
 
     def _all_there(self, rows: Sequence[int], count: int, what: str) -> None:
         if len(set(rows)) != count:
@@ -289,5 +248,12 @@ class AttachedStore:
         return GraphError(
             f"The graph in {self.url} has changed since {self.info.name} was attached "
             f"({self.record.attached}): {how}.",
+            f"Attach it again: `kgqa attach {self.info.name} …`.",
+        )
+
+    def _damaged(self, what: str) -> StoreUnavailableError:
+        return StoreUnavailableError(
+            f"{self.path}, which belongs to the attached KG {self.info.name}, cannot be used: "
+            f"{what}.",
             f"Attach it again: `kgqa attach {self.info.name} …`.",
         )

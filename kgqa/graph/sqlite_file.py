@@ -1,7 +1,9 @@
-"""Reading an SQLite file of nodes: what the embedded store and the survey of a database share.
+"""SQLite files of nodes: the layout of a KG's file, and reading what its siblings share with it.
 
-Both keep a row for each node under its key, normalised names, and full text of names; the tables'
-names differ. What it does not do: check whose file it is, or read anything else that is in it.
+A KG's file and the cache of an attached database keep a row for each node under its key, normalised
+names, and full text of names; the tables' names differ. The edges of an entity are one row: a
+packed array of ``EDGE`` records, sorted, with its CRC-32, so that a frontier costs a row for each
+entity and not for each edge, and a changed byte is noticed.
 """
 
 from __future__ import annotations
@@ -14,26 +16,72 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from kgqa.errors import GraphError, KgqaError, StoreUnavailableError
-from kgqa.graph.model import Kind, keys_array
+from kgqa.errors import EntityNotFoundError, GraphError, KgqaError, StoreUnavailableError
+from kgqa.graph.model import Entities, Kind, Relations, keys_array
 from kgqa.graph.names import is_storable, normalise
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from kgqa.graph.model import IntArray
+    from kgqa.graph.model import IntArray, KGInfo
 
 _KEYS = 20_000  # keys in one query, as a JSON array
 _TEXTS = 500  # texts in one query, as parameters: fewer than any SQLite's bound
 
+FILE_NAME = "graph.sqlite"
+APPLICATION_ID = 0x6B677161  # "kgqa"; stands in the file's header
+USER_VERSION = 2  # of this layout; a file of another one is refused
+
+EDGE = np.dtype([("relation", "<u4"), ("kind", "u1"), ("target", "<i8")])
+"""One edge as its entity sees it: the relation's key, the other end's ``Kind`` and key."""
+
+TABLES = """
+CREATE TABLE meta (info TEXT NOT NULL);
+CREATE TABLE entity (
+    key INTEGER PRIMARY KEY,
+    id TEXT NOT NULL,
+    name TEXT,
+    kind INTEGER NOT NULL,
+    degree INTEGER NOT NULL,
+    aliases TEXT NOT NULL,
+    types TEXT NOT NULL,
+    properties TEXT
+);
+CREATE TABLE relation (
+    key INTEGER PRIMARY KEY,
+    id TEXT NOT NULL,
+    name TEXT NOT NULL,
+    inverse TEXT
+);
+CREATE TABLE edges_out (key INTEGER PRIMARY KEY, crc INTEGER NOT NULL, edges BLOB NOT NULL);
+CREATE TABLE edges_in (key INTEGER PRIMARY KEY, crc INTEGER NOT NULL, edges BLOB NOT NULL);
+CREATE TABLE edge_properties (
+    head INTEGER NOT NULL,
+    relation INTEGER NOT NULL,
+    tail INTEGER NOT NULL,
+    properties TEXT NOT NULL,
+    PRIMARY KEY (head, relation, tail)
+) WITHOUT ROWID;
+CREATE TABLE name_norm (
+    norm TEXT NOT NULL,
+    key INTEGER NOT NULL,
+    PRIMARY KEY (norm, key)
+) WITHOUT ROWID;
+CREATE VIRTUAL TABLE entity_text USING fts5 (
+    name, aliases, content='', tokenize="unicode61 remove_diacritics 2"
+);
+"""
+
+INDEXES = "CREATE UNIQUE INDEX entity_id ON entity (id)"
+
 
 class SqliteReader(ABC):
-    """The file ``path``, read-only; closed by ``close`` or ``with``.
+    """What the stores of such files share; closed by ``close`` or ``with``.
 
-    ``table`` holds the nodes (key, id, name, kind, degree), ``<table>_text`` the full text of their
-    names, ``name_norm`` the names as they are compared. ``called``: what errors call the reader.
-    Belongs to the thread that opened it.
+    ``table`` of the file ``path`` holds the nodes (key, id, name, kind, degree), ``<table>_text``
+    the full text of their names, ``name_norm`` the names as they are compared. ``called``: what
+    errors call the store. A store belongs to the thread that opened it.
     """
 
     def __init__(self, path: Path, table: str, called: str) -> None:
@@ -41,12 +89,14 @@ class SqliteReader(ABC):
         self._table = table
         self._called = called
         self._db: sqlite3.Connection | None = None
+        self.info: KGInfo
+        self._relations: Relations | None = None
 
     @contextlib.contextmanager
     def _opening(self, timeout: float = 5.0) -> Iterator[tuple[int, int]]:
         """Open the file and yield its (application id, layout), for the body to check.
 
-        The file is closed again where the body raises. ``timeout``: seconds to wait for a lock.
+        The file is closed again if the body raises. ``timeout``: seconds to wait for a lock.
         """
         try:
             self._db = sqlite3.connect(
@@ -63,11 +113,28 @@ class SqliteReader(ABC):
             raise
 
     def keys_of(self, ids: Sequence[str]) -> IntArray:
-        """Return the key of each id, -1 where there is none. Shape: ``[len(ids)]``."""
+        """Return the key of each id, -1 if there is none."""
         found: dict[str, int] = {}
         for query in text_queries(f"SELECT id, key FROM {self._table} WHERE id", ids):
             found.update(self._all(*query))
         return keys_array([found.get(id_, -1) for id_ in ids])
+
+    def entities(self, keys: IntArray) -> Entities:
+        """Return ids, names and kinds of ``keys``. Raises EntityNotFoundError."""
+        keys = keys_array(keys)
+        rows = self._nodes("t.id, t.name, t.kind", keys)
+        return Entities(
+            keys=keys,
+            ids=[row[1] for row in rows],
+            names=[row[2] for row in rows],
+            kinds=np.fromiter((row[3] for row in rows), dtype=np.uint8, count=len(rows)),
+        )
+
+    def relations(self) -> Relations:
+        """Return all relations; read once and kept."""
+        if self._relations is None:
+            self._relations = self._read_relations()
+        return self._relations
 
     def degrees(self, keys: IntArray) -> IntArray:
         """Return the number of edges that touch each key; an unknown key has none."""
@@ -95,7 +162,7 @@ class SqliteReader(ABC):
 
         First those that share words with it, then those whose words begin alike.
         """
-        # only letters and digits are left, and quotes round them: never FTS syntax
+        # only letters and digits are left, in quotes: never FTS syntax
         words = normalise(text).split()
         starts = [word[: max(2, len(word) * 2 // 3)] for word in words]
         found: dict[int, None] = {}
@@ -132,10 +199,10 @@ class SqliteReader(ABC):
         self.close()
 
     def _nodes(self, columns: str, keys: IntArray) -> list[Any]:
-        """Return (position, columns) of each key. Raises KeyError with the least unknown key."""
+        """Return (position, columns) of each key. Raises EntityNotFoundError."""
         rows = list(self._by_keys(columns, self._table, keys))
         if len(rows) < len(keys):
-            raise KeyError(int(np.delete(keys, [row[0] for row in rows]).min()))
+            raise self._no_key(int(np.delete(keys, [row[0] for row in rows]).min()))
         return rows
 
     def _by_keys(self, columns: str, table: str, keys: IntArray) -> Iterator[Any]:
@@ -169,9 +236,30 @@ class SqliteReader(ABC):
                 )
         return self._damaged(str(error))
 
+    def _no_key(self, key: int) -> EntityNotFoundError:
+        return EntityNotFoundError(
+            f"The KG {self.info.name} has no entity with key {key}.",
+            "Keys belong to one version of a KG; look the entity up by its id.",
+        )
+
+    @abstractmethod
+    def _read_relations(self) -> Relations:
+        """Return all relations."""
+
     @abstractmethod
     def _damaged(self, what: str) -> StoreUnavailableError:
         """Return the error that says what is wrong with the file, and what mends it."""
+
+
+def prepare(db: sqlite3.Connection, application: int, layout: int, tables: str) -> None:
+    """Make the tables of a new file that is thrown away if anything goes wrong."""
+    # so it needs no journal
+    db.execute("PRAGMA journal_mode = OFF")
+    db.execute("PRAGMA synchronous = OFF")
+    db.execute("PRAGMA cache_size = -65536")
+    db.execute(f"PRAGMA application_id = {application}")
+    db.execute(f"PRAGMA user_version = {layout}")
+    db.executescript(tables)
 
 
 def text_queries(select: str, texts: Iterable[str]) -> Iterator[tuple[str, list[str]]]:

@@ -1,0 +1,106 @@
+"""What a kind of store gives beside its :class:`kgqa.graph.store.GraphStore`: the KGs at one URL.
+
+A class derived from :class:`StoreBackend` is entered into :data:`kgqa.registry.STORES` under the
+scheme of its URLs; what is after a ``+`` in a scheme (``bolt+s``) is the class's own matter.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from kgqa.errors import KGNotFoundError, UsageError
+from kgqa.registry import Options
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from kgqa.errors import KgqaError
+    from kgqa.graph.model import KGInfo
+    from kgqa.graph.store import GraphStore
+    from kgqa.graph.write import GraphWriter
+
+_NAME = re.compile(r"\w[\w.-]{0,99}")
+_RESERVED = ("cache", "dumps")  # folders of the home that hold no KG
+
+
+class StoreOptions(Options):
+    """The options of a store that has none."""
+
+
+class StoreBackend(ABC):
+    """The KGs at one URL.
+
+    Made from the URL and an instance of ``Options``; raises UsageError if the URL is malformed.
+    """
+
+    Options: ClassVar[type[Options]] = StoreOptions
+    url: str  # without credentials
+    full_url: str  # leads to the same place from any working folder; may hold credentials
+    home: Path | None = None  # the folder of KGs that the URL names
+    holds_one: bool = False  # whether the URL names a KG, not a place of several
+
+    @abstractmethod
+    def __init__(self, url: str, options: Any) -> None: ...
+
+    @abstractmethod
+    def list_kgs(self, faults: list[KgqaError] | None = None) -> list[KGInfo]:
+        """Return the KGs; errors of unreadable ones are appended to ``faults``.
+
+        Raises StoreUnavailableError.
+        """
+
+    @abstractmethod
+    def open(self, kg: str | None = None) -> GraphStore:
+        """Open the KG named ``kg``, or the only one; the caller closes it.
+
+        :func:`choose_kg` raises the errors of a KG that is missing or ambiguous.
+        """
+
+    @abstractmethod
+    def writer(self, kg: str) -> AbstractContextManager[GraphWriter]:
+        """Return a context that gives the writer of ``kg``. Raises UsageError."""
+
+
+def check_kg_name(kg: str) -> str:
+    """Return ``kg`` if it can name a KG in every store, else raise UsageError."""
+    if not is_kg_name(kg) or kg.endswith(".") or kg.casefold() in _RESERVED:
+        raise UsageError(
+            f"{kg!r} cannot name a KG.",
+            "A name has letters, digits, '_', '-' and '.', starts with neither of the last two, "
+            f"and is not one of: {', '.join(_RESERVED)}.",
+        )
+    return kg
+
+
+def is_kg_name(kg: str) -> bool:
+    """Return whether ``kg`` has the characters of a KG's name, so that it names one folder."""
+    return _NAME.fullmatch(kg) is not None
+
+
+def choose_kg(infos: Sequence[KGInfo], kg: str | None, where: str) -> KGInfo:
+    """Return the KG named ``kg``, or the only one there is.
+
+    Raises KGNotFoundError if there is none, UsageError if there are several and ``kg`` is None;
+    both list what there is. ``where`` is a URL without credentials.
+    """
+    names = ", ".join(sorted(info.name for info in infos))
+    if not infos:
+        what = f"no KG named {kg}" if kg else "no KG"
+        raise KGNotFoundError(
+            f"There is {what} in {where}.", "Load one with `kgqa ingest freebase`."
+        )
+    if kg is not None:
+        for info in infos:
+            if info.name == kg:
+                return info
+        raise KGNotFoundError(
+            f"There is no KG named {kg} in {where}; there is: {names}.",
+            "Name one of them with `kg`, or load it with `kgqa ingest`.",
+        )
+    if len(infos) > 1:
+        raise UsageError(f"There are several KGs in {where}: {names}.", "Choose one with `kg`.")
+    return infos[0]

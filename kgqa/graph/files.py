@@ -1,0 +1,31 @@
+"""Files that are whole or not there, whenever the machine stops."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file in one step, with the mode of the one it replaces. Raises OSError."""
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_bytes(content)
+    sync(partial)
+    if path.exists():
+        shutil.copymode(path, partial)
+    partial.replace(path)
+
+
+def sync(path: Path) -> None:
+    """Wait until a file's content, or a folder's names, are on the disk. Raises OSError."""
+    if path.is_dir() and os.name == "nt":
+        return  # Windows opens no folder, and syncs a new name by itself
+    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

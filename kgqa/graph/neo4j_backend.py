@@ -1,0 +1,193 @@
+"""Neo4j as an entry of the stores' registry: its options, and which way a KG is written into it."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
+from urllib.parse import unquote, urlsplit
+
+from pydantic import SecretStr  # noqa: TC002 - pydantic reads it
+
+from kgqa.errors import KgqaError, UsageError, without_secrets
+from kgqa.graph.backend import StoreBackend, StoreOptions, choose_kg
+from kgqa.registry import option
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kgqa.graph.model import KGInfo
+    from kgqa.graph.neo4j import Neo4jConnection
+    from kgqa.graph.neo4j_home import Neo4jHome
+    from kgqa.graph.neo4j_store import Neo4jStore
+    from kgqa.graph.write import GraphSource
+    from kgqa.progress import Progress
+
+Method: TypeAlias = Literal["auto", "admin", "bolt"]
+MANY_EDGES = 1_000_000  # above this many `auto` takes the importer
+_CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+class Neo4jOptions(StoreOptions):
+    """How a Neo4j server is used; an account in its URL goes before the one given here."""
+
+    username: str = option("neo4j", "The server's user.")
+    password: SecretStr | None = option(None, "The user's password; none is sent without it.")
+    database: str | None = option(None, "The database, if not the one served by default.")
+    method: Method = option(
+        "auto", "How a KG is written: by neo4j-admin, over Bolt, or by whichever fits."
+    )
+    neo4j_home: Path | None = option(
+        None, "The folder of the server's installation or Compose file, for its importer."
+    )
+    replace_database: bool = option(
+        False, "Whether the importer may replace a database that holds other KGs."
+    )
+    work_folder: Path | None = option(None, "Where the importer's files are written.")
+
+
+class Neo4jStores(StoreBackend):
+    """The KGs in one database of a server."""
+
+    Options = Neo4jOptions
+
+    def __init__(self, url: str, options: Neo4jOptions) -> None:
+        try:
+            parts = urlsplit(url)
+            host, _ = parts.hostname, parts.port
+        except ValueError:
+            host = None
+        _, plus, transport = parts.scheme.partition("+") if host else ("", "", "")
+        if not host or (plus and transport not in ("s", "ssc")):
+            raise UsageError(
+                f"The graph URL {without_secrets(url)} names no host or a wrong port or scheme.",
+                "Write it like neo4j://localhost:7687.",
+            )
+        # up to the last @: a password may hold one, although a URL should escape it
+        self.url = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+        self.full_url = url
+        self._options = options
+        self._username = unquote(parts.username) if parts.username else options.username
+        given = options.password.get_secret_value() if options.password else None
+        self._password = unquote(parts.password) if parts.password else given
+
+    def connect(self, database: str | None = None) -> Neo4jConnection:
+        """Return a connection to ``database``, by default that of the options."""
+        from kgqa.graph.neo4j import Neo4jConnection
+
+        database = database or self._options.database
+        return Neo4jConnection(self.url, self._username, self._password, database)
+
+    def list_kgs(self, faults: list[KgqaError] | None = None) -> list[KGInfo]:
+        """Return the KGs in the database. Raises StoreUnavailableError, GraphError."""
+        with self.connect() as connection:
+            return connection.list_kgs()
+
+    def open(self, kg: str | None = None) -> Neo4jStore:
+        """Open a KG. Raises KGNotFoundError, UsageError, StoreUnavailableError."""
+        from kgqa.graph.neo4j_store import Neo4jStore
+
+        connection = self.connect()
+        try:
+            return Neo4jStore(connection, choose_kg(connection.list_kgs(), kg, self.url).name)
+        except BaseException:
+            connection.close()
+            raise
+
+    @contextmanager
+    def writer(self, kg: str) -> Iterator[ChosenWriter]:
+        """Give what writes a KG, the way that its size and the server ask for."""
+        with self.connect() as connection:
+            yield ChosenWriter(connection, self._options, self._password)
+
+
+class ChosenWriter:
+    """Writes a KG the way that fits it. A ``GraphWriter``."""
+
+    def __init__(
+        self, connection: Neo4jConnection, options: Neo4jOptions, password: str | None
+    ) -> None:
+        self._connection = connection
+        self._options = options
+        self._password = password
+
+    def write(self, source: GraphSource, progress: Progress) -> None:
+        """Write the KG. Raises what :func:`choose_method` and the writer that it chose raise."""
+        from kgqa.graph.neo4j_admin import Neo4jAdminWriter
+        from kgqa.graph.neo4j_write import Neo4jWriter
+
+        given = self._options
+        home = choose_method(
+            given.method, self._connection, source, given.neo4j_home, self._password
+        )
+        if home is None:
+            Neo4jWriter(self._connection).write(source, progress)
+            return
+        if given.method == "auto":
+            progress.note(
+                f"{source.info.edges:,} edges go into Neo4j by its importer, with one restart of "
+                f"the server in {home.folder}; `method` bolt would write them while it runs."
+            )
+        Neo4jAdminWriter(
+            self._connection,
+            home,
+            replace_database=given.replace_database,
+            work_folder=given.work_folder,
+        ).write(source, progress)
+
+
+def choose_method(
+    requested: Method,
+    connection: Neo4jConnection,
+    source: GraphSource,
+    neo4j_home: Path | None = None,
+    password: str | None = None,
+) -> Neo4jHome | None:
+    """Return the home whose importer writes the KG; None if it is written over Bolt.
+
+    ``auto`` takes the importer if the KG is large, the home of this very server is known
+    (``neo4j_home``, or that of ``scripts/neo4j`` in a checkout), and its database holds nothing
+    else. Raises UsageError if ``admin`` is requested and cannot be used.
+    """
+    from kgqa.graph.neo4j_admin import beside, is_enterprise
+
+    if requested == "bolt":
+        return None
+    if requested == "admin":
+        home = _own_home(connection, neo4j_home, password)
+        if home is None:
+            raise UsageError(
+                f"The import into {connection.url} needs to know the folder of that server.",
+                "Name it with `neo4j_home` (or KGQA_NEO4J_HOME), or set `method` to bolt.",
+            )
+        return home
+    if source.info.edges <= MANY_EDGES or not connection.is_default:
+        return None
+    try:
+        home = _own_home(connection, neo4j_home, password)
+    except UsageError:
+        return None
+    if home is None or is_enterprise(connection):
+        return None
+    others, foreign = beside(connection, source.info.name)
+    return None if others or foreign else home
+
+
+def _own_home(
+    connection: Neo4jConnection, named: Path | None, password: str | None
+) -> Neo4jHome | None:
+    from kgqa.graph.neo4j_home import LocalHome, open_home
+
+    if named is None:
+        folder = _CHECKOUT / ".neo4j"
+        if not (folder / "bin" / "neo4j-admin").is_file():
+            return None
+        home: Neo4jHome = LocalHome(folder)
+        return home if home.serves(connection.url) else None
+    home = open_home(named, password)
+    if not home.serves(connection.url):
+        raise UsageError(
+            f"The server of {named} is not the one at {connection.url}.",
+            "Let `neo4j_home` and NEO4J_URI mean the same server, on this machine.",
+        )
+    return home
