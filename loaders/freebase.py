@@ -78,4 +78,3 @@ class FreebaseLoader:
                 [pa.array(column, type=pa.string()) for column in columns], schema=RELATION_SCHEMA
             )
         )
-

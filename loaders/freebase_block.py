@@ -228,7 +228,9 @@ class _Rows:
         schema = np.count_nonzero((tails == NO_MID) & ~outside)
         self._part.dropped["object is of the schema"] += int(schema)
         kept = np.flatnonzero(iris)[tails != NO_MID]
-        self._add_edges(heads[kept], relations.take(pa.array(kept)), pa.array(tails[tails != NO_MID]))
+        self._add_edges(
+            heads[kept], relations.take(pa.array(kept)), pa.array(tails[tails != NO_MID])
+        )
         places = np.flatnonzero(~iris)
         found = read_literals(self._fields.column(2, rows[places]), self._language)
         for place, reason in found.faults:

@@ -78,7 +78,9 @@ def read_literals(terms: pa.Array, language: str) -> Literals:
         wanted, sound = wanted[suffix], sound[suffix] & (last > starts)
         wanted |= last <= starts
     rows = np.flatnonzero(wanted)
-    texts, decoded = as_text(spans(data, starts[rows] + 1, np.maximum(last[rows], starts[rows] + 1)))
+    texts, decoded = as_text(
+        spans(data, starts[rows] + 1, np.maximum(last[rows], starts[rows] + 1))
+    )
     good = sound[rows] & decoded & ~has_nul(texts)
     odd = mask_of(pc.match_substring(texts, "\\")) | mask_of(pc.match_substring(texts, '"')) | ~good
     faults: list[tuple[int, str]] = []

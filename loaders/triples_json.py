@@ -106,9 +106,7 @@ def _add(part: Part, order: Columns, table: list[tuple[int, bytes, Any]]) -> Non
         text, wrong = texts_of(cells[place])
         texts.insert(0, text)
         faults |= wrong
-    part.add_table(
-        texts, members, np.array(numbers), lambda row: lines[row].decode(), faults
-    )
+    part.add_table(texts, members, np.array(numbers), lambda row: lines[row].decode(), faults)
 
 
 def _members(cells: tuple[Any, ...]) -> tuple[pa.Array, dict[int, str]]:

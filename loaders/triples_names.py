@@ -76,7 +76,9 @@ def _form(block: Block) -> tuple[int | None, bool]:
     return block.first + filled[0][0], text_first
 
 
-def _read(block: Block, what: str, count: int | None, text_first: bool) -> tuple[Part, pa.RecordBatch]:
+def _read(
+    block: Block, what: str, count: int | None, text_first: bool
+) -> tuple[Part, pa.RecordBatch]:
     """Return what became of the lines of a block, and rows of ``PAIR``."""
     part = Part(block.source)
     view = _turned(block) if text_first else block

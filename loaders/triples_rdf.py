@@ -132,4 +132,3 @@ def _use(predicate: str) -> int:
     if predicate in NAMES:
         return _NAME
     return {TYPE: _TYPED, ALIAS_NAME: _ALIAS}.get(predicate, _EDGE)
-

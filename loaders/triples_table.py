@@ -79,7 +79,9 @@ def find_layout(
     if opening is not None:
         lines = first_lines(opening, _OPENING)
         records = _records(lines, delimiter or likely) if (delimiter or likely) in QUOTED else None
-        spread = [(n, 1) for n in range(len(lines))] if records is None else [r[:2] for r in records]
+        spread = (
+            [(n, 1) for n in range(len(lines))] if records is None else [r[:2] for r in records]
+        )
         sample = [(opening.first + n, "\n".join(lines[n : n + count])) for n, count in spread]
     filled = [(number, text) for number, text in sample[:_SAMPLE] if text.strip()]
     skipped = {}
