@@ -95,18 +95,13 @@ def _parsed(raw: bytes) -> Any:
 def _add(part: Part, order: Columns, table: list[tuple[int, bytes, Any]]) -> None:
     numbers, lines, rows = zip(*table, strict=True)
     cells = list(zip(*rows, strict=True))
-    faults: dict[int, str] = {}
-    members: list[tuple[str, pa.Array]] = []
-    for place, name in reversed(order.others):
-        column, wrong = _members(cells[place])
-        members.insert(0, (name, column))
-        faults |= wrong
-    texts: list[pa.Array] = []
-    for place in reversed(order.places):
-        text, wrong = texts_of(cells[place])
-        texts.insert(0, text)
-        faults |= wrong
-    part.add_table(texts, members, np.array(numbers), lambda row: lines[row].decode(), faults)
+    part.add_table(
+        order,
+        lambda place: texts_of(cells[place]),
+        lambda place: _members(cells[place]),
+        np.array(numbers),
+        lambda row: lines[row].decode(),
+    )
 
 
 def _members(cells: tuple[Any, ...]) -> tuple[pa.Array, dict[int, str]]:

@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kgqa.loaders.base import Report
+    from kgqa.loaders.triples_part import Read
     from kgqa.progress import Progress
-
-    Read = tuple[pa.Array, dict[int, str]]  # a column, and what is wrong with some of its cells
 
 _BATCH_ROWS = 1 << 16
 
@@ -82,21 +81,14 @@ def _numbered(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.Recor
 def _read(source: str, batch: pa.RecordBatch, first: int, order: Columns) -> Part:
     part = Part(source)
     columns = [_checked(column) for column in batch.columns]
-    faults: dict[int, str] = {}
-    members: list[tuple[str, pa.Array]] = []
-    for place, name in reversed(order.others):
-        column, wrong = _members(columns[place][0])
-        members.insert(0, (name, column))
-        faults |= wrong
-    texts: list[pa.Array] = []
-    for place in reversed(order.places):
-        column, wrong = _texts(columns[place][0])
-        texts.insert(0, column)
-        faults |= wrong
-    for _, wrong in columns:
-        faults |= wrong
-    numbers = first + np.arange(len(batch))
-    part.add_table(texts, members, numbers, lambda row: _shown(batch, row), faults)
+    part.add_table(
+        order,
+        lambda place: _texts(columns[place][0]),
+        lambda place: _members(columns[place][0]),
+        first + np.arange(len(batch)),
+        lambda row: _shown(batch, row),
+        {row: reason for _, wrong in columns for row, reason in wrong.items()},
+    )
     part.find_ends()
     return part
 

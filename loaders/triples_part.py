@@ -16,10 +16,13 @@ from kgqa.loaders.strings import NO_TEXT, has_nul, is_text, json_objects
 from kgqa.loaders.tables import PARTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from kgqa.graph.model import BoolArray, IntArray
     from kgqa.loaders.blocks import Block
+    from kgqa.loaders.tables import Columns
+
+    Read = tuple[pa.Array, Mapping[int, str]]  # a column, and what is wrong with some of its rows
 
 BLANK = "blank line or comment"
 _RELATION = pa.dictionary(pa.int32(), pa.string())
@@ -47,28 +50,36 @@ class Part:
 
     def add_table(
         self,
-        parts: Sequence[pa.Array],
-        members: Iterable[tuple[str, pa.Array]],
+        columns: Columns,
+        text: Callable[[int], Read],
+        member: Callable[[int], Read],
         numbers: IntArray,
         line: Callable[[int], str],
         faults: Mapping[int, str] | None = None,
     ) -> None:
-        """Add rows by their columns of head, relation, tail, and properties as JSON.
+        """Add the rows of a table, of which ``columns`` says what stands in which column.
 
-        ``faults``: rows that are known to be wrong, with the reason. ``line`` gives a row as it
-        stands in the file, for a reject; a blank one is counted.
+        ``text`` returns a column as ids or names, ``member`` as JSON, null for what is missing;
+        both with what is wrong with some rows. ``faults``: rows that are wrong anyway. ``line``
+        returns a row as it stands in the file, for a reject; a blank one is counted.
         """
         reasons = dict(faults or {})
-        good = np.ones(len(numbers), dtype=np.bool_)
+        parts, by_name = [], {}
+        for place in columns.places:
+            column, wrong = text(place)
+            parts.append(column)
+            reasons = {**wrong, **reasons}
+        for place, name in columns.others:  # of two equal names the last one counts
+            column, wrong = member(place)
+            by_name[name] = pc.coalesce(column, by_name[name]) if name in by_name else column
+            reasons = {**wrong, **reasons}
         for column in parts:
             for row in np.flatnonzero(has_nul(column)).tolist():
                 reasons.setdefault(row, "NUL character")
         for name, column in zip(PARTS, parts, strict=True):
             for row in np.flatnonzero(~is_text(column)).tolist():
                 reasons.setdefault(row, f"{name} is empty")
-        by_name: dict[str, pa.Array] = {}
-        for name, column in members:  # of two equal names the last one counts
-            by_name[name] = pc.coalesce(column, by_name[name]) if name in by_name else column
+        good = np.ones(len(numbers), dtype=np.bool_)
         if reasons:
             for row, reason in sorted(reasons.items()):
                 self.reject(int(numbers[row]), reason, line(row))

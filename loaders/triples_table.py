@@ -158,8 +158,9 @@ def read_lines(block: Block, layout: Layout) -> Part:
         return column if layout.delimiter in ("\t", WHITESPACE) else stripped(column)
 
     part.add_table(
-        [text(place) for place in order.places],
-        [(name, json_strings(text(place))) for place, name in order.others],
+        order,
+        lambda place: (text(place), {}),
+        lambda place: (json_strings(text(place)), {}),
         block.first + numbers,
         lambda row: lines_at(block, ends, numbers[row : row + 1])[0][1].decode(),
     )
@@ -241,8 +242,9 @@ def read_quoted(found: tuple[Block, list[Record] | None], layout: Layout) -> Par
     cells = list(zip(*rows, strict=True)) or [()] * order.count
     columns = [stripped(pa.array(column, type=pa.string())) for column in cells]
     part.add_table(
-        [columns[place] for place in order.places],
-        [(name, json_strings(columns[place])) for place, name in order.others],
+        order,
+        lambda place: (columns[place], {}),
+        lambda place: (json_strings(columns[place]), {}),
         np.array(numbers, dtype=np.int64),
         shown.__getitem__,
     )
