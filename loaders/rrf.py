@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from kgqa.errors import DumpMalformedError
 from kgqa.loaders.blocks import mapped, read_blocks
-from kgqa.loaders.fields import Fields, as_text, cut
+from kgqa.loaders.delimited import Fields, as_text
 from kgqa.loaders.rrf_files import release_files
 
 if TYPE_CHECKING:
@@ -166,10 +166,10 @@ def read_rows(block: Block, form: RowForm) -> BlockRows:
     texts = []
     good = np.ones(len(rows), dtype=np.bool_)
     for place in form.places:
-        text, read = as_text(cut(fields.take(place, rows)))
+        text, read = as_text(fields.column(place, rows))
         texts.append(text)
         good &= read
-    single = fields.other_lines()
+    single = fields.lines_at(fields.others)
     for row in [*np.flatnonzero(~closed).tolist(), *rows[~good].tolist()]:
         line = block.data[fields.starts[row] : fields.ends[row]]
         single.append((fields.line_number(row), bytes(line)))
