@@ -123,7 +123,7 @@ def ingest(
     from kgqa.graph.open import check_kg_name, open_writer
     from kgqa.loaders import make_loader
     from kgqa.loaders.blocks import STDIN
-    from kgqa.loading.pipeline import ingest as load
+    from kgqa.loading.pipeline import load
     from kgqa.loading.sources import find_sources
 
     if show_filters:

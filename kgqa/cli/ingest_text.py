@@ -81,7 +81,7 @@ def ingest_text(
     from kgqa.errors import UsageError
     from kgqa.graph.open import check_kg_name, open_writer
     from kgqa.loaders.text import FAILED, TextLoader, TextOptions
-    from kgqa.loading.pipeline import ingest as load
+    from kgqa.loading.pipeline import load
     from kgqa.loading.sources import Sources
     from kgqa.methods.base import CONCURRENCY
 

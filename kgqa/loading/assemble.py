@@ -1,8 +1,7 @@
 """Batches of a loader, in any order, become one sorted KG.
 
-Here ids become keys, repeated rows become one, and the content gets its version. All of it is
+Ids become keys, repeated rows become one, and the content gets its version. All of it is
 independent of the order and the size of the batches, so the same dump always gives the same KG.
-What it does not do: read files, or decide what an entity or a relation is.
 
 An id that comes again is one entity: its aliases and types are united; of several names the one of
 the lowest rank stays, of those the first by code point, and the others become aliases; a mediator
@@ -17,7 +16,7 @@ import shutil
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +27,7 @@ from kgqa.loading.files import FileWriter, GraphFiles
 from kgqa.loading.ids import collect_ids
 from kgqa.loading.nodes import NodeTable
 from kgqa.loading.spool import Spool
+from kgqa.loading.stages import NodeSummary
 from kgqa.progress import Silent
 
 if TYPE_CHECKING:
@@ -49,36 +49,28 @@ def assemble(
     source: str,
     direction: Direction,
     dropped: Counter[str],
-    loader: str = "",
-    licence: str = "",
 ) -> GraphTables:
     """Return the KG that ``batches`` describe, in memory. A load does the same with files."""
-    info = empty_info(name, source, direction, loader, licence)
+    info = empty_info(name, source, direction)
     with tempfile.TemporaryDirectory(prefix="kgqa-") as scratch:
+        folder = Path(scratch) / "graph"
         spool = Spool(Path(scratch) / "scan")
         spool.write(batches, dropped)
-        return assemble_files(spool, info, Path(scratch) / "graph", dropped, Silent()).tables()
+        ids, nodes = assemble_nodes(spool, folder, dropped, Silent())
+        return assemble_edges(spool, info, ids, nodes, folder, dropped, Silent()).tables()
 
 
 def empty_info(
     name: str, source: str, direction: Direction, loader: str = "", licence: str = ""
 ) -> KGInfo:
-    """Return a record that says where a KG comes from, and nothing yet of what it holds."""
+    """Return a record that says where a KG comes from, with counts of 0 and no version."""
     return KGInfo(name, source, "", direction, 0, 0, 0, 0, 0, loader, licence)
-
-
-def assemble_files(
-    spool: Spool, info: KGInfo, folder: Path, dropped: Counter[str], progress: Progress
-) -> GraphFiles:
-    """Put what a scan wrote together as files in ``folder``; count what is left out."""
-    ids, named = assemble_nodes(spool, folder, dropped, progress)
-    return assemble_edges(spool, info, ids, named, folder, dropped, progress)
 
 
 def assemble_nodes(
     spool: Spool, folder: Path, dropped: Counter[str], progress: Progress
-) -> tuple[IdTable, dict[str, Any]]:
-    """Write the nodes; return their ids, and the record that :func:`assemble_edges` needs."""
+) -> tuple[IdTable, NodeSummary]:
+    """Write the nodes; return their ids, and what :func:`assemble_edges` must know of them."""
     writer = FileWriter(folder)
     with progress.task("finding the entities"):
         ids = collect_ids(spool)
@@ -86,15 +78,15 @@ def assemble_nodes(
         table = NodeTable(spool, ids, folder / "parts", dropped)
         for rows in writer.nodes(table.batches()):
             task.advance(rows)
-    kinds: list[int] = np.bincount(table.kinds, minlength=len(Kind)).tolist()
-    return ids, {"kinds": kinds, "digests": writer.digests}
+    kinds = np.bincount(table.kinds, minlength=len(Kind)).tolist()
+    return ids, NodeSummary(kinds=kinds, digests=writer.digests)
 
 
 def assemble_edges(
     spool: Spool,
     info: KGInfo,
     ids: IdTable,
-    named: dict[str, Any],
+    nodes: NodeSummary,
     folder: Path,
     dropped: Counter[str],
     progress: Progress,
@@ -103,39 +95,34 @@ def assemble_edges(
     writer = FileWriter(folder)
     with progress.task("joining the edges"):
         table = EdgeTable(spool, ids, folder / "parts", dropped)
-    about = any(name.endswith("-about") for name in spool.edge_files())
+    with_properties = any(name.endswith("-about") for name in spool.edge_files())
     count = 0
     with progress.task("sorting the edges", unit="edges") as task:
-        for rows in writer.edges(table.batches(), about):
+        for rows in writer.edges(table.batches(), with_properties):
             count += rows
             task.advance(rows)
-    relations = _relations(spool.scanned, table.relations)
     if unused := len(spool.scanned.relation_names.keys() - set(table.relations)):
         dropped[UNUSED_RELATION] += unused
-    entities, mediators, values = named["kinds"]
-    found = replace(
+    entities, mediators, values = nodes.kinds
+    info = replace(
         info,
         entities=entities,
         mediators=mediators,
         values=values,
-        relations=len(relations),
+        relations=len(table.relations),
         edges=count,
     )
-    writer.finish(relations, found, named["digests"])
+    writer.finish(_relations(spool.scanned, table.relations), info, nodes.digests)
     shutil.rmtree(folder / "parts", ignore_errors=True)
     return GraphFiles(folder)
 
 
 def _relations(scanned: Scanned, used: list[str]) -> pa.Table:
     names = [
-        _relation_name(relation, scanned.relation_names.get(relation, ())) for relation in used
+        min((n for n in scanned.relation_names.get(relation, ()) if n != relation), default=relation)
+        for relation in used
     ]
-    there = set(used)
+    known = set(used)
     inverses = [scanned.inverses.get(relation) for relation in used]
-    inverses = [inverse if inverse in there else None for inverse in inverses]
+    inverses = [inverse if inverse in known else None for inverse in inverses]
     return pa.table([used, names, inverses], schema=RELATION_SCHEMA)
-
-
-def _relation_name(relation: str, names: Iterable[str]) -> str:
-    told = sorted(name for name in names if name and name != relation)
-    return told[0] if told else relation
