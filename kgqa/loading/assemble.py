@@ -14,20 +14,26 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 
-from kgqa.graph.model import RELATION_SCHEMA, KGInfo, Kind
+from kgqa.graph.model import ENTITY_SCHEMA, RELATION_SCHEMA, KGInfo
+from kgqa.loading.columns import ColumnWriter
 from kgqa.loading.edges import EdgeTable
-from kgqa.loading.files import FileWriter, GraphFiles
+from kgqa.loading.files import (
+    EDGE_FILE_SCHEMA,
+    EDGES,
+    NODES,
+    PLAIN_EDGE_SCHEMA,
+    GraphFiles,
+    finish,
+    with_schema,
+)
 from kgqa.loading.ids import collect_ids
 from kgqa.loading.nodes import NodeTable
 from kgqa.loading.spool import Spool
-from kgqa.loading.stages import NodeSummary
 from kgqa.progress import Silent
 
 if TYPE_CHECKING:
@@ -36,7 +42,6 @@ if TYPE_CHECKING:
 
     from kgqa.graph.model import Batch, Direction, GraphTables
     from kgqa.loading.ids import IdTable
-    from kgqa.loading.spool import Scanned
     from kgqa.progress import Progress
 
 UNUSED_RELATION = "relation without an edge"
@@ -49,15 +54,17 @@ def assemble(
     source: str,
     direction: Direction,
     dropped: Counter[str],
+    loader: str = "",
+    licence: str = "",
 ) -> GraphTables:
     """Return the KG that ``batches`` describe, in memory. A load does the same with files."""
-    info = empty_info(name, source, direction)
+    info = empty_info(name, source, direction, loader, licence)
     with tempfile.TemporaryDirectory(prefix="kgqa-") as scratch:
         folder = Path(scratch) / "graph"
         spool = Spool(Path(scratch) / "scan")
         spool.write(batches, dropped)
-        ids, nodes = assemble_nodes(spool, folder, dropped, Silent())
-        return assemble_edges(spool, info, ids, nodes, folder, dropped, Silent()).tables()
+        ids = assemble_nodes(spool, folder, dropped, Silent())
+        return assemble_edges(spool, info, ids, folder, dropped, Silent()).tables()
 
 
 def empty_info(
@@ -69,60 +76,50 @@ def empty_info(
 
 def assemble_nodes(
     spool: Spool, folder: Path, dropped: Counter[str], progress: Progress
-) -> tuple[IdTable, NodeSummary]:
-    """Write the nodes; return their ids, and what :func:`assemble_edges` must know of them."""
-    writer = FileWriter(folder)
+) -> IdTable:
+    """Write the nodes; return their ids."""
+    folder.mkdir(parents=True, exist_ok=True)
     with progress.task("finding the entities"):
         ids = collect_ids(spool)
-    with progress.task("sorting the names", len(ids), "nodes") as task:
-        table = NodeTable(spool, ids, folder / "parts", dropped)
-        for rows in writer.nodes(table.batches()):
-            task.advance(rows)
-    kinds = np.bincount(table.kinds, minlength=len(Kind)).tolist()
-    return ids, NodeSummary(kinds=kinds, digests=writer.digests)
+    with (
+        progress.task("sorting the names", len(ids), "nodes") as task,
+        ColumnWriter(folder / NODES, ENTITY_SCHEMA) as writer,
+    ):
+        for batch in NodeTable(spool, ids, folder / "parts", dropped).batches():
+            writer.append(batch)
+            task.advance(len(batch))
+    return ids
 
 
 def assemble_edges(
     spool: Spool,
     info: KGInfo,
     ids: IdTable,
-    nodes: NodeSummary,
     folder: Path,
     dropped: Counter[str],
     progress: Progress,
 ) -> GraphFiles:
     """Write edges, relations and the record, beside the nodes that are there."""
-    writer = FileWriter(folder)
     with progress.task("joining the edges"):
         table = EdgeTable(spool, ids, folder / "parts", dropped)
-    with_properties = any(name.endswith("-about") for name in spool.edge_files())
-    count = 0
-    with progress.task("sorting the edges", unit="edges") as task:
-        for rows in writer.edges(table.batches(), with_properties):
-            count += rows
-            task.advance(rows)
-    if unused := len(spool.scanned.relation_names.keys() - set(table.relations)):
-        dropped[UNUSED_RELATION] += unused
-    entities, mediators, values = nodes.kinds
-    info = replace(
-        info,
-        entities=entities,
-        mediators=mediators,
-        values=values,
-        relations=len(table.relations),
-        edges=count,
-    )
-    writer.finish(_relations(spool.scanned, table.relations), info, nodes.digests)
+    plain = not any(name.endswith("-about") for name in spool.edge_files())
+    schema = PLAIN_EDGE_SCHEMA if plain else EDGE_FILE_SCHEMA
+    with (
+        progress.task("sorting the edges", unit="edges") as task,
+        ColumnWriter(folder / EDGES, schema) as writer,
+    ):
+        for batch in table.batches():
+            writer.append(with_schema(batch, schema))
+            task.advance(len(batch))
     shutil.rmtree(folder / "parts", ignore_errors=True)
-    return GraphFiles(folder)
-
-
-def _relations(scanned: Scanned, used: list[str]) -> pa.Table:
-    names = [
-        min((n for n in scanned.relation_names.get(relation, ()) if n != relation), default=relation)
-        for relation in used
-    ]
-    known = set(used)
-    inverses = [scanned.inverses.get(relation) for relation in used]
-    inverses = [inverse if inverse in known else None for inverse in inverses]
-    return pa.table([used, names, inverses], schema=RELATION_SCHEMA)
+    named, used = spool.scanned.relation_names, set(table.relations)
+    if unused := len(named.keys() - used):
+        dropped[UNUSED_RELATION] += unused
+    names, inverses = [], []
+    for relation in table.relations:
+        names.append(min((n for n in named.get(relation, ()) if n != relation), default=relation))
+        inverse = spool.scanned.inverses.get(relation)
+        inverses.append(inverse if inverse in used else None)
+    relations = pa.table([table.relations, names, inverses], schema=RELATION_SCHEMA)
+    with progress.task("finding the version"):
+        return finish(folder, info, relations)

@@ -110,11 +110,7 @@ def sorted_edges(
     widths = [int(column.max()).bit_length() for column in (heads - low, relations, tails)]
     if sum(widths) <= 63:  # as one number each, which sorts many times faster
         packed = ((heads - low) << (widths[1] + widths[2])) | (relations << widths[2]) | tails
-        packed.sort()
-        first = np.ones(len(packed), dtype=np.bool_)
-        np.not_equal(packed[1:], packed[:-1], out=first[1:])
-        if not first.all():
-            packed = packed[first]
+        packed = np.unique(packed)
         return (
             (packed >> (widths[1] + widths[2])) + low,
             (packed >> widths[2]) & ((1 << widths[1]) - 1),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from kgqa.graph.model import BoolArray, IntArray
+    from kgqa.graph.model import IntArray
     from kgqa.loading.ids import IdTable
     from kgqa.loading.spool import Spool
 
@@ -137,52 +137,24 @@ def _named(held: list[pa.RecordBatch], start: int, count: int) -> tuple[pa.Array
     """Return name and aliases of each row: the text of the lowest rank, and all the others."""
     if not held:
         return pa.nulls(count, pa.string()), _lists(_NOTHING, pa.array([], pa.string()), count)
-    table = pa.Table.from_batches(held).combine_chunks()
-    rows, ranks = table["key"].to_numpy() - start, table["rank"].to_numpy()
+    table = pa.Table.from_batches(held).group_by(["key", "text"], use_threads=False)
+    table = table.aggregate([("rank", "min")])
+    rows, ranks = table["key"].to_numpy() - start, table["rank_min"].to_numpy()
     texts = table["text"].combine_chunks()
-    # Most rows have one text, perhaps more than once; only for the others are texts compared.
-    several = _several(rows, count)
-    kept = _without_repeats(np.flatnonzero(several), rows, ranks, texts)
-    kept = np.concatenate([np.flatnonzero(~several), kept])
-    several = _several(rows[kept], count)
-    alone, rest = kept[~several], kept[several]
-    named = ranks[alone] < ALIAS
     chosen = np.full(count, -1, dtype=np.int64)
-    chosen[rows[alone[named]]] = alone[named]
-    rest = np.concatenate([rest, alone[~named]])
-    encoded = texts.take(rest).dictionary_encode()
-    text_rank = np.argsort(pc.sort_indices(encoded.dictionary).to_numpy())
-    codes = text_rank[encoded.indices.to_numpy()]
-    order = np.lexsort((codes, ranks[rest], rows[rest]))
-    rest, codes = rest[order], codes[order]
+    # Most rows have one text; only for the others are texts compared.
+    alone = (np.bincount(rows, minlength=count)[rows] == 1) & (ranks < ALIAS)
+    chosen[rows[alone]] = np.flatnonzero(alone)
+    rest = np.flatnonzero(~alone)
+    key, text = ("key", "ascending"), ("text", "ascending")
+    rest = rest[pc.sort_indices(table.take(rest), [key, ("rank_min", "ascending"), text])]
     best = np.ones(len(rest), dtype=np.bool_)
     best[1:] = rows[rest[1:]] != rows[rest[:-1]]
     best &= ranks[rest] < ALIAS
     chosen[rows[rest[best]]] = rest[best]
-    others = ~best & (ranks[rest] != OWN_ID)
-    packed = np.sort(rows[rest[others]] * len(text_rank) + codes[others])
-    alias_rows, codes_of = np.divmod(packed, max(1, len(text_rank)))
-    place_of = np.empty(len(text_rank), dtype=np.int64)
-    place_of[codes] = rest
-    return _taken(texts, chosen), _lists(alias_rows, texts.take(place_of[codes_of]), count)
-
-
-def _several(rows: IntArray, count: int) -> BoolArray:
-    """Return which entries are not the only one of their row."""
-    several: BoolArray = np.bincount(rows, minlength=count)[rows] > 1
-    return several
-
-
-def _without_repeats(
-    places: IntArray, rows: IntArray, ranks: IntArray, texts: pa.Array
-) -> IntArray:
-    """Return ``places`` without those whose row has the same text at a lower rank, or before."""
-    codes = texts.take(places).dictionary_encode().indices.to_numpy().astype(np.int64)
-    packed = rows[places] * (int(codes.max(initial=0)) + 1) + codes
-    order = np.lexsort((ranks[places], packed))
-    first = np.ones(len(order), dtype=np.bool_)
-    first[1:] = np.diff(packed[order]) != 0
-    return places[order[first]]
+    others = rest[~best & (ranks[rest] != OWN_ID)]
+    others = others[pc.sort_indices(table.take(others), [key, text])]
+    return _taken(texts, chosen), _lists(rows[others], texts.take(others), count)
 
 
 def _taken(texts: pa.Array, places: IntArray) -> pa.Array:

@@ -7,7 +7,6 @@ import shutil
 import time
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
@@ -23,6 +22,7 @@ from kgqa.loading.stages import Stages, fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from kgqa.graph.write import GraphWriter
     from kgqa.loaders.base import Loader, Report
@@ -123,12 +123,11 @@ def _assembled(
         ids = IdTable.load(graph)
     else:
         _empty(graph)
-        ids, stages.record.nodes = assemble_nodes(spool, graph, report.dropped, progress)
+        ids = assemble_nodes(spool, graph, report.dropped, progress)
         ids.save(graph)
         stages.finish("names")
     info = empty_info(kg, sources.described, loader.direction, loader.name, loader.licence)
-    nodes = stages.record.nodes
-    files = assemble_edges(spool, info, ids, nodes, graph, report.dropped, progress)
+    files = assemble_edges(spool, info, ids, graph, report.dropped, progress)
     if files.info.edges == 0:
         stages.clear()
         raise _nothing(loader, sources, report, folder / REJECTS_FILE)

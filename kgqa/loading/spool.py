@@ -164,7 +164,7 @@ class Spool:
         yield "types-text", pa.RecordBatch.from_arrays([owners, numbers], names=["id", "type"])
 
     def _numbers(self, column: pa.Array, known: dict[str, int]) -> pa.Array:
-        """Return the number of each string in ``known``, which takes new ones; -1 for null or ""."""
+        """Return the number of each string in ``known``, which takes new ones; -1 if empty."""
         if not isinstance(column, pa.DictionaryArray):
             column = column.dictionary_encode()
         places = [

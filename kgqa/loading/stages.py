@@ -29,20 +29,12 @@ _FORMAT = 2  # of the stages' files
 _RECORD = "stages.json"
 
 
-class NodeSummary(BaseModel):
-    """What is known of written nodes: how many there are of each kind, each column's SHA-256."""
-
-    kinds: list[int] = []
-    digests: dict[str, str] = {}
-
-
 class StageRecord(BaseModel):
     """The file ``stages.json``. ``report``: what the stages that are ``done`` saw and left out."""
 
     fingerprint: str
     done: list[StageName] = []
     report: Report = Field(default_factory=Report)
-    nodes: NodeSummary = NodeSummary()
 
 
 class Stages:
