@@ -10,6 +10,7 @@ import dataclasses
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from kgqa import registry
 from kgqa.errors import UsageError
 
 if TYPE_CHECKING:
@@ -31,8 +32,12 @@ def make_loader(name: str, **options: Any) -> Loader:
     """
     if name not in LOADERS:
         raise UsageError(f"There is no loader {name!r}.", f"There are: {', '.join(LOADERS)}.")
+    loader: Loader
     module = import_module(f"kgqa.loaders.{name}")
     loader_class, options_class = (getattr(module, part) for part in LOADERS[name])
+    if hasattr(loader_class, "Options"):
+        loader = loader_class(registry.LOADERS.options(name, options))
+        return loader
     known = [field.name for field in dataclasses.fields(options_class)]
     given = {option: value for option, value in options.items() if value is not None}
     if unknown := sorted(set(given) - set(known)):
@@ -40,5 +45,5 @@ def make_loader(name: str, **options: Any) -> Loader:
             f"The loader {name} has no option {', '.join(unknown)}.",
             f"It has: {', '.join(known)}.",
         )
-    loader: Loader = loader_class(options_class(**given))
+    loader = loader_class(options_class(**given))
     return loader
