@@ -8,14 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from kgqa.cli.common import Run
-    from kgqa.errors import KgqaError
-    from kgqa.loaders.text import Ask, Call, Reply
     from kgqa.loading.pipeline import IngestResult
-    from kgqa.models.general import GeneralLLM
 
 REPLY_TOKENS = 1_024
 FAILED_CODE = 2  # loaded, but some paragraphs' calls failed
@@ -102,12 +99,15 @@ def ingest_text(
             "Triplets are drawn from text by a general LLM, and none is named.",
             "Name one: --general-model M (or KGQA_GENERAL_MODEL), its server by OPENAI_BASE_URL.",
         )
-    most = flags.reply_tokens or REPLY_TOKENS
-    options = TextOptions(general.model, general.url, most, flags.limit)
+    options = TextOptions(
+        limit=flags.limit,
+        reply_tokens=flags.reply_tokens or REPLY_TOKENS,
+        concurrency=flags.concurrency or CONCURRENCY,
+    )
     folder = settings.kg_folder(kg)
     work_folder = writing.pop("work_folder")
     with general:
-        loader = TextLoader(_asker(general, most, flags.concurrency or CONCURRENCY), options)
+        loader = TextLoader(options, general.complete, f"{general.model} at {general.url}")
         paragraphs = loader.count(sources.paths)
         with open_writer(
             run.graph_url,
@@ -135,21 +135,6 @@ def ingest_text(
     run.print(lambda: _show(result, shown), shown)
     if failed:
         raise typer.Exit(FAILED_CODE)
-
-
-def _asker(general: GeneralLLM, max_tokens: int, concurrency: int) -> Ask:
-    """Return what makes the calls, ``concurrency`` at a time."""
-    from kgqa.loaders.text import Reply
-    from kgqa.methods.base import several_at_once
-
-    def call(one: Call) -> Reply:
-        done = general.complete(one.prompt, max_tokens=max_tokens)
-        return Reply(done.text, cut=done.completion_tokens >= max_tokens)
-
-    def ask(calls: Iterable[Call]) -> Iterator[tuple[Call, Reply | KgqaError]]:
-        return several_at_once(calls, call, concurrency)
-
-    return ask
 
 
 def _show(result: IngestResult, shown: dict[str, Any]) -> None:
