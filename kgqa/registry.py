@@ -244,20 +244,35 @@ LOADERS = Registry(
     "loader",
     "kgqa.loaders",
     (
-        Entry("freebase", "kgqa.loaders.freebase:FreebaseLoader", "the RDF dump of Freebase"),
+        Entry(
+            "freebase",
+            "kgqa.loaders.freebase:FreebaseLoader",
+            "the RDF dump of Freebase",
+            "kgqa.loaders.options:FreebaseOptions",
+        ),
         Entry(
             "conceptnet",
             "kgqa.loaders.conceptnet:ConceptnetLoader",
             "the assertions of ConceptNet 5",
+            "kgqa.loaders.options:ConceptnetOptions",
         ),
-        Entry("umls", "kgqa.loaders.umls:UmlsLoader", "an RRF release of the UMLS Metathesaurus"),
+        Entry(
+            "umls",
+            "kgqa.loaders.umls:UmlsLoader",
+            "an RRF release of the UMLS Metathesaurus",
+            "kgqa.loaders.options:UmlsOptions",
+        ),
         Entry(
             "triples",
             "kgqa.loaders.triples:TriplesLoader",
             "your own triples: TSV, CSV, N-Triples, JSON lines, Parquet",
+            "kgqa.loaders.options:TriplesOptions",
         ),
         Entry(
-            "text", "kgqa.loaders.text:TextLoader", "texts, whose triples a general LLM extracts"
+            "text",
+            "kgqa.loaders.text:TextLoader",
+            "texts, whose triples a general LLM extracts",
+            "kgqa.loaders.options:TextOptions",
         ),
     ),
 )

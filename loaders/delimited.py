@@ -42,7 +42,8 @@ class Fields:
 
     ``rest``: lines may have more fields, and the last one takes in all that follow. ``rows``: for
     each such line its position in the block, from 0. ``others``: positions of all other lines, and
-    ``found``: how many fields each line of the block has.
+    ``found``: how many fields each line of the block has. ``controls``: with a tab as separator,
+    where control characters below it stand.
     """
 
     def __init__(self, block: Block, separator: bytes, count: int, *, rest: bool = False) -> None:
@@ -59,8 +60,9 @@ class Fields:
         kinds = self.bytes[places]
         ending = kinds == LINE_FEED
         real = ending | (kinds == separator[0])
+        self.controls: IntArray = places[:0]
         if not real.all():
-            places, ending = places[real], ending[real]
+            self.controls, places, ending = places[~real], places[real], ending[real]
         last = np.flatnonzero(ending)  # the mark that ends each line
         self.line_ends: IntArray = places[last]
         self.found: IntArray = np.diff(last, prepend=-1)
@@ -131,7 +133,7 @@ def lines_at(block: Block, ends: IntArray, positions: IntArray) -> list[Line]:
 
 
 def whole_lines(block: Block, ends: IntArray) -> pa.Array:
-    """Return all lines of a block with their line feeds, as a column of binary; nothing is copied."""
+    """Return all lines of a block with their line feeds as binary, without a copy."""
     offsets = np.zeros(len(ends) + 1, dtype=np.int32)
     offsets[1:] = ends + 1
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(block.data)]
@@ -171,17 +173,21 @@ def undecodable(block: Block, ends: IntArray) -> IntArray:
     return np.array(bad, dtype=np.int64)
 
 
+def why_undecodable(raw: bytes) -> str:
+    """Return why some bytes are not a text; nothing if they are UTF-8."""
+    try:
+        raw.decode()
+    except UnicodeDecodeError as error:
+        return f"not UTF-8 ({error.reason})"
+    return ""
+
+
 def as_text(values: pa.Array) -> tuple[pa.Array, BoolArray]:
     """Return binary ``values`` as strings, and which of them are UTF-8; the others are empty."""
     try:
         return values.cast(pa.string()), np.ones(len(values), dtype=np.bool_)
     except pa.ArrowInvalid:
-        good = np.ones(len(values), dtype=np.bool_)
-        texts = []
-        for row, value in enumerate(values.to_pylist()):
-            try:
-                texts.append(value.decode())
-            except UnicodeDecodeError:
-                texts.append("")
-                good[row] = False
-        return pa.array(texts, type=pa.string()), good
+        raw = values.to_pylist()
+        good = np.array([not why_undecodable(value) for value in raw], dtype=np.bool_)
+        texts = [value if fine else b"" for value, fine in zip(raw, good.tolist(), strict=True)]
+        return pa.array(texts, type=pa.binary()).cast(pa.string()), good

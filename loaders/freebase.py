@@ -2,59 +2,37 @@
 
 An entity is a mid (``m.…``, ``g.…``) that has a name in the wanted language. A nameless mid is a
 mediator if one of its types is, and is left out otherwise, with its edges. Literals of kept
-predicates are value nodes. What it does not do: hold the graph; it is a stream of batches.
+predicates are value nodes.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from kgqa.graph.model import (
-    RELATION_SCHEMA,
-    EdgeBatch,
-    NameBatch,
-    RelationBatch,
-    TypeBatch,
-    TypeRules,
-    ValueBatch,
-)
+from kgqa.graph.model import RELATION_SCHEMA, RelationBatch, TypeRules
 from kgqa.loaders.blocks import mapped, read_blocks
 from kgqa.loaders.filters import Filters, data_lines
 from kgqa.loaders.freebase_block import BlockReader
+from kgqa.loaders.options import FreebaseOptions
 from kgqa.loaders.sources import find_sources, nothing_read
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from kgqa.graph.model import Batch, Direction
     from kgqa.loaders.base import Rejects, Report
-    from kgqa.loaders.blocks import Block
-    from kgqa.loaders.freebase_reading import Part
     from kgqa.progress import Progress
 
 FILTERS = "freebase_filters.txt"
-_ANEW = 20_000  # lines that were written anew and wait to be read
-
-
-@dataclass(frozen=True, slots=True)
-class FreebaseOptions:
-    """How the dump is read.
-
-    ``language``: of names, aliases and texts. ``filters``: a file in place of the bundled
-    ``freebase_filters.txt``.
-    """
-
-    language: str = "en"
-    filters: Path | None = None
 
 
 class FreebaseLoader:
     """Reads Freebase dumps; see the module."""
 
+    Options = FreebaseOptions
     name = "freebase"
     direction: Direction = "out"
     licence = "CC-BY 2.5 (Freebase data dump, Google)"
@@ -77,7 +55,7 @@ class FreebaseLoader:
         mediator_types = set(self._mediator_types)
         inverses: dict[str, str] = {}
         triples = 0
-        for part in _parts(reader, read_blocks(found, report, rejects, progress)):
+        for part in mapped(reader.read, read_blocks(found, report, rejects, progress)):
             triples += part.triples
             mediator_types |= part.mediator_types
             for one, other in part.inverses:
@@ -86,7 +64,7 @@ class FreebaseLoader:
             report.dropped.update(part.dropped)
             for line, reason, text in part.rejects:
                 rejects.add(part.source, line, reason, text)
-            yield from _batches(part)
+            yield from part.batches
         if not triples:
             raise nothing_read("a Freebase dump (N-Triples)", found, report)
         report.dropped += type(report.dropped)()  # takes the zeros out
@@ -100,31 +78,3 @@ class FreebaseLoader:
                 [pa.array(column, type=pa.string()) for column in columns], schema=RELATION_SCHEMA
             )
         )
-
-
-def _parts(reader: BlockReader, blocks: Iterable[Block]) -> Iterator[Part]:
-    """Yield what the blocks hold; lines that were written anew come many at a time."""
-    source = ""
-    anew: list[tuple[int, bytes]] = []
-    for part in mapped(reader.begin, blocks):
-        if anew and (part.source != source or len(anew) >= _ANEW):
-            yield reader.read_anew(source, anew)
-            anew = []
-        source = part.source
-        anew += part.anew
-        yield part
-    if anew:
-        yield reader.read_anew(source, anew)
-
-
-def _batches(part: Part) -> Iterator[Batch]:
-    """Yield a part's columns: a batch for each kind of them."""
-    for rows in part.names:
-        yield NameBatch(rows, defines=True)
-    for rows in part.types:
-        yield TypeBatch(rows)
-    for rows in part.values:
-        yield ValueBatch(rows)
-    for rows in (*part.edges, *part.value_edges):
-        nothing = pa.nulls(len(rows), pa.string())
-        yield EdgeBatch(rows.append_column(pa.field("properties", pa.string()), nothing))

@@ -1,121 +1,276 @@
 """One block of a Freebase dump, by columns: which of its facts are kept, and why others are not.
 
-A line in the dump's own form (four fields between tabs, terms in brackets or quotes, a dot) is
-taken in by kernels over the whole block. Any other line is matched by itself: it is written anew
-in the dump's form if it is a triple, and a reject if it is none. What it does not do: decide which
-entities are kept, which only the whole dump can tell.
+The columns are those of the dump's own form: four fields between tabs, terms in brackets or quotes,
+and a dot. Any other line is rewritten in this form if it is a triple, and a reject if it is not.
+Which entities are kept only the whole dump can show.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from kgqa.loaders.blocks import Block, decoded
-from kgqa.loaders.fields import Fields
-from kgqa.loaders.freebase_reading import Part, Reading
-from kgqa.loaders.freebase_terms import Terms
+from kgqa.graph.mids import NO_MID, encode_mids
+from kgqa.graph.model import ALIAS, EdgeBatch, NameBatch, TypeBatch, ValueBatch
+from kgqa.loaders.blocks import Block
+from kgqa.loaders.delimited import Fields, why_undecodable
+from kgqa.loaders.freebase_terms import NAMESPACES, Terms, Use, local_name
+from kgqa.loaders.literals import OTHER_LANGUAGE, read_literals
 from kgqa.loaders.ntriples import TRIPLE, is_blank, why_not
+from kgqa.loaders.strings import is_text, mask_of, stripped
 
 if TYPE_CHECKING:
-    from kgqa.graph.model import BoolArray
+    from kgqa.graph.model import Batch, BoolArray, IntArray
     from kgqa.loaders.filters import Filters
 
+LONGEST_TEXT = 200  # characters of a text that is still a value and not a description
+ABOUT_SCHEMA = "about the schema, not about an entity"
+_LEFT_OUT = "long text, empty text or web address"
+_START = f"<{NAMESPACES[0]}".encode()
+_LT, _GT, _QUOTE, _DOT = b'<>".'
 _CONTROL = re.compile("[\x01-\t]")
-_LT = ord("<")
-_THREE, _EIGHT, _FORTY = np.uint64(0xFFFFFF), np.uint64(8), np.uint64(40)
-_BETWEEN, _BEFORE_TEXT, _IRI_END = (
-    np.uint64(int.from_bytes(each, "little")) for each in (b">\t<", b'>\t"', b">\t.")
-)
+_RANKS = {Use.NAME: 0, Use.LABEL: 1, Use.ALIAS: ALIAS}
+
+
+@dataclass(slots=True)
+class Part:
+    """What a block holds; ``triples`` counts the lines that are triples."""
+
+    source: str
+    triples: int = 0
+    batches: list[Batch] = field(default_factory=list)
+    mediator_types: set[str] = field(default_factory=set)
+    inverses: set[tuple[str, str]] = field(default_factory=set)
+    dropped: Counter[str] = field(default_factory=Counter)
+    rejects: list[tuple[int, str, str]] = field(default_factory=list)  # line, reason, text
 
 
 class BlockReader:
     """Reads blocks of a dump; several threads may use one at a time."""
 
     def __init__(self, language: str, filters: Filters) -> None:
-        self._terms = Terms(language, filters)
+        self._language = language
+        self._terms = Terms(filters)
 
     def read(self, block: Block) -> Part:
         """Return what a block holds."""
-        part = self.begin(block)
-        if part.anew:
-            rest = self.read_anew(part.source, part.anew)
-            part.anew = []
-            part.add(rest)
-        return part
-
-    def begin(self, block: Block) -> Part:
-        """Return what a block holds but for ``Part.anew``, which :meth:`read_anew` reads.
-
-        Those lines are few in a dump that is in form, and are best read many at a time.
-        """
         part = Part(block.source)
         fields = Fields(block, b"\t", 4)
-        good = self._in_form(fields)
-        part.anew = self._by_hand(fields, good, part)
-        Reading(self._terms, fields, part, None).take(good)
+        good = _in_form(fields)
+        numbers = block.first + fields.rows
+        rewritten, their_numbers = _rewritten(fields, good, part)
+        _Rows(self._terms, self._language, part, fields, numbers).take(np.flatnonzero(good))
+        if rewritten:
+            fields = Fields(Block(block.source, 1, len(rewritten), b"".join(rewritten)), b"\t", 4)
+            rows = _Rows(self._terms, self._language, part, fields, np.array(their_numbers))
+            rows.take(np.arange(len(fields)))
         part.rejects.sort()
         return part
 
-    def read_anew(self, source: str, anew: list[tuple[int, bytes]]) -> Part:
-        """Return what lines hold that were written anew, with the numbers they had."""
-        part = Part(source)
-        block = Block(source, 0, len(anew), b"".join(line for _, line in anew))
-        fields = Fields(block, b"\t", 4)
-        Reading(self._terms, fields, part, [number for number, _ in anew]).take(
-            np.ones(len(fields), dtype=np.bool_)
-        )
-        return part
 
-    def _in_form(self, fields: Fields) -> BoolArray:
-        """Return which lines have terms, a dot and nothing else, as far as their ends tell."""
-        # Of eight bytes from a place on, the lowest is the byte at that place.
-        word = fields.words_at
-        first, second, third, end = (fields.marks[:, place] for place in range(4))
-        good: BoolArray = (word(first - 1) & _THREE) == _BETWEEN
-        before = word(second - 1) & _THREE
-        good &= (fields.bytes[fields.starts] == _LT) & (end == third + 2)
-        after = word(third - 6) >> _FORTY  # from the byte before the tab on
-        iri = (before == _BETWEEN) & (after == _IRI_END)
-        text = (
-            (before == _BEFORE_TEXT)
-            & (after >> _EIGHT == _IRI_END >> _EIGHT)
-            & (third > second + 2)
-        )
-        good &= iri | text
-        return good
+def _in_form(fields: Fields) -> BoolArray:
+    """Return which lines have terms and a dot, as far as the ends of the fields show."""
+    data = fields.bytes
+    one, two, three = (fields.end(field) for field in range(3))
+    first, last = data[np.minimum(two + 1, len(data) - 1)], data[three - 1]
+    good: BoolArray = (data[fields.starts] == _LT) & (data[one - 1] == _GT)
+    good &= (data[np.minimum(one + 1, len(data) - 1)] == _LT) & (data[two - 1] == _GT)
+    good &= (first == _LT) & (last == _GT) | (first == _QUOTE) & (three > two + 2)
+    good &= (fields.ends == three + 2) & (data[np.minimum(three + 1, len(data) - 1)] == _DOT)
+    if len(fields.controls):
+        odd = np.searchsorted(fields.line_ends, fields.controls)
+        good &= ~np.isin(fields.rows, odd)
+    return good
 
-    def _by_hand(self, fields: Fields, good: BoolArray, part: Part) -> list[tuple[int, bytes]]:
-        """Return the triples among the other lines: their numbers, and each in the dump's form."""
-        lines = fields.other_lines()
-        if not good.all():
-            for row in np.flatnonzero(~good).tolist():
-                start, end = int(fields.starts[row]), int(fields.ends[row])
-                lines.append((fields.line_number(row), bytes(fields.block.data[start:end])))
-            lines.sort()
-        anew: list[tuple[int, bytes]] = []
-        for number, raw in lines:
-            if (text := decoded(number, raw, part.rejects)) is None:
-                continue
-            match = TRIPLE.fullmatch(text)
-            if match is None:
-                if is_blank(text):
-                    part.dropped["blank line or comment"] += 1
-                else:
-                    part.rejects.append((number, why_not(text), text))
-                continue
-            subject, predicate, iri, literal, tag, datatype = match.groups()
-            if iri is None:
-                suffix = f"@{tag}" if tag else f"^^<{datatype}>" if datatype else ""
-                # a control character may stand in a literal, but not in the dump's form
-                tail = '"' + _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04X}", literal) + '"'
-                tail += suffix
+
+def _rewritten(fields: Fields, good: BoolArray, part: Part) -> tuple[list[bytes], list[int]]:
+    """Return the triples among the other lines in the dump's form, and their numbers."""
+    lines: list[bytes] = []
+    numbers: list[int] = []
+    others = np.sort(np.concatenate([fields.others, fields.rows[~good]]))
+    for number, raw in fields.lines_at(others):
+        if reason := why_undecodable(raw):
+            part.rejects.append((number, reason, raw.decode(errors="backslashreplace")))
+            continue
+        text = raw.decode()
+        match = TRIPLE.fullmatch(text)
+        if match is None:
+            if is_blank(text):
+                part.dropped["blank line or comment"] += 1
             else:
-                tail = f"<{iri}>"
-            if _CONTROL.search(f"{subject}{predicate}{iri or suffix}"):
-                part.rejects.append((number, "control character in an IRI", text))
-                continue
-            anew.append((number, f"<{subject}>\t<{predicate}>\t{tail}\t.\n".encode()))
-        return anew
+                part.rejects.append((number, why_not(text), text))
+            continue
+        subject, predicate, iri, literal, tag, datatype = match.groups()
+        suffix = f"@{tag}" if tag else f"^^<{datatype}>" if datatype else ""
+        if _CONTROL.search(f"{subject}{predicate}{iri or suffix}"):
+            part.rejects.append((number, "control character in an IRI", text))
+            continue
+        if iri is None:  # a control character may stand in a text, but not in the dump's form
+            plain = _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04X}", literal)
+        term = f"<{iri}>" if iri is not None else f'"{plain}"{suffix}'
+        lines.append(f"<{subject}>\t<{predicate}>\t{term}\t.\n".encode())
+        numbers.append(number)
+    return lines, numbers
+
+
+class _Rows:
+    """Lines of a block that are in form, on their way into a part."""
+
+    def __init__(
+        self, terms: Terms, language: str, part: Part, fields: Fields, numbers: IntArray
+    ) -> None:
+        self._terms = terms
+        self._language = language
+        self._part = part
+        self._fields = fields
+        self._numbers = numbers
+
+    def take(self, rows: IntArray) -> None:
+        """Take in some lines."""
+        predicates = self._fields.column(1, rows).dictionary_encode()
+        uses = [self._terms.use_of(term) for term in predicates.dictionary.to_pylist()]
+        if not uses:
+            return
+        self._part.triples += len(rows)
+        which = predicates.indices.to_numpy()
+        kinds = np.array([use for use, _ in uses], dtype=np.uint8)
+        counts = np.bincount(which, minlength=len(uses)).tolist()
+        for (use, reason), count in zip(uses, counts, strict=True):
+            if use == Use.NOTHING:
+                self._part.dropped[reason] += count
+        kind = kinds.take(which)
+        self._reject_all(rows[kind == Use.NO_IRI], "predicate is no IRI in angle brackets")
+        self._schema(rows[kind == Use.MEDIATOR], rows[kind == Use.INVERSE])
+        self._names(rows[kind <= Use.ALIAS], kind[kind <= Use.ALIAS])
+        self._types(rows[kind == Use.TYPE])
+        relations = pa.array([relation for _, relation in uses], type=pa.string())
+        edge = kind == Use.EDGE
+        self._edges(rows[edge], pa.DictionaryArray.from_arrays(which[edge], relations))
+
+    def _reject(self, row: int, reason: str) -> None:
+        text = self._fields.line(row).decode(errors="backslashreplace")
+        self._part.rejects.append((int(self._numbers[row]), reason, text))
+
+    def _reject_all(self, rows: IntArray, reason: str) -> None:
+        for row in rows.tolist():
+            self._reject(row, reason)
+
+    def _starts_with(self, byte: int, rows: IntArray) -> BoolArray:
+        """Return for which lines the third term begins with a byte."""
+        begins: BoolArray = self._fields.bytes.take(self._fields.start(2, rows)) == byte
+        return begins
+
+    def _subjects(self, rows: IntArray) -> IntArray:
+        """Return the mids of lines' subjects, ``NO_MID`` without one; those are counted."""
+        # A dump has the lines of an entity in a row, so most subjects are that of the line before.
+        runs = pc.run_end_encode(self._fields.column(0, rows), run_end_type=pa.int32())
+        ends = runs.run_ends.to_numpy()
+        codes = np.repeat(_mids(runs.values)[0], np.diff(ends, prepend=0))
+        self._part.dropped[ABOUT_SCHEMA] += int(np.count_nonzero(codes == NO_MID))
+        return codes
+
+    def _names(self, rows: IntArray, uses: IntArray) -> None:
+        quoted = self._starts_with(_QUOTE, rows)
+        self._reject_all(rows[~quoted], "name is no text")
+        rows, uses = rows[quoted], uses[quoted]
+        found = read_literals(self._fields.column(2, rows), self._language)
+        self._part.dropped[OTHER_LANGUAGE] += found.foreign
+        faulty = np.array([place for place, _ in found.faults], dtype=np.int64)
+        codes = self._subjects(np.concatenate([rows[found.rows], rows[faulty]]))
+        mids, of_faulty = np.split(codes, [len(found.rows)])
+        for (place, reason), code in zip(found.faults, of_faulty.tolist(), strict=True):
+            if code != NO_MID:
+                self._reject(int(rows[place]), reason)
+        filled = is_text(found.texts)
+        self._reject_all(rows[found.rows[~filled & (mids != NO_MID)]], "name is empty")
+        kept = filled & (mids != NO_MID)
+        uses = uses[found.rows[kept]]
+        ranks = np.array([_RANKS[use] for use in (Use.NAME, Use.LABEL, Use.ALIAS)])[uses]
+        texts = stripped(found.texts.filter(pa.array(kept)))
+        columns = [pa.array(mids[kept]), texts, pa.array(ranks)]
+        batch = pa.RecordBatch.from_arrays(columns, names=["id", "text", "rank"])
+        self._part.batches.append(NameBatch(batch, defines=True))
+
+    def _types(self, rows: IntArray) -> None:
+        iris = self._starts_with(_LT, rows)
+        self._reject_all(rows[~iris], "type is no IRI")
+        rows = rows[iris]
+        mids = self._subjects(rows)
+        kinds = self._fields.column(2, rows[mids != NO_MID]).dictionary_encode()
+        names = pa.array([local_name(term) for term in kinds.dictionary.to_pylist()], pa.string())
+        types = pa.DictionaryArray.from_arrays(kinds.indices, names)
+        columns = [pa.array(mids[mids != NO_MID]), types]
+        batch = pa.RecordBatch.from_arrays(columns, names=["id", "type"])
+        self._part.batches.append(TypeBatch(batch))
+
+    def _schema(self, mediators: IntArray, inverses: IntArray) -> None:
+        for row in mediators.tolist():
+            subject, _, mark, _ = self._fields.line(row).split(b"\t")
+            if mark.startswith(b'"true"'):
+                self._part.mediator_types.add(local_name(subject))
+        for row in inverses.tolist():
+            subject, _, other, _ = self._fields.line(row).split(b"\t")
+            self._part.inverses.add((local_name(subject), local_name(other)))
+
+    def _edges(self, rows: IntArray, relations: pa.DictionaryArray) -> None:
+        heads = self._subjects(rows)
+        known = heads != NO_MID
+        rows, heads, relations = rows[known], heads[known], relations.filter(pa.array(known))
+        iris = self._starts_with(_LT, rows)
+        tails, outside = _mids(self._fields.column(2, rows[iris]))
+        self._part.dropped["web address"] += int(np.count_nonzero(outside))
+        schema = np.count_nonzero((tails == NO_MID) & ~outside)
+        self._part.dropped["object is of the schema"] += int(schema)
+        kept = np.flatnonzero(iris)[tails != NO_MID]
+        self._add_edges(
+            heads[kept], relations.take(pa.array(kept)), pa.array(tails[tails != NO_MID])
+        )
+        places = np.flatnonzero(~iris)
+        found = read_literals(self._fields.column(2, rows[places]), self._language)
+        for place, reason in found.faults:
+            self._reject(int(rows[places[place]]), reason)
+        self._part.dropped[OTHER_LANGUAGE] += found.foreign
+        worth = _are_values(found.texts)
+        self._part.dropped[_LEFT_OUT] += int(np.count_nonzero(~worth))
+        kept = places[found.rows[worth]]
+        if len(kept):
+            ids, names = found.values(worth)
+            self._add_edges(heads[kept], relations.take(pa.array(kept)), ids)
+            batch = pa.RecordBatch.from_arrays([ids, names], names=["id", "name"])
+            self._part.batches.append(ValueBatch(batch))
+
+    def _add_edges(self, heads: IntArray, relations: pa.Array, tails: pa.Array) -> None:
+        columns = [pa.array(heads), relations, tails, pa.nulls(len(heads), pa.string())]
+        names = ["head", "relation", "tail", "properties"]
+        self._part.batches.append(EdgeBatch(pa.RecordBatch.from_arrays(columns, names=names)))
+
+
+def _are_values(texts: pa.Array) -> BoolArray:
+    """Return which texts are worth a node."""
+    worth = mask_of(pc.less(pc.utf8_length(texts), LONGEST_TEXT)) & is_text(texts)
+    web = pc.or_(pc.starts_with(texts, "http://"), pc.starts_with(texts, "https://"))
+    return worth & ~mask_of(web)
+
+
+def _mids(terms: pa.Array) -> tuple[IntArray, BoolArray]:
+    """Return the mid of each term, ``NO_MID`` without one, and which are web addresses."""
+    encoded = terms.dictionary_encode()
+    unique = encoded.dictionary
+    codes = encode_mids(unique, len(_START), 1)
+    # what does not begin as the dump's own terms do has no mid, or one in another namespace
+    begins = mask_of(pc.starts_with(unique, _START))
+    codes[~begins] = NO_MID
+    outside = np.zeros(len(unique), dtype=np.bool_)
+    for place in np.flatnonzero(~begins).tolist():
+        name = local_name(unique[place].as_py())
+        outside[place] = name.startswith(("http:", "https:"))
+        if not outside[place]:
+            codes[place] = encode_mids(pa.array([name]))[0]
+    indices = encoded.indices.to_numpy()
+    return codes[indices], outside[indices]

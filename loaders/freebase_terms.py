@@ -1,12 +1,10 @@
-"""What the terms of a Freebase dump mean: predicates, types, languages. Each is understood once.
-
-What it does not do: read lines.
-"""
+"""What the terms of a Freebase dump mean: predicates, types. Each is understood once."""
 
 from __future__ import annotations
 
 import re
 from enum import IntEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,7 +15,6 @@ _RDF_TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
 _RDFS_LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
 _INVERSE = "http://www.w3.org/2002/07/owl#inverseOf"
 _IRI = re.compile(rb'<[^<>"\s]+>')
-_LANGUAGE = re.compile(rb"[A-Za-z]+(?:-[A-Za-z0-9]+)*")
 
 
 class Use(IntEnum):
@@ -47,57 +44,45 @@ _USES = {
 
 
 class Terms:
-    """The terms of a dump, for one language of names. Several threads may ask at a time."""
+    """The terms of a dump. Several threads may ask at a time."""
 
-    def __init__(self, language: str, filters: Filters) -> None:
-        self.language = language
-        self.tag = f'"@{language}'.encode()  # what a name in the language ends with
+    def __init__(self, filters: Filters) -> None:
         self._filters = filters
-        self._known: dict[bytes, tuple[Use, str, str]] = {}
-        self._types: dict[bytes, str] = {}
-        self._tags: dict[bytes, bool] = {}
+        self._known: dict[bytes, tuple[Use, str]] = {}
 
-    def use_of(self, term: bytes) -> tuple[Use, str, str]:
-        """Return a predicate's use, its relation, and why it is left out if it is."""
+    def use_of(self, term: bytes) -> tuple[Use, str]:
+        """Return a predicate's use, and its relation, or why its lines are left out."""
         known = self._known.get(term)
         if known is None:
             known = self._known[term] = self._understand(term)
         return known
 
-    def is_tag(self, tag: bytes) -> bool:
-        """Return whether some bytes are the tag of a language."""
-        known = self._tags.get(tag)
-        if known is None:
-            known = self._tags[tag] = _LANGUAGE.fullmatch(tag) is not None
-        return known
-
-    def name_of(self, kind: bytes) -> str:
-        """Return the name of a type (a term and its tab)."""
-        name = self._types.get(kind)
-        if name is None:
-            name = self._types[kind] = local(kind[1:-2].decode(errors="replace"))
-        return name
-
-    def _understand(self, term: bytes) -> tuple[Use, str, str]:
+    def _understand(self, term: bytes) -> tuple[Use, str]:
         try:
             iri = term[1:-1].decode()
         except UnicodeDecodeError:
-            return Use.NO_IRI, "", ""
+            return Use.NO_IRI, ""
         if not _IRI.fullmatch(term):
-            return Use.NO_IRI, "", ""
+            return Use.NO_IRI, ""
         predicate = local(iri)
         if (use := _USES.get(predicate)) is not None:
-            return use, "", ""
+            return use, ""
         if predicate is iri:
-            return Use.NOTHING, "", "predicate outside Freebase's namespace"
+            return Use.NOTHING, "predicate outside Freebase's namespace"
         if not self._filters.keeps(predicate):
-            return Use.NOTHING, "", "administrative predicate"
-        return Use.EDGE, predicate, ""
+            return Use.NOTHING, "administrative predicate"
+        return Use.EDGE, predicate
 
 
 def local(iri: str) -> str:
-    """Return an IRI without Freebase's namespace, or the same object where it is in none."""
+    """Return an IRI without Freebase's namespace, or the same object if it is in neither."""
     for namespace in NAMESPACES:
         if iri.startswith(namespace):
             return iri[len(namespace) :]
     return iri
+
+
+@lru_cache(1 << 16)
+def local_name(term: bytes) -> str:
+    """Return the IRI of a term in angle brackets without Freebase's namespace."""
+    return local(term[1:-1].decode(errors="replace"))

@@ -1,37 +1,43 @@
-"""One line of N-Triples: into its terms, or a reason why it is none.
+"""One line of N-Triples: the pattern of a triple, escapes, and why a line is not a triple.
 
 Lenient where real dumps are: several spaces or tabs between terms, any character in an IRI but
 white space, quotes and angle brackets. Strict where a fact would be lost or changed: the final
-dot, quotes, escapes. What it does not do: blank nodes (they have no stable id), or know what a
-predicate means.
+dot, quotes, escapes. Blank nodes are refused, since they have no stable id.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
-_IRI = r'<([^<>"\s]+)>'
+# Characters in place of \s, so that Python and Arrow's kernels read the same from the patterns.
+_SPACE = "".join(chr(code) for code in range(0x3001) if chr(code).isspace())
+_IRI = rf'<([^<>"{_SPACE}]+)>'
 _TEXT = r'"([^"\\\x00]*(?:\\(?:[tbnrf"\'\\]|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8})[^"\\\x00]*)*)"'
 _TAG = r"@([A-Za-z]+(?:-[A-Za-z0-9]+)*)"
-TRIPLE = re.compile(
-    rf"[ \t]*{_IRI}[ \t]+{_IRI}[ \t]+(?:{_IRI}|{_TEXT}(?:{_TAG}|\^\^{_IRI})?)[ \t]*\.[ \t]*(?:#.*)?"
-)
+_SUFFIX = rf"(?:{_TAG}|\^\^{_IRI})?"
+_REST = r"[ \t]*\.[ \t]*(?:#.*)?"
+TRIPLE = re.compile(rf"[ \t]*{_IRI}[ \t]+{_IRI}[ \t]+(?:{_IRI}|{_TEXT}{_SUFFIX}){_REST}")
 """Groups: subject, predicate, object IRI or None, text (still escaped), language, datatype."""
+
+SUFFIX = re.compile(_SUFFIX)
+"""What follows a literal's last quote. Groups: language, datatype."""
+
+
+def _without_groups(pattern: str) -> str:
+    return re.sub(r"(?<!\\)\((?!\?)", "(?:", pattern)
+
+
+TRIPLE_LINE = (
+    rf"\A[ \t]*<(?P<subject>{_without_groups(_IRI)[1:-1]})>[ \t]+"
+    rf"<(?P<predicate>{_without_groups(_IRI)[1:-1]})>[ \t]+"
+    rf"(?P<object>{_without_groups(f'{_IRI}|{_TEXT}{_SUFFIX}')}){_REST}\n\z"
+)
+"""``TRIPLE`` for Arrow's kernels: a line with its line feed; the object with its own marks."""
 
 _ESCAPE = re.compile(r"\\(?:([tbnrf\"'\\])|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8}))")
 _LETTERS = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f", '"': '"', "'": "'", "\\": "\\"}
 _SURROGATES = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _HALF = re.compile("[\ud800-\udfff]")
-
-
-@dataclass(frozen=True, slots=True)
-class Literal:
-    """A literal of N-Triples, unescaped. At most one of ``language`` and ``datatype`` is given."""
-
-    text: str
-    language: str | None = None
-    datatype: str | None = None
 
 
 def is_blank(line: str) -> bool:
@@ -40,24 +46,10 @@ def is_blank(line: str) -> bool:
     return not start or start[0] == "#"
 
 
-def parse(line: str) -> tuple[str, str, str | Literal]:
-    """Return (subject, predicate, object) of one line, IRIs without their brackets.
-
-    Raises ValueError with the reason where the line is no triple.
-    """
-    match = TRIPLE.fullmatch(line)
-    if match is None:
-        raise ValueError(why_not(line))
-    subject, predicate, iri, text, language, datatype = match.groups()
-    if iri is not None:
-        return subject, predicate, iri
-    return subject, predicate, Literal(unescape(text), language, datatype)
-
-
 def unescape(text: str) -> str:
     r"""Return ``text`` with ``\n``, ``\"``, ``\uXXXX``, … resolved; surrogate pairs are joined.
 
-    Raises ValueError where what results is no text: half a surrogate pair, NUL, no code point.
+    Raises ValueError if the result is not a text: half a surrogate pair, NUL, no code point.
 
     >>> unescape(r"Mine G\u00fcng\u00F6r \"x\"")
     'Mine Güngör "x"'
@@ -91,7 +83,7 @@ def _join(match: re.Match[str]) -> str:
 _START = re.compile(rf"[ \t]*{_IRI}")
 _NEXT = re.compile(rf"[ \t]+{_IRI}")
 _OPEN = re.compile(r'[ \t]+"((?:[^"\\]|\\.)*)(")?')
-_SUFFIX = re.compile(rf"(?:{_TAG}(?=[\s.]|$)|\^\^{_IRI})?")
+_END_OF_TEXT = re.compile(rf"(?:{_TAG}(?=[\s.]|$)|\^\^{_IRI})?")
 
 
 def why_not(line: str) -> str:
@@ -121,7 +113,7 @@ def why_not(line: str) -> str:
         if "\\" in _ESCAPE.sub("", match[1]):
             return "unknown escape in the text"
         place = match.end()
-        suffix = _SUFFIX.match(line, place)
+        suffix = _END_OF_TEXT.match(line, place)
         place = suffix.end() if suffix else place
         if line[place : place + 1] in ("@", "^"):
             return "language tag or datatype is malformed"

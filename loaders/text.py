@@ -23,9 +23,9 @@ from kgqa.errors import DumpMalformedError, KgqaError, UsageError
 from kgqa.graph.model import EDGE_SCHEMA, EdgeBatch
 from kgqa.graph.names import normalise
 from kgqa.loaders.batches import entity_batch, relation_batch
+from kgqa.loaders.options import TextOptions
 from kgqa.loaders.text_paragraphs import LONGEST, count_paragraphs, files_of, paragraphs_of
 from kgqa.loaders.text_triplets import PROMPT_VERSION, prompt, read_reply
-from kgqa.registry import Options, option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -62,15 +62,6 @@ class Complete(Protocol):
 
     def __call__(self, prompt: str, *, max_tokens: int) -> Reply:
         """Return the reply to ``prompt``. A KgqaError that it raises fails this call alone."""
-
-
-class TextOptions(Options):
-    """How texts are read."""
-
-    limit: int | None = option(None, "only the first paragraphs", flag=True, ge=1)
-    reply_tokens: int = option(1_024, "tokens of a reply at most", flag=True, ge=1)
-    # not part of the options' text, by which a stopped load is recognised
-    concurrency: int = option(8, "calls at a time", flag=True, ge=1, repr=False)
 
 
 class TextLoader:

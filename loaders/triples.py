@@ -1,4 +1,4 @@
-"""Your own KG: files of triples, with names, types and mediators beside them where there are any.
+"""Your own KG: files of triples, with names, types and mediators beside them if there are any.
 
 An id without a name is its own name, so a KG of names needs nothing but its triples. Several files
 or a folder of parts make one KG; each may be compressed, and one may be standard input (``-``).
@@ -14,47 +14,48 @@ OpenKE's files are ``train2id.txt`` with ``columns`` head,tail,relation, ``entit
 ``names`` and ``relation2id.txt`` as ``relation_names``, as they are: a first line that counts the
 others is known as such, and makes the name the first column of a file of names. Freebase as a table
 of mids (FB-lite) is a file of triples with a file of names, and ``mediators`` says which mids are
-no entities.
-
-The files go by in blocks of columns. What it does not do: guess that two ids are one entity.
+not entities.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from kgqa.errors import UsageError
-from kgqa.graph.model import DIRECTIONS, Direction, EdgeBatch, TypeBatch, ValueBatch
+from kgqa.graph.model import EdgeBatch, TypeBatch, ValueBatch
 from kgqa.loaders.batches import relation_batch
 from kgqa.loaders.blocks import STDIN, display_name, mapped, read_blocks
 from kgqa.loaders.ntriples import TRIPLE, is_blank
+from kgqa.loaders.options import TriplesOptions
 from kgqa.loaders.sources import find_sources, nothing_read
 from kgqa.loaders.tables import QUOTED, Columns
-from kgqa.loaders.triples_csv import cut_records, read_csv, records_of
-from kgqa.loaders.triples_delimited import find_layout, lines_of, opened, read_delimited
-from kgqa.loaders.triples_json import JsonReader
+from kgqa.loaders.triples_json import read_json
 from kgqa.loaders.triples_names import MediatorRule, Names, read_pairs
 from kgqa.loaders.triples_nodes import Nodes
 from kgqa.loaders.triples_parquet import read_parquet
-from kgqa.loaders.triples_rdf import RdfReader
+from kgqa.loaders.triples_rdf import read_ntriples
+from kgqa.loaders.triples_table import (
+    find_layout,
+    first_lines,
+    opened,
+    quoted_blocks,
+    read_lines,
+    read_quoted,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kgqa.graph.model import Batch
+    from kgqa.graph.model import Batch, Direction
     from kgqa.loaders.base import Rejects, Report
     from kgqa.loaders.blocks import Block
     from kgqa.loaders.triples_part import Part
     from kgqa.progress import Progress
 
-FORMS = ("delimited", "ntriples", "jsonl", "parquet")
 _ENDINGS = {
     ".nt": "ntriples",
     ".ntriples": "ntriples",
@@ -68,53 +69,20 @@ _ENDINGS = {
     ".txt": "delimited",
 }
 _COMPRESSED = (".gz", ".bz2", ".zst")
-_OPENING = 20  # lines that a form is told from
-
-
-@dataclass(frozen=True, slots=True)
-class TriplesOptions:
-    """How files of triples are read.
-
-    ``form``: one of ``FORMS``; by the file's ending, or its first line, where it is None.
-    ``delimiter``: one character or "whitespace", found where it is None. ``columns``: the names of
-    the columns, with commas between them, ``_`` for one that is not wanted. ``header``: whether
-    the first line is one, found where it is None. ``names``, ``types`` and ``relation_names``:
-    files of ``id TAB name``, an id again meaning an alias or a further type. ``mediators``: a
-    pattern that the ids of nameless nodes match from their start, or a file of ids. ``language``:
-    of the labels in N-Triples.
-    """
-
-    form: str | None = None
-    delimiter: str | None = None
-    columns: str | None = None
-    header: bool | None = None
-    names: Path | None = None
-    types: Path | None = None
-    relation_names: Path | None = None
-    mediators: str | Path | None = None
-    direction: Direction = "both"
-    language: str = "en"
+_OPENING = 20  # lines that a form is found from
 
 
 class TriplesLoader:
     """Reads files of triples; see the module."""
 
+    Options = TriplesOptions
     name = "triples"
     licence = ""
     where = "your own files: kgqa ingest triples FILE…"
 
     def __init__(self, options: TriplesOptions | None = None) -> None:
-        """Take the options. Raises UsageError where one has no sense."""
+        """Take the options. Raises UsageError if the columns lack a part of a triple."""
         self.options = options or TriplesOptions()
-        if self.options.direction not in DIRECTIONS:
-            raise UsageError(
-                f"There is no direction {self.options.direction!r}.",
-                f"Say one of {', '.join(DIRECTIONS)}.",
-            )
-        if self.options.form not in (None, *FORMS):
-            raise UsageError(
-                f"There is no form {self.options.form!r}.", f"Say one of {', '.join(FORMS)}."
-            )
         if self.options.columns:
             Columns(self.options.columns.split(","))
         self.direction: Direction = self.options.direction
@@ -124,7 +92,7 @@ class TriplesLoader:
     ) -> Iterator[Batch]:
         """Yield types, then edges with their entities as they are read, names and relations last.
 
-        Raises DumpNotFoundError, DumpMalformedError, and UsageError where an option does not fit.
+        Raises DumpNotFoundError, DumpMalformedError, and UsageError if an option does not fit.
         """
         options = self.options
         found = _found(sources)
@@ -169,29 +137,24 @@ class TriplesLoader:
         blocks = read_blocks([source], report, rejects, progress)
         if form is None:
             opening, blocks = opened(blocks)
-            form = _told_by(opening) if opening else "delimited"
+            form = _form_in(opening) if opening else "delimited"
         if form == "ntriples":
-            return mapped(partial(RdfReader(options.language).read, rank=before), blocks)
+            work = partial(read_ntriples, language=options.language, rank=before)
+            return mapped(work, blocks)
         if form == "jsonl":
-            return mapped(JsonReader(options.columns).read, blocks)
-        return self._delimited(source, blocks)
-
-    def _delimited(self, source: Path, blocks: Iterator[Block]) -> Iterator[Part]:
-        options = self.options
-        likely = options.delimiter or ("," if ".csv" in source.suffixes else "")
-        records = partial(records_of, delimiter=likely) if likely in QUOTED else lines_of
+            return mapped(partial(read_json, columns=options.columns), blocks)
         layout, blocks = find_layout(
             blocks,
-            records,
             display_name(source) if source == STDIN else str(source),
             options.delimiter,
             options.columns,
             options.header,
+            likely="," if ".csv" in source.suffixes else "",
         )
         if layout.delimiter in QUOTED:
-            cut = cut_records(blocks, layout.delimiter)
-            return mapped(partial(read_csv, layout=layout), cut)
-        return mapped(partial(read_delimited, layout=layout), blocks)
+            quoted = quoted_blocks(blocks, layout.delimiter)
+            return mapped(partial(read_quoted, layout=layout), quoted)
+        return mapped(partial(read_lines, layout=layout), blocks)
 
 
 def _found(sources: Sequence[Path]) -> list[Path]:
@@ -218,10 +181,10 @@ def _form_of(source: Path) -> str | None:
     return _ENDINGS.get(Path(name).suffix)
 
 
-def _told_by(block: Block) -> str:
+def _form_in(block: Block) -> str:
     """Return the form that the first lines of a file are in."""
-    for _, raw in islice(lines_of(block), _OPENING):
-        line = raw.decode(errors="replace").strip()
+    for line in first_lines(block, _OPENING):
+        line = line.strip()
         if is_blank(line):
             continue
         if TRIPLE.fullmatch(line):

@@ -1,17 +1,13 @@
 """Files beside the triples: names and types of entities, names of relations, mediators.
 
 Each line of names or types is an id, a tab and a text. In OpenKE's ``entity2id.txt`` and
-``relation2id.txt``, which begin with a line that counts the others, the text stands first. What it
-does not do: know which of the ids are in the KG.
+``relation2id.txt``, which begin with a line that counts the others, the text stands first.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,38 +16,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgqa.errors import DumpMalformedError, UsageError
-from kgqa.loaders.blocks import decoded, mapped, read_blocks
-from kgqa.loaders.fields import Fields
+from kgqa.loaders.blocks import Block, mapped, read_blocks
+from kgqa.loaders.delimited import Fields, line_ends, lines_at
 from kgqa.loaders.filters import data_lines
-from kgqa.loaders.tables import BLANK, COUNT_LINE, is_count
-from kgqa.loaders.triples_delimited import lines_of, lines_where, opened
-from kgqa.loaders.triples_text import bad_lines, is_text, is_utf8, mask_of, spans, stripped
+from kgqa.loaders.strings import is_text, mask_of, stripped
+from kgqa.loaders.tables import is_count
+from kgqa.loaders.triples_part import Part
+from kgqa.loaders.triples_table import COUNT_LINE, first_lines, opened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from kgqa.graph.model import BoolArray
     from kgqa.loaders.base import Rejects, Report
-    from kgqa.loaders.blocks import Block
-    from kgqa.loaders.triples_delimited import Record
     from kgqa.progress import Progress
 
 PAIR = pa.schema([("id", pa.string()), ("text", pa.string()), ("line", pa.int64())])
 _SAMPLE = 1_000  # lines that say whether the text stands first
 _ROWS = 1 << 18
-_LINE_FEED = 10
-# Patterns that mean the same, apart from what the second finds, to Arrow's kernels as to Python.
-_PLAIN_PATTERN = re.compile(r"(?:[A-Za-z0-9_/:#=,;~%@!&'-]|\\[^\w\s]|[\[\]()^.*+?|])*")
-_PYTHON_ONLY = re.compile(r"\(\?|\[\[|\[[^\]]*\[|\[\^?\]|[*+?][*+]")
-
-
-@dataclass(slots=True)
-class _Pairs:
-    """What a block holds."""
-
-    batches: list[pa.RecordBatch]
-    dropped: Counter[str] = field(default_factory=Counter)
-    rejects: list[tuple[int, str, str]] = field(default_factory=list)
+_NAME_AND_ID = re.compile(r"(?m)^(.*\S)[^\S\n]+(\S+)[^\S\n]*$")
 
 
 def read_pairs(
@@ -71,12 +54,12 @@ def read_pairs(
     count, text_first = _form(opening) if opening else (None, False)
     work = partial(_read, what=what, count=count, text_first=text_first)
     found = 0
-    for pairs in mapped(work, blocks):
-        report.dropped.update(pairs.dropped)
-        for number, reason, text in pairs.rejects:
+    for part, rows in mapped(work, blocks):
+        report.dropped.update(part.dropped)
+        for number, reason, text in sorted(part.rejects):
             rejects.add(path.name, number, reason, text)
-        found += sum(len(batch) for batch in pairs.batches)
-        yield from pairs.batches
+        found += len(rows)
+        yield rows
     if not found:
         raise DumpMalformedError(
             f"{path} holds no line of {what}.", "Each line is an id, a tab and a name."
@@ -85,70 +68,47 @@ def read_pairs(
 
 def _form(block: Block) -> tuple[int | None, bool]:
     """Return the number of the line that counts the others, and whether texts stand first."""
-    lines = [(n, raw.decode(errors="replace")) for n, raw in islice(lines_of(block), _SAMPLE)]
-    lines = [(number, line) for number, line in lines if line.strip()]
-    if len(lines) < 2 or not is_count(lines[0][1]):
+    lines = enumerate(first_lines(block, _SAMPLE))
+    filled = [(place, line) for place, line in lines if line.strip()]
+    if len(filled) < 2 or not is_count(filled[0][1]):
         return None, False
-    return lines[0][0], all(is_count(line.split()[-1]) for _, line in lines[1:])
+    text_first = all(is_count(line.split()[-1]) for _, line in filled[1:])
+    return block.first + filled[0][0], text_first
 
 
-def _read(block: Block, what: str, count: int | None, text_first: bool) -> _Pairs:
-    content = pa.py_buffer(block.data)
-    fields = Fields(block, b"\t", 2)
-    good = np.ones(len(fields), dtype=np.bool_)
-    if not is_utf8(content):
-        ends = np.flatnonzero(fields.bytes == _LINE_FEED)
-        good = ~np.isin(fields.rows, bad_lines(fields.bytes, ends))
-    rows = np.flatnonzero(good)
-    ids, texts = (
-        spans(content, fields.start(place)[rows], fields.end(place)[rows]).view(pa.string())
-        for place in (0, 1)
-    )
+def _read(
+    block: Block, what: str, count: int | None, text_first: bool
+) -> tuple[Part, pa.RecordBatch]:
+    """Return what became of the lines of a block, and rows of ``PAIR``."""
+    part = Part(block.source)
+    view = _turned(block) if text_first else block
+    fields = Fields(view, b"\t", 2, rest=True)
+    ends = fields.line_ends if view is block else line_ends(block)
+    wanted = part.decodable(block, ends)
+    if count is not None and 0 <= count - block.first < len(wanted):
+        wanted[count - block.first] = False
+        part.dropped[COUNT_LINE] += 1
+    rows = np.flatnonzero(wanted[fields.rows])
+    ids, texts = (fields.column(place, rows).view(pa.string()) for place in (0, 1))
+    good = is_text(ids) & is_text(texts)
     if text_first:
-        ids, texts = stripped(texts), ids
-    sure = is_text(ids) & is_text(texts)
-    if text_first:
-        sure &= ~mask_of(pc.match_substring_regex(ids, r"[^0-9]"))
-    good[rows[~sure]] = False
-    where = pa.array(sure)
-    lines = pa.array(block.first + fields.rows[good])
-    columns = [ids.filter(where), stripped(texts.filter(where)), lines]
-    pairs = _Pairs([pa.RecordBatch.from_arrays(columns, schema=PAIR)])
-    if len(fields.others) or not good.all():
-        careful = np.ones(block.lines, dtype=np.bool_)
-        careful[fields.rows[good]] = False
-        ends = np.flatnonzero(fields.bytes == _LINE_FEED)
-        _by_hand(lines_where(block, careful, ends), pairs, what, count, text_first)
-    return pairs
+        good &= ~mask_of(pc.match_substring_regex(ids, r"[^0-9]"))
+    form = "name and id" if text_first else "id TAB name"
+    left = wanted.copy()
+    left[fields.rows[rows[good]]] = False
+    for number, raw in lines_at(block, ends, np.flatnonzero(left)):
+        part.reject(number, f"no line of {what} ({form})", raw.decode())
+    kept = pa.array(good)
+    numbers = pa.array(block.first + fields.rows[rows[good]])
+    columns = [ids.filter(kept), stripped(texts.filter(kept)), numbers]
+    return part, pa.RecordBatch.from_arrays(columns, schema=PAIR)
 
 
-def _by_hand(
-    records: list[Record], pairs: _Pairs, what: str, count: int | None, text_first: bool
-) -> None:
-    found: list[tuple[str, str, int]] = []
-    for number, raw in records:
-        if (line := decoded(number, raw, pairs.rejects)) is None:
-            continue
-        if number == count:
-            pairs.dropped[COUNT_LINE] += 1
-            continue
-        if not line.strip():
-            pairs.dropped[BLANK] += 1
-            continue
-        if text_first:
-            text, ident = [*line.rsplit(None, 1), ""][:2]
-            ident = ident if is_count(ident) else ""
-        else:
-            ident, _, text = line.partition("\t")
-        if ident.strip() and text.strip():
-            found.append((ident, text.strip(), number))
-        else:
-            form = "name and id" if text_first else "id TAB name"
-            pairs.rejects.append((number, f"no line of {what} ({form})", line))
-    if found:
-        columns = zip(*found, strict=True)
-        arrays = [pa.array(c, type=each.type) for c, each in zip(columns, PAIR, strict=True)]
-        pairs.batches.append(pa.RecordBatch.from_arrays(arrays, schema=PAIR))
+def _turned(block: Block) -> Block:
+    """Return a block of lines of a name and an id as lines of an id, a tab and the name."""
+    text = bytes(block.data).decode(errors="surrogateescape")
+    data = _NAME_AND_ID.sub(r"\2\t\1", text).encode(errors="surrogateescape")
+    return Block(block.source, block.first, block.lines, data)
 
 
 class Names:
@@ -214,7 +174,6 @@ class MediatorRule:
         self.any = mediators is not None
         self._ids: pa.Array | None = None
         self._pattern: re.Pattern[str] | None = None
-        self._kernel = ""
         if mediators is None:
             return
         if isinstance(mediators, Path) or Path(mediators).is_file():
@@ -227,8 +186,6 @@ class MediatorRule:
                 f"The mediators {mediators!r} are neither a file nor a pattern: {error}.",
                 r"A pattern for Freebase's ids is ^[mg]\.",
             ) from None
-        if _PLAIN_PATTERN.fullmatch(mediators) and not _PYTHON_ONLY.search(mediators):
-            self._kernel = rf"\A(?:{mediators})"
 
     def match(self, ids: pa.Array) -> BoolArray:
         """Return which ids (strings) the rule names."""
@@ -236,11 +193,6 @@ class MediatorRule:
             return mask_of(pc.is_in(ids, value_set=self._ids))
         if self._pattern is None:
             return np.zeros(len(ids), dtype=np.bool_)
-        if self._kernel:
-            try:
-                return mask_of(pc.match_substring_regex(ids, self._kernel))
-            except pa.ArrowInvalid:  # a repeat of a repeat, which only Python knows
-                self._kernel = ""
         pattern = self._pattern
         found = (pattern.match(ident) is not None for ident in ids.to_pylist())
         return np.fromiter(found, dtype=np.bool_, count=len(ids))

@@ -1,9 +1,9 @@
 """What the triples and the files beside them say of nodes and relations, as batches.
 
-An end of an edge is an entity. Without a name it is its own name, or a mediator where the rule says
+An end of an edge is an entity. Without a name it is its own name, or a mediator if the rule says
 so. What N-Triples say of a node (a label, a type) may come before or after the edges that show
-whether it is a relation instead; until then it waits, on disk where it is much. What it does not
-do: hold all ids in memory.
+whether it is a relation instead; until then it waits, on disk if it is much. Ids are never all in
+memory.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from kgqa.graph.model import OWN_ID, Kind, NameBatch
 from kgqa.loaders.batches import entity_batch
 from kgqa.loaders.triples_rdf import LABELS
-from kgqa.loaders.triples_text import NO_TEXT, mask_of, stripped
+from kgqa.loaders.strings import NO_TEXT, mask_of, stripped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from kgqa.loaders.triples_names import MediatorRule, Names
     from kgqa.loaders.triples_part import Part
 
-_WINDOW = 1 << 20  # ids that are gathered before those that come again are taken out
+_WINDOW = 1 << 20  # ids that are gathered before repeated ones are removed
 _IN_MEMORY = 64 << 20  # bytes of what waits; beyond, it lies on disk
 _WAITING = pa.schema([("id", pa.string()), ("end", pa.bool_())])
 
 
 class Nodes:
-    """Gathers ids; a context, which takes its files away.
+    """Gathers ids; a context manager, which removes its files.
 
     ``waits``: whether some of the sources are N-Triples, which may name nodes and relations.
     """
@@ -87,8 +87,8 @@ class Nodes:
 
     def relation_names(self) -> dict[str, str]:
         """Return the names of the relations: a label, the last part of an IRI, or the id."""
-        told = {**self._labelled, **self._names.first_of(list(self.relations))}
-        return {ident: told.get(ident) or _last_part(ident) for ident in self.relations}
+        known = {**self._labelled, **self._names.first_of(list(self.relations))}
+        return {ident: known.get(ident) or _last_part(ident) for ident in self.relations}
 
     # -- inside ------------------------------------------------------------------------------
 

@@ -1,7 +1,4 @@
-"""What a block of triples gives: its edges by columns, the rows read one by one, and the others.
-
-What it does not do: know the form that the block is in.
-"""
+"""What a block of triples gives: edges, the ends of edges, and the lines that are not triples."""
 
 from __future__ import annotations
 
@@ -14,14 +11,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgqa.graph.model import EDGE_SCHEMA
-from kgqa.loaders.triples_text import NO_TEXT, is_text, json_objects
+from kgqa.loaders.delimited import lines_at, undecodable, why_undecodable
+from kgqa.loaders.strings import NO_TEXT, has_nul, is_text, json_objects
+from kgqa.loaders.tables import PARTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from kgqa.graph.model import BoolArray
-    from kgqa.loaders.tables import Columns, Row
+    from kgqa.graph.model import BoolArray, IntArray
+    from kgqa.loaders.blocks import Block
 
+BLANK = "blank line or comment"
 _RELATION = pa.dictionary(pa.int32(), pa.string())
 EDGES = EDGE_SCHEMA.set(1, pa.field("relation", _RELATION, nullable=False))
 
@@ -30,7 +30,7 @@ EDGES = EDGE_SCHEMA.set(1, pa.field("relation", _RELATION, nullable=False))
 class Part:
     """What a block holds.
 
-    ``edges``: batches of ``EDGES``. ``ends``: the ids of their ends that are no values, each once.
+    ``edges``: batches of ``EDGES``. ``ends``: the ids of their ends that are not values, each once.
     ``labels`` (id, text, rank), ``types`` (id, type), ``values`` (id, name) and ``described`` (the
     ids that have a label or a type) come from N-Triples alone.
     """
@@ -45,15 +45,40 @@ class Part:
     values: list[pa.RecordBatch] = field(default_factory=list)
     described: pa.Array = field(default_factory=lambda: NO_TEXT)
 
-    def add_rows(self, rows: list[Row]) -> None:
-        """Add edges that were read one by one."""
-        if rows:
-            head, relation, tail, about = (
-                pa.array(column, type=pa.string()) for column in zip(*rows, strict=True)
-            )
-            self.add_columns(head, relation, tail, about)
+    def add_table(
+        self,
+        parts: Sequence[pa.Array],
+        members: Iterable[tuple[str, pa.Array]],
+        numbers: IntArray,
+        line: Callable[[int], str],
+        faults: Mapping[int, str] | None = None,
+    ) -> None:
+        """Add rows by their columns of head, relation, tail, and properties as JSON.
 
-    def add_columns(
+        ``faults``: rows that are known to be wrong, with the reason. ``line`` gives a row as it
+        stands in the file, for a reject; a blank one is counted.
+        """
+        reasons = dict(faults or {})
+        good = np.ones(len(numbers), dtype=np.bool_)
+        for column in parts:
+            for row in np.flatnonzero(has_nul(column)).tolist():
+                reasons.setdefault(row, "NUL character")
+        for name, column in zip(PARTS, parts, strict=True):
+            for row in np.flatnonzero(~is_text(column)).tolist():
+                reasons.setdefault(row, f"{name} is empty")
+        by_name: dict[str, pa.Array] = {}
+        for name, column in members:  # of two equal names the last one counts
+            by_name[name] = pc.coalesce(column, by_name[name]) if name in by_name else column
+        if reasons:
+            for row, reason in sorted(reasons.items()):
+                self.reject(int(numbers[row]), reason, line(row))
+                good[row] = False
+            kept = pa.array(good)
+            parts = [column.filter(kept) for column in parts]
+            by_name = {name: column.filter(kept) for name, column in by_name.items()}
+        self.add_edges(*parts, json_objects(by_name, len(parts[0])))
+
+    def add_edges(
         self, head: pa.Array, relation: pa.Array, tail: pa.Array, properties: pa.Array
     ) -> None:
         """Add edges by columns of strings."""
@@ -61,32 +86,28 @@ class Part:
             columns = [head, relation.dictionary_encode(), tail, properties]
             self.edges.append(pa.RecordBatch.from_arrays(columns, schema=EDGES))
 
+    def reject(self, number: int, reason: str, line: str) -> None:
+        """Reject a line, or count it if it is blank."""
+        if line.strip():
+            self.rejects.append((number, reason, line))
+        else:
+            self.dropped[BLANK] += 1
+
+    def decodable(self, block: Block, ends: IntArray) -> BoolArray:
+        """Return which lines of a block are UTF-8, and reject the others."""
+        bad = undecodable(block, ends)
+        for number, raw in lines_at(block, ends, bad):
+            shown = raw.decode(errors="backslashreplace")
+            self.rejects.append((number, why_undecodable(raw), shown))
+        good = np.ones(len(ends), dtype=np.bool_)
+        good[bad] = False
+        return good
+
     def find_ends(self) -> None:
-        """Set ``ends`` to those of all edges."""
+        """Set ``ends`` to those of all edges that are not values."""
         if self.edges:
             ends = [batch.column(name) for batch in self.edges for name in ("head", "tail")]
             self.ends = pc.unique(pa.chunked_array(ends))
-
-
-def add_fields(
-    part: Part,
-    columns: Columns,
-    text: Callable[[int, BoolArray | None], pa.Array],
-    member: Callable[[int, BoolArray], pa.Array],
-) -> BoolArray:
-    """Add the rows whose three parts are texts; return which rows were left for a closer look.
-
-    ``text(place, None)`` gives a column of strings, ``member(place, mask)`` a property's JSON for
-    some rows.
-    """
-    parts = [text(place, None) for place in columns.places]
-    good = is_text(parts[0]) & is_text(parts[1]) & is_text(parts[2])
-    if not good.all():
-        parts = [column.filter(pa.array(good)) for column in parts]
-    names = [name for _, name in columns.others]
-    if len(set(names)) < len(names):  # of two equal names the last value stays: see Columns.row
-        return np.ones(len(good), dtype=np.bool_)
-    members = [member(place, good) for place, _ in columns.others]
-    head, relation, tail = parts
-    part.add_columns(head, relation, tail, json_objects(names, members, len(head)))
-    return ~good
+        if self.values:
+            values = pc.unique(pa.chunked_array([batch.column("id") for batch in self.values]))
+            self.ends = self.ends.filter(pc.invert(pc.is_in(self.ends, value_set=values)))

@@ -20,12 +20,12 @@ import pyarrow.compute as pc
 from kgqa.errors import DumpNotFoundError, UsageError
 from kgqa.graph.model import EdgeBatch, EntityBatch, NameBatch, TypeBatch, TypeRules
 from kgqa.loaders.batches import edge_batch, entity_batch, relation_batch
+from kgqa.loaders.options import UmlsOptions
 from kgqa.loaders.rrf import Release
 from kgqa.loaders.sources import nothing_read
 from kgqa.loaders.umls_ids import Cuis, CuiSet, hashes
 from kgqa.loaders.umls_inverses import NOT_RELATED, REL_NAMES, Inverses, MirroredRows
 from kgqa.loaders.umls_relations import RelationRows
-from kgqa.registry import Options, option
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -43,17 +43,6 @@ _ISA = "isa"
 _SUPPRESSED = ("O", "E", "Y")
 _KINDS = {"STY": "Semantic Type", "RL": "Semantic Relation"}
 _SHOWN = 5
-
-
-class UmlsOptions(Options):
-    """How a release is read. Semantic types belong to concepts, whatever their sources."""
-
-    language: str = option("ENG", "language of names, as in MRCONSO's LAT", flag=True)
-    sources: str | None = option(
-        None,
-        "only names, definitions and relations of these vocabularies (SAB): MSH,SNOMEDCT_US",
-        flag=True,
-    )
 
 
 class UmlsLoader:

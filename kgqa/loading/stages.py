@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kgqa.loaders.base import Loader
+    from kgqa.registry import Options
 
 StageName = Literal["scan", "names", "edges"]
 NAMES: tuple[StageName, ...] = get_args(StageName)
@@ -79,11 +80,9 @@ def fingerprint(loader: Loader, sources: Sequence[Path]) -> str:
 
     ``loader.identity``, if it has one, stands for what it reads with besides its options.
     """
-    options = getattr(loader, "options", None)
+    options: Options | None = getattr(loader, "options", None)
     parts: list[object] = [_FORMAT, loader.name, repr(options), getattr(loader, "identity", "")]
-    kind = type(options)
-    fields = getattr(kind, "model_fields", None) or getattr(kind, "__dataclass_fields__", ())
-    named = [value for name in fields if isinstance(value := getattr(options, name), Path)]
+    named = [value for _, value in options or () if isinstance(value, Path)]
     for source in (*named, *sources):
         if source == STDIN:
             parts.append(os.urandom(16).hex())  # a pipe cannot be read again

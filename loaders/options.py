@@ -1,0 +1,130 @@
+"""The options of the loaders, in a module that is quick to import."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from kgqa.registry import Options, option
+
+
+class TriplesOptions(Options):
+    """How files of triples are read."""
+
+    form: Literal["delimited", "ntriples", "jsonl", "parquet"] | None = option(
+        None,
+        "Form of the files; without it by the ending, or the first lines.",
+        flag=True,
+        group="triples",
+    )
+    columns: str | None = option(
+        None,
+        "Names of the columns, with commas between them, _ for one that is not wanted; without it "
+        "a header says them, else they are head,relation,tail.",
+        flag=True,
+        group="triples",
+    )
+    delimiter: str | None = option(
+        None,
+        "What separates fields: one character, or whitespace; without it, found from the file.",
+        flag=True,
+        group="triples",
+    )
+    header: bool | None = option(
+        None, "Whether the first line is a header; without it, found from the file."
+    )
+    names: Path | None = option(
+        None,
+        "File of names: an id, a tab and a name on each line; an id again gives an alias.",
+        flag=True,
+        group="triples",
+    )
+    types: Path | None = option(
+        None,
+        "File of types: an id, a tab and a type on each line.",
+        flag=True,
+        group="triples",
+    )
+    relation_names: Path | None = option(
+        None,
+        "File of the relations' names: an id, a tab and a name on each line.",
+        flag=True,
+        group="triples",
+    )
+    mediators: str | Path | None = option(
+        None,
+        "Which ids are mediators if they have no name: a pattern from the start of the id, or a "
+        "file of ids.",
+        flag=True,
+        group="triples",
+        union_mode="left_to_right",
+    )
+    direction: Literal["out", "in", "both"] = option(
+        "both", "Direction in which paths may take an edge.", flag=True, group="triples"
+    )
+    language: str = option("en", "Language of the labels that are kept of N-Triples.")
+
+
+class FreebaseOptions(Options):
+    """How a Freebase dump is read."""
+
+    language: str = option(
+        "en", "Language of names, aliases and texts.", flag=True, group="freebase"
+    )
+    filters: Path | None = option(
+        None,
+        "File of the predicates to leave out or keep, in place of the bundled list.",
+        flag=True,
+        group="freebase",
+    )
+
+
+class ConceptnetOptions(Options):
+    """How ConceptNet's assertions are read."""
+
+    language: str = option(
+        "en",
+        "Language of both ends of an edge, or several with commas between them.",
+        flag=True,
+        group="conceptnet",
+    )
+    senses: Literal["fold", "keep"] = option(
+        "fold",
+        "Whether a concept with a part of speech or a sense becomes its term, or stays an entity "
+        "of its own.",
+        flag=True,
+        group="conceptnet",
+    )
+    min_weight: float | None = option(
+        None,
+        "Least weight of the assertions that are kept.",
+        flag=True,
+        group="conceptnet",
+        allow_inf_nan=False,
+    )
+
+
+class UmlsOptions(Options):
+    """How a UMLS release is read."""
+
+    language: str = option(
+        "ENG", "Language of names, as in MRCONSO's LAT.", flag=True, group="umls"
+    )
+    sources: str | None = option(
+        None,
+        "Vocabularies (SAB, with commas between them) whose names, definitions and relations are "
+        "kept; without it, all. Semantic types belong to concepts, whatever their sources.",
+        flag=True,
+        group="umls",
+    )
+
+
+class TextOptions(Options):
+    """How triplets are extracted from texts."""
+
+    limit: int | None = option(
+        None, "Only the first paragraphs, so many.", flag=True, group="text", ge=1
+    )
+    reply_tokens: int = option(1_024, "Tokens of a reply at most.", flag=True, group="text", ge=1)
+    # not part of the options' text, by which a stopped load is recognised
+    concurrency: int = option(8, "Calls at a time.", flag=True, group="text", ge=1, repr=False)
