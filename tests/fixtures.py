@@ -27,7 +27,7 @@ def sample_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home with the bundled Freebase sample ingested."""
     from kgqa.graph.open import open_writer
     from kgqa.loaders import make_loader
-    from kgqa.loading.pipeline import ingest
+    from kgqa.loading.pipeline import load as ingest
     from kgqa.progress import Silent
 
     home = tmp_path_factory.mktemp("home")
@@ -56,7 +56,7 @@ def sample(sample_home: Path) -> Iterator[SqliteStore]:
 def in_neo4j(neo4j_server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GraphStore]:
     """The bundled sample, loaded into Neo4j."""
     from kgqa.loaders import make_loader
-    from kgqa.loading.pipeline import ingest
+    from kgqa.loading.pipeline import load as ingest
     from kgqa.progress import Silent
 
     folder: Path = tmp_path_factory.mktemp("rejects")

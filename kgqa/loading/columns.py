@@ -36,8 +36,10 @@ class ColumnWriter:
 
     def close(self) -> None:
         """Finish the file."""
-        self._stream.close()
-        self._file.close()
+        try:
+            self._stream.close()
+        finally:  # a full disk
+            self._file.close()
 
     def __enter__(self) -> Self:
         return self

@@ -27,7 +27,7 @@ from kgqa.errors import KGNotFoundError
 from kgqa.graph.open import open_store, open_writer
 from kgqa.graph.sqlite_layout import FILE_NAME
 from kgqa.loaders import make_loader
-from kgqa.loading.pipeline import ingest
+from kgqa.loading.pipeline import load as load_kg
 from kgqa.loading.stages import NAMES
 from kgqa.progress import Silent
 from tests.graph.neo4j_server import CHECKOUT
@@ -163,7 +163,7 @@ def load(where: Where, dump: Path, home: Path) -> list[str]:
     """Load in this process, with what is usually held at once; return what was noted."""
     progress = Silent()
     with open_writer(where.graph or home, KG, home=home, **where.secrets) as writer:
-        ingest(make_loader("freebase"), [dump], KG, writer, home / KG, progress)
+        load_kg(make_loader("freebase"), [dump], KG, writer, home / KG, progress)
     return progress.notes
 
 

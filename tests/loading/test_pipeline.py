@@ -10,7 +10,8 @@ import pytest
 from kgqa.errors import DumpMalformedError, IngestError, KGNotFoundError
 from kgqa.graph.model import EDGE_SCHEMA, ENTITY_SCHEMA, Direction, EdgeBatch, EntityBatch
 from kgqa.graph.open import open_store, open_writer
-from kgqa.loading.pipeline import IngestResult, ingest
+from kgqa.loading.pipeline import IngestResult
+from kgqa.loading.pipeline import load as load_kg
 from kgqa.loading.sources import BUNDLED, Sources
 from kgqa.progress import Silent
 
@@ -56,7 +57,7 @@ def load(home: Path, text: str, sources: Sources | None = None) -> IngestResult:
     source.parent.mkdir(exist_ok=True)
     source.write_text(text)
     with open_writer(home, "spaced") as writer:
-        return ingest(
+        return load_kg(
             SpacedTriples(), sources or [source], "spaced", writer, home / "spaced", Silent()
         )
 

@@ -17,7 +17,7 @@ from kgqa.graph.model import Kind
 from kgqa.graph.open import open_store, open_writer
 from kgqa.graph.sqlite_layout import FILE_NAME
 from kgqa.loaders import make_loader
-from kgqa.loading.pipeline import ingest
+from kgqa.loading.pipeline import load as load_kg
 from kgqa.progress import Silent
 from tests.loaders.conftest import SHARED
 
@@ -86,7 +86,7 @@ class Home:
     def load(self, kg: str, loader: str, sources: list[Path], **options: Any) -> Any:
         with open_writer(self.url or self.folder, kg, home=self.folder, **self.secrets) as writer:
             made = make_loader(loader, **options)
-            result = ingest(made, sources, kg, writer, self.folder / kg, Silent())
+            result = load_kg(made, sources, kg, writer, self.folder / kg, Silent())
         if self.url is None:
             with closing(sqlite3.connect(self.folder / kg / FILE_NAME)) as db:
                 assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
