@@ -1,10 +1,10 @@
-"""What every loader shares: the seam, the report of a load, and the file of rejected lines."""
+"""What every loader shares: the interface, the report of a load, the file of rejected lines."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,29 +21,14 @@ _SHOWN = 500  # characters of a rejected line that are kept
 class Report:
     """What a load saw.
 
-    ``dropped`` counts, by reason, what is well-formed and left out on purpose; a rejected line is
-    one that is not what the dump's form says, and stands in the rejects file.
+    ``dropped`` counts, by reason, what is well-formed and left out on purpose; a rejected line does
+    not have the dump's form, and stands in the rejects file.
     """
 
     lines: int = 0
     rejected: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the counts, for :meth:`from_json`."""
-        return {
-            "lines": self.lines,
-            "rejected": self.rejected,
-            "dropped": dict(self.dropped),
-            "reasons": dict(self.reasons),
-        }
-
-    @classmethod
-    def from_json(cls, told: dict[str, Any]) -> Report:
-        """Return the report that :meth:`to_json` wrote."""
-        counts = {name: Counter(told[name]) for name in ("dropped", "reasons")}
-        return cls(told["lines"], told["rejected"], **counts)
 
 
 class Rejects:
@@ -76,18 +61,25 @@ class Rejects:
 
 
 class Loader(Protocol):
-    """Reads one kind of dump."""
+    """Reads one kind of dump: the interface of the classes in ``kgqa.registry.LOADERS``.
 
-    name: str  # freebase, conceptnet, umls, triples
-    direction: Direction  # the direction in which this KG is walked by default
+    A package adds a loader by an entry point in the group ``kgqa.loaders``: its name is the
+    loader's, its value a class with the attributes below, an attribute ``Options`` (a model derived
+    from :class:`kgqa.registry.Options`, every field made by ``option``), an ``__init__`` that takes
+    an object of that model, and :meth:`read`. ``kgqa.ingest(name, source, field=value)`` and the
+    command line then work for it as for the built-in ones.
+    """
+
+    name: str  # as in the registry
+    direction: Direction  # the direction in which paths take this KG's edges by default
     licence: str  # the dump's licence, in a few words
-    where: str  # where the whole dump is had, for a user who has none
+    where: str  # where users who have no dump find one
 
     def read(
         self, sources: Sequence[Path], report: Report, rejects: Rejects, progress: Progress
     ) -> Iterator[Batch]:
         """Yield the dump's batches. May read the sources more than once.
 
-        Counts into ``report``; writes lines that are not of the dump's form to ``rejects``.
+        Counts into ``report``; writes lines that do not have the dump's form to ``rejects``.
         Raises DumpNotFoundError, DumpMalformedError.
         """

@@ -1,4 +1,4 @@
-"""Batches of the graph's schemas from the columns that a loader has. Knows no dump."""
+"""Batches of the graph's schemas from the columns that a loader has."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def entity_batch(ids: Column, **columns: Column) -> EntityBatch:
     """Return entities with some of the columns of ``ENTITY_SCHEMA``; the others are null.
 
-    Their kind is ``ENTITY`` where no ``kind`` is given.
+    Their kind is ``ENTITY`` if no ``kind`` is given.
     """
     kinds = np.full(len(ids), Kind.ENTITY, dtype=np.uint8)
     return EntityBatch(_batch(ENTITY_SCHEMA, {"id": ids, "kind": pa.array(kinds), **columns}))
@@ -40,7 +40,7 @@ def edge_batch(heads: Column, relation: str, tails: Column) -> EdgeBatch:
 
 
 def relation_batch(names: Mapping[str, str]) -> RelationBatch:
-    """Return relations by their names; no inverse is told."""
+    """Return relations by their names, without inverses."""
     return RelationBatch(_batch(RELATION_SCHEMA, {"id": list(names), "name": list(names.values())}))
 
 

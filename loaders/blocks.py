@@ -1,8 +1,8 @@
-"""A dump's files as blocks of whole lines: plain, gzip, bzip2 or zstd, told by their first bytes.
+"""A dump's files as blocks of whole lines: plain, gzip, bzip2 or zstd, known by their first bytes.
 
 A block is a few megabytes of bytes that end with a line end, so that what reads them works on
-columns and not on lines. Byte order marks and carriage returns before a line end are taken off. A
-file may be standard input (``-``). What it does not do: know what a line should look like.
+columns and not on lines. Byte order marks and carriage returns before a line end are removed. A
+file may be standard input (``-``).
 """
 
 from __future__ import annotations
@@ -59,20 +59,6 @@ class Block:
     lines: int
     data: bytes | memoryview  # each line ends with a line feed
 
-    def line(self, start: int, end: int) -> str:
-        """Return the text between two places, for a reject."""
-        return bytes(self.data[start:end]).decode(errors="backslashreplace")
-
-
-def decoded(number: int, raw: bytes, rejects: list[tuple[int, str, str]]) -> str | None:
-    """Return a line's text without its end; None, and a reject, where it is not UTF-8."""
-    try:
-        return raw.decode().rstrip("\r\n")
-    except UnicodeDecodeError as error:
-        shown = raw.decode(errors="backslashreplace")
-        rejects.append((number, f"not UTF-8 ({error.reason})", shown))
-        return None
-
 
 def read_blocks(
     sources: Sequence[Path],
@@ -83,9 +69,9 @@ def read_blocks(
 ) -> Iterator[Block]:
     """Yield the blocks of all ``sources``, in order; progress is in bytes as they lie on disk.
 
-    ``size``: bytes of a block, about; ``BLOCK_BYTES`` where it is None. ``report.lines`` counts
-    every line. Raises DumpNotFoundError, and DumpMalformedError where a compressed file is none, is
-    damaged, or ends before its end.
+    ``size``: bytes of a block, about; ``BLOCK_BYTES`` if it is None. ``report.lines`` counts every
+    line. Raises DumpNotFoundError, and DumpMalformedError if a compressed file is damaged, cut
+    short, or not what its name says.
     """
     total = sum(path.stat().st_size for path in sources if path != STDIN and path.exists())
     what = f"reading {display_name(sources[0])}"
@@ -122,12 +108,12 @@ def mapped(
 
 
 def display_name(source: Path) -> str:
-    """Return a source's name as messages say it."""
+    """Return a source's name for messages."""
     return "standard input" if source == STDIN else source.name
 
 
 class _Clock:
-    """Tells the progress how many lines a second go by."""
+    """Reports to the progress how many lines are read in a second."""
 
     def __init__(self, task: Task) -> None:
         self.task = task
@@ -143,8 +129,8 @@ class _Clock:
 class _Patient(io.RawIOBase):
     """A pipe that is waited for in turns of half a second.
 
-    A read that waits in the system hears no Ctrl-C that came the moment before it began, and a pipe
-    may be silent for as long as its writer likes.
+    A read that waits in the system misses a Ctrl-C of the moment before it began, and a pipe may be
+    silent for as long as its writer likes.
     """
 
     def __init__(self, raw: io.FileIO) -> None:
@@ -160,7 +146,7 @@ class _Patient(io.RawIOBase):
 
 
 class _Counted(io.BufferedIOBase):
-    """A raw file that tells how many of its bytes have been read."""
+    """A raw file that reports how many of its bytes have been read."""
 
     def __init__(self, file: IO[bytes], task: Task) -> None:
         self._file = file

@@ -2,16 +2,14 @@
 
 A concept with a part of speech or a sense folds to its term (``/c/en/test/n`` → ``/c/en/test``)
 unless senses are kept. An edge of a symmetric relation goes from the end that comes first, so that
-it and its mirror image are one. The dump goes by in blocks, and edges that come again are left for
-whoever takes them. What it does not do: keep other languages, or links to other sites.
+it and its mirror image are one. Edges that come again are left to the caller.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+import re
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,9 +17,9 @@ import pyarrow.compute as pc
 from kgqa.errors import UsageError
 from kgqa.graph.model import EdgeBatch, EntityBatch
 from kgqa.loaders.batches import entity_batch, relation_batch
-from kgqa.loaders.blocks import STDIN, mapped, read_blocks
-from kgqa.loaders.conceptnet_block import read_block
-from kgqa.loaders.conceptnet_lines import Rules, read_languages
+from kgqa.loaders.blocks import mapped, read_blocks
+from kgqa.loaders.conceptnet_block import Rules, read_block
+from kgqa.loaders.options import ConceptnetOptions
 from kgqa.loaders.sources import find_sources, nothing_read
 
 if TYPE_CHECKING:
@@ -32,43 +30,25 @@ if TYPE_CHECKING:
     from kgqa.loaders.base import Rejects, Report
     from kgqa.progress import Progress
 
+_LANGUAGE = re.compile(r"[a-z][a-z_-]*")
 _BEFORE_TERM = r"^/c/[^/]+/"
-
-
-@dataclass(frozen=True, slots=True)
-class ConceptnetOptions:
-    """How the dump is read.
-
-    ``language``: the one both ends of an edge are in, or several with commas between them.
-    ``senses``: ``fold`` makes a concept with a part of speech or a sense its term, ``keep`` leaves
-    it an entity of its own. ``min_weight``: assertions of less weight are left out.
-    """
-
-    language: str = "en"
-    senses: Literal["fold", "keep"] = "fold"
-    min_weight: float | None = None
 
 
 class ConceptnetLoader:
     """Reads ConceptNet assertions; see the module."""
 
+    Options = ConceptnetOptions
     name = "conceptnet"
     direction: Direction = "both"
     licence = "CC BY-SA 4.0 (ConceptNet 5)"
     where = "https://github.com/commonsense/conceptnet5/wiki/Downloads (conceptnet-assertions)"
 
     def __init__(self, options: ConceptnetOptions | None = None) -> None:
-        """Take options. Raises UsageError where one has no sense."""
+        """Take options. Raises UsageError if a language is not one of ConceptNet's."""
         self.options = options or ConceptnetOptions()
-        if self.options.senses not in ("fold", "keep"):
-            raise UsageError(
-                f"Senses cannot be {self.options.senses!r}.", "Say fold (the default) or keep."
-            )
-        least = self.options.min_weight
-        if least is not None and not math.isfinite(least):
-            raise UsageError(f"The least weight cannot be {least}.", "Give a number, as 1.0.")
         languages = read_languages(self.options.language)
-        self._rules = Rules(languages, self.options.senses == "fold", least)
+        fold = self.options.senses == "fold"
+        self._rules = Rules(languages, fold, self.options.min_weight)
 
     def read(
         self, sources: Sequence[Path], report: Report, rejects: Rejects, progress: Progress
@@ -77,7 +57,7 @@ class ConceptnetLoader:
 
         A source may be ``-``, standard input. Raises DumpNotFoundError, DumpMalformedError.
         """
-        found = _found(sources)
+        found = find_sources(sources, "ConceptNet assertions")
         relations: dict[str, None] = {}
         assertions = 0
         blocks = read_blocks(found, report, rejects, progress)
@@ -95,12 +75,20 @@ class ConceptnetLoader:
         yield relation_batch({uri: uri.removeprefix("/r/") for uri in relations})
 
 
-def _found(sources: Sequence[Path]) -> list[Path]:
-    what = "ConceptNet assertions"
-    if STDIN not in sources:
-        return find_sources(sources, what)
-    parts = ([source] if source == STDIN else find_sources([source], what) for source in sources)
-    return [path for part in parts for path in part]
+def read_languages(text: str) -> tuple[str, ...]:
+    """Return the languages of a list with commas. Raises UsageError if one is malformed.
+
+    >>> read_languages("en, de")
+    ('en', 'de')
+    """
+    languages = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
+    for language in languages:
+        if not _LANGUAGE.fullmatch(language):
+            raise UsageError(
+                f"{language!r} is not a language of ConceptNet.",
+                "Give its code, or several with commas between them: en or en,de.",
+            )
+    return languages
 
 
 def _entities(edges: pa.RecordBatch) -> EntityBatch:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def data_lines(name: str | Path) -> list[str]:
     """Return the lines of a bundled list (``name`` a str) or of a file, without comments.
 
-    Raises DumpNotFoundError where the file cannot be read.
+    Raises DumpNotFoundError if the file cannot be read.
     """
     try:
         if isinstance(name, str):
@@ -44,7 +44,7 @@ class Filters:
             sign, _, prefix = entry.partition(" ")
             if sign not in ("+", "-") or not prefix.strip():
                 raise DumpMalformedError(
-                    f"The filter entry {entry!r} is none.", "Write “- prefix” or “+ prefix”."
+                    f"The filter entry {entry!r} is malformed.", "Write “- prefix” or “+ prefix”."
                 )
             self._keeps[prefix.strip()] = sign == "+"
 

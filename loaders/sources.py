@@ -1,7 +1,4 @@
-"""Which files a load reads, and the error for a load in which nothing was found.
-
-What it does not do: open them.
-"""
+"""Which files a load reads, and the error for a load in which nothing was found."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ if TYPE_CHECKING:
 def find_sources(sources: Sequence[Path], what: str) -> list[Path]:
     """Return the files that ``sources`` name; a folder stands for all its files, sorted by name.
 
-    Raises DumpNotFoundError where one is missing, or a folder is empty.
+    Raises DumpNotFoundError if one is missing, or a folder is empty.
     """
     found: list[Path] = []
     for source in sources:
@@ -47,7 +44,7 @@ def find_sources(sources: Sequence[Path], what: str) -> list[Path]:
 
 
 def nothing_read(what: str, sources: Sequence[Path], report: Report) -> DumpMalformedError:
-    """Return the error for a load in which no line had the dump's form."""
+    """Return the error for a load in which no line has the dump's form."""
     names = ", ".join(display_name(source) for source in sources[:3]) + (
         " …" if len(sources) > 3 else ""
     )

@@ -6,7 +6,7 @@ Columns hold no null unless a function says so.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pyarrow as pa
@@ -36,9 +36,9 @@ def offsets_of(texts: pa.Array) -> tuple[IntArray, NDArray[np.uint8]]:
     """Return where each text starts, and the last one ends, in the bytes that are returned too."""
     _, offsets, data = texts.buffers()
     if data is None or not len(texts):
-        return np.zeros(len(texts) + 1, dtype=np.int32), np.empty(0, dtype=np.uint8)
+        return np.zeros(len(texts) + 1, dtype=np.int64), np.empty(0, dtype=np.uint8)
     places = np.frombuffer(offsets, dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1]
-    return places, np.frombuffer(data, dtype=np.uint8)
+    return cast("IntArray", places), np.frombuffer(data, dtype=np.uint8)
 
 
 def _ends_of(texts: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.uint8], BoolArray]:

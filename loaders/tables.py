@@ -1,4 +1,4 @@
-"""A table of triples: which columns hold head, relation and tail, and what a cell of them may be."""
+"""A table of triples: which columns hold head, relation and tail, and what a cell may be."""
 
 from __future__ import annotations
 

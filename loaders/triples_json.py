@@ -101,7 +101,7 @@ def _add(part: Part, order: Columns, table: list[tuple[int, bytes, Any]]) -> Non
         column, wrong = _members(cells[place])
         members.insert(0, (name, column))
         faults |= wrong
-    texts = []
+    texts: list[pa.Array] = []
     for place in reversed(order.places):
         text, wrong = texts_of(cells[place])
         texts.insert(0, text)

@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 
 from kgqa.graph.model import OWN_ID, Kind, NameBatch
 from kgqa.loaders.batches import entity_batch
-from kgqa.loaders.triples_rdf import LABELS
 from kgqa.loaders.strings import NO_TEXT, mask_of, stripped
+from kgqa.loaders.triples_rdf import LABELS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

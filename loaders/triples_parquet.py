@@ -88,7 +88,7 @@ def _read(source: str, batch: pa.RecordBatch, first: int, order: Columns) -> Par
         column, wrong = _members(columns[place][0])
         members.insert(0, (name, column))
         faults |= wrong
-    texts = []
+    texts: list[pa.Array] = []
     for place in reversed(order.places):
         column, wrong = _texts(columns[place][0])
         texts.insert(0, column)

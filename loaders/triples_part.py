@@ -76,7 +76,8 @@ class Part:
             kept = pa.array(good)
             parts = [column.filter(kept) for column in parts]
             by_name = {name: column.filter(kept) for name, column in by_name.items()}
-        self.add_edges(*parts, json_objects(by_name, len(parts[0])))
+        head, relation, tail = parts
+        self.add_edges(head, relation, tail, json_objects(by_name, len(head)))
 
     def add_edges(
         self, head: pa.Array, relation: pa.Array, tail: pa.Array, properties: pa.Array

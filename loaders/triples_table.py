@@ -78,11 +78,10 @@ def find_layout(
     sample: list[tuple[int, str]] = []
     if opening is not None:
         lines = first_lines(opening, _OPENING)
-        records = _records(lines, delimiter or likely) if (delimiter or likely) in QUOTED else None
-        spread = (
-            [(n, 1) for n in range(len(lines))] if records is None else [r[:2] for r in records]
-        )
-        sample = [(opening.first + n, "\n".join(lines[n : n + count])) for n, count in spread]
+        sample = list(enumerate(lines, opening.first))
+        if (delimiter or likely) in QUOTED:
+            records = _records(lines, delimiter or likely)
+            sample = [(sample[n][0], "\n".join(lines[n : n + count])) for n, count, _ in records]
     filled = [(number, text) for number, text in sample[:_SAMPLE] if text.strip()]
     skipped = {}
     if len(filled) > 1 and is_count(filled[0][1]):

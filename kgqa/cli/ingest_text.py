@@ -77,7 +77,8 @@ def ingest_text(
     from kgqa.cli.making import general_llm
     from kgqa.errors import UsageError
     from kgqa.graph.open import check_kg_name, open_writer
-    from kgqa.loaders.text import FAILED, TextLoader, TextOptions
+    from kgqa.loaders.options import TextOptions
+    from kgqa.loaders.text import FAILED, TextLoader
     from kgqa.loading.pipeline import load
     from kgqa.loading.sources import Sources
     from kgqa.methods.base import CONCURRENCY

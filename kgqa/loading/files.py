@@ -53,10 +53,10 @@ class GraphFiles:
         with pa.OSFile(str(folder / RELATIONS), "rb") as file:
             self.relations: pa.Table = pa.ipc.open_stream(file).read_all()
 
-    def named(self, **changes: str) -> GraphFiles:
-        """Return the same graph with another name, source, … in its record."""
+    def named(self, name: str, source: str) -> GraphFiles:
+        """Return the same graph with another name and source in its record."""
         other = GraphFiles(self.folder)
-        other.info = replace(self.info, **changes)
+        other.info = replace(self.info, name=name, source=source)
         return other
 
     def node_batches(self) -> Iterator[pa.RecordBatch]:

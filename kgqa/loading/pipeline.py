@@ -109,7 +109,7 @@ def _assembled(
     scan, graph = stages.folder / "scan", stages.folder / "graph"
     last, report = stages.last, stages.record.report
     if last == "edges":
-        return GraphFiles(graph).named(name=kg, source=sources.described)
+        return GraphFiles(graph).named(kg, sources.described)
     if last is None:
         _empty(scan)
         spool = Spool(scan)
