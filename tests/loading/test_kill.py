@@ -301,16 +301,6 @@ def test_a_load_that_is_killed_is_not_seen_and_the_next_one_is_as_if_it_had_not_
         forget(where)
 
 
-def test_the_default_moments_are_in_every_stage() -> None:
-    """Those without a delay are killed at an event of their stage: none is left out."""
-    default = moments()[:DEFAULT]
-    assert {each.stage for each in default if not each.delay} == set(STAGES)
-    assert any(each.replaces for each in default)
-    assert any(each.delay for each in default)
-    counts = [sum(each.stage == stage for each in moments()) for stage in STAGES]
-    assert min(counts) >= MOMENTS // len(STAGES)
-
-
 def test_a_load_that_was_stopped_is_not_gone_on_with_when_the_dump_has_changed(
     dump: Path, older_dump: Path, tmp_path: Path
 ) -> None:

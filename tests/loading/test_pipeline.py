@@ -84,15 +84,6 @@ def test_a_load_without_rejects_leaves_no_rejects_file(tmp_path: Path) -> None:
     assert not (tmp_path / "spaced" / "rejects.tsv").exists()
 
 
-def test_the_same_dump_in_another_order_has_the_same_version(tmp_path: Path) -> None:
-    versions = []
-    for text in ("a r b\nb s c\n", "b s c\na r b\na r b\n"):
-        load(tmp_path, text)
-        with open_store(tmp_path) as store:
-            versions.append(store.info.version)
-    assert versions[0] == versions[1]
-
-
 def test_the_sample_is_called_so(tmp_path: Path) -> None:
     (tmp_path / "sample.txt").write_text("a r b")
     load(tmp_path, "", Sources((tmp_path / "sample.txt",), bundled=True))

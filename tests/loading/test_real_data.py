@@ -160,43 +160,6 @@ def test_a_real_set_is_in_the_store_just_as_its_lines_say(home: Home, name: str)
         assert int((kinds == Kind.MEDIATOR).sum()) == expected
 
 
-def rows_of(file: str) -> list[list[str]]:
-    text = (SHARED / "umls" / file).read_text(encoding="utf-8")
-    return [row.split("|") for row in text.split("\n") if row]
-
-
-def test_a_real_release_of_umls_is_in_the_store_just_as_its_rows_say(home: Home) -> None:
-    cuis = {row[0] for row in rows_of("MRCONSO.RRF") if row[16] == "N" and row[1] == "ENG"}
-    # what the second concept is to the first, read that way round; each fact has an inverse row
-    stated = {
-        (row[4], row[7] or row[3], row[0])
-        for row in rows_of("MRREL.RRF")
-        if row[0] != row[4] and {row[0], row[4]} <= cuis and row[14] == "N"
-    }
-    pairs = {frozenset((head, tail)) for head, _, tail in stated}
-    result = home.load("real-umls", "umls", [SHARED / "umls"])
-    assert result.rejected == 0
-    with home.open("real-umls") as store:
-        ids, facts = facts_in(store)
-    between = {fact for fact in facts if {fact[0], fact[2]} <= cuis}
-    assert {ident for ident in ids if ident.startswith("C")} == cuis
-    assert between <= stated
-    assert {frozenset((head, tail)) for head, _, tail in between} == pairs
-    assert len(between) == len(stated) / 2
-    # the rest are the Semantic Network's
-    assert all(not end.startswith("C") for head, _, tail in facts - between for end in (tail,))
-
-
-def test_loading_real_data_again_gives_the_same_version(home: Home) -> None:
-    """The version does not depend on the order of the files."""
-    versions = []
-    for files in (FB15K, FB15K[::-1]):
-        home.load("real-twice", "triples", [SHARED / file for file in files])
-        with home.open("real-twice") as store:
-            versions.append(store.info.version)
-    assert versions[0] == versions[1]
-
-
 def test_real_lines_of_the_freebase_dump(home: Home) -> None:
     """Lines of the dump itself, counted by splitting them."""
     path = SHARED / "freebase_rdf" / "gsoc__test.nt"

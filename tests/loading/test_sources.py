@@ -117,11 +117,8 @@ def test_a_named_folder_without_the_dump_is_an_error(tmp_path: Path) -> None:
         find_sources(Named("umls"), [tmp_path], tmp_path)
 
 
-def test_a_folder_of_triples_is_left_to_the_loader(tmp_path: Path) -> None:
+def test_triples_have_no_names_of_dumps_and_no_sample(tmp_path: Path) -> None:
     assert find_sources(Named("triples"), [tmp_path], tmp_path).paths == (tmp_path,)
-
-
-def test_triples_have_no_sample(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="SOURCE"):
         find_sources(Named("triples"), [], tmp_path)
 
