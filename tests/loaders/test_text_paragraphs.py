@@ -1,4 +1,4 @@
-"""Files of text → paragraphs: Markdown, JSON, folders, ids, and what is left out and told."""
+"""Files of text → paragraphs: Markdown, JSON, folders, ids, and what is left out and reported."""
 
 from __future__ import annotations
 

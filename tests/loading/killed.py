@@ -1,4 +1,4 @@
-"""One load in a process of its own that kills itself, with SIGKILL, at a moment that is told.
+"""One load in a process of its own that kills itself, with SIGKILL, at a given moment.
 
     python -m tests.loading.killed SPEC
 

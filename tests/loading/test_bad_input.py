@@ -1,6 +1,6 @@
 """What a load does with input that is not what it should be.
 
-Either the load ends well, and each line that is not in the KG is told with its number and reason;
+Either the load ends well, and each line that is not in the KG is reported with its number and reason;
 or it ends with one clear line on stderr, exit code 1, and what was there before still serves.
 """
 
@@ -209,7 +209,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_load_that_ends_well_tells_of_every_line(kgqa: Kgqa, tmp_path: Path, case: Case) -> None:
+def test_a_load_that_ends_well_reports_every_line(kgqa: Kgqa, tmp_path: Path, case: Case) -> None:
     dump, home = tmp_path / case.file, tmp_path / "home"
     dump.write_bytes(case.content)
     done = kgqa("ingest", "freebase", dump, "--json", "--home", home)

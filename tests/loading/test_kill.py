@@ -241,10 +241,10 @@ def moments() -> list[Moment]:
 def left_by(home: Path) -> str:
     """Return the stage that was being done, by the record that the stages keep."""
     try:
-        told = json.loads((home / KG / "ingest" / "stages.json").read_text())
+        record = json.loads((home / KG / "ingest" / "stages.json").read_text())
     except FileNotFoundError:
         return STAGES[0]
-    done = [name for name in NAMES if name in told["done"]]
+    done = [name for name in NAMES if name in record["done"]]
     return STAGES[STAGES.index(done[-1]) + 1]
 
 
