@@ -63,7 +63,7 @@ class ConceptnetLoader:
         blocks = read_blocks(found, report, rejects, progress)
         for read in mapped(partial(read_block, rules=self._rules), blocks):
             assertions += read.assertions
-            report.dropped.update(read.dropped)
+            report.dropped.update(+read.dropped)
             for number, reason, text in read.rejected:
                 rejects.add(read.source, number, reason, text)
             if len(read.edges):

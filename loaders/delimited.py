@@ -100,7 +100,7 @@ class Fields:
     ) -> pa.Array:
         """Return a field of each line or of ``rows`` as binary, without some bytes at its ends.
 
-        Every field must have so many.
+        Rows are in ascending order; every field must have so many bytes.
         """
         starts, ends = self.start(field, rows), self.end(field, rows)
         return spans(pa.py_buffer(self.block.data), starts + before, ends - after)
@@ -141,7 +141,10 @@ def whole_lines(block: Block, ends: IntArray) -> pa.Array:
 
 
 def spans(data: pa.Buffer, starts: IntArray, ends: IntArray) -> pa.Array:
-    """Return the bytes from each start to its end as a binary column; spans do not overlap."""
+    """Return the bytes from each start to its end as a binary column.
+
+    The spans are in ascending order and do not overlap.
+    """
     if not len(starts):
         return pa.array([], type=pa.binary())
     offsets = np.empty(2 * len(starts), dtype=np.int32)

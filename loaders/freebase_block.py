@@ -182,11 +182,13 @@ class _Rows:
         found = read_literals(self._fields.column(2, rows), self._language)
         self._part.dropped[OTHER_LANGUAGE] += found.foreign
         faulty = np.array([place for place, _ in found.faults], dtype=np.int64)
-        codes = self._subjects(np.concatenate([rows[found.rows], rows[faulty]]))
-        mids, of_faulty = np.split(codes, [len(found.rows)])
-        for (place, reason), code in zip(found.faults, of_faulty.tolist(), strict=True):
-            if code != NO_MID:
+        codes = np.full(len(rows), NO_MID, dtype=np.int64)
+        read = np.sort(np.concatenate([found.rows, faulty]))
+        codes[read] = self._subjects(rows[read])
+        for place, reason in found.faults:
+            if codes[place] != NO_MID:
                 self._reject(int(rows[place]), reason)
+        mids = codes[found.rows]
         filled = is_text(found.texts)
         self._reject_all(rows[found.rows[~filled & (mids != NO_MID)]], "name is empty")
         kept = filled & (mids != NO_MID)

@@ -13,8 +13,8 @@ from typing import Any
 
 from kgqa.graph.model import ALIAS
 from kgqa.loaders.filters import Filters
+from kgqa.loaders.literals import value_id, value_name
 from kgqa.loaders.ntriples import TRIPLE, is_blank, unescape, why_not
-from kgqa.loaders.values import value_id, value_name
 
 NS = "http://rdf.freebase.com/ns/"
 BASEKB = "http://rdf.basekb.com/ns/"
@@ -30,7 +30,7 @@ _IN_FORM = re.compile(
 _NAMES = {"type.object.name": 0, LABEL: 1, "common.topic.alias": ALIAS}
 _TYPES = {"type.object.type", RDF_TYPE}
 _MID = re.compile(r"[gm]\.[0-9a-z_]{1,11}")
-_FOREIGN = re.compile(rb'".*"@(?=[^\n]{2,11}$)[A-Za-z]+(?:-[A-Za-z0-9]+)*', re.DOTALL)
+_TAGGED = re.compile(rb'".*"@([A-Za-z]+(?:-[A-Za-z0-9]+)*)', re.DOTALL)
 _CONTROL = re.compile(rb"[\0-\x08]")
 
 
@@ -123,17 +123,15 @@ def take_terms(read: Read, one: bytes, two: bytes, three: bytes, language: str) 
     elif predicate in _NAMES:
         if three[:1] != b'"':
             raise ValueError("name is no text")
-        ours = three.endswith(f'"@{language}'.encode()) and len(three) > len(language) + 2
-        if not ours and _FOREIGN.fullmatch(three):
+        if is_foreign(three, language):
             read.dropped["other language"] += 1
         elif mid is None:
             read.dropped["about the schema, not about an entity"] += 1
         else:
-            name = text_of(read, three, language, one, two)
-            if name is not None:
-                if not name.strip():
-                    raise ValueError("name is empty")
-                read.kept["name", mid, name.strip(), _NAMES[predicate]] += 1
+            name = unescape(literal_of(three)[4]).strip()
+            if not name:
+                raise ValueError("name is empty")
+            read.kept["name", mid, name, _NAMES[predicate]] += 1
     elif predicate in _TYPES:
         if three[:1] != b"<":
             raise ValueError("type is no IRI")
@@ -158,9 +156,15 @@ def take_terms(read: Read, one: bytes, two: bytes, three: bytes, language: str) 
         take_value(read, mid, predicate, three, language)
 
 
-def literal_of(three: bytes, one: bytes = b"<s>", two: bytes = b"<p>") -> re.Match[str]:
+def is_foreign(three: bytes, language: str) -> bool:
+    """Return whether a literal is in another language, which is all that is read of it."""
+    match = _TAGGED.fullmatch(three)
+    return match is not None and match[1].decode() != language
+
+
+def literal_of(three: bytes) -> re.Match[str]:
     try:
-        line = b"\t".join((one, two, three, b".")).decode()
+        line = b"\t".join((b"<s>", b"<p>", three, b".")).decode()
     except UnicodeDecodeError as error:
         raise ValueError(f"not UTF-8 ({error.reason})") from None
     match = TRIPLE.fullmatch(line)
@@ -169,20 +173,12 @@ def literal_of(three: bytes, one: bytes = b"<s>", two: bytes = b"<p>") -> re.Mat
     return match
 
 
-def text_of(read: Read, three: bytes, language: str, one: bytes, two: bytes) -> str | None:
-    match = literal_of(three, one, two)
-    if match[5] is not None and match[5] != language:
-        read.dropped["other language"] += 1
-        return None
-    return unescape(match[4])
-
-
 def take_value(read: Read, mid: str, predicate: str, three: bytes, language: str) -> None:
-    match = literal_of(three)
-    if match[5] is not None and match[5] != language:
+    if is_foreign(three, language):
         read.dropped["other language"] += 1
         return
-    text = unescape(match[4]) if len(match[4]) < 2400 else match[4]
+    match = literal_of(three)
+    text = unescape(match[4])
     if not text.strip() or len(text) >= 200 or text.startswith(("http://", "https://")):
         read.dropped["long text, empty text or web address"] += 1
         return

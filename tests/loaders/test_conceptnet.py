@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from kgqa.errors import DumpMalformedError, DumpNotFoundError, UsageError
 from kgqa.loaders import make_loader
 from kgqa.loaders.blocks import Block
-from kgqa.loaders.conceptnet_block import read_block
-from kgqa.loaders.conceptnet_lines import Rules, read_line
+from kgqa.loaders.conceptnet_block import Rules, read_block
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -114,7 +113,7 @@ def test_senses_can_be_kept(load: Load, write: Write) -> None:
     }
     assert ("/c/en/dog/n", "/r/Synonym", "/c/en/dog/v") in loaded.edges
     assert loaded.report.dropped == {"edge from a term to itself": 1}
-    with pytest.raises(UsageError, match="Senses cannot be 'both'"):
+    with pytest.raises(UsageError, match="`senses` of the loader conceptnet cannot be 'both'"):
         make_loader("conceptnet", senses="both")
 
 
@@ -129,7 +128,7 @@ def test_light_assertions_can_be_left_out(load: Load, write: Write) -> None:
     heads = {head for head, _, _ in loaded.edges}
     assert heads == {"/c/en/a1", "/c/en/a2", "/c/en/a3", "/c/en/z"}
     assert loaded.report.dropped == {"weight below the least": 1}
-    with pytest.raises(UsageError, match="least weight"):
+    with pytest.raises(UsageError, match="`min_weight` of the loader conceptnet cannot be nan"):
         make_loader("conceptnet", min_weight=math.nan)
 
 
@@ -148,11 +147,11 @@ def test_other_languages(load: Load, write: Write) -> None:
     longest = load("conceptnet", dump, language="en,zh_tw")
     assert longest.names()["/c/zh_tw/狗"] == "狗"
     for language in ("", "en,", "/c/en", "English"):
-        with pytest.raises(UsageError, match="is no language"):
+        with pytest.raises(UsageError, match="is not a language"):
             make_loader("conceptnet", language=language)
 
 
-def test_what_is_no_assertion_is_rejected(load: Load, write: Write) -> None:
+def test_what_is_not_an_assertion_is_rejected(load: Load, write: Write) -> None:
     good = assertion("/r/IsA", "/c/en/dog", "/c/en/animal")
     columns = good.split("\t")
     loaded = load(
@@ -348,7 +347,7 @@ def by_hand(line: bytes, languages: list[str], fold: bool, least: float | None) 
 def test_a_block_says_what_its_lines_say(
     lines: list[bytes], languages: list[str], fold: bool, least: float | None
 ) -> None:
-    rules = Rules(languages, fold, least)
+    rules = Rules(tuple(languages), fold, least)
     block = Block("x", 7, len(lines), b"".join(line + b"\n" for line in lines))
     read = read_block(block, rules)
     read.edges.validate(full=True)
@@ -361,11 +360,6 @@ def test_a_block_says_what_its_lines_say(
     assert read.dropped.total() == words["left out"] + words["blank"]
     assert read.dropped["blank line or comment"] == words["blank"]
     assert read.assertions == edges.total() + words["left out"]
-    # A line says the same alone, reason and all.
-    reasons = [getattr(read_line(line, rules), "reason", None) for line in lines]
-    assert Counter(filter(None, reasons)) == read.dropped + Counter(
-        reason for _, reason, _ in read.rejected
-    )
 
 
 def test_the_real_sample_agrees_with_a_count_of_its_lines(load: Load, shared: Path) -> None:

@@ -199,11 +199,11 @@ def test_an_id_between_tabs_is_kept_to_the_letter(load: Load, write: Write) -> N
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"direction": "up"}, "no direction 'up'"),
-        ({"form": "turtle"}, "no form 'turtle'"),
+        ({"direction": "up"}, "`direction` of the loader triples cannot be 'up'"),
+        ({"form": "turtle"}, "`form` of the loader triples cannot be 'turtle'"),
         ({"columns": "head,tail"}, "are not head, relation and tail"),
         ({"columns": "head,head,relation,tail"}, "are not head, relation and tail"),
-        ({"colour": "red"}, "has no option colour"),
+        ({"colour": "red"}, "`colour` does not belong to the loader triples"),
     ],
 )
 def test_options_that_cannot_be_meant(options: dict[str, str], message: str) -> None:
@@ -217,7 +217,7 @@ def test_sources_that_cannot_be_meant(load: Load, write: Write) -> None:
         load("triples", good, mediators="(")
     with pytest.raises(UsageError, match="is not one character"):
         load("triples", good, delimiter="::")
-    with pytest.raises(DumpMalformedError, match="No delimiter cuts the lines"):
+    with pytest.raises(DumpMalformedError, match="No delimiter splits the lines"):
         load("triples", write("prose.txt", "word", "another"))
     with pytest.raises(DumpMalformedError, match="is empty"):
         load("triples", write("empty.tsv"))
