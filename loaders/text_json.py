@@ -170,19 +170,20 @@ def _of_list(file: IO[bytes], path: Path) -> Iterator[tuple[int, Any]]:
                     text = text[end:]
                     return found
 
-    skip("[")
-    number = 0
-    while following() != "]":
-        if number:
-            skip(",")
-        number += 1
-        yield number, value(number)
-    skip("]")
-    if left := following():
-        raise DumpMalformedError(
-            f"{path} goes on after the end of its list (with {left!r}).",
-            "One list of entries is one file.",
-        )
+    with stream:
+        skip("[")
+        number = 0
+        while following() != "]":
+            if number:
+                skip(",")
+            number += 1
+            yield number, value(number)
+        skip("]")
+        if left := following():
+            raise DumpMalformedError(
+                f"{path} goes on after the end of its list (with {left!r}).",
+                "One list of entries is one file.",
+            )
 
 
 def _opened(path: Path) -> IO[bytes]:

@@ -10,8 +10,8 @@ import pyarrow as pa
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kgqa.loaders.umls_inverses import Inverses, MirroredRows
 from kgqa.loaders.umls_ids import Cuis, CuiSet, hashes
+from kgqa.loaders.umls_inverses import Inverses, MirroredRows
 from kgqa.loaders.umls_relations import RelationRows
 
 Row: TypeAlias = tuple[str, str, str, str]  # head, relation, tail, source

@@ -1,7 +1,8 @@
 """What a load does with input that is not what it should be.
 
-Either the load ends well, and each line that is not in the KG is reported with its number and reason;
-or it ends with one clear line on stderr, exit code 1, and what was there before still serves.
+Either the load ends well, and each line that is not in the KG is reported with its number and
+reason; or it ends with one clear line on stderr, exit code 1, and what was there before still
+serves.
 """
 
 from __future__ import annotations
