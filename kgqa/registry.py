@@ -270,7 +270,12 @@ LOADERS = Registry(
             "the assertions of ConceptNet 5",
             "kgqa.loaders.options:ConceptnetOptions",
         ),
-        Entry("umls", "kgqa.loaders.umls:UmlsLoader", "an RRF release of the UMLS Metathesaurus"),
+        Entry(
+            "umls",
+            "kgqa.loaders.umls:UmlsLoader",
+            "an RRF release of the UMLS Metathesaurus",
+            "kgqa.loaders.options:UmlsOptions",
+        ),
         Entry(
             "triples",
             "kgqa.loaders.triples:TriplesLoader",
@@ -278,7 +283,10 @@ LOADERS = Registry(
             "kgqa.loaders.options:TriplesOptions",
         ),
         Entry(
-            "text", "kgqa.loaders.text:TextLoader", "texts, whose triples a general LLM extracts"
+            "text",
+            "kgqa.loaders.text:TextLoader",
+            "texts, whose triples a general LLM extracts",
+            "kgqa.loaders.options:TextOptions",
         ),
     ),
 )

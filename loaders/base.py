@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,21 +29,6 @@ class Report:
     rejected: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the counts, for :meth:`from_json`."""
-        return {
-            "lines": self.lines,
-            "rejected": self.rejected,
-            "dropped": dict(self.dropped),
-            "reasons": dict(self.reasons),
-        }
-
-    @classmethod
-    def from_json(cls, saved: dict[str, Any]) -> Report:
-        """Return the report that :meth:`to_json` wrote."""
-        counts = {name: Counter(saved[name]) for name in ("dropped", "reasons")}
-        return cls(saved["lines"], saved["rejected"], **counts)
 
 
 class Rejects:

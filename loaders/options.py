@@ -102,3 +102,29 @@ class ConceptnetOptions(Options):
         group="conceptnet",
         allow_inf_nan=False,
     )
+
+
+class UmlsOptions(Options):
+    """How a UMLS release is read."""
+
+    language: str = option(
+        "ENG", "Language of names, as in MRCONSO's LAT.", flag=True, group="umls"
+    )
+    sources: str | None = option(
+        None,
+        "Vocabularies (SAB, with commas between them) whose names, definitions and relations are "
+        "kept; without it, all. Semantic types belong to concepts, whatever their sources.",
+        flag=True,
+        group="umls",
+    )
+
+
+class TextOptions(Options):
+    """How triplets are extracted from texts."""
+
+    limit: int | None = option(
+        None, "Only the first paragraphs, so many.", flag=True, group="text", ge=1
+    )
+    reply_tokens: int = option(1_024, "Tokens of a reply at most.", flag=True, group="text", ge=1)
+    # not part of the options' text, by which a stopped load is recognised
+    concurrency: int = option(8, "Calls at a time.", flag=True, group="text", ge=1, repr=False)

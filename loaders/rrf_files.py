@@ -1,8 +1,7 @@
 """Where the files of a UMLS release lie: in folders, in zip archives, whole or in parts.
 
 A file of the release becomes one source, whatever it is kept in: a member of an archive is read
-where it is, and parts (``MRCONSO.RRF.aa.gz``, ``.ab.gz``) are read as one. What it does not do:
-know what stands in a file.
+in place, and parts (``MRCONSO.RRF.aa.gz``, ``.ab.gz``) are read as one.
 """
 
 from __future__ import annotations
@@ -32,14 +31,22 @@ _DEEPEST = 3  # of a file below the folder or archive that was named: 2024AA/MET
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A file, or a member of an archive."""
+    """A file, or a member of an archive; ``folder`` tells those of two folders apart."""
 
+    folder: str
     path: Path
+    size: int
     member: str = ""
 
     @property
     def name(self) -> str:
         return PurePosixPath(self.member).name if self.member else self.path.name
+
+    @property
+    def part(self) -> str:
+        """The ending that says which part of a file it is: ``.aa``."""
+        match = _NAMED.fullmatch(self.name)
+        return (match["part"] if match else None) or ""
 
     def open(self, stack: ExitStack) -> IO[bytes]:
         """Return the bytes. Raises OSError, also for what is wrong with an archive."""
@@ -49,29 +56,28 @@ class _Piece:
             archive = stack.enter_context(zipfile.ZipFile(self.path))
             return stack.enter_context(archive.open(self.member))
         except (zipfile.BadZipFile, NotImplementedError, RuntimeError, KeyError) as error:
-            raise OSError(f"{self.member} cannot be taken out of the archive ({error})") from None
+            raise OSError(f"{self.member} cannot be read from the archive ({error})") from None
 
 
 class ReleaseFile:
     """A file of a release as something that is opened like a path."""
 
-    def __init__(self, name: str, pieces: Sequence[_Piece], size: int) -> None:
+    def __init__(self, name: str, pieces: Sequence[_Piece]) -> None:
         self.name = name
         self.suffix = PurePosixPath(name).suffix
         self._pieces = pieces
-        self._size = size
 
     def __str__(self) -> str:
         first = self._pieces[0]
         return f"{first.path} ({first.member})" if first.member else str(first.path)
 
     def exists(self) -> bool:
-        """Return True: it was there when the release was looked through."""
+        """Return True: it existed when the release was searched."""
         return True
 
     def stat(self) -> Any:
         """Return ``st_size``, the bytes that will be read."""
-        return SimpleNamespace(st_size=self._size)
+        return SimpleNamespace(st_size=sum(piece.size for piece in self._pieces))
 
     def open(self, mode: str = "rb") -> IO[bytes]:
         """Return all pieces as one stream of bytes."""
@@ -114,22 +120,22 @@ class _Chain(io.RawIOBase):
 def release_files(sources: Sequence[Path]) -> dict[str, Path]:
     """Return the files of a release by name (``MRCONSO``), of several equally named the nearest.
 
-    The values are paths, or what opens like one. Where a META folder is named, the NET folder
-    beside it belongs to the release. Raises DumpNotFoundError where a source is missing,
-    DumpMalformedError where an archive cannot be read.
+    The values are paths, or objects that open like one. If a META folder is named, the NET folder
+    beside it belongs to the release. Raises DumpNotFoundError if a source is missing,
+    DumpMalformedError if an archive cannot be read.
     """
-    groups: dict[tuple[int, str, str], list[tuple[_Piece, int]]] = {}
+    groups: dict[tuple[int, str, str], list[_Piece]] = {}
     for rank, source in enumerate(sources):
         if not source.exists():
             raise DumpNotFoundError(
                 f"There is no UMLS release at {source}.",
                 "Give the META folder, or the folder that holds META and NET.",
             )
-        for folder, piece, size in _pieces(source):
+        for piece in _pieces(source):
             match = _NAMED.fullmatch(piece.name)
             if match or (source.is_file() and not piece.member):
                 name = match["name"] if match else PurePosixPath(piece.name).stem
-                groups.setdefault((rank, folder, name), []).append((piece, size))
+                groups.setdefault((rank, piece.folder, name), []).append(piece)
     found: dict[str, Path] = {}
     for (_, _, name), group in groups.items():
         if name not in found:
@@ -137,49 +143,42 @@ def release_files(sources: Sequence[Path]) -> dict[str, Path]:
     return found
 
 
-def _one(group: list[tuple[_Piece, int]]) -> Path:
+def _one(group: list[_Piece]) -> Path:
     """Return one source for the pieces of one name in one folder."""
-    group = sorted(group, key=lambda item: item[0].name)
-    parts = [item for item in group if (match := _NAMED.fullmatch(item[0].name)) and match["part"]]
-    whole = [item for item in group if item not in parts]
-    if whole and not whole[0][0].member:
-        return whole[0][0].path  # a plain file is read as it is
-    chosen = whole[:1] or parts
-    name = chosen[0][0].name
-    match = _NAMED.fullmatch(name)
-    if match and match["part"]:  # the packed parts of a file are a packed file
-        name = name.replace(match["part"], "", 1)
-    file = ReleaseFile(name, [piece for piece, _ in chosen], sum(size for _, size in chosen))
-    return cast("Path", file)
+    group = sorted(group, key=lambda piece: piece.name)
+    whole = [piece for piece in group if not piece.part]
+    if whole and not whole[0].member:
+        return whole[0].path  # a plain file is read as it is
+    pieces = whole[:1] or group
+    name = pieces[0].name.replace(pieces[0].part, "", 1)  # packed parts are a packed file
+    return cast("Path", ReleaseFile(name, pieces))
 
 
-def _pieces(source: Path) -> Iterator[tuple[str, _Piece, int]]:
-    """Yield (folder, file, bytes) of what may belong to a release, the nearest first."""
+def _pieces(source: Path) -> Iterator[_Piece]:
+    """Yield what may belong to a release, the nearest first."""
     if source.is_file():
         if zipfile.is_zipfile(source) or source.suffix in _ARCHIVES:
             yield from _members(source)
         else:
-            yield "", _Piece(source), source.stat().st_size
+            yield _Piece("", source, source.stat().st_size)
         return
-    archives = []
     folders = [source]
     beside = source.resolve().parent / "NET"
     if source.resolve().name == "META" and beside.is_dir():
         folders.append(beside)
+    archives = []
     for folder in folders:
         for depth in range(1, _DEEPEST + 1):
             for path in sorted(folder.glob("/".join("*" * depth))):
-                if not path.is_file():
-                    continue
-                if path.suffix in _ARCHIVES:
+                if path.is_file() and path.suffix in _ARCHIVES:
                     archives.append(path)
-                elif _NAMED.fullmatch(path.name):
-                    yield str(path.parent), _Piece(path), path.stat().st_size
+                elif path.is_file() and _NAMED.fullmatch(path.name):
+                    yield _Piece(str(path.parent), path, path.stat().st_size)
     for path in archives:
         yield from _members(path)
 
 
-def _members(path: Path) -> Iterator[tuple[str, _Piece, int]]:
+def _members(path: Path) -> Iterator[_Piece]:
     try:
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
@@ -188,8 +187,7 @@ def _members(path: Path) -> Iterator[tuple[str, _Piece, int]]:
             f"{path} cannot be read as a zip archive: {error}.",
             "It may be cut short; fetch it again.",
         ) from None
-    inner = [member.filename for member in members if member.filename.endswith(".nlm")]
-    if inner:
+    if inner := [member.filename for member in members if member.filename.endswith(".nlm")]:
         raise DumpMalformedError(
             f"{path} is an archive of archives ({', '.join(inner[:3])}).",
             "Unpack it and give the folder with the .nlm files.",
@@ -203,4 +201,4 @@ def _members(path: Path) -> Iterator[tuple[str, _Piece, int]]:
             raise DumpMalformedError(
                 f"{path} is locked with a password.", "Unpack it and give its META folder."
             )
-        yield f"{path}:{place.parent}", _Piece(path, member.filename), member.file_size
+        yield _Piece(f"{path}:{place.parent}", path, member.file_size, member.filename)

@@ -1,32 +1,34 @@
-"""Text that a general LLM draws triplets from: for whoever has no KG.
+"""Text that a general LLM extracts triplets from: for users who have no KG.
 
 Each paragraph is one call; what the model writes is read line by line (``text_triplets``). Names
-that are the same when normalised are one entity, whose id is that form; the spelling that comes
-most often is its name, the others are aliases. An edge keeps the sentence that says it and the id
-of its paragraph. A call that fails leaves out its paragraph, which is counted and named. What it
-does not do: call the model (a callable is handed in), join different names of one thing, or check a
-fact beyond that both its names stand in the paragraph.
+that are the same when normalised are one entity, whose id is that form; the most frequent spelling
+is its name, the others are aliases. An edge keeps the sentence that says it and the id of its
+paragraph. A call that fails leaves out its paragraph, which is counted and named. Different names
+of one thing are not joined, and of a fact no more is checked than that both its names stand in the
+paragraph.
 """
 
 from __future__ import annotations
 
 import json
-from collections import Counter
-from dataclasses import dataclass
+from collections import Counter, deque
+from concurrent.futures import Future
 from itertools import islice
-from typing import TYPE_CHECKING, TypeAlias
+from threading import Semaphore, Thread
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
-from kgqa.errors import DumpMalformedError, KgqaError
+from kgqa.errors import DumpMalformedError, KgqaError, UsageError
 from kgqa.graph.model import EDGE_SCHEMA, EdgeBatch
 from kgqa.graph.names import normalise
 from kgqa.loaders.batches import entity_batch, relation_batch
+from kgqa.loaders.options import TextOptions
 from kgqa.loaders.text_paragraphs import LONGEST, count_paragraphs, files_of, paragraphs_of
 from kgqa.loaders.text_triplets import PROMPT_VERSION, prompt, read_reply
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from kgqa.graph.model import Batch, Direction
@@ -39,57 +41,52 @@ FAILED = "paragraph whose call failed"
 NO_FACT = "paragraph without a fact"
 NO_REPLY = "an empty reply"
 OTHER_FILE = "file of another kind"
-_HOPELESS = 8  # calls that fail before any is answered: then it is no paragraph's fault
+_HOPELESS = 8  # calls that fail before any is answered: then no paragraph is to blame
 _ROWS = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """What the model wrote; ``cut``: it came to its limit of tokens in the middle."""
+class Reply(Protocol):
+    """What a model wrote, and how many tokens that took."""
 
-    text: str
-    cut: bool = False
+    @property
+    def text(self) -> str:
+        """The reply."""
 
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A call to be made: the paragraph's number, and what the model is asked."""
-
-    number: int
-    prompt: str
+    @property
+    def completion_tokens(self) -> int:
+        """Its tokens as the server counts them."""
 
 
-Ask: TypeAlias = "Callable[[Iterable[Call]], Iterator[tuple[Call, Reply | KgqaError]]]"
-"""Makes calls, several at a time if it likes: each with its reply or its error, in any order."""
+class Complete(Protocol):
+    """Asks a model; :meth:`kgqa.models.general.GeneralLLM.complete` is one. Called by threads."""
 
-
-@dataclass(frozen=True, slots=True)
-class TextOptions:
-    """What decides a reply: a load of other options does not go on with the stages of this one.
-
-    ``model`` and ``server`` say who is asked, ``max_tokens`` how long a reply may be. ``limit``:
-    only the first paragraphs.
-    """
-
-    model: str = ""
-    server: str = ""
-    max_tokens: int = 0
-    limit: int | None = None
-    longest: int = LONGEST
-    prompt_version: int = PROMPT_VERSION
+    def __call__(self, prompt: str, *, max_tokens: int) -> Reply:
+        """Return the reply to ``prompt``. A KgqaError that it raises fails this call alone."""
 
 
 class TextLoader:
-    """Reads text through ``ask``; see the module."""
+    """Reads text through ``complete``; see the module."""
 
     name = "text"
     direction: Direction = "both"
     licence = ""
     where = "your own files: kgqa ingest text FILE…"
+    Options = TextOptions
 
-    def __init__(self, ask: Ask, options: TextOptions | None = None) -> None:
+    def __init__(
+        self,
+        options: TextOptions | None = None,
+        complete: Complete | None = None,
+        model: str = "",
+    ) -> None:
+        """Take options, and what asks the model; :meth:`read` needs it.
+
+        ``model`` says which model and server that is: a load that was stopped goes on only with the
+        same.
+        """
         self.options = options or TextOptions()
-        self._ask = ask
+        self.identity = f"{model}, prompt {PROMPT_VERSION}, paragraphs of {LONGEST}"
+        self._complete = complete
 
     def count(self, sources: Sequence[Path]) -> int:
         """Return how many paragraphs ``sources`` have, up to the limit. Raises as ``read``."""
@@ -101,11 +98,16 @@ class TextLoader:
     ) -> Iterator[Batch]:
         """Yield edges as replies come, in the order of the paragraphs; entities at the end.
 
-        ``report.lines`` counts the lines of replies. A line that is no triplet is rejected under
-        its paragraph's id, and so is a paragraph whose call failed. Raises DumpNotFoundError,
-        DumpMalformedError where no text is found, and the first calls' own error where none of them
-        is answered.
+        ``report.lines`` counts the lines of replies. A line that is malformed is rejected under its
+        paragraph's id, and so is a paragraph whose call failed. Raises UsageError without a model,
+        DumpNotFoundError, DumpMalformedError if no text is found, and the first calls' own error if
+        none of them is answered.
         """
+        if self._complete is None:
+            raise UsageError(
+                "Triplets are extracted from text by a general LLM, and none is named.",
+                "Name one by `general_model`, and its server by OPENAI_BASE_URL.",
+            )
         files, others = files_of(sources)
         total = self.count(sources)
         if not total:
@@ -119,50 +121,75 @@ class TextLoader:
         graph = _Names()
         rows: list[tuple[str, str, str, str]] = []
         answered = failed = 0
-        with progress.task("drawing triplets", total, "paragraphs") as task:
-            for paragraph, reply in self._replies(paragraphs):
+        with progress.task("extracting triplets", total, "paragraphs") as task:
+            for paragraph, reply in self._replies(self._complete, paragraphs):
                 task.advance()
-                if isinstance(reply, KgqaError):
+                try:
+                    found = self._triplets(paragraph, reply.result(), report, rejects)
+                except KgqaError as error:
                     failed += 1
                     report.dropped[FAILED] += 1
-                    rejects.add(paragraph.id, 0, FAILED, str(reply))
+                    rejects.add(paragraph.id, 0, FAILED, str(error))
                     if not answered and failed >= min(_HOPELESS, total):
-                        raise reply
+                        raise
                     continue
                 answered += 1
-                for triplet in _drawn(paragraph, reply, report, rejects):
-                    rows.append(graph.edge(triplet, paragraph))
+                rows += [graph.edge(triplet, paragraph) for triplet in found]
                 if len(rows) >= _ROWS:
                     yield _edges(rows)
                     rows = []
         if rows:
             yield _edges(rows)
         if graph.entities:
+            spellings = [_by_frequency(one) for one in graph.entities.values()]
             yield entity_batch(
                 list(graph.entities),
-                name=[_commonest(one)[0] for one in graph.entities.values()],
-                aliases=[_commonest(one)[1:] for one in graph.entities.values()],
+                name=[first for first, *_ in spellings],
+                aliases=[rest for _, *rest in spellings],
             )
             yield relation_batch(graph.relations)
 
     def _replies(
-        self, paragraphs: Iterable[Paragraph]
-    ) -> Iterator[tuple[Paragraph, Reply | KgqaError]]:
-        """Yield each paragraph with its reply or its error, in their order."""
-        asked: dict[int, Paragraph] = {}
-        early: dict[int, Reply | KgqaError] = {}
+        self, complete: Complete, paragraphs: Iterable[Paragraph]
+    ) -> Iterator[tuple[Paragraph, Future[Reply]]]:
+        """Yield each paragraph with its reply, in their order; calls run in daemon threads.
 
-        def calls() -> Iterator[Call]:
-            for number, paragraph in enumerate(paragraphs):
-                asked[number] = paragraph
-                yield Call(number, prompt(paragraph.title, paragraph.sentences))
+        Those do not keep a program that is interrupted from ending.
+        """
+        free = Semaphore(self.options.concurrency)
+        waiting: deque[tuple[Paragraph, Future[Reply]]] = deque()
 
-        following = 0
-        for call, reply in self._ask(calls()):
-            early[call.number] = reply
-            while following in early:
-                yield asked.pop(following), early.pop(following)
-                following += 1
+        def call(paragraph: Paragraph, reply: Future[Reply]) -> None:
+            try:
+                asked = prompt(paragraph.title, paragraph.sentences)
+                reply.set_result(complete(asked, max_tokens=self.options.reply_tokens))
+            except BaseException as error:  # raised where the reply is wanted
+                reply.set_exception(error)
+            finally:
+                free.release()
+
+        for paragraph in paragraphs:
+            free.acquire()
+            waiting.append((paragraph, Future()))
+            Thread(target=call, args=waiting[-1], daemon=True).start()
+            while waiting and waiting[0][1].done():
+                yield waiting.popleft()
+        yield from waiting
+
+    def _triplets(
+        self, paragraph: Paragraph, reply: Reply, report: Report, rejects: Rejects
+    ) -> tuple[Triplet, ...]:
+        """Return the triplets of a reply; count its lines, reject those that are malformed."""
+        cut = reply.completion_tokens >= self.options.reply_tokens
+        found = read_reply(reply.text, paragraph.title, paragraph.sentences, cut=cut)
+        report.lines += found.lines
+        if found.nothing:
+            report.dropped[NO_FACT] += 1
+        if not found.lines:
+            rejects.add(paragraph.id, 0, NO_REPLY, "")
+        for one in found.rejected:
+            rejects.add(paragraph.id, one.line, one.reason, one.text)
+        return found.triplets
 
 
 class _Names:
@@ -178,12 +205,8 @@ class _Names:
         relation = words.replace(" ", "_")
         self.relations[relation] = words
         about = {"sentence": paragraph.sentences[triplet.sentence], "paragraph": paragraph.id}
-        return (
-            self._entity(triplet.head),
-            relation,
-            self._entity(triplet.tail),
-            json.dumps(about, ensure_ascii=False),
-        )
+        head, tail = self._entity(triplet.head), self._entity(triplet.tail)
+        return head, relation, tail, json.dumps(about, ensure_ascii=False)
 
     def _entity(self, name: str) -> str:
         id_ = normalise(name)
@@ -191,22 +214,7 @@ class _Names:
         return id_
 
 
-def _drawn(
-    paragraph: Paragraph, reply: Reply, report: Report, rejects: Rejects
-) -> tuple[Triplet, ...]:
-    """Return the triplets of a reply; count its lines, write down those that are none."""
-    drawn = read_reply(reply.text, paragraph.title, paragraph.sentences, cut=reply.cut)
-    report.lines += drawn.lines
-    if drawn.nothing:
-        report.dropped[NO_FACT] += 1
-    if not drawn.lines:
-        rejects.add(paragraph.id, 0, NO_REPLY, "")
-    for one in drawn.rejected:
-        rejects.add(paragraph.id, one.line, one.reason, one.text)
-    return drawn.triplets
-
-
-def _commonest(spellings: Counter[str]) -> list[str]:
+def _by_frequency(spellings: Counter[str]) -> list[str]:
     return sorted(spellings, key=lambda one: (-spellings[one], one))
 
 

@@ -2,16 +2,18 @@
 
 Two kinds of entry are known: a paragraph (``{"text", "title"?, "id"?}``) and a question of
 2WikiMultihopQA or HotpotQA, whose ``context`` is a list of ``[title, [sentence…]]``. A list may be
-larger than memory: its entries are read one at a time. What it does not do: look at questions and
-answers (``kgqa.questions.twowiki``).
+larger than memory: its entries are read one at a time. Questions and answers are read by
+``kgqa.questions.twowiki``.
 """
 
 from __future__ import annotations
 
-import codecs
 import json
 from dataclasses import dataclass
+from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter, ValidationError
 
 from kgqa.errors import DumpMalformedError, DumpNotFoundError
 
@@ -20,14 +22,15 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import IO
 
-_CHUNK = 1 << 20  # bytes read at a time
+_CONTEXT = TypeAdapter(list[tuple[str, list[str]]])
+_CHUNK = 1 << 16  # characters read at a time
 _BLANK = " \t\r\n"
 _MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """An entry that is none: why, and how it begins."""
+    """A malformed entry: why, and how it begins."""
 
     reason: str
     text: str = ""
@@ -35,7 +38,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A paragraph as a file has it. ``sentences`` is empty where the file does not split it."""
+    """A paragraph as a file has it. ``sentences`` is empty if the file does not split it."""
 
     text: str
     title: str = ""
@@ -43,29 +46,26 @@ class Passage:
     sentences: tuple[str, ...] = ()
 
 
-def is_list(path: Path) -> bool:
-    """Return whether a file begins as a JSON list does. Raises DumpNotFoundError."""
+def json_entries(path: Path) -> Iterator[tuple[int, Any]]:
+    """Yield (number from 1, entry) of a JSON list, or of a file of JSON lines, blank ones left out.
+
+    The number is the entry's place in a list, else its line. An entry that is not a JSON object is
+    a :class:`Fault`. Raises DumpNotFoundError if the file cannot be opened, DumpMalformedError if a
+    list breaks off or is not JSON: what follows cannot be counted.
+    """
     with _opened(path) as file:
         read = file.read(len(_MARK))
         start = read.removeprefix(_MARK).lstrip()
         while read and not start:
             read = file.read(_CHUNK)
             start = read.lstrip()
-    return start.startswith(b"[")
-
-
-def json_entries(path: Path) -> Iterator[tuple[int, Any]]:
-    """Yield (number from 1, entry) of a JSON list, or of a file of JSON lines, blank ones left out.
-
-    The number is the entry's place in a list, else its line. An entry that is no JSON object is a
-    :class:`Fault`. Raises DumpNotFoundError where the file cannot be opened, DumpMalformedError
-    where a list breaks off or is no JSON: what follows cannot be counted.
-    """
-    for number, entry in _of_list(path) if is_list(path) else _of_lines(path):
-        if isinstance(entry, dict | Fault):
-            yield number, entry
-        else:
-            yield number, Fault("no JSON object", json.dumps(entry)[:200])
+        is_list = start.startswith(b"[")
+        file.seek(0)
+        for number, entry in _of_list(file, path) if is_list else _of_lines(file):
+            if isinstance(entry, dict | Fault):
+                yield number, entry
+            else:
+                yield number, Fault("no JSON object", json.dumps(entry)[:200])
 
 
 def passages(entry: dict[str, Any]) -> list[Passage]:
@@ -85,128 +85,105 @@ def passages(entry: dict[str, Any]) -> list[Passage]:
 
 def context(entry: dict[str, Any]) -> list[Passage]:
     """Return the paragraphs of a question's ``context``. Raises ValueError."""
-    given = entry.get("context")
-    if not isinstance(given, list):
-        raise ValueError('"context" is no list of [title, sentences]')
+    try:
+        given = _CONTEXT.validate_python(entry.get("context"))
+    except ValidationError as error:
+        place = error.errors()[0]["loc"]
+        where = (
+            f'item {int(place[0]) + 1} of "context" is no' if place else '"context" is no list of'
+        )
+        raise ValueError(f"{where} [title, sentences]") from None
     found = []
-    for place, one in enumerate(given, 1):
-        if not (
-            isinstance(one, list)
-            and len(one) == 2
-            and isinstance(one[0], str)
-            and isinstance(one[1], list)
-            and all(isinstance(sentence, str) for sentence in one[1])
-        ):
-            raise ValueError(f'item {place} of "context" is no [title, sentences]')
-        sentences = tuple(s for sentence in one[1] if (s := " ".join(sentence.split())))
+    for title, texts in given:
+        sentences = tuple(s for text in texts if (s := " ".join(text.split())))
         if sentences:
-            found.append(Passage(" ".join(sentences), one[0].strip(), "", sentences))
+            found.append(Passage(" ".join(sentences), title.strip(), "", sentences))
     return found
 
 
-def _of_lines(path: Path) -> Iterator[tuple[int, Any]]:
-    with _opened(path) as file:
-        for number, raw in enumerate(file, 1):
-            line = raw.removeprefix(_MARK) if number == 1 else raw
-            if not line.strip():
-                continue
-            shown = line[:200].decode(errors="backslashreplace")
+def _of_lines(file: IO[bytes]) -> Iterator[tuple[int, Any]]:
+    for number, raw in enumerate(file, 1):
+        line = raw.removeprefix(_MARK) if number == 1 else raw
+        if not line.strip():
+            continue
+        shown = line[:200].decode(errors="backslashreplace")
+        try:
+            yield number, json.loads(line.decode("utf-8"))
+        except UnicodeDecodeError as error:
+            yield number, Fault(f"not UTF-8 at byte {error.start + 1}", shown)
+        except json.JSONDecodeError as error:
+            yield number, Fault(f"no JSON: {error.msg} at column {error.colno}", shown)
+        except RecursionError:
+            yield number, Fault("no JSON: nested too deeply", shown)
+
+
+def _of_list(file: IO[bytes], path: Path) -> Iterator[tuple[int, Any]]:
+    """Read a list of which only the entry that is being decoded is in memory."""
+    stream = TextIOWrapper(file, encoding="utf-8-sig")
+    decode = json.JSONDecoder().raw_decode
+    text = ""
+    damaged = "The file is damaged or cut short; fetch it again."
+
+    def more() -> bool:
+        """Read on; return whether there was more."""
+        nonlocal text
+        try:
+            # as much as there is already, so that a long value is not decoded again and again
+            chunk = stream.read(max(_CHUNK, len(text)))
+        except UnicodeDecodeError:
+            hint = "Give a JSON file in UTF-8."
+            raise DumpMalformedError(f"{path} is not UTF-8.", hint) from None
+        text += chunk
+        return bool(chunk)
+
+    def following() -> str:
+        """Return the next character that is not blank, without taking it; "" at the end."""
+        nonlocal text
+        while not (text := text.lstrip(_BLANK)) and more():
+            pass
+        return text[:1]
+
+    def skip(wanted: str) -> None:
+        nonlocal text
+        if (found := following()) != wanted:
+            what = f"{found!r} stands" if found else "it ends"
+            raise DumpMalformedError(
+                f"{path} is no JSON list: {what} where {wanted!r} should.", damaged
+            )
+        text = text[1:]
+
+    def value(number: int) -> Any:
+        nonlocal text
+        following()
+        while True:
             try:
-                yield number, json.loads(line.decode("utf-8"))
-            except UnicodeDecodeError as error:
-                yield number, Fault(f"not UTF-8 at byte {error.start + 1}", shown)
+                found, end = decode(text)
             except json.JSONDecodeError as error:
-                yield number, Fault(f"no JSON: {error.msg} at column {error.colno}", shown)
+                if not more():
+                    what = f"Entry {number} of {path} is no JSON: {error.msg}."
+                    raise DumpMalformedError(what, damaged) from None
             except RecursionError:
-                yield number, Fault("no JSON: nested too deeply", shown)
+                what = f"Entry {number} of {path} is nested too deeply."
+                raise DumpMalformedError(what, "Give a list of entries.") from None
+            else:
+                if end < len(text) or not more():  # a number may go on in what was not read yet
+                    text = text[end:]
+                    return found
 
-
-def _of_list(path: Path) -> Iterator[tuple[int, Any]]:
-    with _opened(path) as file:
-        text = _Text(file, path)
-        text.skip("[")
+    with stream:
+        skip("[")
         number = 0
-        while text.next() != "]":
+        while following() != "]":
             if number:
-                text.skip(",")
+                skip(",")
             number += 1
-            yield number, text.value(number)
-        text.skip("]")
-        if left := text.next():
+            yield number, value(number)
+        skip("]")
+        if left := following():
             raise DumpMalformedError(
                 f"{path} goes on after the end of its list (with {left!r}).",
                 "One list of entries is one file.",
             )
-
-
-class _Text:
-    """A file's text of which only what is being looked at is in memory."""
-
-    def __init__(self, file: IO[bytes], path: Path) -> None:
-        self._file = file
-        self._path = path
-        self._decoder = codecs.getincrementaldecoder("utf-8-sig")()
-        self._text = ""
-        self._at = 0
-        self._ended = False
-        self._json = json.JSONDecoder()
-
-    def next(self) -> str:
-        """Return the next character that is not blank, without taking it; "" at the end."""
-        while True:
-            while self._at < len(self._text) and self._text[self._at] in _BLANK:
-                self._at += 1
-            if self._at < len(self._text) or not self._more():
-                return self._text[self._at : self._at + 1]
-
-    def skip(self, wanted: str) -> None:
-        """Take the next character. Raises DumpMalformedError where it is another."""
-        if (found := self.next()) != wanted:
-            what = f"{found!r} stands" if found else "it ends"
-            raise DumpMalformedError(
-                f"{self._path} is no JSON list: {what} where {wanted!r} should.",
-                "The file is damaged or cut short; fetch it again.",
-            )
-        self._at += 1
-
-    def value(self, number: int) -> Any:
-        """Take the value that comes next: entry ``number`` of the list."""
-        self.next()
-        while True:
-            try:
-                found, end = self._json.raw_decode(self._text, self._at)
-                # a number may go on in what was not read yet
-                if end < len(self._text) or not self._more():
-                    self._at = end
-                    return found
-            except json.JSONDecodeError as error:
-                if not self._more():
-                    raise DumpMalformedError(
-                        f"Entry {number} of {self._path} is no JSON: {error.msg}.",
-                        "The file is damaged or cut short; fetch it again.",
-                    ) from None
-            except RecursionError:
-                raise DumpMalformedError(
-                    f"Entry {number} of {self._path} is nested too deeply.",
-                    "Give a list of entries.",
-                ) from None
-
-    def _more(self) -> bool:
-        """Read on; drop what was taken. Return whether there was more."""
-        if self._ended:
-            return False
-        # as much as there is already, so that a long value is not looked at again and again
-        chunk = self._file.read(max(_CHUNK, len(self._text) - self._at))
-        self._ended = not chunk
-        try:
-            new = self._decoder.decode(chunk, final=self._ended)
-        except UnicodeDecodeError:
-            raise DumpMalformedError(
-                f"{self._path} is not UTF-8.", "Give a JSON file in UTF-8."
-            ) from None
-        self._text = self._text[self._at :] + new
-        self._at = 0
-        return not self._ended
 
 
 def _opened(path: Path) -> IO[bytes]:

@@ -3,14 +3,19 @@
 Plain text and Markdown: a paragraph ends at a blank line; a heading is the title of those that
 follow, and code blocks are left out. JSON lines of ``{"text", "title"?, "id"?}`` and question files
 with paragraphs (``text_json``). A folder stands for the files of these kinds in it and below. A
-paragraph too long for one call becomes parts of whole sentences. What it does not do: PDF, HTML.
+paragraph too long for one call becomes parts of whole sentences. PDF and HTML are not read.
+
+Sentences end by punctuation, but for a few known abbreviations. No language is known: a sentence
+cut at the wrong place is still the text's own.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections import Counter
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +25,6 @@ from kgqa.graph.names import is_storable
 from kgqa.loaders.base import Rejects, Report
 from kgqa.loaders.blocks import STDIN, read_blocks
 from kgqa.loaders.text_json import Fault, Passage, json_entries, passages
-from kgqa.loaders.text_sentences import in_parts, sentences_of
 from kgqa.progress import Silent
 
 if TYPE_CHECKING:
@@ -41,10 +45,24 @@ _LINK = re.compile(r"!?\[([^\]]*)\]\([^)\s]*(?:\s+\"[^\"]*\")?\)")
 _EMPHASIS = re.compile(r"(\*\*|__|\*|`)(?=\S)(.+?)(?<=\S)\1")
 _LEAD = re.compile(r"^\s*(?:>\s?|[-*+]\s+)+", re.MULTILINE)
 
+# what ends a sentence, with the quotes and brackets that close after it
+_END = re.compile(r"(?:[.!?…]+[\"'”’»)\]]*\s+|[。！？]+[」』”’）]*\s*)")
+_BEFORE = re.compile(r"(\S+)$")
+_LOWER = re.compile(r"[a-zß-öø-ÿ]")
+_INITIALS = re.compile(r"(?:[A-Za-z]\.)+|\d{1,3}\.")
+# fmt: off
+_ABBREVIATIONS = frozenset((
+    "mr.", "mrs.", "ms.", "dr.", "prof.", "st.", "sr.", "jr.", "rev.", "hon.", "gen.", "col.",
+    "capt.", "lt.", "sgt.", "gov.", "sen.", "vs.", "etc.", "ca.", "approx.", "fig.", "vol.",
+    "pp.", "ed.", "eds.", "inc.", "ltd.", "co.", "corp.", "dept.", "univ.", "jan.", "feb.",
+    "mar.", "apr.", "jun.", "jul.", "aug.", "sep.", "sept.", "oct.", "nov.", "dec.",
+))
+# fmt: on
+
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """A paragraph to draw triplets from; ``sentences`` has one entry at least."""
+    """A paragraph to extract triplets from; ``sentences`` has one entry at least."""
 
     id: str
     title: str
@@ -68,24 +86,26 @@ def files_of(sources: Sequence[Path]) -> tuple[list[tuple[Path, str]], list[Path
         if not source.is_dir():
             found.append((source, source.name))
             continue
-        below = [one for one in sorted(source.rglob("*")) if one.is_file()]
+        below = [(path, path.relative_to(source)) for path in sorted(source.rglob("*"))]
         below = [
-            one for one in below if not any(p[0] == "." for p in one.relative_to(source).parts)
+            (path, name)
+            for path, name in below
+            if path.is_file() and not any(part[0] == "." for part in name.parts)
         ]
-        mine = [one for one in below if _kind(one) is not None]
+        mine = [(path, name.as_posix()) for path, name in below if _is_json(path) or _is_text(path)]
         if not mine:
             raise DumpNotFoundError(
                 f"The folder {source} holds no text.",
                 f"Files in it end in one of {', '.join((*_TEXTS, *_JSONS))}.",
             )
-        others += [one for one in below if one not in set(mine)]
-        found += [(one, one.relative_to(source).as_posix()) for one in mine]
-    distinct = {path.resolve(): (path, name) for path, name in reversed(found)}
-    kept = list(reversed(distinct.values()))
-    names = [name for _, name in kept]
-    return [
-        (path, name if names.count(name) == 1 else path.as_posix()) for path, name in kept
-    ], others
+        others += [path for path, _ in below if not (_is_json(path) or _is_text(path))]
+        found += mine
+    distinct: dict[Path, tuple[Path, str]] = {}
+    for path, name in found:
+        distinct.setdefault(path.resolve(), (path, name))
+    kept = list(distinct.values())
+    known = Counter(name for _, name in kept)
+    return [(path, name if known[name] == 1 else path.as_posix()) for path, name in kept], others
 
 
 def paragraphs_of(
@@ -93,14 +113,17 @@ def paragraphs_of(
 ) -> Iterator[Paragraph]:
     """Yield the paragraphs of files, each text under its title once.
 
-    Entries of JSON files that hold none go to ``rejects``; what is left out is counted in
-    ``dropped``. Raises DumpNotFoundError, DumpMalformedError.
+    Malformed entries of JSON files go to ``rejects``; what is left out is counted in ``dropped``.
+    Raises DumpNotFoundError, DumpMalformedError.
     """
     seen: set[bytes] = set()
     ids: set[str] = set()
     for path, name in files:
-        read = _json if _kind(path) == "json" else _text
-        for place, passage in read(path, name, dropped, rejects):
+        if _is_json(path):
+            passages_of = _json(path, name, rejects)
+        else:
+            passages_of = _text(path, name, dropped, rejects)
+        for place, passage in passages_of:
             given = passage.sentences or sentences_of(_CONTROL.sub(" ", passage.text))
             sentences = tuple(s for one in given if (s := _line(one)))
             title, id_ = _line(passage.title), _line(passage.id) or f"{name}#{place}"
@@ -109,11 +132,11 @@ def paragraphs_of(
             if not is_storable("".join((title, id_, *sentences))):
                 rejects.add(name, int(place.partition(".")[0]), SURROGATE, passage.text)
                 continue
-            told = hashlib.sha256("\n".join((title, *sentences)).encode()).digest()
-            if told in seen:
+            digest = hashlib.sha256("\n".join((title, *sentences)).encode()).digest()
+            if digest in seen:
                 dropped[REPEATED] += 1
                 continue
-            seen.add(told)
+            seen.add(digest)
             if id_ in ids:
                 id_ = f"{id_} ({name}#{place})"
             ids.add(id_)
@@ -124,21 +147,16 @@ def paragraphs_of(
 
 def count_paragraphs(files: Sequence[tuple[Path, str]]) -> int:
     """Return how many paragraphs :func:`paragraphs_of` gives; nothing is counted or rejected."""
-    return sum(1 for _ in paragraphs_of(files, Counter(), _Unseen(Path(), Report())))
+    with closing(Rejects(Path(os.devnull), Report())) as rejects:
+        return sum(1 for _ in paragraphs_of(files, Counter(), rejects))
 
 
-class _Unseen(Rejects):
-    """Keeps no reject."""
-
-    def add(self, source: str, line: int, reason: str, text: str) -> None:
-        pass
+def _is_json(path: Path) -> bool:
+    return path.suffix.lower() in _JSONS
 
 
-def _kind(path: Path) -> str | None:
-    """Return what a file's ending says: text, json, or None for something else."""
-    if path.suffix.lower() in _JSONS:
-        return "json"
-    return "text" if _ending(path) in _TEXTS else None
+def _is_text(path: Path) -> bool:
+    return _ending(path) in _TEXTS
 
 
 def _ending(path: Path) -> str:
@@ -149,17 +167,17 @@ def _ending(path: Path) -> str:
     return Path(name).suffix
 
 
-def _json(
-    path: Path, name: str, dropped: Counter[str], rejects: Rejects
-) -> Iterator[tuple[str, Passage]]:
+def _json(path: Path, name: str, rejects: Rejects) -> Iterator[tuple[str, Passage]]:
+    """Yield the passages of a JSON file, each with its place in it."""
     for number, entry in json_entries(path):
+        if isinstance(entry, Fault):
+            rejects.add(name, number, entry.reason, entry.text)
+            continue
         try:
-            found = [] if isinstance(entry, Fault) else passages(entry)
-            reason, shown = (entry.reason, entry.text) if isinstance(entry, Fault) else ("", "")
+            found = passages(entry)
         except ValueError as error:
-            found, reason, shown = [], str(error), str(entry)
-        if reason:
-            rejects.add(name, number, reason, shown)
+            rejects.add(name, number, str(error), str(entry))
+            continue
         for place, passage in enumerate(found, 1):
             yield f"{number}.{place}" if len(found) > 1 else str(number), passage
 
@@ -167,21 +185,22 @@ def _json(
 def _text(
     path: Path, name: str, dropped: Counter[str], rejects: Rejects
 ) -> Iterator[tuple[str, Passage]]:
+    """Yield the passages of plain text or Markdown, each with its number."""
     title, number = "", 0
-    marked = _is_markdown(path)
-    for block in _blocks(path, name, marked, dropped, rejects):
-        heading = _HEADING.fullmatch(block) if marked else None
+    markdown = _ending(path) in (".md", ".markdown")
+    for block in _blocks(path, name, markdown, dropped, rejects):
+        heading = _HEADING.fullmatch(block) if markdown else None
         if heading:
             title = _plain(heading[1])
             continue
         number += 1
-        yield str(number), Passage(_plain(block) if marked else block, title)
+        yield str(number), Passage(_plain(block) if markdown else block, title)
 
 
 def _blocks(
-    path: Path, name: str, marked: bool, dropped: Counter[str], rejects: Rejects
+    path: Path, name: str, markdown: bool, dropped: Counter[str], rejects: Rejects
 ) -> Iterator[str]:
-    """Yield what stands between blank lines; in Markdown headings alone, code blocks not."""
+    """Yield the lines between blank lines; in Markdown headings alone, code blocks not."""
     held: list[str] = []
     fence = ""
     for number, raw in enumerate(_lines(path, rejects), 1):
@@ -191,12 +210,12 @@ def _blocks(
             shown = raw.decode(errors="backslashreplace")
             rejects.add(name, number, f"not UTF-8 ({error.reason})", shown)
             continue
-        opens = _FENCE.match(line) if marked else None
+        opens = _FENCE.match(line) if markdown else None
         if fence:
             if opens and opens[1].startswith(fence) and not line.strip(" `~"):
                 fence = ""
             continue
-        heading = marked and _HEADING.fullmatch(line)
+        heading = markdown and _HEADING.fullmatch(line)
         if held and (not line.strip() or opens or heading):
             yield "\n".join(held)
             held = []
@@ -213,12 +232,12 @@ def _blocks(
 
 def _lines(path: Path, rejects: Rejects) -> Iterator[bytes]:
     """Yield the lines of a file, which may be compressed."""
-    hint = "Give plain text, Markdown or JSON lines, in UTF-8."
     if _ending(path) in _JSONS:
         raise DumpMalformedError(f"{path} is a compressed JSON file.", "Unpack it first.")
     for block in read_blocks([path], Report(), rejects, Silent()):
         data = bytes(block.data)
         if b"\0" in data or (block.first == 1 and data.startswith(_PDF)):
+            hint = "Give plain text, Markdown or JSON lines, in UTF-8."
             raise DumpMalformedError(f"{path} is no text.", hint)
         yield from data.split(b"\n")[:-1]
 
@@ -226,10 +245,6 @@ def _lines(path: Path, rejects: Rejects) -> Iterator[bytes]:
 def _line(text: str) -> str:
     """Return a text on one line."""
     return " ".join(_CONTROL.sub(" ", text).split())
-
-
-def _is_markdown(path: Path) -> bool:
-    return _ending(path) in (".md", ".markdown")
 
 
 def _plain(text: str) -> str:
@@ -241,3 +256,46 @@ def _plain(text: str) -> str:
     text = _LEAD.sub("", text)
     text = _LINK.sub(r"\1", text)
     return _EMPHASIS.sub(r"\2", text)
+
+
+def sentences_of(text: str) -> list[str]:
+    """Return the sentences of a text, their white space made single spaces.
+
+    >>> sentences_of("Dr. Moll met J. R. Ek in 1901. They sailed!  Where to?")
+    ['Dr. Moll met J. R. Ek in 1901.', 'They sailed!', 'Where to?']
+    """
+    text = " ".join(text.split())
+    found, start = [], 0
+    for match in _END.finditer(text):
+        end = match.end()
+        if end >= len(text) or _goes_on(text[start : match.end()].rstrip(), text[end]):
+            continue
+        found.append(text[start:end].strip())
+        start = end
+    rest = text[start:].strip()
+    return [*found, rest] if rest else found
+
+
+def in_parts(sentences: Sequence[str], most: int) -> Iterator[tuple[str, ...]]:
+    """Yield sentences in parts of at most ``most`` characters, a longer one alone in its part."""
+    part: list[str] = []
+    size = 0
+    for sentence in sentences:
+        if part and size + len(sentence) > most:
+            yield tuple(part)
+            part, size = [], 0
+        part.append(sentence)
+        size += len(sentence) + 1
+    if part:
+        yield tuple(part)
+
+
+def _goes_on(before: str, after: str) -> bool:
+    """Return whether a full stop ends no sentence: an abbreviation, an initial, a small letter."""
+    if not before.endswith("."):
+        return False
+    last = _BEFORE.search(before)
+    word = last[1].lstrip("(\"'“‘«[") if last else ""
+    if word.casefold() in _ABBREVIATIONS or _LOWER.match(after):
+        return True
+    return _INITIALS.fullmatch(word) is not None

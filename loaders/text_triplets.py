@@ -2,7 +2,7 @@
 
 The reply is lines ``head | relation | tail | number of the sentence``. The reading is strict: a
 line of another form, or one whose head or tail does not stand in the paragraph or its title, is
-rejected with its reason. What it does not do: call the model, or decide what an entity is.
+rejected with its reason.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Triplet:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A line of a reply that is no triplet of its paragraph; ``line`` counts from 1."""
+    """A line of a reply that is not a triplet of its paragraph; ``line`` counts from 1."""
 
     line: int
     reason: str
@@ -76,7 +76,7 @@ class Rejected:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class Extraction:
     """What a reply says. ``lines``: those that are not blank, each a triplet, rejected or "none".
 
     ``nothing``: the reply says that the paragraph states no fact.
@@ -94,29 +94,30 @@ def prompt(title: str, sentences: Sequence[str]) -> str:
     return _TASK + heading + "\n".join(f"{at}. {text}" for at, text in enumerate(sentences, 1))
 
 
-def read_reply(text: str, title: str, sentences: Sequence[str], *, cut: bool = False) -> Drawn:
-    """Return the triplets that a reply states of a paragraph, and the lines that are none.
+def read_reply(text: str, title: str, sentences: Sequence[str], *, cut: bool = False) -> Extraction:
+    """Return the triplets that a reply states of a paragraph, and the lines that are malformed.
 
     ``cut``: the reply ended because it was too long, so that its last line cannot be trusted.
     """
     # only line feeds end a line: other separators that Unicode knows may stand in a name
     lines = [(at, one.strip()) for at, one in enumerate(text.split("\n"), 1) if one.strip()]
     if len(lines) == 1 and normalise(lines[0][1]) == NOTHING and not cut:
-        return Drawn((), (), 1, nothing=True)
-    held = f" {normalise(' '.join(sentences))} ", f" {normalise(title)} "
+        return Extraction((), (), 1, nothing=True)
+    # no name holds a |
+    words = f" {normalise(' '.join(sentences))} | {normalise(title)} "
     triplets: list[Triplet] = []
     rejected: list[Rejected] = []
     for place, (number, line) in enumerate(lines, 1):
-        found = CUT if cut and place == len(lines) else _triplet(line, held, len(sentences))
+        found = CUT if cut and place == len(lines) else _triplet(line, words, len(sentences))
         if isinstance(found, str):
             rejected.append(Rejected(number, found, line))
         else:
             triplets.append(found)
-    return Drawn(tuple(triplets), tuple(rejected), len(lines), nothing=False)
+    return Extraction(tuple(triplets), tuple(rejected), len(lines), nothing=False)
 
 
-def _triplet(line: str, held: tuple[str, str], sentences: int) -> Triplet | str:
-    """Return the triplet of a line, or why it is none."""
+def _triplet(line: str, words: str, sentences: int) -> Triplet | str:
+    """Return the triplet of a line, or why it is malformed; ``words``: what the paragraph says."""
     parts = [" ".join(part.split()) for part in line.split("|")]
     if len(parts) != 4:
         return COLUMNS
@@ -131,17 +132,13 @@ def _triplet(line: str, held: tuple[str, str], sentences: int) -> Triplet | str:
         return TOO_LONG
     if not all(is_storable(part) and part.isprintable() for part in parts):
         return NOT_TEXT
-    first, said, second = normalise(head), normalise(relation), normalise(tail)
+    first, said, second = (normalise(part) for part in parts[:3])
     if not (first and said and second):
         return NO_WORD
     if first == second:
         return TO_ITSELF
-    if not _stands(first, held):
+    if f" {first} " not in words:
         return NO_HEAD
-    if not _stands(second, held):
+    if f" {second} " not in words:
         return NO_TAIL
     return Triplet(head, relation, tail, int(number) - 1)
-
-
-def _stands(name: str, held: tuple[str, str]) -> bool:
-    return any(f" {name} " in text for text in held)

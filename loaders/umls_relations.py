@@ -1,7 +1,7 @@
-"""The rows of MRREL as integers, and the edges they make: each pair of inverse rows is one.
+"""The rows of MRREL as integers, and the edges they give: each pair of inverse rows is one.
 
 A row takes ten bytes (two concepts and a relation in eight, its source in two), so that a whole
-release's rows fit in memory. What it does not do: read files, or say which rows are facts.
+release's rows fit in memory.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kgqa.graph.model import IntArray
-    from kgqa.loaders.rrf_relations import Inverses
     from kgqa.loaders.umls_ids import Cuis
+    from kgqa.loaders.umls_inverses import Inverses
 
 _RELATION_BITS = 63 - 2 * CUI_BITS
 _SOURCE_BITS = 15  # and a bit that says whether the row had to be turned round
@@ -44,7 +44,7 @@ class Codes:
         self._most = 1 << bits
 
     def of(self, name: str) -> int:
-        """Return the number of ``name``. Raises DumpMalformedError where there are too many."""
+        """Return the number of ``name``. Raises DumpMalformedError if there are too many."""
         if name not in self._codes:
             if len(self.names) == self._most:
                 raise DumpMalformedError(
@@ -88,20 +88,20 @@ class RelationRows:
         ``dropped``.
         """
         self._turn(inverses)
-        rows = sum(len(keys) for keys in self._keys)
-        shares = max(1, -(-rows // _AT_ONCE))
-        texts = self._sources_in_order()
-        for share in range(shares):
-            keys, said = self._share(share, shares)
-            yield from self._united(keys, said, texts, used, dropped)
+        parts = -(-sum(map(len, self._keys)) // _AT_ONCE)
+        for part in range(parts):
+            yield from self._united(*self._part(part, parts), used, dropped)
 
     def _turn(self, inverses: Inverses) -> None:
-        """Bring all rows into the canonical form of their fact."""
+        """Bring all rows into the canonical form of their fact.
+
+        Of a symmetric relation's two forms that is the one whose head comes first.
+        """
         names = list(self._relations.names)
         forms = [inverses.canonical(name) for name in names]
         canonical = np.array([self._relations.of(name) for name, _ in forms], dtype=np.int64)
         turned = np.array([turn for _, turn in forms], dtype=np.bool_)
-        symmetric = np.array([inverses.symmetric(name) for name in names], dtype=np.bool_)
+        symmetric = np.array([inverses.of(name) == name for name in names], dtype=np.bool_)
         for place, keys in enumerate(self._keys):
             heads, relations, tails = _parts(keys)
             turn = turned[relations]
@@ -112,45 +112,28 @@ class RelationRows:
             )
             self._from[place] |= np.where(turn, _TURNED, np.uint16(0))
 
-    def _share(self, share: int, shares: int) -> tuple[IntArray, NDArray[np.uint16]]:
-        """Return the rows of one share of the heads, by fact, in their order within each."""
-        keys, said = [], []
-        for some, sources in zip(self._keys, self._from, strict=True):
-            chosen = slice(None) if shares == 1 else _parts(some)[0] % shares == share
-            keys.append(some[chosen])
-            said.append(sources[chosen])
-        if not keys:
-            return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint16)
-        all_keys = np.concatenate(keys)
-        order = np.argsort(all_keys, kind="stable")
-        return all_keys[order], np.concatenate(said)[order]
-
-    def _sources_in_order(self) -> IntArray:
-        """Return the rank of each source by its name."""
-        names = self._sources.names
-        ranks = np.empty(len(names), dtype=np.int64)
-        ranks[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
-        return ranks
+    def _part(self, part: int, parts: int) -> tuple[IntArray, NDArray[np.uint16]]:
+        """Return the rows of some of the heads, by fact, in their order within each."""
+        chosen = [_parts(keys)[0] % parts == part for keys in self._keys]
+        keys = np.concatenate([each[some] for each, some in zip(self._keys, chosen, strict=True)])
+        said = np.concatenate([each[some] for each, some in zip(self._from, chosen, strict=True)])
+        order = np.argsort(keys, kind="stable")
+        return keys[order], said[order]
 
     def _united(
-        self,
-        keys: IntArray,
-        said: NDArray[np.uint16],
-        ranks: IntArray,
-        used: set[str],
-        dropped: Counter[str],
+        self, keys: IntArray, said: NDArray[np.uint16], used: set[str], dropped: Counter[str]
     ) -> Iterator[EdgeBatch]:
         new = np.ones(len(keys), dtype=np.bool_)
         new[1:] = keys[1:] != keys[:-1]
         turned = (said & _TURNED) != 0
-        for reason, count in (
-            ("inverse of a loaded row", np.count_nonzero(~new & turned)),
-            ("same relation again", np.count_nonzero(~new & ~turned)),
+        for reason, again in (
+            ("inverse of a loaded row", ~new & turned),
+            ("same relation again", ~new & ~turned),
         ):
-            if count:
-                dropped[reason] += int(count)
+            if again.any():
+                dropped[reason] += int(np.count_nonzero(again))
         facts = keys[new]
-        sets, texts = _sets(np.cumsum(new) - 1, ranks[said & ~_TURNED], sorted(self._sources.names))
+        sets, texts = _sets(np.cumsum(new) - 1, said & ~_TURNED, self._sources.names)
         properties = pa.array(texts, type=pa.string())
         names = pa.array(self._relations.names, type=pa.string())
         used |= {self._relations.names[code] for code in np.unique(_parts(facts)[1]).tolist()}
@@ -158,9 +141,9 @@ class RelationRows:
             heads, relations, tails = _parts(facts[start : start + _BATCH_ROWS])
             columns = [
                 self._cuis.decode(heads),
-                names.take(pa.array(relations)),
+                names.take(relations),
                 self._cuis.decode(tails),
-                properties.take(pa.array(sets[start : start + _BATCH_ROWS])),
+                properties.take(sets[start : start + _BATCH_ROWS]),
             ]
             yield EdgeBatch(pa.RecordBatch.from_arrays(columns, schema=EDGE_SCHEMA))
 
@@ -174,28 +157,28 @@ def _parts(keys: IntArray) -> tuple[IntArray, IntArray, IntArray]:
     return keys >> (CUI_BITS + _RELATION_BITS), relations, keys & _CONCEPT
 
 
-def _sets(facts: IntArray, sources: IntArray, names: list[str]) -> tuple[IntArray, list[str]]:
+def _sets(
+    facts: IntArray, sources: NDArray[np.uint16], names: list[str]
+) -> tuple[IntArray, list[str]]:
     """Return which set of sources states each fact, and the sets as JSON.
 
     ``facts``: of each row the number of its fact, rising; ``sources``: of each row the place of its
-    source in ``names``, which are sorted.
+    source in ``names``.
     """
-    many = max(1, len(names))
+    many = len(names)
     stated = np.unique(facts * many + sources)  # a source that says it twice says it once
-    facts, sources = stated // many, stated % many
-    first = np.ones(len(facts), dtype=np.bool_)
-    first[1:] = facts[1:] != facts[:-1]
-    starts = np.flatnonzero(first)
+    facts, members = stated // many, stated % many
+    starts = np.flatnonzero(np.diff(facts, prepend=-1))
     sizes = np.diff(np.append(starts, len(facts)))
-    members: list[tuple[int, ...]] = [(source,) for source in range(len(names))]
-    found: IntArray = sources[starts]
+    sets: list[tuple[int, ...]] = [(source,) for source in range(many)]
+    found: IntArray = members[starts]
     # The sets grow source by source; Python sees each different one once.
     for size in range(1, int(sizes.max(initial=1))):
         more = np.flatnonzero(sizes > size)
         grown, which = np.unique(
-            found[more] * many + sources[starts[more] + size], return_inverse=True
+            found[more] * many + members[starts[more] + size], return_inverse=True
         )
-        found[more] = len(members) + which
-        members += [(*members[code // many], code % many) for code in grown.tolist()]
-    texts = [json.dumps({"sources": [names[source] for source in some]}) for some in members]
+        found[more] = len(sets) + which
+        sets += [(*sets[code // many], code % many) for code in grown.tolist()]
+    texts = [json.dumps({"sources": sorted(names[source] for source in some)}) for some in sets]
     return found, texts

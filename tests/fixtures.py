@@ -28,7 +28,7 @@ def sample_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home with the bundled Freebase sample ingested."""
     from kgqa.graph.open import open_writer
     from kgqa.loaders import make_loader
-    from kgqa.loading.pipeline import ingest
+    from kgqa.loading.pipeline import load as ingest
     from kgqa.progress import Silent
 
     home = tmp_path_factory.mktemp("home")
@@ -59,7 +59,7 @@ def in_neo4j(neo4j_server, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     from kgqa.graph.neo4j_store import Neo4jStore
     from kgqa.graph.neo4j_write import Neo4jWriter
     from kgqa.loaders import make_loader
-    from kgqa.loading.pipeline import ingest
+    from kgqa.loading.pipeline import load as ingest
     from kgqa.progress import Silent
 
     folder: Path = tmp_path_factory.mktemp("rejects")

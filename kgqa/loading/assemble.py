@@ -1,8 +1,7 @@
 """Batches of a loader, in any order, become one sorted KG.
 
-Here ids become keys, repeated rows become one, and the content gets its version. All of it is
+Ids become keys, repeated rows become one, and the content gets its version. All of it is
 independent of the order and the size of the batches, so the same dump always gives the same KG.
-What it does not do: read files, or decide what an entity or a relation is.
 
 An id that comes again is one entity: its aliases and types are united; of several names the one of
 the lowest rank stays, of those the first by code point, and the others become aliases; a mediator
@@ -15,16 +14,23 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 
-from kgqa.graph.model import RELATION_SCHEMA, KGInfo, Kind
+from kgqa.graph.model import ENTITY_SCHEMA, RELATION_SCHEMA, KGInfo
+from kgqa.loading.columns import ColumnWriter
 from kgqa.loading.edges import EdgeTable
-from kgqa.loading.files import FileWriter, GraphFiles
+from kgqa.loading.files import (
+    EDGE_FILE_SCHEMA,
+    EDGES,
+    NODES,
+    PLAIN_EDGE_SCHEMA,
+    GraphFiles,
+    finish,
+    with_schema,
+)
 from kgqa.loading.ids import collect_ids
 from kgqa.loading.nodes import NodeTable
 from kgqa.loading.spool import Spool
@@ -36,7 +42,6 @@ if TYPE_CHECKING:
 
     from kgqa.graph.model import Batch, Direction, GraphTables
     from kgqa.loading.ids import IdTable
-    from kgqa.loading.spool import Scanned
     from kgqa.progress import Progress
 
 UNUSED_RELATION = "relation without an edge"
@@ -55,87 +60,66 @@ def assemble(
     """Return the KG that ``batches`` describe, in memory. A load does the same with files."""
     info = empty_info(name, source, direction, loader, licence)
     with tempfile.TemporaryDirectory(prefix="kgqa-") as scratch:
+        folder = Path(scratch) / "graph"
         spool = Spool(Path(scratch) / "scan")
         spool.write(batches, dropped)
-        return assemble_files(spool, info, Path(scratch) / "graph", dropped, Silent()).tables()
+        ids = assemble_nodes(spool, folder, dropped, Silent())
+        return assemble_edges(spool, info, ids, folder, dropped, Silent()).tables()
 
 
 def empty_info(
     name: str, source: str, direction: Direction, loader: str = "", licence: str = ""
 ) -> KGInfo:
-    """Return a record that says where a KG comes from, and nothing yet of what it holds."""
+    """Return a record that says where a KG comes from, with counts of 0 and no version."""
     return KGInfo(name, source, "", direction, 0, 0, 0, 0, 0, loader, licence)
-
-
-def assemble_files(
-    spool: Spool, info: KGInfo, folder: Path, dropped: Counter[str], progress: Progress
-) -> GraphFiles:
-    """Put what a scan wrote together as files in ``folder``; count what is left out."""
-    ids, named = assemble_nodes(spool, folder, dropped, progress)
-    return assemble_edges(spool, info, ids, named, folder, dropped, progress)
 
 
 def assemble_nodes(
     spool: Spool, folder: Path, dropped: Counter[str], progress: Progress
-) -> tuple[IdTable, dict[str, Any]]:
-    """Write the nodes; return their ids, and the record that :func:`assemble_edges` needs."""
-    writer = FileWriter(folder)
+) -> IdTable:
+    """Write the nodes; return their ids."""
+    folder.mkdir(parents=True, exist_ok=True)
     with progress.task("finding the entities"):
         ids = collect_ids(spool)
-    with progress.task("sorting the names", len(ids), "nodes") as task:
-        table = NodeTable(spool, ids, folder / "parts", dropped)
-        for rows in writer.nodes(table.batches()):
-            task.advance(rows)
-    kinds: list[int] = np.bincount(table.kinds, minlength=len(Kind)).tolist()
-    return ids, {"kinds": kinds, "digests": writer.digests}
+    with (
+        progress.task("sorting the names", len(ids), "nodes") as task,
+        ColumnWriter(folder / NODES, ENTITY_SCHEMA) as writer,
+    ):
+        for batch in NodeTable(spool, ids, folder / "parts", dropped).batches():
+            writer.append(batch)
+            task.advance(len(batch))
+    return ids
 
 
 def assemble_edges(
     spool: Spool,
     info: KGInfo,
     ids: IdTable,
-    named: dict[str, Any],
     folder: Path,
     dropped: Counter[str],
     progress: Progress,
 ) -> GraphFiles:
     """Write edges, relations and the record, beside the nodes that are there."""
-    writer = FileWriter(folder)
     with progress.task("joining the edges"):
         table = EdgeTable(spool, ids, folder / "parts", dropped)
-    about = any(name.endswith("-about") for name in spool.edge_files())
-    count = 0
-    with progress.task("sorting the edges", unit="edges") as task:
-        for rows in writer.edges(table.batches(), about):
-            count += rows
-            task.advance(rows)
-    relations = _relations(spool.scanned, table.relations)
-    if unused := len(spool.scanned.relation_names.keys() - set(table.relations)):
-        dropped[UNUSED_RELATION] += unused
-    entities, mediators, values = named["kinds"]
-    found = replace(
-        info,
-        entities=entities,
-        mediators=mediators,
-        values=values,
-        relations=len(relations),
-        edges=count,
-    )
-    writer.finish(relations, found, named["digests"])
+    plain = not any(name.endswith("-about") for name in spool.edge_files())
+    schema = PLAIN_EDGE_SCHEMA if plain else EDGE_FILE_SCHEMA
+    with (
+        progress.task("sorting the edges", unit="edges") as task,
+        ColumnWriter(folder / EDGES, schema) as writer,
+    ):
+        for batch in table.batches():
+            writer.append(with_schema(batch, schema))
+            task.advance(len(batch))
     shutil.rmtree(folder / "parts", ignore_errors=True)
-    return GraphFiles(folder)
-
-
-def _relations(scanned: Scanned, used: list[str]) -> pa.Table:
-    names = [
-        _relation_name(relation, scanned.relation_names.get(relation, ())) for relation in used
-    ]
-    there = set(used)
-    inverses = [scanned.inverses.get(relation) for relation in used]
-    inverses = [inverse if inverse in there else None for inverse in inverses]
-    return pa.table([used, names, inverses], schema=RELATION_SCHEMA)
-
-
-def _relation_name(relation: str, names: Iterable[str]) -> str:
-    told = sorted(name for name in names if name and name != relation)
-    return told[0] if told else relation
+    named, used = spool.scanned.relation_names, set(table.relations)
+    if unused := len(named.keys() - used):
+        dropped[UNUSED_RELATION] += unused
+    names, inverses = [], []
+    for relation in table.relations:
+        names.append(min((n for n in named.get(relation, ()) if n != relation), default=relation))
+        inverse = spool.scanned.inverses.get(relation)
+        inverses.append(inverse if inverse in used else None)
+    relations = pa.table([table.relations, names, inverses], schema=RELATION_SCHEMA)
+    with progress.task("finding the version"):
+        return finish(folder, info, relations)

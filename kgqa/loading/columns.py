@@ -1,7 +1,6 @@
 """Columns on disk: append batches to a file, read them back in order, split them into buckets.
 
-What a load cannot hold in memory lies in such files. What it does not do: know what the columns
-mean.
+What a load cannot hold in memory lies in such files.
 """
 
 from __future__ import annotations
@@ -11,8 +10,10 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 import pyarrow as pa
 
+from kgqa.loaders.blocks import mapped
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from kgqa.graph.model import IntArray
@@ -35,8 +36,10 @@ class ColumnWriter:
 
     def close(self) -> None:
         """Finish the file."""
-        self._stream.close()
-        self._file.close()
+        try:
+            self._stream.close()
+        finally:  # a full disk
+            self._file.close()
 
     def __enter__(self) -> Self:
         return self
@@ -46,7 +49,7 @@ class ColumnWriter:
 
 
 def read_columns(path: Path) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of a file, as they were appended; nothing where there is no file."""
+    """Yield the batches of a file, as they were appended; nothing if there is no file."""
     if not path.exists():
         return
     with pa.OSFile(str(path), "rb") as file, pa.ipc.open_stream(file) as stream:
@@ -101,10 +104,8 @@ class Buckets:
             order = np.argsort(bucket, kind="stable")
             rows = rows.take(pa.array(order))
             present, starts = np.unique(bucket[order], return_index=True)
-            ends = np.append(starts[1:], len(order))
-            for which, start, end in zip(
-                present.tolist(), starts.tolist(), ends.tolist(), strict=True
-            ):
+            ends = [*starts[1:].tolist(), len(order)]
+            for which, start, end in zip(present.tolist(), starts.tolist(), ends, strict=True):
                 self._held[which].append(rows.slice(start, end - start))
         if self._bytes > self._memory:
             self._spill()
@@ -123,6 +124,15 @@ class Buckets:
             self._spilled[bucket] = False
             held = before + held
         return held
+
+    def each(self, work: Callable[[pa.RecordBatch], pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Take every bucket; yield ``work(rows)`` of those that have rows, in their order."""
+
+        def done(bucket: int) -> pa.RecordBatch | None:
+            held = self.take(bucket)
+            return work(joined(held)) if held else None
+
+        yield from (rows for rows in mapped(done, range(self.count)) if rows is not None)
 
     def _path(self, bucket: int) -> Path:
         return self._folder / f"{bucket}.arrow"

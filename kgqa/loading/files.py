@@ -1,6 +1,6 @@
 """A whole KG in files: sorted nodes, edges and relations, which writers read in batches.
 
-This is where every load ends before a store is touched. What it does not do: read dumps.
+This is where every load ends before a store is touched.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,26 +23,21 @@ from kgqa.graph.model import (
     RELATION_SCHEMA,
     GraphTables,
     KGInfo,
+    Kind,
     normalised_names,
 )
 from kgqa.loaders.blocks import mapped
-from kgqa.loading.columns import Buckets, ColumnWriter, gathered, joined, read_columns
+from kgqa.loading.columns import Buckets, ColumnWriter, gathered, read_columns
 from kgqa.loading.edges import sorted_edges
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-_NODES, _EDGES, _RELATIONS, _INFO = "nodes.arrow", "edges.arrow", "relations.arrow", "info.json"
-_EDGE_FILE = pa.schema(
-    [
-        pa.field("head", pa.int64()),
-        pa.field("relation", pa.int32()),
-        pa.field("tail", pa.int64()),
-        pa.field("properties", pa.string()),
-    ]
-)
-_PLAIN_EDGE_FILE = pa.schema([_EDGE_FILE.field(name) for name in ("head", "relation", "tail")])
+NODES, EDGES, RELATIONS, INFO = "nodes.arrow", "edges.arrow", "relations.arrow", "info.json"
+PLAIN_EDGE_SCHEMA = pa.schema({"head": pa.int64(), "relation": pa.int32(), "tail": pa.int64()})
+EDGE_FILE_SCHEMA = PLAIN_EDGE_SCHEMA.append(pa.field("properties", pa.string()))
+_BY_NAME = [("norm", "ascending"), ("key", "ascending")]
 _SPAN = 1 << 18  # nodes whose incoming edges are sorted at once, at most
 _EDGES_AT_ONCE = 1 << 19
 _SAMPLE = 100_000  # names that the borders of their buckets are drawn from
@@ -54,32 +49,24 @@ class GraphFiles:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        told: dict[str, Any] = json.loads((folder / _INFO).read_text(encoding="utf-8"))
-        self.info = KGInfo(**told)
-        with pa.OSFile(str(folder / _RELATIONS), "rb") as file:
+        self.info = KGInfo(**json.loads((folder / INFO).read_text(encoding="utf-8")))
+        with pa.OSFile(str(folder / RELATIONS), "rb") as file:
             self.relations: pa.Table = pa.ipc.open_stream(file).read_all()
 
-    def named(self, **changes: str) -> GraphFiles:
-        """Return the same graph with another name, source, … in its record."""
+    def named(self, name: str, source: str) -> GraphFiles:
+        """Return the same graph with another name and source in its record."""
         other = GraphFiles(self.folder)
-        other.info = KGInfo(**{**asdict(self.info), **changes})
+        other.info = replace(self.info, name=name, source=source)
         return other
 
     def node_batches(self) -> Iterator[pa.RecordBatch]:
         """Yield ``ENTITY_SCHEMA`` in the order of the keys."""
-        yield from read_columns(self.folder / _NODES)
+        yield from read_columns(self.folder / NODES)
 
     def edge_batches(self) -> Iterator[pa.RecordBatch]:
         """Yield ``KEYED_EDGE_SCHEMA`` by head."""
-        for batch in read_columns(self.folder / _EDGES):
-            head, relation, tail = (batch.column(name) for name in ("head", "relation", "tail"))
-            about = (
-                batch.column("properties")
-                if "properties" in batch.schema.names
-                else pa.nulls(len(batch), pa.string())
-            )
-            columns = [head, relation.cast(pa.int64()), tail, about]
-            yield pa.RecordBatch.from_arrays(columns, schema=KEYED_EDGE_SCHEMA)
+        for batch in read_columns(self.folder / EDGES):
+            yield with_schema(batch, KEYED_EDGE_SCHEMA)
 
     def incoming_batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the edges by tail."""
@@ -87,23 +74,17 @@ class GraphFiles:
         nodes = self.info.entities + self.info.mediators + self.info.values
         span = max(1, int(nodes / max(1, self.info.edges / _EDGES_AT_ONCE)) + 1)
         buckets = Buckets(folder, nodes, min(span, _SPAN))
-        for batch in gathered(read_columns(self.folder / _EDGES)):
-            rows = batch.select(list(_PLAIN_EDGE_FILE.names))
+        for batch in gathered(read_columns(self.folder / EDGES)):
+            rows = batch.select(list(PLAIN_EDGE_SCHEMA.names))
             buckets.add(batch.column("tail").to_numpy(), rows)
 
-        def by_tail(bucket: int) -> pa.RecordBatch:
-            held = buckets.take(bucket)
-            if not held:
-                return pa.RecordBatch.from_pylist([], schema=INCOMING_SCHEMA)
-            rows = joined(held)
-            heads, relations, tails = (
-                rows.column(name).to_numpy().astype(np.int64) for name in _PLAIN_EDGE_FILE.names
-            )
+        def by_tail(rows: pa.RecordBatch) -> pa.RecordBatch:
+            heads, relations, tails = (column.to_numpy().astype(np.int64) for column in rows)
             tails, relations, heads = sorted_edges(tails, relations, heads)
             columns = [pa.array(column) for column in (heads, relations, tails)]
             return pa.RecordBatch.from_arrays(columns, schema=INCOMING_SCHEMA)
 
-        yield from (batch for batch in mapped(by_tail, range(buckets.count)) if len(batch))
+        yield from buckets.each(by_tail)
         shutil.rmtree(folder, ignore_errors=True)
 
     def name_batches(self) -> Iterator[pa.RecordBatch]:
@@ -114,22 +95,11 @@ class GraphFiles:
         with ColumnWriter(path, NAME_SCHEMA) as writer:
             for rows in mapped(lambda item: normalised_names(*item), self._numbered()):
                 writer.append(rows)
-        if not writer.rows:
-            return
         borders = self._borders(path, writer.rows)
         buckets = Buckets(folder, len(borders) + 1, 1)
         for batch in gathered(read_columns(path)):
             buckets.add(np.searchsorted(borders, _starts(batch.column("norm")), "right"), batch)
-
-        def by_norm(bucket: int) -> pa.RecordBatch:
-            held = buckets.take(bucket)
-            if not held:
-                return pa.RecordBatch.from_pylist([], schema=NAME_SCHEMA)
-            rows = joined(held)
-            order = pc.sort_indices(rows, [("norm", "ascending"), ("key", "ascending")])
-            return rows.take(order)
-
-        yield from (batch for batch in mapped(by_norm, range(buckets.count)) if len(batch))
+        yield from buckets.each(lambda rows: rows.sort_by(_BY_NAME))
         shutil.rmtree(folder, ignore_errors=True)
 
     def tables(self) -> GraphTables:
@@ -153,66 +123,50 @@ class GraphFiles:
         if not count:
             return np.empty(0, dtype=np.uint64)
         every = max(1, rows // _SAMPLE)
-        sample = np.concatenate(
-            [_starts(batch.column("norm").take(np.arange(0, len(batch), every)))
-             for batch in read_columns(path)]
-        )  # fmt: skip
-        return np.unique(
-            np.quantile(np.sort(sample), np.arange(1, count + 1) / (count + 1), method="nearest")
-        )
+        sample = np.concatenate([_starts(b.column("norm")[::every]) for b in read_columns(path)])
+        places = np.arange(1, count + 1) / (count + 1)
+        return np.unique(np.quantile(np.sort(sample), places, method="nearest"))
 
 
-class FileWriter:
-    """Writes the files of a KG, and finds its version on the way."""
+def finish(folder: Path, info: KGInfo, relations: pa.Table) -> GraphFiles:
+    """Write relations and the record beside nodes and edges; count those and find the version."""
+    with ColumnWriter(folder / RELATIONS, RELATION_SCHEMA) as writer:
+        for batch in relations.to_batches():
+            writer.append(batch)
+    digest = _Digest()
+    kinds = np.zeros(len(Kind), dtype=np.int64)
+    for batch in read_columns(folder / NODES):
+        kinds += np.bincount(batch.column("kind"), minlength=len(Kind))
+        digest.add("node", batch, ("id", "name", "aliases", "kind", "types"))
+    edges = 0
+    for batch in read_columns(folder / EDGES):
+        edges += len(batch)
+        digest.add("edge", batch, ("head", "relation", "tail"))
+    for batch in relations.to_batches():
+        digest.add("relation", batch, ("id", "name"))
+    entities, mediators, values = kinds.tolist()
+    info = replace(
+        info,
+        version=digest.hex(),
+        entities=entities,
+        mediators=mediators,
+        values=values,
+        relations=len(relations),
+        edges=edges,
+    )
+    (folder / INFO).write_text(json.dumps(asdict(info)), encoding="utf-8")
+    return GraphFiles(folder)
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._digest = _Digest()
-        folder.mkdir(parents=True, exist_ok=True)
 
-    def nodes(self, batches: Iterable[pa.RecordBatch]) -> Iterator[int]:
-        """Write nodes; yield how many each batch has."""
-        with ColumnWriter(self.folder / _NODES, ENTITY_SCHEMA) as writer:
-            for batch in batches:
-                writer.append(batch)
-                for name in ("id", "name", "aliases", "kind", "types"):
-                    self._digest.column(f"node {name}", batch.column(name))
-                yield len(batch)
-
-    def edges(self, batches: Iterable[pa.RecordBatch], about: bool) -> Iterator[int]:
-        """Write edges, with their properties where there are any; yield each batch's size."""
-        schema = _EDGE_FILE if about else _PLAIN_EDGE_FILE
-        with ColumnWriter(self.folder / _EDGES, schema) as writer:
-            for batch in batches:
-                columns = [batch.column("head"), batch.column("relation").cast(pa.int32())]
-                columns.append(batch.column("tail"))
-                if about:
-                    there = "properties" in batch.schema.names
-                    nothing = pa.nulls(len(batch), pa.string())
-                    columns.append(batch.column("properties") if there else nothing)
-                writer.append(pa.RecordBatch.from_arrays(columns, schema=schema))
-                for name in ("head", "relation", "tail"):
-                    self._digest.column(f"edge {name}", batch.column(name))
-                yield len(batch)
-
-    @property
-    def digests(self) -> dict[str, str]:
-        """The SHA-256 of each column that has been written, by its name."""
-        return self._digest.columns()
-
-    def finish(self, relations: pa.Table, info: KGInfo, digests: dict[str, str]) -> None:
-        """Write relations and the record, whose version is of all columns.
-
-        ``digests``: of columns that an earlier writer wrote.
-        """
-        for name in ("id", "name"):
-            for chunk in relations[name].chunks:
-                self._digest.column(f"relation {name}", chunk)
-        with ColumnWriter(self.folder / _RELATIONS, RELATION_SCHEMA) as writer:
-            for batch in relations.to_batches():
-                writer.append(batch)
-        told = {**asdict(info), "version": self._digest.hex(digests)}
-        (self.folder / _INFO).write_text(json.dumps(told), encoding="utf-8")
+def with_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return the columns that ``schema`` names, in its types; one that is missing is null."""
+    columns = [
+        batch.column(field.name).cast(field.type)
+        if field.name in batch.schema.names
+        else pa.nulls(len(batch), field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 class _Digest:
@@ -221,35 +175,30 @@ class _Digest:
     def __init__(self) -> None:
         self._columns: dict[str, Any] = {}
 
-    def column(self, name: str, values: pa.Array) -> None:
-        """Take in more values of a column: of texts the lengths and the bytes, null as -1."""
+    def add(self, of: str, batch: pa.RecordBatch, names: Sequence[str]) -> None:
+        """Take in the next rows of some columns: of texts the lengths and the bytes, null as -1."""
+        for name in names:
+            self._column(f"{of} {name}", batch.column(name))
+
+    def hex(self) -> str:
+        """Return the digest of all columns."""
+        parts = [f"{name} {self._columns[name].hexdigest()}\n" for name in sorted(self._columns)]
+        return hashlib.sha256("".join(["kgqa graph 2\n", *parts]).encode()).hexdigest()
+
+    def _column(self, name: str, values: pa.Array) -> None:
         if isinstance(values, pa.ListArray):
             self._bytes(f"{name} count", pc.list_value_length(values).to_numpy(False))
             values = pc.list_flatten(values)
-        if values.type == pa.string():
-            lengths = pc.binary_length(values).fill_null(-1)
-            self._bytes(f"{name} length", lengths.to_numpy())
-            if len(values):
-                # a slice or a null may leave bytes in the buffer that are no value's
-                values = pc.binary_join(
-                    pa.LargeListArray.from_arrays(
-                        pa.array([0, len(values)], pa.int64()), values.fill_null("")
-                    ),
-                    "",
-                )
-                self._bytes(name, np.frombuffer(values.buffers()[2] or b"", dtype=np.uint8))
-        else:
+        if values.type != pa.string():
             self._bytes(name, values.to_numpy())
-
-    def columns(self) -> dict[str, str]:
-        """Return the digest of each column, in hex."""
-        return {name: digest.hexdigest() for name, digest in self._columns.items()}
-
-    def hex(self, others: dict[str, str]) -> str:
-        """Return the digest of all columns and those of ``others``."""
-        known = {**others, **self.columns()}
-        parts = [f"{name} {known[name]}\n" for name in sorted(known)]
-        return hashlib.sha256("".join(["kgqa graph 2\n", *parts]).encode()).hexdigest()
+            return
+        self._bytes(f"{name} length", pc.binary_length(values).fill_null(-1).to_numpy())
+        if len(values):
+            # a slice or a null may leave bytes in the buffer that belong to no value
+            whole = pa.array([0, len(values)], pa.int64())
+            whole = pa.LargeListArray.from_arrays(whole, values.fill_null(""))
+            data = pc.binary_join(whole, "").buffers()[2] or b""
+            self._bytes(name, np.frombuffer(data, dtype=np.uint8))
 
     def _bytes(self, name: str, values: np.ndarray[Any, Any]) -> None:
         plain = values if values.dtype == np.uint8 else values.astype("<i8", copy=False)
@@ -259,11 +208,7 @@ class _Digest:
 
 def _starts(texts: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
     """Return the first eight bytes of each text as a number, in the order of the texts."""
-    starts = pc.binary_slice(texts.cast(pa.binary()), 0, 8)
-    padded = pc.binary_replace_slice(starts, 8, 8, b"")
-    lengths = pc.binary_length(padded).to_numpy()
-    data = np.zeros((len(texts), 8), dtype=np.uint8)
-    there = np.arange(8) < lengths[:, None]
-    buffer = padded.buffers()[2]
-    data[there] = np.frombuffer(buffer, dtype=np.uint8)[: int(lengths.sum())] if buffer else 0
-    return data.view(">u8").ravel().astype(np.uint64)
+    padded = pc.ascii_rpad(texts, width=8, padding="\0").cast(pa.binary())
+    starts = pc.binary_slice(padded, 0, 8).cast(pa.binary(8))
+    data = np.frombuffer(starts.buffers()[1], dtype=">u8", count=len(starts))
+    return data.astype(np.uint64)

@@ -1,13 +1,12 @@
 """All ids of a KG, sorted, and where each stands: the key of an id is its rank.
 
 Text ids are Arrow strings, mids are numbers: 8 bytes each. Every text id comes before every mid
-(in Freebase the only text ids are values, which begin with a quote). What it does not do: say what
-an id names.
+(in Freebase the only text ids are values, which begin with a quote).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +18,7 @@ from kgqa.graph.model import ALIAS
 from kgqa.loading.columns import ColumnWriter, gathered, read_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from kgqa.graph.model import IntArray
@@ -29,6 +28,7 @@ _TEXT = pa.large_string()  # a string array ends at 2 GB
 _TEXT_SCHEMA = pa.schema([("id", _TEXT)])
 _TEXT_FILE, _MID_FILE = "ids.arrow", "mids.npy"
 _GATHER = 1 << 22  # rows between two times that repeated ids are taken out
+_NO_MIDS = np.empty(0, dtype=np.int64)
 
 
 class IdTable:
@@ -59,7 +59,7 @@ class IdTable:
         return cls(batch.column("id"), np.load(folder / _MID_FILE))
 
     def keys_of(self, ids: pa.Array) -> IntArray:
-        """Return the key of each id (strings, or int64 for mids), -1 where there is none."""
+        """Return the key of each id (strings, or int64 for mids), -1 for an unknown one."""
         if ids.type == pa.int64():
             codes = ids.to_numpy()
             if not len(self.mids):
@@ -79,41 +79,43 @@ class IdTable:
     def texts_of(self, start: int, end: int) -> pa.Array:
         """Return the ids of the keys from ``start`` up to ``end`` as strings."""
         border = len(self.texts)
-        parts = []
-        if start < border:
-            parts.append(self.texts.slice(start, min(end, border) - start).cast(pa.string()))
-        if end > border:
-            parts.append(decode_mids(self.mids[max(start - border, 0) : end - border]))
-        return pa.concat_arrays(parts) if parts else pa.array([], type=pa.string())
+        texts = self.texts[start:end].cast(pa.string())
+        mids = self.mids[max(start - border, 0) : max(end - border, 0)]
+        return pa.concat_arrays([texts, decode_mids(mids)]) if len(mids) else texts
 
 
 def collect_ids(spool: Spool) -> IdTable:
     """Return the ids of all nodes that a scan found.
 
-    A text id is a node where a batch of entities said so, or as a value that is the tail of an edge
-    with a known head; a mid where it is named, or has a mediator's type.
+    A text id is a node if a batch of entities said so, or as a value that is the tail of an edge
+    with a known head; a mid if it is named, or has a mediator's type.
     """
-    mids = _unique_numbers(_mid_columns(spool))
+    mids = _merged(_mid_columns(spool), _NO_MIDS, lambda held: np.unique(np.concatenate(held)))
     entities = _unique_texts(batch.column("id") for batch in spool.read("entities"))
-    known = IdTable(entities, np.empty(0, dtype=np.int64)), IdTable(entities.slice(0, 0), mids)
     values = _unique_texts(batch.column("id") for batch in spool.read("values"))
-    used: list[pa.Array] = []
     if len(values):
+        values = values.filter(pc.is_in(values, value_set=_known_tails(spool, entities, mids)))
+    return IdTable(_unique_texts([entities, values]), mids)
+
+
+def _known_tails(spool: Spool, entities: pa.Array, mids: IntArray) -> pa.Array:
+    """Return the text ids that are tails of edges with a known head."""
+    texts, numbers = IdTable(entities, _NO_MIDS), IdTable(entities.slice(0, 0), mids)
+
+    def tails() -> Iterator[pa.Array]:
         for name in spool.edge_files():
             if not name.removesuffix("-about").endswith("-text"):
                 continue
             for batch in gathered(spool.read(name)):
                 heads = batch.column("head")
-                table = known[1] if heads.type == pa.int64() else known[0]
-                there = pa.array(table.keys_of(heads) >= 0)
-                used.append(pc.unique(batch.column("tail").filter(there)))
-        tails = _unique_texts(used)
-        values = values.filter(pc.is_in(values, value_set=tails))
-    texts = _unique_texts([entities, values])
-    return IdTable(texts, mids)
+                table = numbers if heads.type == pa.int64() else texts
+                known = pa.array(table.keys_of(heads) >= 0)
+                yield pc.unique(batch.column("tail").filter(known))
+
+    return _unique_texts(tails())
 
 
-def _mid_columns(spool: Spool) -> Iterable[IntArray]:
+def _mid_columns(spool: Spool) -> Iterator[IntArray]:
     if spool.scanned.named_mids:
         for batch in spool.read("names-mid"):
             named = batch.column("rank").to_numpy() < ALIAS  # an alias alone is no name
@@ -124,28 +126,21 @@ def _mid_columns(spool: Spool) -> Iterable[IntArray]:
         yield batch.column("id").to_numpy()[mediators[batch.column("type").to_numpy()]]
 
 
-def _unique_numbers(columns: Iterable[IntArray]) -> IntArray:
-    known = np.empty(0, dtype=np.int64)
-    held: list[IntArray] = []
-    count = 0
+def _unique_texts(columns: Iterable[pa.Array]) -> pa.Array:
+    """Return the texts of all columns, sorted, each once."""
+    texts = (column.cast(_TEXT) for column in columns)
+    unique = _merged(
+        texts, pa.array([], _TEXT), lambda held: pc.unique(pa.chunked_array(held, type=_TEXT))
+    )
+    return unique.take(pc.sort_indices(unique))
+
+
+def _merged(columns: Iterable[Any], known: Any, unite: Callable[[list[Any]], Any]) -> Any:
+    """Return all columns as one by ``unite``, which is called whenever many rows are held."""
+    held, count = [known], 0
     for column in columns:
         held.append(column)
         count += len(column)
         if count > _GATHER:
-            known = np.unique(np.concatenate([known, *held]))
-            held, count = [], 0
-    return np.unique(np.concatenate([known, *held]))
-
-
-def _unique_texts(columns: Iterable[pa.Array]) -> pa.Array:
-    known = pa.array([], type=_TEXT)
-    held: list[pa.Array] = []
-    count = 0
-    for column in columns:
-        held.append(column.cast(_TEXT))
-        count += len(column)
-        if count > _GATHER:
-            known = pc.unique(pa.chunked_array([known, *held], type=_TEXT))
-            held, count = [], 0
-    known = pc.unique(pa.chunked_array([known, *held], type=_TEXT))
-    return known.take(pc.sort_indices(known))
+            held, count = [unite(held)], 0
+    return unite(held)

@@ -1,22 +1,18 @@
-"""A load from end to end: a loader's batches, one KG, one store.
-
-What it does not do: find the dump (``sources``) or choose the store (``kgqa.graph.open``).
-"""
+"""A load from end to end: a loader's batches, one KG, one store."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
 from kgqa.errors import IngestError, KgqaError
-from kgqa.loaders.base import Rejects, Report
+from kgqa.loaders.base import Rejects
 from kgqa.loading.assemble import assemble_edges, assemble_nodes, empty_info
 from kgqa.loading.files import GraphFiles
 from kgqa.loading.ids import IdTable
@@ -26,9 +22,10 @@ from kgqa.loading.stages import Stages, fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from kgqa.graph.write import GraphWriter
-    from kgqa.loaders.base import Loader
+    from kgqa.loaders.base import Loader, Report
     from kgqa.progress import Progress
 
 WORK_FOLDER = "ingest"
@@ -50,7 +47,7 @@ class IngestResult:
     dropped: dict[str, int] = field(default_factory=dict)
 
 
-def ingest(
+def load(
     loader: Loader,
     sources: Sources | Sequence[Path],
     kg: str,
@@ -61,15 +58,15 @@ def ingest(
 ) -> IngestResult:
     """Load ``sources`` as the KG named ``kg`` through ``writer``.
 
-    Stages are kept in ``work`` (``folder / "ingest"`` where it is None) until the KG is in its
-    store: a load that was stopped goes on after its last finished stage, if sources and options are
-    the same. Lines that are not of the dump's form go to ``folder / "rejects.tsv"``. Nothing
-    becomes visible before the whole KG is written. Raises IngestError where the dump holds no
-    edge, another load of the KG is going on, or the disk is full, and what loader and writer raise.
+    Stages are kept in ``work`` (``folder / "ingest"`` if it is None) until the KG is in its store:
+    a load that was stopped goes on after its last finished stage, if sources and options are the
+    same. Lines that are not of the dump's form go to ``folder / "rejects.tsv"``. Nothing becomes
+    visible before the whole KG is written. Raises IngestError if the dump holds no edge, another
+    load of the KG is going on, or the disk is full, and what loader and writer raise.
     """
     started = time.monotonic()
     if not isinstance(sources, Sources):
-        sources = Sources(tuple(Path(path) for path in sources))
+        sources = Sources(tuple(sources))
     work = (work or folder) / WORK_FOLDER
     try:
         with _alone(folder, kg):
@@ -79,17 +76,19 @@ def ingest(
                     f"Going on with the load of {kg} that was stopped after its stage"
                     f" “{stages.last}”."
                 )
-            report, graph = _assembled(loader, sources, kg, stages, folder, progress)
+            graph = _assembled(loader, sources, kg, stages, folder, progress)
             writer.write(graph, progress)
             stages.clear()
     except KgqaError:
         raise
     except OSError as error:
-        where = error.filename or work
+        # the system's own words: Arrow puts many more around them
+        reason = os.strerror(error.errno) if error.errno else str(error).splitlines()[0]
         raise IngestError(
-            f"{where} cannot be read or written: {_reason(error)}.",
+            f"{error.filename or work} cannot be read or written: {reason}.",
             "See that you may read the dump and write to the folder, and that the disk has room.",
         ) from None
+    report = stages.record.report
     return IngestResult(
         kg=kg,
         lines=report.lines,
@@ -104,56 +103,44 @@ def ingest(
 
 
 def _assembled(
-    loader: Loader,
-    sources: Sources,
-    kg: str,
-    stages: Stages,
-    folder: Path,
-    progress: Progress,
-) -> tuple[Report, GraphFiles]:
-    """Do the stages that are not done; return what was seen, and the KG in files."""
-    report = Report()
+    loader: Loader, sources: Sources, kg: str, stages: Stages, folder: Path, progress: Progress
+) -> GraphFiles:
+    """Do the stages that are not done; return the KG in files."""
     scan, graph = stages.folder / "scan", stages.folder / "graph"
-    if (told := stages.record("scan")) is None:
+    last, report = stages.last, stages.record.report
+    if last == "edges":
+        return GraphFiles(graph).named(kg, sources.described)
+    if last is None:
         _empty(scan)
         spool = Spool(scan)
-        rejects = Rejects(folder / REJECTS_FILE, report)
-        try:
+        with closing(Rejects(folder / REJECTS_FILE, report)) as rejects:
             rejects.path.unlink(missing_ok=True)
             spool.write(loader.read(sources.paths, report, rejects, progress), report.dropped)
-        finally:
-            rejects.close()
-        stages.finish("scan", report.to_json())
+        stages.finish("scan")
     else:
-        report = Report.from_json(told)
-        spool = Spool.open(scan) if stages.record("edges") is None else Spool(scan)
-    if (named := stages.record("names")) is None:
-        _empty(graph)
-        ids, named = assemble_nodes(spool, graph, report.dropped, progress)
-        ids.save(graph)
-        stages.finish("names", named | {"report": report.to_json()})
-    elif stages.record("edges") is None:
-        report = Report.from_json(named["report"])
+        spool = Spool.open(scan)
+    if last == "names":
         ids = IdTable.load(graph)
-    if (told := stages.record("edges")) is None:
-        info = empty_info(kg, sources.described, loader.direction, loader.name, loader.licence)
-        files = assemble_edges(spool, info, ids, named, graph, report.dropped, progress)
-        if files.info.edges == 0:
-            stages.clear()
-            raise IngestError(*_nothing(loader, sources, report, folder / REJECTS_FILE))
-        stages.finish("edges", {"report": report.to_json()})
-        shutil.rmtree(scan, ignore_errors=True)
-        return report, files
-    files = GraphFiles(graph).named(name=kg, source=sources.described)
-    return Report.from_json(told["report"]), files
+    else:
+        _empty(graph)
+        ids = assemble_nodes(spool, graph, report.dropped, progress)
+        ids.save(graph)
+        stages.finish("names")
+    info = empty_info(kg, sources.described, loader.direction, loader.name, loader.licence)
+    files = assemble_edges(spool, info, ids, graph, report.dropped, progress)
+    if files.info.edges == 0:
+        stages.clear()
+        raise _nothing(loader, sources, report, folder / REJECTS_FILE)
+    stages.finish("edges")
+    shutil.rmtree(scan, ignore_errors=True)
+    return files
 
 
 @contextmanager
 def _alone(folder: Path, kg: str) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / ".ingest.lock", timeout=0)
     try:
-        with lock:
+        with FileLock(folder / ".ingest.lock", timeout=0):
             yield
     except Timeout:
         raise IngestError(
@@ -167,21 +154,14 @@ def _empty(folder: Path) -> None:
     folder.mkdir(parents=True)
 
 
-def _reason(error: OSError) -> str:
-    """Return the system's own words; Arrow puts many more round them."""
-    return os.strerror(error.errno) if error.errno else str(error).splitlines()[0]
-
-
-def _nothing(
-    loader: Loader, sources: Sources, report: Report, rejects_path: Path
-) -> tuple[str, str]:
-    """Return message and hint for a dump in which there is no edge."""
+def _nothing(loader: Loader, sources: Sources, report: Report, rejects_path: Path) -> IngestError:
+    """Return the error for a dump without an edge."""
     what = f"No {loader.name} edge was found in {sources.described} ({report.lines:,} lines"
     for counted, verb in ((report.reasons, "rejected"), (report.dropped, "left out")):
         if counted:
             reasons = ", ".join(f"{count:,} {reason}" for reason, count in counted.most_common(3))
             what += f"; {verb}: {reasons}"
-    message = f"{what}), so nothing was loaded."
+    hint = "See that this is the dump that the loader reads."
     if report.rejected:
-        return message, f"The rejected lines and why are in {rejects_path}."
-    return message, "See that this is the dump that the loader reads."
+        hint = f"The rejected lines and why are in {rejects_path}."
+    return IngestError(f"{what}), so nothing was loaded.", hint)

@@ -1,7 +1,4 @@
-"""Where a dump lies: what the user names, what is in the dumps folder, or the bundled sample.
-
-What it does not do: open the files; a loader finds out whether one has the right form.
-"""
+"""Where a dump lies: what the user names, what is in the dumps folder, or the bundled sample."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from kgqa.errors import DumpNotFoundError, UsageError
 from kgqa.loaders.blocks import STDIN, display_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from kgqa.loaders.base import Loader
 
@@ -40,7 +37,7 @@ _SAMPLES = {
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What to load. ``note`` is a sentence for the user, empty where they named the files."""
+    """What to load. ``note`` is a sentence for the user, empty if they named the files."""
 
     paths: tuple[Path, ...]
     bundled: bool = False
@@ -56,22 +53,21 @@ class Sources:
 def find_sources(loader: Loader, given: Sequence[Path], dumps_folder: Path) -> Sources:
     """Return what to load with ``loader``.
 
-    ``given`` are the user's. A folder among them is searched for the dump, where the loader has
-    dumps of known names; one without such a name holds the dump's parts, and stands for all its
-    files. With none, the dump is taken from ``dumps_folder``, and where there is none, the sample
-    that comes with kgqa. Raises DumpNotFoundError where a given one is not there, UsageError where
-    a folder has several files that may be meant, or none is given and the loader has no sample.
+    ``given`` are the user's. A folder among them is searched for the dump, if the loader's dumps
+    have known names; if it holds none of such a name, it stands for all its files. With none given,
+    the dump is taken from ``dumps_folder``, else the sample that comes with kgqa. Raises
+    DumpNotFoundError if a given one does not exist, UsageError if a folder has several files that
+    may be meant, or none is given and the loader has no sample.
     """
     if given:
         paths = tuple(_given(loader, path) for path in given)
-        taken = [str(new) for new, old in zip(paths, given, strict=True) if new != old.expanduser()]
-        return Sources(paths, note=f"Loading {', '.join(taken)}." if taken else "")
-    found = _find(loader.name, dumps_folder)
-    if found:
-        note = f"Loading {found[0]}."
-        if others := [path.name for path in found[1:]]:
+        found = [str(new) for new, old in zip(paths, given, strict=True) if new != old.expanduser()]
+        return Sources(paths, note=f"Loading {', '.join(found)}." if found else "")
+    if dumps := _find(loader.name, dumps_folder):
+        note = f"Loading {dumps[0]}."
+        if others := [path.name for path in dumps[1:]]:
             note += f" Not loaded: {', '.join(others)}, beside it."
-        return Sources((found[0],), note=note)
+        return Sources((dumps[0],), note=note)
     if loader.name not in _SAMPLES:
         raise UsageError(
             f"`kgqa ingest {loader.name}` needs a SOURCE.", "Name the file that holds the triples."
@@ -80,30 +76,28 @@ def find_sources(loader: Loader, given: Sequence[Path], dumps_folder: Path) -> S
     if not sample.exists():
         raise DumpNotFoundError(
             f"The sample {sample} that comes with kgqa is missing.",
-            f"Install kgqa again, or name a dump; it is had from {loader.where}.",
+            f"Install kgqa again, or name a dump; it is available from {loader.where}.",
         )
-    return Sources(
-        (sample,),
-        bundled=True,
-        note=(
-            f"No {loader.name} dump is in {dumps_folder}, so this is the small sample that comes "
-            f"with kgqa. The whole dump is had from {loader.where}; its licence: {loader.licence}."
-        ),
+    note = (
+        f"No {loader.name} dump is in {dumps_folder}, so this is the small sample that comes with"
+        f" kgqa. The whole dump is available from {loader.where}; its licence: {loader.licence}."
     )
+    return Sources((sample,), bundled=True, note=note)
 
 
 def _given(loader: Loader, path: Path) -> Path:
     if path == STDIN:
         return path
     path = path.expanduser()
+    has_names = loader.name in _PATTERNS
+    hint = f"Name the dump's file or folder; it is available from {loader.where}."
     if not path.exists():
-        whole = f"Name the dump's file or folder; it is had from {loader.where}."
-        hint = whole if loader.name in _PATTERNS else "Check the path."
-        raise DumpNotFoundError(f"There is no {path}.", hint)
-    if not path.is_dir() or loader.name not in _PATTERNS:
+        raise DumpNotFoundError(f"There is no {path}.", hint if has_names else "Check the path.")
+    if not path.is_dir() or not has_names:
         return path
     found = _find(loader.name, path)
-    if len(found) > 1 and loader.name != "umls":  # parts of one, or one newer than the other
+    is_umls = loader.name == "umls"
+    if len(found) > 1 and not is_umls:  # parts of one, or one newer than the other
         names = ", ".join(sorted(one.name for one in found))
         raise UsageError(
             f"The folder {path} holds several files that may be meant: {names}.",
@@ -111,29 +105,20 @@ def _given(loader: Loader, path: Path) -> Path:
         )
     if found:
         return found[0]
-    if loader.name == "umls" or not any(_parts(path)):
-        wanted = _UMLS_FILE if loader.name == "umls" else _PATTERNS[loader.name][-1]
+    if is_umls or not any(one.is_file() and one.name[0] != "." for one in path.iterdir()):
+        wanted = _UMLS_FILE if is_umls else _PATTERNS[loader.name][-1]
         raise DumpNotFoundError(
-            f"The folder {path} holds no {loader.name} dump (a {wanted}).",
-            f"Name the dump's file or folder; it is had from {loader.where}.",
+            f"The folder {path} holds no {loader.name} dump (a {wanted}).", hint
         )
     return path
 
 
-def _parts(folder: Path) -> Iterator[Path]:
-    return (path for path in folder.iterdir() if path.is_file() and path.name[0] != ".")
-
-
 def _find(name: str, folder: Path) -> list[Path]:
-    """Return what in ``folder`` has the likeliest name of a dump that is there, the last first.
-
-    Several fit a name with a date in it equally well, or are parts.
-    """
+    """Return the files in ``folder`` that the likeliest fitting pattern names, the last first."""
     for pattern in _PATTERNS.get(name, ()):
-        there = [folder] if pattern == "." else folder.glob(pattern)
         found = [
             path
-            for path in sorted(there, reverse=True)
+            for path in sorted([folder] if pattern == "." else folder.glob(pattern), reverse=True)
             if path.is_file() or (name == "umls" and path.is_dir() and any(path.glob(_UMLS_FILE)))
         ]
         if found:

@@ -1,18 +1,18 @@
 """The scan: a loader's batches, written down as they come, in columns that later stages sort.
 
-Ids stay as they are (text, or numbers for mids); relations and types become small integers. What it
-does not do: decide which entities there are; that takes all batches.
+Ids stay as they are (text, or numbers for mids); relations and types become small integers. Which
+entities there are is decided later: that takes all batches.
 """
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic import BaseModel
 
 from kgqa.graph.model import (
     ALIAS,
@@ -41,16 +41,15 @@ _VALUE = pa.schema([("id", pa.string()), ("name", pa.string())])
 _EDGE = ("head", "relation", "tail", "properties")
 
 
-@dataclass(slots=True)
-class Scanned:
+class Scanned(BaseModel):
     """What a scan left besides its columns."""
 
-    relations: list[str] = field(default_factory=list)
-    relation_names: dict[str, list[str]] = field(default_factory=dict)
-    inverses: dict[str, str] = field(default_factory=dict)
-    types: list[str] = field(default_factory=list)
-    mediator_types: list[int] = field(default_factory=list)
-    hidden_types: list[int] = field(default_factory=list)
+    relations: list[str] = []
+    relation_names: dict[str, list[str]] = {}
+    inverses: dict[str, str] = {}
+    types: list[str] = []
+    mediator_types: list[int] = []
+    hidden_types: list[int] = []
     named_mids: bool = False
 
 
@@ -70,50 +69,42 @@ class Spool:
         self._rules: TypeRules | None = None
 
     def write(self, batches: Iterable[Batch], dropped: Counter[str]) -> None:
-        """Take all batches in; count what is no entity and no edge into ``dropped``."""
+        """Write all batches; count entities and edges that are malformed into ``dropped``."""
         self.folder.mkdir(parents=True, exist_ok=True)
         writers: dict[str, ColumnWriter] = {}
-        try:
+        with ExitStack() as stack:
             for batch in batches:
                 for name, rows in self._columns(batch, dropped):
                     if len(rows):
                         if name not in writers:
-                            writers[name] = ColumnWriter(self.path(name), rows.schema)
+                            writer = ColumnWriter(self._path(name), rows.schema)
+                            writers[name] = stack.enter_context(writer)
                         writers[name].append(rows)
-        finally:
-            for writer in writers.values():
-                writer.close()
-        scanned = self.scanned
-        scanned.relations, scanned.types = list(self._relations), list(self._types)
+        scanned, types = self.scanned, list(self._types)
+        scanned.relations, scanned.types = list(self._relations), types
         if self._rules is not None:
             mediators, shown = self._rules.mediators, self._rules.shown
-            for place, name in enumerate(scanned.types):
-                if name in mediators:
-                    scanned.mediator_types.append(place)
-                if not shown(name):
-                    scanned.hidden_types.append(place)
-        state = {name: getattr(scanned, name) for name in Scanned.__slots__}
-        (self.folder / _STATE).write_text(json.dumps(state), encoding="utf-8")
+            scanned.mediator_types = [n for n, name in enumerate(types) if name in mediators]
+            scanned.hidden_types = [n for n, name in enumerate(types) if not shown(name)]
+        (self.folder / _STATE).write_text(scanned.model_dump_json(), encoding="utf-8")
 
     @classmethod
     def open(cls, folder: Path) -> Spool:
         """Return the columns that an earlier scan wrote."""
         spool = cls(folder)
-        state: dict[str, Any] = json.loads((folder / _STATE).read_text(encoding="utf-8"))
-        spool.scanned = Scanned(**state)
+        spool.scanned = Scanned.model_validate_json((folder / _STATE).read_bytes())
         return spool
 
-    def path(self, name: str) -> Path:
-        """Return where a file of columns lies, if there is one."""
-        return self.folder / f"{name}.arrow"
-
     def read(self, name: str) -> Iterator[pa.RecordBatch]:
-        """Yield the batches of a file of columns, none where there is no such file."""
-        return read_columns(self.path(name))
+        """Yield the batches of a file of columns, none if there is no such file."""
+        return read_columns(self._path(name))
 
     def edge_files(self) -> list[str]:
         """Return the names of the files that hold edges."""
         return sorted(path.stem for path in self.folder.glob("edges-*.arrow"))
+
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{name}.arrow"
 
     def _columns(self, batch: Batch, dropped: Counter[str]) -> Iterator[tuple[str, pa.RecordBatch]]:
         if isinstance(batch, EdgeBatch):
@@ -133,7 +124,9 @@ class Spool:
             yield from self._entities(batch.rows, dropped)
         elif isinstance(batch, RelationBatch):
             for row in batch.rows.to_pylist():
-                self.scanned.relation_names.setdefault(row["id"], []).append(row["name"])
+                names = self.scanned.relation_names.setdefault(row["id"], [])
+                if row["name"]:
+                    names.append(row["name"])
                 if row["inverse"]:
                     self.scanned.inverses[row["id"]] = row["inverse"]
         else:
@@ -148,38 +141,30 @@ class Spool:
             columns["properties"] = properties
             name += "-about"
         batch = pa.RecordBatch.from_pydict(columns)
-        bad = pc.less(numbers, 0)
-        if lost := pc.sum(bad).as_py():
+        good = pc.greater_equal(numbers, 0)
+        if lost := len(batch) - good.true_count:
             dropped[NO_RELATION] += lost
-            batch = batch.filter(pc.invert(bad))
+            batch = batch.filter(good)
         return name, batch
 
     def _entities(
         self, rows: pa.RecordBatch, dropped: Counter[str]
     ) -> Iterator[tuple[str, pa.RecordBatch]]:
-        ids = rows.column("id")
-        good = pc.fill_null(pc.greater(pc.binary_length(ids), 0), False)
-        if lost := len(rows) - int(pc.sum(good, min_count=0).as_py()):
+        good = _some(rows.column("id"))
+        if lost := len(rows) - good.true_count:
             dropped[NO_ID] += lost
             rows = rows.filter(good)
-            ids = rows.column("id")
-        yield (
-            "entities",
-            pa.RecordBatch.from_arrays(
-                [ids, rows.column("kind"), rows.column("properties")], schema=_ENTITY
-            ),
-        )
-        names = rows.column("name")
-        there = pc.fill_null(pc.greater(pc.binary_length(names), 0), False)
-        yield "names-text", _names(ids.filter(there), names.filter(there), 0)
-        owners, texts = _flat(ids, rows.column("aliases"))
-        yield "names-text", _names(owners, texts, ALIAS)
+        ids, names = rows.column("id"), rows.column("name")
+        yield "entities", rows.select(_ENTITY.names).cast(_ENTITY)
+        named = _some(names)
+        yield "names-text", _names(ids.filter(named), names.filter(named), 0)
+        yield "names-text", _names(*_flat(ids, rows.column("aliases")), ALIAS)
         owners, types = _flat(ids, rows.column("types"))
         numbers = self._numbers(types, self._types)
         yield "types-text", pa.RecordBatch.from_arrays([owners, numbers], names=["id", "type"])
 
     def _numbers(self, column: pa.Array, known: dict[str, int]) -> pa.Array:
-        """Return the number of each string in ``known``, which learns new ones; -1 for none."""
+        """Return the number of each string in ``known``, which takes new ones; -1 if empty."""
         if not isinstance(column, pa.DictionaryArray):
             column = column.dictionary_encode()
         places = [
@@ -203,5 +188,9 @@ def _names(ids: pa.Array, texts: pa.Array, rank: int) -> pa.RecordBatch:
 def _flat(ids: pa.Array, lists: pa.Array) -> tuple[pa.Array, pa.Array]:
     """Return (id, text) of every text in the lists that is not empty."""
     owners, texts = ids.take(pc.list_parent_indices(lists)), pc.list_flatten(lists)
-    there = pc.fill_null(pc.greater(pc.binary_length(texts), 0), False)
-    return owners.filter(there), texts.filter(there)
+    return owners.filter(_some(texts)), texts.filter(_some(texts))
+
+
+def _some(texts: pa.Array) -> pa.BooleanArray:
+    """Return which texts are neither null nor empty."""
+    return pc.fill_null(pc.greater(pc.binary_length(texts), 0), False)

@@ -1,8 +1,7 @@
 """The stages of a load and what each left, so that a stopped load goes on where it was.
 
-A stage's record is written after all its files are, so a stage is done or it is not. A load of
-other sources or options, or by another version of these stages, begins anew. What it does not do:
-the work of a stage.
+A stage is recorded after all its files are written, so it is done or it is not. A load of other
+sources or options, or by another version of these stages, starts from the beginning.
 """
 
 from __future__ import annotations
@@ -12,18 +11,31 @@ import json
 import os
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal, get_args
 
+from pydantic import BaseModel, Field, ValidationError
+
+from kgqa.loaders.base import Report
 from kgqa.loaders.blocks import STDIN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kgqa.loaders.base import Loader
+    from kgqa.registry import Options
 
-NAMES = ("scan", "names", "edges")
-_FORMAT = 1  # of the stages' files
+StageName = Literal["scan", "names", "edges"]
+NAMES: tuple[StageName, ...] = get_args(StageName)
+_FORMAT = 2  # of the stages' files
 _RECORD = "stages.json"
+
+
+class StageRecord(BaseModel):
+    """The file ``stages.json``. ``report``: what the stages that are ``done`` saw and left out."""
+
+    fingerprint: str
+    done: list[StageName] = []
+    report: Report = Field(default_factory=Report)
 
 
 class Stages:
@@ -31,34 +43,28 @@ class Stages:
 
     def __init__(self, folder: Path, fingerprint: str) -> None:
         self.folder = folder
-        self._fingerprint = fingerprint
-        self._done: dict[str, dict[str, Any]] = {}
+        self.record = StageRecord(fingerprint=fingerprint)
         try:
-            told = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
-            if told["fingerprint"] == fingerprint:
-                self._done = told["done"]
-        except (OSError, ValueError, KeyError, TypeError):
+            found = StageRecord.model_validate_json((folder / _RECORD).read_bytes())
+            if found.fingerprint == fingerprint:
+                self.record = found
+        except (OSError, ValidationError):
             pass  # there is none, or none that can be used
-        if not self._done:
+        if self.last is None:
             self.clear()
         folder.mkdir(parents=True, exist_ok=True)
 
     @property
-    def last(self) -> str | None:
+    def last(self) -> StageName | None:
         """The last stage that is done."""
-        return next((name for name in reversed(NAMES) if name in self._done), None)
+        return self.record.done[-1] if self.record.done else None
 
-    def record(self, name: str) -> dict[str, Any] | None:
-        """Return what a stage left, None where it is not done."""
-        return self._done.get(name)
-
-    def finish(self, name: str, record: dict[str, Any]) -> None:
-        """Write down that a stage is done; its files must be whole by now."""
-        self._done[name] = record
+    def finish(self, name: StageName) -> None:
+        """Write down that a stage is done, with the record; its files must be whole by now."""
+        self.record.done.append(name)
         part = self.folder / f".{_RECORD}.part"
-        told = {"fingerprint": self._fingerprint, "done": self._done}
         with part.open("w", encoding="utf-8") as file:
-            json.dump(told, file)
+            file.write(self.record.model_dump_json())
             file.flush()
             os.fsync(file.fileno())
         part.replace(self.folder / _RECORD)
@@ -70,15 +76,18 @@ class Stages:
 
 
 def fingerprint(loader: Loader, sources: Sequence[Path]) -> str:
-    """Return what tells one load from another: loader, options, files with sizes and times."""
-    options = getattr(loader, "options", None)
-    told: list[object] = [_FORMAT, loader.name, repr(options)]
-    files = (getattr(options, name) for name in getattr(options, "__dataclass_fields__", ()))
-    for source in (*(each for each in files if isinstance(each, Path)), *sources):
+    """Return what tells one load from another: loader, options, files with sizes and times.
+
+    ``loader.identity``, if it has one, stands for what it reads with besides its options.
+    """
+    options: Options | None = getattr(loader, "options", None)
+    parts: list[object] = [_FORMAT, loader.name, repr(options), getattr(loader, "identity", "")]
+    named = [value for _, value in options or () if isinstance(value, Path)]
+    for source in (*named, *sources):
         if source == STDIN:
-            told.append(os.urandom(16).hex())  # what came by it cannot be had again
-        told += [_state(path) for path in _files(source)]
-    return hashlib.sha256(json.dumps(told, default=str).encode()).hexdigest()
+            parts.append(os.urandom(16).hex())  # a pipe cannot be read again
+        parts += [_state(path) for path in _files(source)]
+    return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()
 
 
 def _files(source: Path) -> Iterator[Path]:

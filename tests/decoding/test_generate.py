@@ -249,7 +249,7 @@ def test_the_lines_in_the_docs_run_and_write_paths_of_the_graph(
 ) -> None:
     from kgqa.graph.open import open_writer
     from kgqa.loaders import make_loader
-    from kgqa.loading.pipeline import ingest
+    from kgqa.loading.pipeline import load as ingest
     from kgqa.progress import Silent
 
     root = Path(__file__).parents[2]

@@ -30,7 +30,9 @@ LINES = st.one_of(
 
 
 @given(
-    st.lists(LINES, max_size=12), st.lists(st.integers(0, 3), min_size=1, max_size=4), st.booleans()
+    st.lists(LINES, min_size=1, max_size=12),
+    st.lists(st.integers(0, 3), min_size=1, max_size=4),
+    st.booleans(),
 )
 def test_a_block_gives_the_fields_of_its_lines(
     lines: list[bytes], places: list[int], exact: bool

@@ -1,4 +1,4 @@
-"""Files of text → paragraphs: Markdown, JSON, folders, ids, and what is left out and told."""
+"""Files of text → paragraphs: Markdown, JSON, folders, ids, and what is left out and reported."""
 
 from __future__ import annotations
 
@@ -16,8 +16,14 @@ from kgqa.loaders import text_json, text_paragraphs
 from kgqa.loaders.base import Rejects, Report
 from kgqa.loaders.blocks import STDIN
 from kgqa.loaders.text_json import Fault, json_entries
-from kgqa.loaders.text_paragraphs import Paragraph, count_paragraphs, files_of, paragraphs_of
-from kgqa.loaders.text_sentences import in_parts, sentences_of
+from kgqa.loaders.text_paragraphs import (
+    Paragraph,
+    count_paragraphs,
+    files_of,
+    in_parts,
+    paragraphs_of,
+    sentences_of,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path

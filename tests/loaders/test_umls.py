@@ -328,16 +328,16 @@ def test_a_real_release_agrees_with_a_count_of_its_rows(load: Load, shared: Path
     for cui, known in strings.items():
         entity = loaded.entities[cui]
         assert {entity["name"], *entity["aliases"]} == known
-    told: dict[frozenset[str], set[str]] = {}
+    stating: dict[frozenset[str], set[str]] = {}
     for row in rows("MRREL.RRF"):
-        told.setdefault(frozenset((row[0], row[4])), set()).add(row[10])
+        stating.setdefault(frozenset((row[0], row[4])), set()).add(row[10])
     united: dict[frozenset[str], set[str]] = {}
     for head, _, tail, about in loaded.edge_rows:
         if {head, tail} <= cuis:
             united.setdefault(frozenset((head, tail)), set()).update(
                 json.loads(about or "{}")["sources"]
             )
-    assert united == {pair: told[pair] for pair in related}
+    assert united == {pair: stating[pair] for pair in related}
     defined = {row[0] for row in rows("MRDEF.RRF") if row[0] in cuis}
     assert {cui for cui in cuis if loaded.entities[cui]["properties"]} == defined
     agree = sum(loaded.entities[cui]["name"] == text for cui, text in preferred.items())

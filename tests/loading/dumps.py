@@ -62,7 +62,7 @@ def zstd(data: bytes) -> bytes:
 
 
 def visible(home: Path) -> list[str]:
-    """The version of the KG that is served, none where there is none."""
+    """The version of the KG that is served, empty if there is none."""
     with contextlib.suppress(KGNotFoundError), open_store(home) as store:
         return [store.info.version]
     return []
@@ -104,10 +104,10 @@ def assert_nothing_lost(sources: Sequence[Path], result: dict[str, Any], **optio
     left = report.lines - report.rejected - report.dropped.total() - kept
     assert left == schema_lines(sources)
     assert rows["EdgeBatch"] == result["edges"] + sum(dropped[reason] for reason in _LATER_EDGES)
-    told = rejects_of(result)
-    assert len(told) == result["rejected"] == report.reasons.total()
+    listed = rejects_of(result)
+    assert len(listed) == result["rejected"] == report.reasons.total()
     names = {source.name for source in sources} | {"standard input"}
-    for source, number, reason, _ in told:
+    for source, number, reason, _ in listed:
         assert source in names
         assert 1 <= int(number) <= report.lines
         assert reason

@@ -1,4 +1,4 @@
-"""One load in a process of its own that kills itself, with SIGKILL, at a moment that is told.
+"""One load in a process of its own that kills itself, with SIGKILL, at a given moment.
 
     python -m tests.loading.killed SPEC
 
@@ -27,8 +27,8 @@ from kgqa.graph.open import open_writer
 from kgqa.loaders import blocks, make_loader
 from kgqa.loading import edges, files, nodes
 from kgqa.loading.columns import Buckets, ColumnWriter
-from kgqa.loading.pipeline import ingest
-from kgqa.loading.stages import NAMES, Stages
+from kgqa.loading.pipeline import load
+from kgqa.loading.stages import NAMES, StageName, Stages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -113,9 +113,9 @@ def main() -> None:
     hold_little()
     plain = Stages.finish
 
-    def finish(stages: Stages, name: str, record: dict[str, Any]) -> None:
+    def finish(stages: Stages, name: StageName) -> None:
         moments.happen()
-        plain(stages, name, record)
+        plain(stages, name)
         moments.happen()
         moments.stage = STAGES[STAGES.index(name) + 1]
         moments.happen()
@@ -134,7 +134,7 @@ def main() -> None:
     secrets: dict[str, Any] = {}
     secrets |= {name: os.environ.get(f"KILLED_{name.upper()}") for name in ("username", "password")}
     with open_writer(spec["graph"] or home, kg, home=home, **secrets) as writer:
-        ingest(make_loader("freebase"), [Path(spec["dump"])], kg, writer, home / kg, moments)
+        load(make_loader("freebase"), [Path(spec["dump"])], kg, writer, home / kg, moments)
     print(json.dumps(moments.counts))
 
 

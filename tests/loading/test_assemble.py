@@ -133,11 +133,6 @@ def test_what_is_left_out_is_counted() -> None:
     assert dropped == {NO_ID: 2, REPEATED: 1, UNKNOWN_END: 2, NO_RELATION: 2, UNUSED_RELATION: 1}
 
 
-def test_an_empty_name_is_no_name() -> None:
-    tables, _ = put_together([entity("a", ""), edge("a", "r", "a")])
-    assert tables.nodes["name"].to_pylist() == [None]
-
-
 def test_of_equal_edges_the_heaviest_stays_whole() -> None:
     light, heavy, plain = '{"weight": 1.0}', '{"weight": 2, "text": "x"}', None
     for order in ([light, heavy, plain], [plain, heavy, light]):
@@ -162,32 +157,6 @@ def test_info_counts_nodes_by_kind() -> None:
     info = tables.info
     assert (info.entities, info.mediators, info.values) == (2, 1, 1)
     assert (info.relations, info.edges, info.direction) == (2, 2, "out")
-
-
-SAMPLE = [
-    entity("a", "A", aliases=["x"], types=["t"]),
-    entity("b", "B"),
-    entity("m", kind=1),
-    edge("a", "r", "m"),
-    edge("m", "s", "b"),
-    relation("r", "are"),
-]
-
-
-def test_the_version_changes_with_whatever_the_kg_says() -> None:
-    changed = [
-        [entity("c"), *SAMPLE],
-        [entity("a", None, aliases=["y"]), *SAMPLE],
-        [entity("a", None, types=["u"]), *SAMPLE],
-        [entity("b", None, kind=2), *SAMPLE],
-        [*SAMPLE[:-1], relation("r", "is")],
-        [*SAMPLE[:-2], *SAMPLE[-1:]],
-        [*SAMPLE, edge("b", "s", "m")],
-        [entity("a", "A"), entity("a", None, aliases=["x", "t"]), *SAMPLE[1:]],
-    ]
-    versions = [put_together(rows)[0].info.version for rows in (SAMPLE, *changed)]
-    assert len(set(versions)) == len(versions)
-    assert all(len(version) == 64 for version in versions)
 
 
 _IDS = st.sampled_from(["a", "b", "é", "😀", "z z", "\n"])

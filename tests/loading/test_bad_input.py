@@ -1,15 +1,14 @@
 """What a load does with input that is not what it should be.
 
-Either the load ends well, and each line that is not in the KG is told with its number and reason;
-or it ends with one clear line on stderr, exit code 1, and what was there before still serves.
+Either the load ends well, and each line that is not in the KG is reported with its number and
+reason; or it ends with one clear line on stderr, exit code 1, and what was there before still
+serves.
 """
 
 from __future__ import annotations
 
 import bz2
 import gzip
-import io
-import json
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -211,7 +210,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_load_that_ends_well_tells_of_every_line(kgqa: Kgqa, tmp_path: Path, case: Case) -> None:
+def test_a_load_that_ends_well_reports_every_line(kgqa: Kgqa, tmp_path: Path, case: Case) -> None:
     dump, home = tmp_path / case.file, tmp_path / "home"
     dump.write_bytes(case.content)
     done = kgqa("ingest", "freebase", dump, "--json", "--home", home)
@@ -231,10 +230,6 @@ def test_a_load_that_ends_well_tells_of_every_line(kgqa: Kgqa, tmp_path: Path, c
             assert (details.id, details.name) == (ident, name)
             assert details.aliases == case.aliases.get(ident, [])
     assert not (home / "freebase" / "ingest").exists()  # nothing is kept of the stages
-
-
-def test_there_are_enough_cases() -> None:
-    assert len({case.name for case in CASES}) == len(CASES) > 60
 
 
 def test_a_line_that_is_longer_than_any_may_be(
@@ -335,9 +330,10 @@ def test_a_load_that_cannot_be_is_one_line_and_what_was_there_serves(
     assert len(before) == older
     dump = tmp_path / file
     dump.write_bytes(content)
-    error = kgqa("ingest", "freebase", dump, "--home", home).error
-    assert dump.name in error
-    assert said in error
+    done = kgqa("ingest", "freebase", dump, "--json", "--home", home)
+    assert done.out == ""
+    assert dump.name in done.error
+    assert said in done.error
     assert visible(home) == before
 
 
@@ -406,11 +402,3 @@ def test_odd_predicates_and_names_are_no_cypher(
         assert len(store.neighbours(keys, "out")) == 1 + len(predicates)
     with neo4j_server.connect() as connection:
         Neo4jWriter(connection).drop("oddtest", Silent())
-
-
-def test_json_of_a_failed_load_is_no_half_an_object(kgqa: Kgqa, tmp_path: Path) -> None:
-    done = kgqa("ingest", "freebase", tmp_path / "no.nt", "--json", "--home", tmp_path / "home")
-    assert done.error
-    assert done.out == ""
-    with pytest.raises(json.JSONDecodeError):
-        json.load(io.StringIO(done.out))

@@ -1,4 +1,4 @@
-"""What a load does where it may not read or write, where there is no room, and beside another one.
+"""What a load does without permission to read or write, on a full disk, and beside another load.
 
 The command runs in processes of its own.
 """

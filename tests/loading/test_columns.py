@@ -73,34 +73,24 @@ def test_rows_beyond_the_bound_go_to_disk_and_no_more_are_held(tmp_path: Path) -
     assert [len(pairs(buckets.take(bucket))) for bucket in range(2)] == [100, 200]
 
 
-def test_within_the_bound_nothing_is_written(tmp_path: Path) -> None:
-    buckets = Buckets(tmp_path / "b", keys=10, span=5, memory=1 << 20)
-    for _ in range(50):
-        buckets.add(np.array([1, 7]), rows_of([1, 7]))
-    assert list((tmp_path / "b").iterdir()) == []
-
-
 def test_files_that_an_earlier_run_left_are_not_read(tmp_path: Path) -> None:
     for run in range(2):
         buckets = Buckets(tmp_path / "b", keys=2, span=1, memory=0)
         buckets.add(np.array([0, 1]), rows_of([0, 1], first=10 * run))
         if run == 0:
-            continue  # stopped before anything was taken
+            continue  # stopped before anything was read
         assert pairs(buckets.take(0) + buckets.take(1)) == [(0, 10), (1, 11)]
 
 
 @pytest.mark.parametrize("sizes", [[], [3], [0, 2, 0, 5], [1] * 20])
 def test_a_file_of_columns_gives_back_its_batches(tmp_path: Path, sizes: list[int]) -> None:
     path = tmp_path / "columns.arrow"
+    assert list(read_columns(path)) == []
     with ColumnWriter(path, _SCHEMA) as writer:
         for size in sizes:
             writer.append(rows_of(list(range(size))))
     assert writer.rows == sum(sizes)
     assert [len(batch) for batch in read_columns(path)] == sizes
-
-
-def test_no_file_has_no_batches(tmp_path: Path) -> None:
-    assert list(read_columns(tmp_path / "none.arrow")) == []
 
 
 @given(st.lists(st.integers(0, 9), max_size=30), st.integers(1, 20))
@@ -109,15 +99,7 @@ def test_gathering_keeps_rows_and_order_and_holds_about_as_many_as_asked(
     sizes: list[int], rows: int
 ) -> None:
     batches = batches_of([[0] * size for size in sizes])
-    taken = 0
-
-    def counted() -> list[pa.RecordBatch]:
-        return batches
-
-    found = list(gathered(counted(), rows))
-    for batch in found:
-        taken += len(batch)
-        assert 0 < len(batch) < rows + 9
-    assert taken == sum(sizes)
+    found = list(gathered(batches, rows))
+    assert all(0 < len(batch) < rows + 9 for batch in found)
     assert pairs(found) == pairs(batches)
     assert all(len(batch) >= rows for batch in found[:-1])

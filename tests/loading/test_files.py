@@ -59,12 +59,12 @@ def put_together(batches: Sequence[Batch], folder: Path) -> tuple[GraphFiles, Co
     """Do what a load does between scan and store, as if it were stopped after each stage."""
     dropped: Counter[str] = Counter()
     Spool(folder / "scan").write(batches, dropped)
-    found, named = assemble_nodes(Spool.open(folder / "scan"), folder / "graph", dropped, Silent())
+    found = assemble_nodes(Spool.open(folder / "scan"), folder / "graph", dropped, Silent())
     found.save(folder / "graph")
     info = empty_info("kg", "a test", "out")
     again = IdTable.load(folder / "graph")
     spool = Spool.open(folder / "scan")
-    graph = assemble_edges(spool, info, again, named, folder / "graph", dropped, Silent())
+    graph = assemble_edges(spool, info, again, folder / "graph", dropped, Silent())
     return graph, dropped
 
 

@@ -27,7 +27,7 @@ from kgqa.errors import KGNotFoundError
 from kgqa.graph.open import open_store, open_writer
 from kgqa.graph.sqlite_file import FILE_NAME
 from kgqa.loaders import make_loader
-from kgqa.loading.pipeline import ingest
+from kgqa.loading.pipeline import load as load_kg
 from kgqa.loading.stages import NAMES
 from kgqa.progress import Silent
 from tests.graph.neo4j_server import CHECKOUT
@@ -163,7 +163,7 @@ def load(where: Where, dump: Path, home: Path) -> list[str]:
     """Load in this process, with what is usually held at once; return what was noted."""
     progress = Silent()
     with open_writer(where.graph or home, KG, home=home, **where.secrets) as writer:
-        ingest(make_loader("freebase"), [dump], KG, writer, home / KG, progress)
+        load_kg(make_loader("freebase"), [dump], KG, writer, home / KG, progress)
     return progress.notes
 
 
@@ -241,10 +241,10 @@ def moments() -> list[Moment]:
 def left_by(home: Path) -> str:
     """Return the stage that was being done, by the record that the stages keep."""
     try:
-        told = json.loads((home / KG / "ingest" / "stages.json").read_text())
+        record = json.loads((home / KG / "ingest" / "stages.json").read_text())
     except FileNotFoundError:
         return STAGES[0]
-    done = [name for name in NAMES if name in told["done"]]
+    done = [name for name in NAMES if name in record["done"]]
     return STAGES[STAGES.index(done[-1]) + 1]
 
 
@@ -299,16 +299,6 @@ def test_a_load_that_is_killed_is_not_seen_and_the_next_one_is_as_if_it_had_not_
         assert [name for name in left if "partial" in name or "part" in name] == []
     finally:
         forget(where)
-
-
-def test_the_default_moments_are_in_every_stage() -> None:
-    """Those without a delay are killed at an event of their stage: none is left out."""
-    default = moments()[:DEFAULT]
-    assert {each.stage for each in default if not each.delay} == set(STAGES)
-    assert any(each.replaces for each in default)
-    assert any(each.delay for each in default)
-    counts = [sum(each.stage == stage for each in moments()) for stage in STAGES]
-    assert min(counts) >= MOMENTS // len(STAGES)
 
 
 def test_a_load_that_was_stopped_is_not_gone_on_with_when_the_dump_has_changed(

@@ -17,7 +17,7 @@ from kgqa.graph.model import Kind
 from kgqa.graph.open import open_store, open_writer
 from kgqa.graph.sqlite_file import FILE_NAME
 from kgqa.loaders import make_loader
-from kgqa.loading.pipeline import ingest
+from kgqa.loading.pipeline import load as load_kg
 from kgqa.progress import Silent
 from tests.loaders.conftest import SHARED
 
@@ -86,7 +86,7 @@ class Home:
     def load(self, kg: str, loader: str, sources: list[Path], **options: Any) -> Any:
         with open_writer(self.url or self.folder, kg, home=self.folder, **self.secrets) as writer:
             made = make_loader(loader, **options)
-            result = ingest(made, sources, kg, writer, self.folder / kg, Silent())
+            result = load_kg(made, sources, kg, writer, self.folder / kg, Silent())
         if self.url is None:
             with closing(sqlite3.connect(self.folder / kg / FILE_NAME)) as db:
                 assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
@@ -158,43 +158,6 @@ def test_a_real_set_is_in_the_store_just_as_its_lines_say(home: Home, name: str)
         assert store.info.mediators == result.mediators == expected
         kinds = store.entities(np.arange(len(ids))).kinds
         assert int((kinds == Kind.MEDIATOR).sum()) == expected
-
-
-def rows_of(file: str) -> list[list[str]]:
-    text = (SHARED / "umls" / file).read_text(encoding="utf-8")
-    return [row.split("|") for row in text.split("\n") if row]
-
-
-def test_a_real_release_of_umls_is_in_the_store_just_as_its_rows_say(home: Home) -> None:
-    cuis = {row[0] for row in rows_of("MRCONSO.RRF") if row[16] == "N" and row[1] == "ENG"}
-    # what the second concept is to the first, read that way round; each fact has an inverse row
-    stated = {
-        (row[4], row[7] or row[3], row[0])
-        for row in rows_of("MRREL.RRF")
-        if row[0] != row[4] and {row[0], row[4]} <= cuis and row[14] == "N"
-    }
-    pairs = {frozenset((head, tail)) for head, _, tail in stated}
-    result = home.load("real-umls", "umls", [SHARED / "umls"])
-    assert result.rejected == 0
-    with home.open("real-umls") as store:
-        ids, facts = facts_in(store)
-    between = {fact for fact in facts if {fact[0], fact[2]} <= cuis}
-    assert {ident for ident in ids if ident.startswith("C")} == cuis
-    assert between <= stated
-    assert {frozenset((head, tail)) for head, _, tail in between} == pairs
-    assert len(between) == len(stated) / 2
-    # the rest are the Semantic Network's
-    assert all(not end.startswith("C") for head, _, tail in facts - between for end in (tail,))
-
-
-def test_loading_real_data_again_gives_the_same_version(home: Home) -> None:
-    """The version does not depend on the order of the files."""
-    versions = []
-    for files in (FB15K, FB15K[::-1]):
-        home.load("real-twice", "triples", [SHARED / file for file in files])
-        with home.open("real-twice") as store:
-            versions.append(store.info.version)
-    assert versions[0] == versions[1]
 
 
 def test_real_lines_of_the_freebase_dump(home: Home) -> None:

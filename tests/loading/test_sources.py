@@ -1,4 +1,4 @@
-"""Which files a load takes, and what is said where there are none."""
+"""Which files a load takes, and what it reports if there are none."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_dump_is_found_by_the_name_it_is_downloaded_with(
         assert named.note == ("" if taken == "." else f"Loading {tmp_path / taken}.")
 
 
-def test_of_several_dumps_the_last_is_taken_and_the_others_are_told(tmp_path: Path) -> None:
+def test_of_several_dumps_the_last_is_taken_and_the_others_are_named(tmp_path: Path) -> None:
     touch(tmp_path / "freebase-rdf-2014-01.gz", tmp_path / "freebase-rdf-2015-08.gz")
     found = find_sources(Named("freebase"), [], tmp_path)
     assert "Not loaded: freebase-rdf-2014-01.gz" in found.note
@@ -117,11 +117,8 @@ def test_a_named_folder_without_the_dump_is_an_error(tmp_path: Path) -> None:
         find_sources(Named("umls"), [tmp_path], tmp_path)
 
 
-def test_a_folder_of_triples_is_left_to_the_loader(tmp_path: Path) -> None:
+def test_triples_have_no_names_of_dumps_and_no_sample(tmp_path: Path) -> None:
     assert find_sources(Named("triples"), [tmp_path], tmp_path).paths == (tmp_path,)
-
-
-def test_triples_have_no_sample(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="SOURCE"):
         find_sources(Named("triples"), [], tmp_path)
 

@@ -2,7 +2,7 @@
 
 Each fact stands in MRREL twice, once from either end, with inverse names. One of the two names is
 canonical, so that a fact is one edge whichever row it was read from. A release says in MRDOC which
-names are inverse; where it does not, its rows show it. What it does not do: read files.
+names are inverse; for others, its rows show it.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ class Inverses:
     def learn_from_rows(self, rows: MirroredRows) -> None:
         """Learn the inverses that no document gave from rows that mirror each other.
 
-        Two relations are inverse where each stands in at least half of the other's mirrored rows;
-        where several would do (two relations between the same ends), the more frequent and then
-        the more alike in name.
+        Two relations are inverse if each stands in at least half of the other's mirrored rows; if
+        several would do (two relations between the same ends), the more frequent and then the more
+        alike in name.
         """
         stated, mirrored = rows.counts()
         pairs = [
@@ -75,7 +75,7 @@ class Inverses:
                 self._inverse[one], self._inverse[other] = other, one
 
     def of(self, relation: str) -> str | None:
-        """Return the inverse of a relation (itself where it is symmetric), None if unknown."""
+        """Return the inverse of a relation (itself if it is symmetric), None if unknown."""
         return self._inverse.get(relation)
 
     def canonical(self, relation: str) -> tuple[str, bool]:
@@ -87,13 +87,6 @@ class Inverses:
         if inverse is None or _rank(relation) <= _rank(inverse):
             return relation, False
         return inverse, True
-
-    def symmetric(self, relation: str) -> bool:
-        """Return whether a relation says the same from either end.
-
-        Of a symmetric relation's two forms, the one whose head comes first is loaded.
-        """
-        return self._inverse.get(relation) == relation
 
 
 def _rank(relation: str) -> tuple[bool, int, str]:
@@ -132,13 +125,13 @@ class MirroredRows:
         self._pairs.append(pairs[kept])
         self._said.append(said.astype(np.uint32))
         self._rows += len(kept)
-        while self._rows > self._most:
+        if self._rows > self._most:
             self._gather()
-            if self._rows > self._most:
-                self._limit >>= np.uint64(1)
-                kept = np.flatnonzero(self._pairs[0] <= self._limit)
-                self._pairs, self._said = [self._pairs[0][kept]], [self._said[0][kept]]
-                self._rows = len(kept)
+        while self._rows > self._most:
+            self._limit >>= np.uint64(1)
+            kept = np.flatnonzero(self._pairs[0] <= self._limit)
+            self._pairs, self._said = [self._pairs[0][kept]], [self._said[0][kept]]
+            self._rows = len(kept)
 
     def counts(self) -> tuple[Counter[str], Counter[tuple[str, str]]]:
         """Return how often each relation is stated, and each (relation, relation back) mirrored."""
@@ -150,9 +143,9 @@ class MirroredRows:
         names = list(self._codes)
         pairs, said = self._pairs[0], self._said[0]
         relations, back = said >> 1, (said & 1).astype(np.bool_)
-        for code, count in enumerate(np.bincount(relations).tolist()):
-            if count:
-                stated[names[code]] = count
+        stated.update(
+            {names[code]: n for code, n in enumerate(np.bincount(relations).tolist()) if n}
+        )
         # Each row meets the rows of its pair that are said from the other end.
         pairs_back, relations_back = pairs[back], relations[back]
         start = np.searchsorted(pairs_back, pairs[~back], side="left")
