@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from kgqa.errors import KgqaError, UsageError
+from collections.abc import Mapping
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from importlib.metadata import EntryPoint
 
     from pydantic.fields import FieldInfo

@@ -71,6 +71,7 @@ class TextLoader:
     direction: Direction = "both"
     licence = ""
     where = "your own files: kgqa ingest text FILE…"
+    extracts = True  # is made with what asks a general LLM
     Options = TextOptions
 
     def __init__(

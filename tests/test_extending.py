@@ -66,7 +66,7 @@ def test_the_loader_from_the_library(modules: Path, tmp_path: Path) -> None:
     with library.ingest("pairs", dump, home=tmp_path / "home") as kg:
         assert kg.info.edges == 3
         assert kg.loaded is not None
-        assert "not three parts" in Path(str(kg.loaded.rejects_file)).read_text("utf-8")
+        assert "not three parts" in Path(str(kg.loaded["rejects_file"])).read_text("utf-8")
 
 
 def test_the_method(kgqa: Kgqa, home: Path) -> None:

@@ -9,8 +9,8 @@ from kgqa.api.kg import KG, EntityPaths
 from kgqa.api.language import PathLanguage, processor
 from kgqa.api.listing import options
 from kgqa.api.loading import attach, ingest
+from kgqa.api.overview import status
 from kgqa.api.qa import QA
-from kgqa.api.status import status
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -43,27 +43,29 @@ class PathOptions(Options):
     """Which paths a trie holds, and whose tokens: what an index must fit to serve."""
 
     hops: int | None = option(
-        None, "hops of a path at most; by default the model's", flag=True, ge=1
+        None, "Hops of a path at most; by default the model's.", flag=True, ge=1
     )
-    preset: str | None = option(None, "for a preset: default, gcr", flag=True)
-    model: str | None = option(None, "for another KG-LLM's tokenizer", flag=True)
-    adapter: str | None = option(None, "for another adapter, or 'none'", flag=True)
+    preset: str | None = option(None, "For a preset: default, gcr.", flag=True)
+    model: str | None = option(None, "For another KG-LLM's tokenizer.", flag=True)
+    adapter: str | None = option(None, "For another adapter, or 'none'.", flag=True)
     direction: Literal["out", "in", "both"] | None = option(
-        None, "which way edges are walked; by default the KG's", flag=True
+        None, "Which way edges are walked; by default the KG's.", flag=True
     )
     mediators: Literal["collapse", "keep"] | None = option(
-        None, "whether mediators are collapsed or kept", flag=True
+        None, "Whether mediators are collapsed or kept.", flag=True
     )
     sample: int | None = option(
-        None, "not all paths: at most so many of each entity", flag=True, group="Samples", ge=1
+        None, "Not all paths: at most so many of each entity.", flag=True, group="Samples", ge=1
     )
     sample_walk: Literal["breadth", "depth", "random"] | None = option(
         None,
-        "which paths a sample has: the first ones, or random walks",
+        "Which paths a sample has: the first ones, or random walks.",
         flag=True,
         group="Samples",
     )
-    sample_seed: int | None = option(None, "seed of random walks", flag=True, group="Samples", ge=0)
+    sample_seed: int | None = option(
+        None, "Seed of random walks.", flag=True, group="Samples", ge=0
+    )
 
     def sampled(self) -> Sample | None:
         """Return the sample that the options ask for, None if all paths are meant.
@@ -87,25 +89,25 @@ class IndexOptions(PathOptions):
     """What an index holds, and how it is built."""
 
     entities: Path | None = option(
-        None, "only these: a file with an id or name on each line", flag=True
+        None, "Only these: a file with an id or name on each line.", flag=True
     )
     questions: Path | None = option(
-        None, "only the topic entities of a file of questions", flag=True
+        None, "Only the topic entities of a file of questions.", flag=True
     )
     workers: int | None = option(
-        None, "processes (1), or units at once on Ray (all its CPUs)", flag=True, ge=1
+        None, "Processes (1), or units at once on Ray (all its CPUs).", flag=True, ge=1
     )
-    engine: Literal["local", "ray"] = option("local", "where the work is done", flag=True)
+    engine: Literal["local", "ray"] = option("local", "Where the work is done.", flag=True)
     address: str | None = option(
-        None, "with engine ray: the cluster, HOST:PORT or 'auto'; else one's own", flag=True
+        None, "With engine ray: the cluster, HOST:PORT or 'auto'; else one's own.", flag=True
     )
     cap: int = option(
         100_000,
-        "paths of one entity that are stored; more are composed when asked",
+        "Paths of one entity that are stored; more are composed when asked.",
         flag=True,
         ge=1,
     )
-    rebuild: bool = option(False, "drop what is there first", flag=True)
+    rebuild: bool = option(False, "Drop what is there first.", flag=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +154,7 @@ def _rules(info: KGInfo, card: AdapterCard, options: PathOptions) -> WalkRules:
 
 def build_index(home: Home, store: GraphStore, given: dict[str, Any]) -> IndexBuild:
     """Build the index of a KG, or go on with one that was stopped; see :meth:`kgqa.KG.index`."""
+    from kgqa.graph.open import store_backend
     from kgqa.models.presets import preset as card_of
 
     options: IndexOptions = validated(IndexOptions, given, "an index")
@@ -164,9 +167,9 @@ def build_index(home: Home, store: GraphStore, given: dict[str, Any]) -> IndexBu
 
     # what takes a second to import waits until the cheap mistakes are out of the way
     from kgqa.methods.base import path_format
-    from kgqa.methods.gcr import index_key
     from kgqa.models.bare import bare_encoder
-    from kgqa.models.encoder import load_encoder
+    from kgqa.models.kg_llm import load_encoder
+    from kgqa.trie.index.manifest import IndexKey
     from kgqa.trie.index.shard import token_width
     from kgqa.trie.index.writer import IndexWriter
     from kgqa.trie.precompute import precompute
@@ -178,10 +181,12 @@ def build_index(home: Home, store: GraphStore, given: dict[str, Any]) -> IndexBu
     encoder = bare_encoder(loaded.encoder) or partial(
         _slow_encoder, model, adapter, settings.cache_folder
     )
-    resources = partial(_resources, _absolute(home.url), info.name, home.account, form, encoder)
+    resources = partial(
+        _resources, store_backend(home.url).full_url, info.name, home.account, form, encoder
+    )
     with IndexWriter(
         home.tries(info.name),
-        index_key(info, loaded.encoder, form, rules, sample),
+        IndexKey.of(info, loaded.encoder, form, rules, sample),
         cap=cap,
         token_width=token_width(loaded.encoder.vocab_size),
         tokenizer_name=loaded.name,
@@ -208,7 +213,7 @@ def trie_text(
     """
     from kgqa.linking.resolve import resolve_entity
     from kgqa.methods.base import path_format
-    from kgqa.models.encoder import load_encoder
+    from kgqa.models.kg_llm import load_encoder
     from kgqa.models.presets import preset as card_of
     from kgqa.trie.export import branching, dot, sequence_tokens, text_lines
     from kgqa.trie.lexicon import PathLexicon
@@ -259,14 +264,14 @@ def _entity_trie(
     """Return where the trie of an entity is from, ``shard`` or ``graph``, and the trie."""
     from kgqa.errors import EmptyLanguageError
     from kgqa.graph.model import keys_array
-    from kgqa.methods.gcr import index_key
     from kgqa.paths.sample import sample_walk
     from kgqa.paths.walk import walk
     from kgqa.trie.build import path_tokens
+    from kgqa.trie.index.manifest import IndexKey
     from kgqa.trie.index.reader import open_index
     from kgqa.trie.stored import stored_constraint
 
-    key = index_key(store.info, lexicon.encoder, lexicon.form, rules, sample)
+    key = IndexKey.of(store.info, lexicon.encoder, lexicon.form, rules, sample)
     who = f"{found.name} ({found.id})"
     reason = f"The index has no trie of {who}."
     try:
@@ -344,14 +349,6 @@ def _executor(options: IndexOptions) -> Executor:
     return LocalExecutor(options.workers or 1)
 
 
-def _absolute(url: str | Path) -> str:
-    """Return a store's URL as it reads in a process that may have another working folder."""
-    from kgqa.graph.open import parse_graph_url
-
-    where = parse_graph_url(url)
-    return str(url) if where.kind == "server" else where.shown
-
-
 def _resources(
     url: str,
     kg: str,
@@ -368,10 +365,11 @@ def _resources(
 
 
 def _slow_encoder(model: str | None, adapter: str | None, cache: Path) -> TokenEncoder:
-    from kgqa.models.encoder import load_encoder
+    from kgqa.models.kg_llm import load_encoder
     from kgqa.progress import Silent
 
-    return load_encoder(model, adapter, cache=cache, progress=Silent()).encoder
+    encoder: TokenEncoder = load_encoder(model, adapter, cache=cache, progress=Silent()).encoder
+    return encoder
 
 
 def _topics(home: Home, store: GraphStore, options: IndexOptions) -> IntArray | None:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from kgqa.graph.store import GraphStore
     from kgqa.linking.linker import Candidate
     from kgqa.linking.resolve import Resolution
-    from kgqa.loading.pipeline import IngestResult
     from kgqa.paths.ground import Fact, GroundedPath
 
 DEFAULT_METHOD = "gcr"
@@ -57,11 +56,11 @@ class EntityPaths:
 class KG:
     """An open KG. Close it with :meth:`close` or ``with``.
 
-    ``store`` is where it is kept, ``home`` its data folder and settings; ``loaded`` is what loading
-    it counted, if this is what :func:`kgqa.ingest` returned.
+    ``store`` is where it is kept, ``home`` its data folder and settings; ``loaded`` has the
+    counts of its load (as ``kgqa ingest --json`` prints them), if :func:`kgqa.ingest` returned it.
     """
 
-    def __init__(self, home: Home, store: GraphStore, loaded: IngestResult | None = None) -> None:
+    def __init__(self, home: Home, store: GraphStore, loaded: dict[str, Any] | None = None) -> None:
         self.home = home
         self.store = store
         self.loaded = loaded

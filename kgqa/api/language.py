@@ -47,7 +47,7 @@ class PathLanguage:
         from kgqa.decoding.generate import PrefixAllowedTokens
 
         end = self.lexicon.encoder.eos_id if eos_token_id is None else eos_token_id
-        return PrefixAllowedTokens(self.constraint, prompt_length=_length(prompt), eos_token_id=end)
+        return PrefixAllowedTokens(self.constraint, prompt, eos_token_id=end)
 
     def read(self, sequences: Any, prompt: Any) -> list[GroundedPath]:
         """Return the paths that ``generate`` wrote, each once, every edge checked in the store.
@@ -58,9 +58,8 @@ class PathLanguage:
         from kgqa.decoding.generate import accepted
         from kgqa.paths.ground import ground
 
-        rows = getattr(sequences, "sequences", sequences)
         found: dict[tuple[object, ...], GroundedPath] = {}
-        for one in accepted(self.constraint, rows, _length(prompt)):
+        for one in accepted(self.constraint, sequences, prompt):
             for path in ground(self.store, self.constraint.ground(one.state), self.lexicon.form):
                 if path is not None:
                     found.setdefault(path.edges, path)
@@ -104,14 +103,4 @@ def processor(
         raise UsageError("There is no language, and without one anything could be written.")
     end = languages[0].lexicon.encoder.eos_id if eos_token_id is None else eos_token_id
     constraints = [one.constraint for one in languages]
-    return ConstraintLogitsProcessor(constraints, prompt_length=_length(prompt), eos_token_id=end)
-
-
-def _length(prompt: Any) -> int:
-    """Return a prompt's number of columns: of a BatchEncoding, a tensor, or as it is given."""
-    if isinstance(prompt, int):
-        return prompt
-    ids = prompt["input_ids"] if hasattr(prompt, "keys") else prompt
-    if hasattr(ids, "shape"):
-        return int(ids.shape[-1])
-    return len(ids[0]) if ids and isinstance(ids[0], list | tuple) else len(ids)
+    return ConstraintLogitsProcessor(constraints, prompt, eos_token_id=end)

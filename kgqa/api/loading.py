@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,26 +15,36 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kgqa.api.kg import KG
-    from kgqa.graph.neo4j_attach import Attached
+    from kgqa.graph.attached_survey import Attached
     from kgqa.loading.sources import Sources
+    from kgqa.models.general import GeneralLLM
     from kgqa.progress import Progress
 
 
 class StoringOptions(Options):
     """How a load reaches its store, for every loader."""
 
-    method: Literal["auto", "admin", "bolt"] = option(
-        "auto", "by neo4j-admin's bulk import, or over Bolt", flag=True, group="Neo4j"
+    method: Literal["auto", "admin", "bolt"] | None = option(
+        None, "By neo4j-admin's bulk import, or over Bolt (auto).", flag=True, group="Neo4j"
     )
     neo4j_home: Path | None = option(
-        None, "the server's folder, for method admin (KGQA_NEO4J_HOME)", flag=True, group="Neo4j"
+        None, "The server's folder, for method admin (KGQA_NEO4J_HOME).", flag=True, group="Neo4j"
     )
-    replace_database: bool = option(
-        False, "a bulk import may replace the whole database", flag=True, group="Neo4j"
+    replace_database: bool | None = option(
+        None, "Let a bulk import replace a database with other KGs.", flag=True, group="Neo4j"
     )
     work_folder: Path | None = option(
-        None, "where the stages of the load are kept; by default the data folder", flag=True
+        None, "Where the stages of the load are kept; by default the data folder.", flag=True
     )
+
+
+class ExtractionOptions(Options):
+    """Which general LLM extracts the triples of texts, for the loader ``text``."""
+
+    general_model: str | None = option(
+        None, "The general LLM that extracts triples.", flag=True, group="text"
+    )
+    cache_calls: bool = option(True, "Keep its replies, and do not ask twice.")
 
 
 def ingest(
@@ -60,48 +71,104 @@ def ingest(
 
 def load(home: Home, name: str, sources: Sequence[Path], given: dict[str, Any]) -> KG:
     """Load a dump into the store of ``home``; see :func:`ingest`."""
-    fields = StoringOptions.model_fields
-    storing = {key: value for key, value in given.items() if key in fields}
-    own = {key: value for key, value in given.items() if key not in fields}
     entry = LOADERS.entry(name)
-    options = LOADERS.options(name, own)
+    loader_class = entry.load()
+    storing = _taken(given, StoringOptions)
+    extracting = (
+        _taken(given, ExtractionOptions) if getattr(loader_class, "extracts", False) else {}
+    )
+    options = LOADERS.options(name, given)
     how: StoringOptions = validated(StoringOptions, storing, "a load")
-    _check_store(home, storing)
+    asking: ExtractionOptions = validated(ExtractionOptions, extracting, "the loader text")
+    _check_store(home, how)
 
     from kgqa.api.kg import KG
     from kgqa.graph.open import check_kg_name, open_store, open_writer
     from kgqa.loaders.blocks import STDIN
     from kgqa.loading.pipeline import load as run
-    from kgqa.loading.sources import find_sources
+    from kgqa.loading.sources import Sources, find_sources
 
-    loader = entry.load()(options)
     settings = home.settings
-    found = find_sources(loader, sources, settings.dumps_folder)
-    if found.note:
-        home.note(found.note)
-    named = settings.kg or (name if found.bundled or name in _NAMED else _stem(found))
-    if settings.kg is None and found.paths[0] == STDIN:
-        raise UsageError("Triples from standard input have no name.", "Give the KG one by `kg`.")
-    named = check_kg_name(named)
-    folder = home.folder(named)
-    general = None
-    if getattr(loader, "asks_general_llm", False):
-        general = _connect(home, loader)
-    try:
-        with open_writer(
-            home.url,
-            named,
-            **home.account,
-            method=how.method,
-            neo4j_home=how.neo4j_home or settings.neo4j_home,
-            replace_database=how.replace_database,
-            work_folder=(how.work_folder or folder) / "import",
-        ) as writer:
-            result = run(loader, found, named, writer, folder, home.progress, how.work_folder)
-    finally:
+    with ExitStack() as stack:
+        general = None
+        if getattr(loader_class, "extracts", False):
+            general = stack.enter_context(_general_llm(home, asking))
+            loader = loader_class(options, general.complete, f"{general.model} at {general.url}")
+            if not sources:
+                raise UsageError(f"`kgqa ingest {name}` needs a SOURCE.", "Name the files.")
+            found = Sources(tuple(path.expanduser() for path in sources))
+        else:
+            loader = loader_class(options)
+            found = find_sources(loader, sources, settings.dumps_folder)
+        if found.note:
+            home.note(found.note)
+        if settings.kg is None and found.paths[0] == STDIN:
+            raise UsageError("Triples from standard input have no name.", "Name the KG by `kg`.")
+        dump = found.bundled or name in _NAMED
+        kg = check_kg_name(settings.kg or (name if dump else _stem(found)))
+        folder = home.folder(kg)
+        writer = stack.enter_context(
+            open_writer(
+                home.url,
+                kg,
+                **home.account,
+                method=how.method or "auto",
+                neo4j_home=how.neo4j_home or settings.neo4j_home,
+                replace_database=bool(how.replace_database),
+                work_folder=(how.work_folder or folder) / "import",
+            )
+        )
+        result = run(loader, found, kg, writer, folder, home.progress, how.work_folder)
+        counts = asdict(result)
         if general is not None:
-            general.close()
-    return KG(home, open_store(home.url, named, **home.account), result)
+            counts |= _extracted(home, loader, found.paths, counts, general, asking)
+    return KG(home, open_store(home.url, kg, **home.account), counts)
+
+
+def _taken(given: dict[str, Any], model: type[Options]) -> dict[str, Any]:
+    """Take the fields of ``model`` out of ``given``."""
+    return {name: given.pop(name) for name in list(given) if name in model.model_fields}
+
+
+def _general_llm(home: Home, options: ExtractionOptions) -> GeneralLLM:
+    from kgqa.methods.resources import LoadedResources
+
+    resources = LoadedResources(home.settings, progress=home.progress)
+    general = resources.general_llm(options.general_model, cache_calls=options.cache_calls)
+    if general is None:
+        raise UsageError(
+            "Triples are extracted from text by a general LLM, and none is named.",
+            "Name one with `general_model` (or KGQA_GENERAL_MODEL), its server by OPENAI_BASE_URL.",
+        )
+    return general
+
+
+def _extracted(
+    home: Home,
+    loader: Any,
+    sources: Sequence[Path],
+    counts: dict[str, Any],
+    general: GeneralLLM,
+    options: ExtractionOptions,
+) -> dict[str, Any]:
+    """Return what extracting triples cost, and report the paragraphs whose call failed."""
+    from kgqa.loaders.text import FAILED
+
+    paragraphs, usage = loader.count(sources), general.usage
+    failed = counts["dropped"].pop(FAILED, 0)
+    if failed:
+        home.note(
+            f"{failed:,} of {paragraphs:,} paragraphs have no reply from {general.model}: they are "
+            f"named in {counts['rejects_file']}. The same command asks for them again"
+            + (" and pays for no other call." if options.cache_calls else ".")
+        )
+    return {
+        "paragraphs": paragraphs,
+        "failed": failed,
+        "calls": usage.calls,
+        "cached": usage.cached,
+        "tokens": {"prompt": usage.prompt_tokens, "completion": usage.completion_tokens},
+    }
 
 
 _NAMED = ("freebase", "conceptnet", "umls")  # dumps that a KG is named after, whatever their files
@@ -111,33 +178,19 @@ def _stem(found: Sources) -> str:
     return found.paths[0].resolve().name.split(".")[0]
 
 
-def _check_store(home: Home, storing: dict[str, Any]) -> None:
-    """Raise UsageError if an option is for Neo4j and the KG would be stored in SQLite."""
-    from kgqa.graph.open import parse_graph_url
+def _check_store(home: Home, how: StoringOptions) -> None:
+    """Raise UsageError if an option is for another kind of store than the KG would be in."""
+    from kgqa.graph.open import store_backend, store_entry
 
-    where = parse_graph_url(home.url)
-    if where.kind == "server":
-        return
-    for name in ("method", "neo4j_home", "replace_database"):
-        value = storing.get(name)
-        if value and value != "auto":
+    fields = store_entry(home.url).options_model().model_fields
+    for name, value in how.given().items():
+        if name != "work_folder" and name not in fields and value != "auto":
             raise UsageError(
-                f"`{name}` is for Neo4j, and the KG would be loaded into {where.shown}.",
+                f"`{name}` is for Neo4j, and the KG would be loaded into "
+                f"{store_backend(home.url).url}.",
                 f"Name the server by `graph` (bolt://host:7687) or NEO4J_URI, or leave out "
                 f"`{name}`.",
             )
-
-
-def _connect(home: Home, loader: Any) -> Any:
-    """Give a loader of texts the general LLM that extracts its triples. Raises UsageError."""
-    general = home.general_llm(loader.options.general_model, cache_calls=loader.options.cache_calls)
-    if general is None:
-        raise UsageError(
-            "Triples are extracted from text by a general LLM, and none is named.",
-            "Name one with `general_model` (or KGQA_GENERAL_MODEL), its server by OPENAI_BASE_URL.",
-        )
-    loader.connect(general)
-    return general
 
 
 def attach(
@@ -154,7 +207,7 @@ def attach(
     """Use a Neo4j database as it is, read-only, as the KG ``name``, and return it open.
 
     ``label`` is of the nodes that are entities, ``id_property`` and ``name_property`` are theirs;
-    ``options`` are the other fields of :class:`kgqa.graph.attached_record.Attachment`. Ids and
+    ``options`` are the other fields of :class:`kgqa.graph.attached.Attachment`. Ids and
     names are read once and kept in the data folder; edges are read when they are needed. Raises
     UsageError, StoreUnavailableError, GraphError.
     """
@@ -167,29 +220,24 @@ def attach(
 
 def attach_to(home: Home, name: str, **attachment: Any) -> Attached:
     """Attach the database of ``home`` as ``name``; return what was found in it. See `attach`."""
-    from kgqa.graph.attached_record import Attachment
-    from kgqa.graph.neo4j import Neo4jConnection
-    from kgqa.graph.neo4j_attach import attach as survey
-    from kgqa.graph.open import check_kg_name, parse_graph_url
+    from kgqa.graph.attached import Attachment
+    from kgqa.graph.attached_survey import attach as survey
+    from kgqa.graph.neo4j_backend import Neo4jStores
+    from kgqa.graph.open import check_kg_name, store_backend
 
     kg = check_kg_name(name)
     if home.settings.graph_url is None:
         raise UsageError(
             "The Neo4j to attach is not named.", "Set `graph` to neo4j://host:7687, or NEO4J_URI."
         )
-    where = parse_graph_url(home.settings.graph_url)
-    if where.uri is None:
+    account = {key: value for key, value in home.account.items() if key != "home"}
+    server = store_backend(home.settings.graph_url, **account)
+    if not isinstance(server, Neo4jStores):
         raise UsageError(
-            f"{where.shown} is not a Neo4j server.",
+            f"{server.url} is not a Neo4j server.",
             "Set `graph` to neo4j://host:7687, or NEO4J_URI.",
         )
-    account = home.account
-    with Neo4jConnection(
-        where.uri,
-        where.username or account["username"] or "neo4j",
-        where.password or account["password"],
-        account["database"],
-    ) as connection:
+    with server.connect() as connection:
         return survey(connection, Attachment(**attachment), home.folder(kg), home.progress)
 
 

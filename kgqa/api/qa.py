@@ -13,7 +13,7 @@ from kgqa.errors import EmptyLanguageError, EntityNotFoundError, KgqaError, Link
 from kgqa.registry import METHODS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Generator, Iterable, Iterator, Sequence
 
     from kgqa.answers.answer import Answer, TopicEntity
     from kgqa.api.home import Home
@@ -183,7 +183,7 @@ class QA:
 
     def _answers(
         self, store: GraphStore, questions: Iterable[_Asked]
-    ) -> Iterator[tuple[int, Answer | KgqaError]]:
+    ) -> Generator[tuple[int, Answer | KgqaError], None, None]:
         notes: dict[int, list[str]] = {}
         topics: dict[int, tuple[TopicEntity, ...]] = {}
 
@@ -255,7 +255,8 @@ def topic_entities(
     What else a name may mean is appended to ``notes``. Raises LinkingError, EntityNotFoundError.
     """
     from kgqa.answers.answer import TopicEntity
-    from kgqa.linking import linker, resolve_entities
+    from kgqa.linking import linker
+    from kgqa.linking.resolve import resolve_entities
 
     if not question.strip():
         raise LinkingError("The question is empty.", 'Ask one: kgqa ask "Where was … born?"')

@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import re
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
 from typer.core import TyperCommand
@@ -217,30 +219,28 @@ def _fields(sources: tuple[Registry | type[Options], ...], every: bool) -> dict[
 
 
 def _parameter(name: str, info: FieldInfo) -> inspect.Parameter:
-    """Return the flag of a field: None where it is not given, so that the model's default holds."""
-    kinds = [
-        kind for kind in get_args(info.annotation) or (info.annotation,) if kind is not type(None)
-    ]
-    if get_origin(info.annotation) in (Literal, list, tuple):
-        kinds = [info.annotation]
-    kind: Any = kinds[0] if len(kinds) == 1 else str
-    simple = kind in (bool, int, float, str, Path) or get_origin(kind) is Literal
-    listed = get_origin(kind) in (list, tuple)
-    kind = list[str] if listed else kind if simple else str
-    dashed = "--" + name.replace("_", "-")
-    declared = f"{dashed}/--no-{name.replace('_', '-')}" if kind is bool else dashed
+    """Return the flag of a field: None if it is not given, so that the model's default holds."""
+    kind: Any = info.annotation
+    if get_origin(kind) in (Union, UnionType):
+        kinds = [one for one in get_args(kind) if one is not type(None)]
+        kind = kinds[0] if len(kinds) == 1 else str
+    if get_origin(kind) in (list, tuple):
+        kind = list[get_args(kind)[0]]  # type: ignore[misc]
+    elif kind not in (bool, int, float, str, Path) and get_origin(kind) is not Literal:
+        kind = str  # the model converts it
+    flag = _flag(name)
+    declared = f"{flag}/--no-{flag[2:]}" if kind is bool and info.default is not False else flag
     extra = info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
-    text = (info.description or "").rstrip(".") + "."
-    text = text[0].upper() + text[1:]
-    if info.default is not None and not isinstance(info.default, bool) and not info.is_required():
+    text = re.sub(r"`(\w+)`", lambda found: _flag(found[1]), info.description or "")
+    if isinstance(info.default, str | int | float) and not isinstance(info.default, bool):
         text += f" [{info.default}]"
     option = typer.Option(declared, help=text, rich_help_panel=str(extra.get("group") or "Options"))
-    return inspect.Parameter(
-        name,
-        inspect.Parameter.KEYWORD_ONLY,
-        annotation=Annotated[kind | None, option],
-        default=None,
-    )
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, keyword, annotation=Annotated[kind | None, option], default=None)
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _settings(pairs: list[str] | None, file: Path | None) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kgqa.api.loading import StoringOptions
+from kgqa.api.loading import ExtractionOptions, StoringOptions
 from kgqa.cli.common import Run, takes_options
 from kgqa.registry import LOADERS
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 FAILED_CODE = 2  # loaded, but the general LLM did not answer for some paragraphs
 
 
-@takes_options(LOADERS, StoringOptions)
+@takes_options(LOADERS, ExtractionOptions, StoringOptions)
 def ingest(
     run: Run,
     loader: Annotated[
@@ -52,33 +52,32 @@ def ingest(
 
 
 def _show(run: Run, kg: KG) -> int:
-    result = kg.loaded
-    assert result is not None
-    shown = result.to_dict()
+    """Print what was loaded; return how many paragraphs the general LLM failed to answer for."""
+    counts = kg.loaded or {}
 
     def human() -> None:
         from kgqa.cli.terminal import say
 
-        if "paragraphs" in shown:
-            tokens = shown["tokens"]
+        named = f"{counts['kg']}: {counts['entities']:,} entities"
+        if "paragraphs" in counts:
+            tokens = counts["tokens"]
             say(
-                f"{result.kg}: {result.entities:,} entities, {result.edges:,} edges from "
-                f"{shown['paragraphs']:,} paragraphs in {result.seconds:.1f} s; "
-                f"{shown['calls']:,} calls, {tokens['prompt']:,} + {tokens['completion']:,} "
-                f"tokens, {shown['cached']:,} calls were answered before."
+                f"{named}, {counts['edges']:,} edges from {counts['paragraphs']:,} paragraphs in "
+                f"{counts['seconds']:.1f} s; {counts['calls']:,} calls, {tokens['prompt']:,} + "
+                f"{tokens['completion']:,} tokens, {counts['cached']:,} calls answered before."
             )
         else:
             say(
-                f"{result.kg}: {result.entities:,} entities, {result.mediators:,} mediators, "
-                f"{result.edges:,} edges from {result.lines:,} lines in {result.seconds:.1f} s."
+                f"{named}, {counts['mediators']:,} mediators, {counts['edges']:,} edges from "
+                f"{counts['lines']:,} lines in {counts['seconds']:.1f} s."
             )
-        for reason, count in sorted(result.dropped.items(), key=lambda item: -item[1]):
+        for reason, count in sorted(counts["dropped"].items(), key=lambda item: -item[1]):
             say(f"  left out on purpose: {count:,} {reason}", style="dim")
-        if result.rejected:
-            say(f"  {result.rejected:,} lines rejected, see {result.rejects_file}")
+        if counts["rejected"]:
+            say(f"  {counts['rejected']:,} lines rejected, see {counts['rejects_file']}")
 
-    run.print(human, shown)
-    return int(shown.get("failed", 0))
+    run.print(human, counts)
+    return int(counts.get("failed", 0))
 
 
 def _show_filters(run: Run, loader: str, options: dict[str, Any]) -> None:

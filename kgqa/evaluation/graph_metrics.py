@@ -15,7 +15,7 @@ from kgqa.answers.expand import hops_in_turn, walked_back
 from kgqa.answers.naming import form_of
 from kgqa.errors import LinkingError
 from kgqa.graph.model import Kind, keys_array
-from kgqa.linking import link, topic_entities
+from kgqa.linking.linker import link, topic_entities
 from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import TAIL
 from kgqa.questions.meanings import known_topics, meanings_of

@@ -12,9 +12,9 @@ from pydantic import model_validator
 
 from kgqa.errors import UsageError
 from kgqa.registry import SEARCHES, Options, Registry, option
+from collections.abc import Mapping
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import Self
 
     from kgqa.config import Settings

@@ -15,9 +15,10 @@ from pydantic import model_validator
 from kgqa.errors import UsageError
 from kgqa.models.presets import preset
 from kgqa.registry import QUESTION_FORMATS, Options, option
+from collections.abc import Mapping
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    pass
 
 Selection: TypeAlias = Literal["best", "shortest"]
 Loss: TypeAlias = Literal["path", "relations"]

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from kgqa.errors import DataError, EntityNotFoundError
 from kgqa.linking.resolve import resolve_entity
-from kgqa.questions.base import Malformed, Question
-from kgqa.questions.meaning import known_topics, meant
-from kgqa.questions.readers import read_questions
+from kgqa.questions import read_questions
+from kgqa.questions.base import BadEntry, Question
+from kgqa.questions.meanings import known_topics, meanings_of
 from kgqa.training.data import TrainingQuestion
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class TrainingFile:
     """
 
     questions: list[Question]
-    malformed: list[Malformed]
+    malformed: list[BadEntry]
     queries: Mapping[str, frozenset[str]] = field(default_factory=dict)
     loose: bool = False
 
@@ -53,7 +53,7 @@ class TrainingFile:
                 topics.append(resolve_entity(store, text).id)
             except EntityNotFoundError:
                 continue  # the report counts the question if none is left
-        answers = meant(store, question.answers, question.names)
+        answers = meanings_of(store, question.answers, question.names)
         loose = self.loose and not question.answers
         steps = {step.removeprefix("^") for path in question.relation_paths for step in path}
         predicates = steps | self.queries.get(question.id, frozenset())
@@ -80,7 +80,7 @@ def read_file(path: Path, form: str, topics: Path | None, progress: Progress) ->
         read = read_questions(path, form)
         graphs = form in _WITH_QUERIES
         queries = _queries(path) if graphs else {}
-        file = TrainingFile(read.questions, read.malformed, queries, loose=graphs)
+        file = TrainingFile(read.questions, read.bad_entries, queries, loose=graphs)
     for fault in file.malformed[:_SHOWN]:
         progress.note(f"{fault} - not a question.")
     if (more := len(file.malformed) - _SHOWN) > 0:
@@ -138,7 +138,7 @@ def read_lines(path: Path, what: str) -> list[str]:
 
 def _read_json_lines(path: Path, topics: Mapping[str, Mapping[str, str]]) -> TrainingFile:
     found: dict[str, tuple[int, Question]] = {}
-    malformed: list[Malformed] = []
+    malformed: list[BadEntry] = []
     queries: dict[str, frozenset[str]] = {}
 
     def parse(number: int, record: dict[str, Any]) -> None:
@@ -148,7 +148,7 @@ def _read_json_lines(path: Path, topics: Mapping[str, Mapping[str, str]]) -> Tra
         found[question.id] = number, question
         queries[question.id] = _predicates(record)
 
-    _each_line(path, parse, lambda number, why: malformed.append(Malformed(path.name, number, why)))
+    _each_line(path, parse, lambda number, why: malformed.append(BadEntry(path.name, number, why)))
     if not found:
         first = f" {malformed[0]}." if malformed else ""
         raise DataError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path  # noqa: TC003 - pydantic reads it
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field

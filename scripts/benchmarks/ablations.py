@@ -72,7 +72,14 @@ DEFAULT = Row(
     "the default: K 10, L 2, beam, expansion, no general LLM",
     published="58.0 / 70.1 / 57.0 and 32.8 / 64.3 / 39.4 (P / R / F1 without the general LLM)",
 )
-VOTE = Row("vote", "no expansion: a vote over decoded paths", ("--set", "expand=false",))
+VOTE = Row(
+    "vote",
+    "no expansion: a vote over decoded paths",
+    (
+        "--set",
+        "expand=false",
+    ),
+)
 GENERAL = Row(
     "general",
     "with the general LLM",
@@ -98,7 +105,10 @@ TABLES = (
             Row(
                 "unconstrained",
                 "constraint off, the same model and prompt",
-                ("--method", "unconstrained",),
+                (
+                    "--method",
+                    "unconstrained",
+                ),
                 published="48.1 (CWQ)",
                 slow=True,
             ),
@@ -114,7 +124,10 @@ TABLES = (
             Row(
                 "all-paths",
                 "KG-LLM left out: all paths of at most 2 hops to the general LLM",
-                ("--method", "all-paths",),
+                (
+                    "--method",
+                    "all-paths",
+                ),
                 general=True,
             ),
         ),
@@ -152,7 +165,9 @@ TABLES = (
             Row("default", "beam"),
             Row("diverse", "diverse beam, penalty 1", ("--search", "diverse")),
             Row(
-                "exact", "exact, at most 60 forwards", ("--search", "exact", "--set", "max_forward_passes=60")
+                "exact",
+                "exact, at most 60 forwards",
+                ("--search", "exact", "--set", "max_forward_passes=60"),
             ),
         ),
     ),
@@ -252,7 +267,7 @@ class Runner:
         if row.general:
             made += ["--general-model", self.model]
             if self.answer_tokens is not None:
-                made += ["--set", f"answer_tokens={str(self.answer_tokens}")]
+                made += ["--set", f"answer_tokens={self.answer_tokens}"]
         return [*made, "--out", str(self.out / name / row.name), "--json"]
 
     def kept(self, row: Row, name: str) -> dict[str, Any] | None:

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-
-from kgqa.answers.answer import TopicEntity
 from kgqa.answers.confidence import ConfidenceOptions, calibrated
 from kgqa.answers.vote import WeighOptions
+
+from kgqa.answers.answer import TopicEntity
 from kgqa.errors import KgqaError
 from kgqa.evaluation.graph_metrics import distance
 from kgqa.linking.resolve import resolve_entities

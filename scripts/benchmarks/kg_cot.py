@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+from kgqa.questions.meaning import known_topics, meant
 
 from kgqa.answers.answer import Answer, TopicEntity
 from kgqa.errors import KgqaError
@@ -19,17 +20,17 @@ from kgqa.linking.resolve import resolve_entities
 from kgqa.methods.base import LinkedQuestion
 from kgqa.methods.retrieval import in_words, topic_paths
 from kgqa.paths.format import PathFormat
-from kgqa.questions.meaning import known_topics, meant
 from scripts.benchmarks.bm25 import bm25
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from kgqa.questions.readers import Question
+
     from kgqa.graph.store import GraphStore
     from kgqa.methods.kg_cot.method import KgCot
     from kgqa.models.sentences import SentenceEncoder
     from kgqa.paths.walk import WalkRules
-    from kgqa.questions.readers import Question
 
 FIRST = (1, 5, 10, 15)
 

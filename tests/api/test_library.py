@@ -43,7 +43,7 @@ def test_each_public_function_works_twice_in_one_process(sample_home: Path, tmp_
         with kgqa.ingest("triples", dump, home=home) as made:
             assert made.info.edges == 2
             assert made.loaded is not None
-            assert made.loaded.lines == 2
+            assert made.loaded["lines"] == 2
         with kgqa.open(home=home) as found:
             assert found.name == "people"
         assert kgqa.status(home)["kgs"][0]["name"] == "people"

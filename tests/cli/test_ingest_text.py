@@ -6,8 +6,8 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-
 from kgqa.cli.ingest_text import REPLY_TOKENS
+
 from kgqa.loaders.text_triplets import prompt
 from kgqa.models.general_cache import FILE_NAME, CallCache, Completion, call_key
 

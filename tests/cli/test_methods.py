@@ -6,9 +6,9 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-
 from kgqa.cli.asking import METHODS
 from kgqa.cli.making import MAKERS
+
 from tests.cli.conftest import QUESTION
 
 if TYPE_CHECKING:

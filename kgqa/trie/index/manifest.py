@@ -64,7 +64,9 @@ class IndexKey:
         sample: Sample | None = None,
     ) -> IndexKey:
         """Return the key of the index of a KG for a tokenizer, a path format and walk rules."""
-        chosen = {"walk": sample.walk, "sample": sample.size, "seed": sample.seed} if sample else {}
+        chosen: dict[str, Any] = {}
+        if sample is not None:
+            chosen = {"walk": sample.walk, "sample": sample.size, "seed": sample.seed}
         fingerprints = encoder.fingerprint, form.fingerprint
         return cls(info.name, info.version, *fingerprints, **asdict(rules), **chosen)
 

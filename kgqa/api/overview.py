@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kgqa.graph.model import KGInfo
-    from kgqa.models.encoder import LoadedEncoder
+    from kgqa.models.kg_llm import LoadedEncoder
     from kgqa.trie.index.manifest import IndexKey
 
 
@@ -59,7 +59,7 @@ def status(home: str | Path | Home | None = None, *, verify: bool = False) -> di
 
 
 def _encoder(home: Home) -> LoadedEncoder:
-    from kgqa.models.encoder import load_encoder
+    from kgqa.models.kg_llm import load_encoder
 
     settings = home.settings
     return load_encoder(
@@ -91,10 +91,10 @@ def _kg(home: Home, info: KGInfo, encoder: LoadedEncoder | None, *, verify: bool
     wanted = None
     if encoder is not None:
         from kgqa.methods.base import path_format, walk_rules
-        from kgqa.methods.gcr import index_key
+        from kgqa.trie.index.manifest import IndexKey
 
         form, rules = path_format(encoder.card), walk_rules(info, encoder.card)
-        wanted = index_key(info, encoder.encoder, form, rules)
+        wanted = IndexKey.of(info, encoder.encoder, form, rules)
     indexes: list[dict[str, Any]] = []
     for folder, manifest in all_manifests(home.tries(info.name)):
         if not isinstance(manifest, Manifest):

@@ -1,0 +1,82 @@
+"""Training a KG-LLM's adapter or a graph reasoner from questions and a KG."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from kgqa.registry import validated
+from kgqa.training.options import AdapterTraining, ExampleOptions, ReasonerTraining
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from kgqa.api.home import Home
+    from kgqa.training.reports import AdapterReport, ExamplesReport, ReasonerReport
+
+__all__ = [
+    "AdapterTraining",
+    "ExampleOptions",
+    "ReasonerTraining",
+    "train_adapter",
+    "train_reasoner",
+    "training_examples",
+]
+
+
+def training_examples(home: Home, out: Path, given: dict[str, Any]) -> ExamplesReport:
+    """Write the examples that :class:`ExampleOptions` give to a file, to look at them."""
+    options: ExampleOptions = validated(ExampleOptions, given, "kgqa train data")
+    with _resources(home, options) as resources:
+        from kgqa.training.adapters import training_examples
+
+        return training_examples(options=options, out=out, **resources)
+
+
+def train_adapter(home: Home, out: Path, given: dict[str, Any]) -> AdapterReport:
+    """Train a LoRA adapter, or all weights, into a folder; a stopped run goes on.
+
+    ``given`` are the fields of :class:`AdapterTraining`. Raises UsageError, DataError, ModelError.
+    """
+    given = {**given, "model": given.get("model") or home.settings.model}
+    options: AdapterTraining = validated(AdapterTraining, given, "kgqa train run")
+    with _resources(home, options) as resources:
+        from kgqa.training.adapters import train_adapter
+
+        return train_adapter(options=options, out=out, **resources)
+
+
+def train_reasoner(home: Home, out: Path, given: dict[str, Any]) -> ReasonerReport:
+    """Train a graph reasoner into a folder; a stopped run goes on.
+
+    ``given`` are the fields of :class:`ReasonerTraining`. Raises UsageError, DataError, ModelError.
+    """
+    options: ReasonerTraining = validated(ReasonerTraining, given, "kgqa train kg-cot")
+    with home.open() as kg:
+        from kgqa.training.reasoners import train_reasoner
+
+        return train_reasoner(kg.store, options, out, **_places(home))
+
+
+@contextmanager
+def _resources(home: Home, options: ExampleOptions) -> Iterator[dict[str, Any]]:
+    """Open what training a KG-LLM needs: the KG, the general LLM if it is asked, and folders."""
+    from kgqa.methods.resources import LoadedResources
+
+    with ExitStack() as stack:
+        found = stack.enter_context(LoadedResources(home.settings, progress=home.progress))
+        yield {
+            "store": stack.enter_context(home.open()).store if options.needs_store else None,
+            "general": found.general_llm(options.general_model) if options.self else None,
+            **_places(home),
+        }
+
+
+def _places(home: Home) -> dict[str, Any]:
+    settings = home.settings
+    return {
+        "device": settings.device,
+        "cache": settings.cache_folder,
+        "progress": home.progress,
+    }
