@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 CARDS = st.builds(
     AdapterCard,
     base_model=st.text(max_size=9),
-    prompt=st.text(st.characters(exclude_characters="{}"), max_size=9).map(
+    prompt=st.text(st.characters(codec="utf-8", exclude_characters="{}"), max_size=9).map(
         lambda text: text + "{question}\n{topics} {0} }{ %s"
     ),
     start=st.text(max_size=5),
