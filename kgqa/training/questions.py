@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kgqa.errors import DataError, EntityNotFoundError
 from kgqa.linking.resolve import resolve_entity
 from kgqa.questions.base import Malformed, Question
-from kgqa.questions.meaning import known_topics, meant
+from kgqa.questions.meanings import known_topics, meanings_of
 from kgqa.questions.readers import read_questions
 from kgqa.training.data import TrainingQuestion
 
@@ -53,7 +53,7 @@ class TrainingFile:
                 topics.append(resolve_entity(store, text).id)
             except EntityNotFoundError:
                 continue  # the report counts the question if none is left
-        answers = meant(store, question.answers, question.names)
+        answers = meanings_of(store, question.answers, question.names)
         loose = self.loose and not question.answers
         steps = {step.removeprefix("^") for path in question.relation_paths for step in path}
         predicates = steps | self.queries.get(question.id, frozenset())

@@ -17,19 +17,19 @@ from kgqa.answers.answer import TopicEntity
 from kgqa.answers.confidence import ConfidenceOptions, calibrated
 from kgqa.answers.vote import WeighOptions
 from kgqa.errors import KgqaError
+from kgqa.evaluation.metrics_gold import known_topics, meant
 from kgqa.evaluation.metrics_paths import distance
 from kgqa.linking.resolve import resolve_entities
 from kgqa.methods.gcr import Asking, GcrOptions, answer_questions
-from kgqa.questions.meaning import known_topics, meant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kgqa.decoding.engine import Engine
+    from kgqa.evaluation.metrics_gold import Meant
     from kgqa.graph.store import GraphStore
     from kgqa.models.kg_llm import KgLLM
     from kgqa.paths.walk import WalkRules
-    from kgqa.questions.meaning import Meant
     from kgqa.questions.readers import Question
     from kgqa.trie.lexicon import PathLexicon
 
