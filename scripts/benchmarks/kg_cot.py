@@ -16,6 +16,7 @@ from kgqa.questions.meaning import known_topics, meant
 
 from kgqa.answers.answer import Answer, TopicEntity
 from kgqa.errors import KgqaError
+from kgqa.evaluation.metrics_gold import known_topics, meant
 from kgqa.linking.resolve import resolve_entities
 from kgqa.methods.base import LinkedQuestion
 from kgqa.methods.retrieval import in_words, topic_paths
