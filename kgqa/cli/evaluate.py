@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+import time
+from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from kgqa.cli import asking, asking_dog, llm, making
 from kgqa.cli.ask import find_topics
 from kgqa.cli.common import DirectionFlag, MediatorsFlag, Run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from kgqa.answers.answer import Answer, TopicEntity
+    from kgqa.errors import KgqaError
+    from kgqa.evaluation import Evaluation
+    from kgqa.graph.store import GraphStore
+    from kgqa.methods.gcr import Asking
+    from kgqa.questions import Question
 
 
 def evaluate(
@@ -99,7 +110,6 @@ def evaluate(
             "What is to be measured is missing.", "kgqa eval FORMAT FILE; see kgqa eval --help."
         )
     from kgqa.evaluation import evaluate as evaluate_questions
-    from kgqa.evaluation import method_answers
     from kgqa.questions import read_questions
     from kgqa.questions.splits import split_of
 
@@ -144,17 +154,11 @@ def evaluate(
             )
         store = None if own else stack.enter_context(run.open_store())
         ready = making.make_ready(run, flags, store, stack)
-        answers = method_answers(
-            ready.method,
-            lambda graph, question, named: find_topics(run, graph, question, named, told=False),
-            linked=linked,
-            index=ready.index,
-            without_topics=method in asking.BASELINES,
-        )
+        baseline = method in asking.BASELINES
         found = evaluate_questions(
             store,
             questions,
-            answers,
+            lambda graph, some: _answers(run, ready, graph, some, linked, baseline),
             ready.method.rules,
             ready.settings,
             out=out,
@@ -166,7 +170,38 @@ def evaluate(
             run.note(cached)
         if found.reports:
             run.note(f"Reports: {found.reports[0]} and {found.reports[1]}.")
-    run.print(lambda: _show(found.figures), found.figures)
+    run.print(lambda: _show(found), found.figures)
+
+
+def _answers(
+    run: Run,
+    ready: making.Ready,
+    store: GraphStore,
+    questions: Sequence[Question],
+    linked: bool,
+    baseline: bool,
+) -> Iterator[tuple[int, Answer | KgqaError]]:
+    from kgqa.errors import EntityNotFoundError, KgqaError, LinkingError
+    from kgqa.methods.gcr import Asking
+    from kgqa.questions.meanings import known_topics
+
+    def asked() -> Iterator[Asking | KgqaError]:
+        for one in questions:
+            began = time.perf_counter()
+            topics: Sequence[TopicEntity] = ()
+            try:
+                named = [] if linked else known_topics(store, one)
+                topics = find_topics(run, store, one.question, named, told=False)
+            except KgqaError as error:
+                if not (baseline and isinstance(error, LinkingError | EntityNotFoundError)):
+                    yield error
+                    continue
+            seconds = time.perf_counter() - began
+            index = ready.index if one.graph is None else None
+            yield Asking(one.question, tuple(topics), index, seconds, tuple(one.choices))
+
+    with closing(ready.method.answers(store, asked())) as found:
+        yield from found
 
 
 def _compare(run: Run, a: Path, b: Path) -> None:
@@ -176,9 +211,8 @@ def _compare(run: Run, a: Path, b: Path) -> None:
 
     def show() -> None:
         from kgqa.cli.show import say, show_rows
-        from kgqa.evaluation.report import comparison_table
 
-        table = comparison_table(found)
+        table = found.table()
         show_rows("", table.heads, table.rows)
         say()
         say(
@@ -196,17 +230,17 @@ def _compare(run: Run, a: Path, b: Path) -> None:
     run.print(show, found.to_json())
 
 
-def _show(figures: dict[str, Any]) -> None:
+def _show(found: Evaluation) -> None:
     from kgqa.cli.show import say, show_rows
-    from kgqa.evaluation.report import figure_tables, time_sentence
 
+    figures = found.figures
     say(
         f"{figures['questions']} questions of the form {figures['format']}, "
         f"{figures['answered']} answered; KG {figures['kg']}"
     )
-    for table in figure_tables(figures):
+    for table in found.tables():
         say()
         show_rows("", table.heads, table.rows)
-    if times := time_sentence(figures):
+    if times := found.times():
         say()
         say(times)

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from kgqa.evaluation.compare import Comparison, compare_runs
-from kgqa.evaluation.run import Evaluation, evaluate, method_answers
+from kgqa.evaluation.run import Evaluation, evaluate
 
-__all__ = ["Comparison", "Evaluation", "compare_runs", "evaluate", "method_answers"]
+__all__ = ["Comparison", "Evaluation", "compare_runs", "evaluate"]

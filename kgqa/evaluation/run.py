@@ -7,34 +7,30 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kgqa.answers.answer import Answer
-from kgqa.errors import DataError, EntityNotFoundError, GraphError, KgqaError, LinkingError
+from kgqa.errors import DataError, GraphError, KgqaError
 from kgqa.evaluation.figures import summarise
 from kgqa.evaluation.log import open_log
 from kgqa.evaluation.record import bad_entry_record, failed_record, record_of
-from kgqa.evaluation.report import write_reports
+from kgqa.evaluation.report import figure_tables, time_sentence, write_reports
 from kgqa.graph.store import GraphStore
 from kgqa.progress import Silent
 from kgqa.questions.base import Question
-from kgqa.questions.meanings import known_topics
 from kgqa.questions.own_graph import own_store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from kgqa.answers.answer import TopicEntity
     from kgqa.evaluation.record import Record
-    from kgqa.methods.base import Method
-    from kgqa.methods.gcr import Asking
+    from kgqa.evaluation.report import ReportTable
     from kgqa.paths.walk import WalkRules
     from kgqa.progress import Progress
     from kgqa.questions.base import QuestionFile
-    from kgqa.trie.index.reader import TrieIndex
 
 OWN = "own"  # the KG's name if each question has one
 
@@ -58,6 +54,14 @@ class Evaluation:
     settings: dict[str, Any]
     reports: tuple[Path, ...] = ()
     notes: tuple[str, ...] = ()
+
+    def tables(self) -> list[ReportTable]:
+        """Return the figures as tables, to be shown."""
+        return figure_tables(self.figures)
+
+    def times(self) -> str:
+        """Return how long questions took, in a sentence; empty if none was answered."""
+        return time_sentence(self.figures)
 
 
 def evaluate(
@@ -138,51 +142,6 @@ def evaluate(
         )
         reports = () if out is None else write_reports(out, figures, records, made_with)
     return Evaluation(figures, records, made_with, reports, tuple(notes))
-
-
-def method_answers(
-    method: Method,
-    find_topics: Callable[[GraphStore, str, list[str]], Sequence[TopicEntity]],
-    *,
-    linked: bool = False,
-    index: TrieIndex | None = None,
-    without_topics: bool = False,
-) -> Answers:
-    """Return the function that answers questions by ``method``, for :func:`evaluate`.
-
-    ``find_topics`` returns the topic entities of a question in a graph: those that are named, else
-    those that it finds. ``linked``: it finds them even if the file names them. ``index`` is of the
-    KG, not of questions' own graphs. ``without_topics``: the method does not need any.
-    """
-
-    def asked(store: GraphStore, questions: Sequence[Question]) -> Iterator[Asking | KgqaError]:
-        from kgqa.methods.gcr import Asking
-
-        for question in questions:
-            began = time.perf_counter()
-            topics: Sequence[TopicEntity] = ()
-            try:
-                named = [] if linked else known_topics(store, question)
-                topics = find_topics(store, question.question, named)
-            except KgqaError as error:
-                if not (without_topics and isinstance(error, LinkingError | EntityNotFoundError)):
-                    yield error
-                    continue
-            yield Asking(
-                question.question,
-                tuple(topics),
-                index if question.graph is None else None,
-                time.perf_counter() - began,
-                tuple(question.choices),
-            )
-
-    def answers(
-        store: GraphStore, questions: Sequence[Question]
-    ) -> Iterator[tuple[int, Answer | KgqaError]]:
-        with closing(method.answers(store, asked(store, questions))) as found:
-            yield from found
-
-    return answers
 
 
 @dataclass(slots=True)

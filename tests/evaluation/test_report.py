@@ -12,7 +12,6 @@ from kgqa.errors import UsageError
 from kgqa.evaluation.compare import compare
 from kgqa.evaluation.html_report import bars, histogram
 from kgqa.evaluation.report import (
-    comparison_table,
     figure_rows,
     figure_tables,
     markdown,
@@ -113,8 +112,8 @@ def test_tables_for_the_terminal() -> None:
     rows = figure_rows(figures)
     assert ("linking: given entity first", "50.0", "40.0 to 60.0") in rows
     assert rows[-2:] == [("triplets: F1", "100.0", ""), ("triplets: ill", "0.0", "")]
-    found = comparison_table(compare({"q1": RIGHT}, {"q1": WRONG}))
-    assert found.rows[0][:4] == ("Hits@1", "100.0", "0.0", "-100.0")
+    rows = compare({"q1": RIGHT}, {"q1": WRONG}).table().rows
+    assert rows[0][:4] == ("Hits@1", "100.0", "0.0", "-100.0")
 
 
 def test_plots_carry_their_numbers() -> None:
