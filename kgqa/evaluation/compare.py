@@ -17,6 +17,7 @@ import numpy as np
 from kgqa.errors import DataError
 from kgqa.evaluation.intervals import LEVEL, RESAMPLES, resampled_sums
 from kgqa.evaluation.log import read_run, read_settings
+from kgqa.evaluation.report import TITLES, ReportTable
 
 if TYPE_CHECKING:
     from kgqa.evaluation.report import ReportTable
@@ -79,6 +80,24 @@ class Comparison:
     def to_json(self) -> dict[str, Any]:
         """Return the comparison as the JSON of ``kgqa eval --compare``."""
         return {**asdict(self), "only_a": len(self.only_a), "only_b": len(self.only_b)}
+
+    def table(self) -> ReportTable:
+        """Return a row for each figure, to be shown."""
+        rows = [
+            (
+                TITLES[name],
+                f"{one.a:.1f}",
+                f"{one.b:.1f}",
+                f"{one.difference:+.1f}",
+                f"{one.interval[0]:+.1f} to {one.interval[1]:+.1f}",
+                str(one.better),
+                str(one.worse),
+                "< 0.0001" if one.p_value < 0.0001 else f"{one.p_value:.4f}",
+            )
+            for name, one in self.figures.items()
+        ]
+        heads = ("figure", "A", "B", "B - A", "95 % interval", "better", "worse", "p")
+        return ReportTable("Differences", heads, rows)
 
 
 def compare_runs(a: Path, b: Path) -> Comparison:

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from kgqa.evaluation.compare import Comparison
     from kgqa.evaluation.record import Record
 
 WORST = 50  # failures that a report shows
@@ -86,25 +85,6 @@ def figure_rows(figures: Mapping[str, Any]) -> list[tuple[str, ...]]:
         if (family, name) != ("gcr", "hit")
     ]
     return [*rows, *_rows(_LINKING, linking), *_rows(_TRIPLETS, triplets)]
-
-
-def comparison_table(comparison: Comparison) -> ReportTable:
-    """Return a row for each figure that two runs have."""
-    rows = [
-        (
-            TITLES.get(name, name),
-            f"{one.a:.1f}",
-            f"{one.b:.1f}",
-            f"{one.difference:+.1f}",
-            f"{one.interval[0]:+.1f} to {one.interval[1]:+.1f}",
-            str(one.better),
-            str(one.worse),
-            "< 0.0001" if one.p_value < 0.0001 else f"{one.p_value:.4f}",
-        )
-        for name, one in comparison.figures.items()
-    ]
-    heads = ("figure", "A", "B", "B - A", "95 % interval", "better", "worse", "p")
-    return ReportTable("Differences", heads, rows)
 
 
 def time_sentence(figures: Mapping[str, Any]) -> str:

@@ -56,11 +56,11 @@ class Evaluation:
     notes: tuple[str, ...] = ()
 
     def tables(self) -> list[ReportTable]:
-        """Return the tables of the figures, for a terminal."""
+        """Return the figures as tables, to be shown."""
         return figure_tables(self.figures)
 
     def times(self) -> str:
-        """Return a sentence about the seconds that questions took, empty if none was answered."""
+        """Return how long questions took, in a sentence; empty if none was answered."""
         return time_sentence(self.figures)
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kgqa.answers.answer import SearchUse, TopicEntity
-from kgqa.errors import KgqaError, LinkingError, UsageError
-from kgqa.evaluation import Evaluation, compare_runs, evaluate, method_answers
+from kgqa.answers.answer import SearchUse
+from kgqa.errors import LinkingError, UsageError
+from kgqa.evaluation import Evaluation, compare_runs, evaluate
 from kgqa.evaluation.log import read_run
 from kgqa.progress import Silent
 from kgqa.questions import BadEntry, Question, QuestionFile, read_questions
@@ -54,6 +54,8 @@ def test_every_question_has_its_record_in_the_order_of_the_file(small: SqliteSto
     assert (found.figures["kg"], found.figures["method"]) == ("small", "gcr")
     assert "q.jsonl, line 4" in found.notes[0]
     assert found.reports == ()
+    assert found.tables()[0].title == "Scores"
+    assert "questions took" in found.times()
     assert run(small, []).records == []
 
 
@@ -101,47 +103,3 @@ def test_what_an_exact_search_could_not_prove_is_noted(small: SqliteStore) -> No
     file = QuestionFile([QUESTIONS[0], QUESTIONS[2]])
     found = evaluate(small, file, answers, lambda _: RULES, {})
     assert "the paths of 1 of 2 questions" in found.notes[0]
-
-
-class EchoMethod:
-    """Keeps what it is asked."""
-
-    name = "echo"
-
-    def __init__(self) -> None:
-        self.asked: list = []
-
-    def rules(self, store):
-        return RULES
-
-    def answers(self, store, questions):
-        for number, one in enumerate(questions):
-            self.asked.append(one)
-            yield number, one if isinstance(one, KgqaError) else LinkingError("none")
-
-
-@pytest.mark.parametrize("linked", [True, False])
-@pytest.mark.parametrize("without_topics", [True, False])
-def test_a_method_is_asked_with_topics_choices_and_index(
-    small: SqliteStore, linked: bool, without_topics: bool
-) -> None:
-    def find_topics(store, question, named):
-        if question == "lost":
-            raise LinkingError("Nothing was found.")
-        return [TopicEntity(0, one, one, 1.0) for one in named or ["found"]]
-
-    method = EchoMethod()
-    flags = {"linked": linked, "without_topics": without_topics}
-    answers = method_answers(method, find_topics, index="of the KG", **flags)
-    asked = [
-        Question("a", "?", ["e.oslo"], [], choices=["x"]),
-        Question("b", "lost", [], [], graph=object()),
-    ]
-    assert [number for number, _ in answers(small, asked)] == [0, 1]
-    first, second = method.asked
-    assert [one.id for one in first.topics] == ["found" if linked else "e.oslo"]
-    assert (first.index, first.choices) == ("of the KG", ("x",))
-    if without_topics:
-        assert (second.topics, second.index) == ((), None)
-    else:
-        assert isinstance(second, LinkingError)
