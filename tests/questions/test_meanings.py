@@ -7,12 +7,8 @@ from kgqa.evaluation.metrics_gold import known_topics, meant
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.graph.sqlite_write import SqliteWriter
 from kgqa.progress import Silent
-<<<<<<<< HEAD:tests/questions/test_meanings.py
 from kgqa.questions import Question
 from kgqa.questions.meanings import known_topics, meanings_of
-========
-from kgqa.questions.readers import Question
->>>>>>>> h/models:tests/evaluation/test_metrics_gold.py
 from tests.graph.tables import entity, tables_of
 
 if TYPE_CHECKING:
