@@ -138,8 +138,8 @@ def show_answer(answer: Answer, browser_url: str | None) -> None:
     served = ", ".join(sorted({use.source for use in answer.constraints}))
     say()
     say(
-        f"{answer.timings.total:.2f} s, {answer.forward_passes} forward passes of {answer.kg_llm.model}, "
-        f"constraint: {served}",
+        f"{answer.timings.total:.2f} s, {answer.forward_passes} forward passes of "
+        f"{answer.kg_llm.model}, constraint: {served}",
         style="dim",
     )
     if browser_url:

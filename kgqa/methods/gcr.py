@@ -14,7 +14,6 @@ leads to a choice, a path that has no rival is sure, whatever it says.
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
@@ -380,7 +379,12 @@ def ranking_options(
     if score_rule != "allowed":
         return chosen
     least = card.min_confidence if options.min_confidence is None else options.min_confidence
-    return replace(chosen, min_confidence=least, slope=card.calibration_slope, shift=card.calibration_shift)
+    return replace(
+        chosen,
+        min_confidence=least,
+        slope=card.calibration_slope,
+        shift=card.calibration_shift,
+    )
 
 
 def search_of(options: GcrOptions, k: int | None = None) -> SearchStrategy[Any]:

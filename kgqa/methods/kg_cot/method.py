@@ -72,8 +72,8 @@ class KgCot(Method[KgCotOptions]):
         card = self.reasoner.card
         self.card = AdapterCard(
             hops=card.hops,
-            direction=card.direction,  # type: ignore[arg-type]  # the card has checked both
-            mediators=card.mediators,  # type: ignore[arg-type]
+            direction=card.direction,
+            mediators=card.mediators,
         )
         threshold = options.answer_threshold
         self.answer_threshold = card.answer_threshold if threshold is None else threshold
