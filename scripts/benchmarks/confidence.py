@@ -72,11 +72,8 @@ def ask(
     asked: Sequence[tuple[LinkedQuestion, Meant, bool]],
 ) -> list[Seen]:
     """Return what the evidence for the first answer of each asking was; a failed one has none."""
-    plain = kg_llm.with_card(
-        replace(kg_llm.card, calibration_slope=1.0, calibration_shift=0.0, min_confidence=0.0)
-    )
-    weigh = WeighOptions(confidence=ConfidenceOptions(doubt=0.0))
-    options = GcrOptions(score_rule="allowed", weigh=weigh)
+    assert method.ranking is not None
+    method.ranking = replace(method.ranking, slope=1.0, shift=0.0, min_confidence=0.0)
     found = []
     every = [one for one, _, _ in asked]
     for number, answer in method.answers(store, every):
