@@ -46,12 +46,14 @@ if TYPE_CHECKING:
 
     from kgqa.answers.answer import ScoredPath
     from kgqa.answers.choices import AnswerChoice
+    from kgqa.config import Settings
     from kgqa.decoding.engine import DecodingOutcome
     from kgqa.decoding.search import Certificate, Hypothesis, SearchResult, SearchStrategy
     from kgqa.graph.model import KGInfo
     from kgqa.graph.store import GraphStore
     from kgqa.methods.base import Found, Resources
     from kgqa.methods.grounding import ChosenConstraint
+    from kgqa.methods.options import MethodOptions
     from kgqa.models.adapter import AdapterCard
     from kgqa.models.kg_llm import KgLLM
     from kgqa.paths.format import PathFormat
@@ -139,9 +141,10 @@ class Gcr(KgLlmMethod[GcrOptions]):
         )
 
     @classmethod
-    def check(cls, options: Any, settings: Any) -> None:
+    def check(cls, options: MethodOptions, settings: Settings) -> None:
         """Raise UsageError for options that do not fit together, those of the search among them."""
         super().check(options, settings)
+        assert isinstance(options, GcrOptions)
         search_of(options).check(options.k, options.length_penalty)
 
     def own_settings(self) -> dict[str, Any]:
