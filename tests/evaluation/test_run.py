@@ -44,16 +44,14 @@ def all_paths(store, questions):
         yield (
             number,
             Answer(
-                questions[number].question,
-                "gcr",
-                (TopicEntity(int(key[0]), topics[0], topics[0], 1.0),),
-                tuple(RankedAnswer(p.tail.id, p.tail.name, 1.0, True) for p in paths),
-                tuple(ScoredPath(p.text, -1.0, p.tail.name, (p,)) for p in paths),
-                (),
-                KgLlmUse("m", None, 1, 1, 1),
-                None,
-                Timings(decode=0.5),
-                1,
+                question=questions[number].question,
+                method="gcr",
+                topic_entities=(TopicEntity(int(key[0]), topics[0], topics[0], 1.0),),
+                answers=tuple(RankedAnswer(p.tail.id, p.tail.name, 1.0, True) for p in paths),
+                paths=tuple(ScoredPath(p.text, -1.0, p.tail.name, (p,)) for p in paths),
+                kg_llm=KgLlmUse("m", None, 1, 1, 1),
+                timings=Timings(decode=0.5),
+                forward_passes=1,
             ),
         )
 
