@@ -2,18 +2,17 @@
 
 ``generate(num_beams=K, num_return_sequences=K, prefix_allowed_tokens_fn=…)`` looks at the 2 K best
 continuations of its K running hypotheses, finishes those that end among the first K, goes on with
-the K best that do not end, and stops by a rule that ``early_stopping`` chooses. The same is done
-here, on scored moves.
+the K best that do not end, and stops when the best running hypothesis, were it to end at its
+present length, would not beat the worst of K finished ones. The same is done here, on scored moves.
 
 It differs in one point, on purpose: ``generate`` fills missing beams with copies at a score of -1e9
 and keeps what a length limit cut off; neither is a result of its own in the language, so neither is
-returned here, and copies never count as finished.
+returned here.
 """
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
     from kgqa.decoding.search import Scored
     from kgqa.trie.constraint import Constraint
 
-EarlyStopping: TypeAlias = bool | Literal["never"]
-
 
 class BeamSearch(SearchStrategy[BeamOptions]):
     """The ranked list of ``generate(num_beams=K)``, as :func:`beam` finds it."""
@@ -54,20 +51,14 @@ def beam(
     k: int,
     *,
     length_penalty: float = 0.0,
-    early_stopping: EarlyStopping = False,
     max_new_tokens: int | None = None,
 ) -> Search:
     """Search for up to ``k`` finished hypotheses, best first; fewer if the language has fewer.
 
     A hypothesis is ranked by its sum of log-probabilities divided by its length to the power of
     ``length_penalty``: 0 ranks by the sum, 1 (the default of ``generate``) by the mean; the prompt
-    is not counted, the closing token is. ``early_stopping`` False stops when the best running
-    hypothesis, were it to end at its present length, would not beat the worst of ``k`` finished
-    ones; True when there are ``k`` finished ones; "never" is False, but with a ``length_penalty``
-    above 0 the running hypothesis may still grow to ``max_new_tokens`` (without a limit: for ever,
-    so that the search goes on until no hypothesis runs). ``k`` 1 is ``generate``'s greedy search:
-    the first end is the answer whatever the other options say. What has not ended after
-    ``max_new_tokens`` is dropped.
+    is not counted, the closing token is. ``k`` 1 is ``generate``'s greedy search: the first end is
+    the answer. What has not ended after ``max_new_tokens`` is dropped.
 
     Equal scores: the continuation of the better ranked hypothesis is first, then the smaller token;
     among finished ones the one that finished first. ``generate`` promises no order there.
@@ -76,19 +67,13 @@ def beam(
     Raises UsageError if an option cannot be meant, ModelError if scores are not log-probabilities.
     """
     BeamSearch(BeamOptions()).check(k)
-    if not isinstance(early_stopping, bool) and early_stopping != "never":
-        raise UsageError(f'early_stopping is {early_stopping!r}; it may be False, True or "never".')
     if max_new_tokens is not None and max_new_tokens < 1:
         raise UsageError(f"`max_new_tokens` must be at least 1, not {max_new_tokens}.")
-    return _beam(constraint, k, length_penalty, True if k == 1 else early_stopping, max_new_tokens)
+    return _beam(constraint, k, length_penalty, max_new_tokens)
 
 
 def _beam(
-    constraint: Constraint,
-    k: int,
-    length_penalty: float,
-    early_stopping: EarlyStopping,
-    max_new_tokens: int | None,
+    constraint: Constraint, k: int, length_penalty: float, max_new_tokens: int | None
 ) -> Search:
     running = [Hypothesis(constraint.start(), (), 0.0)]
     finished: list[Hypothesis] = []
@@ -102,13 +87,8 @@ def _beam(
         finished.sort(key=lambda one: -one.rank_score(length_penalty))
         del finished[k:]
         if len(finished) == k and running:
-            if early_stopping is True:
-                break
             hope = running[0].rank_score(length_penalty)
-            if early_stopping == "never" and length_penalty > 0.0:
-                longest = max_new_tokens or math.inf
-                hope = running[0].log_probability / math.pow(longest, length_penalty)
-            if finished[-1].rank_score(length_penalty) >= hope:
+            if k == 1 or finished[-1].rank_score(length_penalty) >= hope:
                 break
     return SearchResult(finished)
 

@@ -69,7 +69,7 @@ def _best_first(constraint: Constraint, k: int, width: int) -> Search:
     # open prefixes, the most probable first; among equals the one that was found first
     frontier = [(0.0, 0, Hypothesis(constraint.start(), (), 0.0))]
     finished: list[Hypothesis] = []
-    demands = expanded = found = 0
+    demands = found = 0
 
     def bound() -> float:
         return -frontier[0][0] if frontier else -math.inf
@@ -89,7 +89,6 @@ def _best_first(constraint: Constraint, k: int, width: int) -> Search:
                 heapq.heappush(frontier, one)
             break
         demands += 1
-        expanded += len(wave)
         ends = constraint.is_end(scored.moves.state.tolist()).tolist()
         for move, is_end in enumerate(ends):
             hypothesis = extended(prefixes[int(scored.moves.row[move])], scored, move)
@@ -102,4 +101,4 @@ def _best_first(constraint: Constraint, k: int, width: int) -> Search:
         del finished[k:]
     certain = sum(one.log_probability >= bound() for one in finished)
     proven = certain == len(finished) and (len(finished) == k or not frontier)
-    return SearchResult(finished, Certificate(proven, bound(), certain, demands, expanded))
+    return SearchResult(finished, Certificate(proven, bound(), certain, demands))

@@ -91,16 +91,14 @@ class DecodingRequest:
 class DecodingOutcome:
     """The result of a request, or the error that ended it.
 
-    ``forward_passes``: those it took part in. ``tokens``: what it ran in them, prompt and padding
-    included. ``seconds``: its part of their time, by tokens. ``coverage``: if it was asked for, for
-    each hypothesis and each of its tokens the logarithm of the share of the model's whole
-    probability that the constraint allowed there.
+    ``forward_passes``: those it took part in. ``seconds``: its part of their time, by the tokens
+    that it ran. ``coverage``: if it was asked for, for each hypothesis and each of its tokens the
+    logarithm of the share of the model's whole probability that the constraint allowed there.
     """
 
     result: SearchResult | None
     error: KgqaError | None
     forward_passes: int
-    tokens: int
     seconds: float
     coverage: tuple[tuple[float, ...], ...] = ()
 
@@ -163,7 +161,7 @@ class Engine:
                         live.append(_Live(*taken, self._clock()))
                     except KgqaError as error:
                         taken[1].search.close()
-                        yield taken[0], DecodingOutcome(None, error, 0, 0, 0.0)
+                        yield taken[0], DecodingOutcome(None, error, 0, 0.0)
                 if not live:
                     return
                 yield from self._leaving(live)
@@ -258,7 +256,7 @@ class Engine:
         except KgqaError as error:
             one.fail(error)
             return
-        one.count(self._attempted, time.perf_counter() - began)
+        one.count(time.perf_counter() - began)
         self.forward_passes += 1
 
     def _parts(self, live: Sequence[_Live]) -> list[tuple[_Live, WavePart]]:
@@ -303,7 +301,7 @@ class Engine:
             return
         seconds = time.perf_counter() - began
         for one, part in parts:
-            one.count(part.tokens, seconds * part.tokens / total)
+            one.count(seconds * part.tokens / total)
         self.forward_passes += 1
 
 
@@ -320,7 +318,7 @@ class _Live:
         self.demand: Demand | None = None
         self._result: SearchResult | None = None
         self._error: KgqaError | None = None
-        self._forward_passes = self._tokens = 0
+        self._forward_passes = 0
         self._seconds = 0.0
 
     @property
@@ -351,10 +349,9 @@ class _Live:
         """End with an error."""
         self._error, self.ended = error, True
 
-    def count(self, tokens: int, seconds: float) -> None:
+    def count(self, seconds: float) -> None:
         """Count a forward pass that the search took part in."""
         self._forward_passes += 1
-        self._tokens += tokens
         self._seconds += seconds
 
     def outcome(self) -> DecodingOutcome:
@@ -363,7 +360,7 @@ class _Live:
         if self.request.coverage and self._result is not None:
             found = self._result.hypotheses
             covered = tuple(self.asked.tree.coverage(one.state) for one in found)
-        cost = (self._forward_passes, self._tokens, self._seconds)
+        cost = (self._forward_passes, self._seconds)
         return DecodingOutcome(self._result, self._error, *cost, covered)
 
 

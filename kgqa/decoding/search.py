@@ -33,14 +33,12 @@ class Demand:
     """What a search must know before it can go on.
 
     ``states``: distinct states of the constraint whose moves must be scored now; each is the start
-    or was led to by a move that has been scored. ``totals``: the log-probability of each state's
-    prefix so far, in the same order, which look-ahead may use. ``all_later_below``: the search
-    promises that whatever it demands later is one of these states or lies below one of them, so
-    that what was kept for other prefixes may be forgotten.
+    or was led to by a move that has been scored. ``all_later_below``: the search promises that
+    whatever it demands later is one of these states or lies below one of them, so that what was
+    kept for other prefixes may be forgotten.
     """
 
     states: tuple[int, ...]
-    totals: tuple[float, ...]
     all_later_below: bool = False
 
 
@@ -86,14 +84,13 @@ class Certificate:
     list is shorter than asked only if the language is. ``bound``: the log-probability of the best
     unexplored prefix, which nothing outside the list exceeds; ``-inf`` if nothing is unexplored.
     ``certain``: how many hypotheses at the head of the list no unexplored prefix can beat.
-    ``demands`` and ``expanded``: how often the search asked, and for how many states in all.
+    ``demands``: how often the search asked.
     """
 
     proven: bool
     bound: float
     certain: int
     demands: int
-    expanded: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,11 +181,7 @@ def run(search: Search, scorer: Scorer) -> SearchResult:
 
 def demand_of(prefixes: list[Hypothesis], *, all_later_below: bool = False) -> Demand:
     """Return the demand for the moves out of distinct prefixes."""
-    return Demand(
-        tuple(prefix.state for prefix in prefixes),
-        tuple(prefix.log_probability for prefix in prefixes),
-        all_later_below,
-    )
+    return Demand(tuple(prefix.state for prefix in prefixes), all_later_below)
 
 
 def check_log_probability(highest: float) -> None:

@@ -69,7 +69,7 @@ def test_k_different_paths_come_with_their_true_scores(
 def test_one_group_is_a_beam(seed: int, count: int, k: int) -> None:
     constraint = constraint_of(random_language(seed, count))
     table = TableScorer(constraint, seed)
-    plain = run(beam(constraint, k, early_stopping=False), table).hypotheses
+    plain = run(beam(constraint, k), table).hypotheses
     found = run(diverse_beam(constraint, k, groups=1), table).hypotheses
     assert set(plain) <= set(found)
     if len(plain) == k:

@@ -99,7 +99,7 @@ def test_together_they_need_fewer_forwards() -> None:
         engine = Engine(model, Plan(budget=8), together=together)
         outcomes = [outcome for _, outcome in engine.run(request(*one) for one in asked)]
         forward_passes.append(engine.forward_passes)
-        assert all(outcome.tokens > 0 and outcome.seconds > 0 for outcome in outcomes)
+        assert all(outcome.seconds > 0 for outcome in outcomes)
     assert forward_passes[1] < forward_passes[0]
     assert forward_passes[1] >= max(outcome.forward_passes for outcome in outcomes)
 
