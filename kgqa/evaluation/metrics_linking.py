@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from kgqa.errors import LinkingError
 from kgqa.evaluation.intervals import interval
 from kgqa.evaluation.metrics import mean_percent
+from kgqa.evaluation.metrics_gold import known_topics, meant
 from kgqa.linking.linker import link, topic_entities
-from kgqa.questions.meaning import known_topics, meant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

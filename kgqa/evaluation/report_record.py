@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Any
 from kgqa.answers.expand import tails
 from kgqa.errors import EntityNotFoundError, LinkingError, TimeLimitError
 from kgqa.evaluation.metrics import gcr_scores, rog_scores, strict_scores
+from kgqa.evaluation.metrics_gold import known_topics, meant
 from kgqa.evaluation.metrics_linking import linking_of
 from kgqa.evaluation.metrics_paths import Outcome, distance, path_recall, relation_path
 from kgqa.evaluation.metrics_triplets import CHAINS, SCORES, triplets_of
 from kgqa.graph.names import normalise
-from kgqa.questions.meaning import known_topics, meant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kgqa.answers.answer import Answer
     from kgqa.errors import KgqaError
+    from kgqa.evaluation.metrics_gold import Meant
     from kgqa.graph.store import GraphStore
     from kgqa.paths.walk import WalkRules
     from kgqa.questions.base import Malformed, Question
-    from kgqa.questions.meaning import Meant
 
 _KEPT = 20  # predictions and paths that stay in a line
 

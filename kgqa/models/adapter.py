@@ -57,7 +57,7 @@ class AdapterCard:
     calibration_slope: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
     calibration_shift: Annotated[float, Field(allow_inf_nan=False)] = 0.0
     triplets: Annotated[int, Field(ge=0)] = 0  # in its prompt's graph, as trained; 0: not known
-    format_version: Literal[2] = FORMAT_VERSION
+    format_version: int = FORMAT_VERSION
 
     @field_validator("prompt")
     @classmethod

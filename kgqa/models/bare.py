@@ -33,26 +33,15 @@ class BareEncoder(PartEncoder):
     used. Made by :func:`bare_encoder`.
     """
 
-    def __init__(
-        self,
-        serialised: str,
-        *,
-        fingerprint: str,
-        eos: int,
-        vocab_size: int,
-        unknown: int | None,
-        added: dict[str, int],
-        anchor: Sequence[int],
-        dummy_prefix: bool,
-    ) -> None:
+    def __init__(self, serialised: str, encoder: HFEncoder) -> None:
         self._serialised = serialised
-        self._fingerprint = fingerprint
-        self._eos = eos
-        self._vocab_size = vocab_size
-        self._unknown = unknown
-        self._added = added
-        self._anchor = list(anchor)
-        self.dummy_prefix = dummy_prefix
+        self.fingerprint = encoder.fingerprint
+        self.eos_id = encoder.eos_id
+        self.vocab_size = encoder.vocab_size
+        self.unknown_id = encoder.unknown_id
+        self.added_tokens = encoder.added_tokens
+        self.dummy_prefix = encoder.dummy_prefix
+        self._anchor = list(encoder._anchor)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_tokenizer"}
@@ -62,21 +51,6 @@ class BareEncoder(PartEncoder):
         tokenizer = Tokenizer.from_str(self._serialised)
         tokenizer.encode_special_tokens = True  # a name that spells one is text
         return tokenizer
-
-    @property
-    def fingerprint(self) -> str:
-        """That of the encoder this one was made of."""
-        return self._fingerprint
-
-    @property
-    def unknown_id(self) -> int | None:
-        """The token for unknown text, None if there is none."""
-        return self._unknown
-
-    @property
-    def added_tokens(self) -> dict[str, int]:
-        """The ids of the tokens that were added to the vocabulary."""
-        return self._added
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of token ids, special tokens written out."""
@@ -104,16 +78,7 @@ def bare_encoder(encoder: HFEncoder) -> BareEncoder | None:
         return None
     whole = json.loads(tokenizer.backend_tokenizer.to_str())
     whole |= dict.fromkeys(_LEFT_OUT)
-    bare = BareEncoder(
-        json.dumps(whole, ensure_ascii=False),
-        fingerprint=encoder.fingerprint,
-        eos=encoder.eos_id,
-        vocab_size=encoder.vocab_size,
-        unknown=encoder.unknown_id,
-        added=encoder.added_tokens,
-        anchor=encoder._anchor,
-        dummy_prefix=encoder.dummy_prefix,
-    )
+    bare = BareEncoder(json.dumps(whole, ensure_ascii=False), encoder)
     special = [text for token in encoder.added_tokens for text in (token, f"Foo {token} bar")]
     texts = [*NAMES, *special[:200]]
     expected = encoder._plain(texts)

@@ -35,35 +35,17 @@ class PartEncoder(ABC):
     A :class:`kgqa.trie.tokens.TokenEncoder`, but for its fingerprint.
     """
 
+    vocab_size: int  # one more than the highest token id the model scores
+    eos_id: int  # the token that ends a text of the model
+    unknown_id: int | None  # the token for unknown text, None if there is none
+    added_tokens: dict[str, int]  # the ids of the tokens that were added to the vocabulary
     dummy_prefix: bool  # whether every part starts with a space that cannot be kept away
     _anchor: list[int]  # the token ids to be cut off in front
-    _eos: int
-    _vocab_size: int
 
     @property
     def anchor(self) -> str | None:
         """What is encoded before each text to keep a SentencePiece space away; None: nothing."""
         return _ANCHOR if self._anchor else None
-
-    @property
-    def vocab_size(self) -> int:
-        """One more than the highest token id the model scores."""
-        return self._vocab_size
-
-    @property
-    def eos_id(self) -> int:
-        """The token that ends a text of the model."""
-        return self._eos
-
-    @property
-    @abstractmethod
-    def unknown_id(self) -> int | None:
-        """The token for unknown text, None if there is none."""
-
-    @property
-    @abstractmethod
-    def added_tokens(self) -> dict[str, int]:
-        """The ids of the tokens that were added to the vocabulary."""
 
     @abstractmethod
     def decode(self, ids: Sequence[int]) -> str:
@@ -130,8 +112,10 @@ class HFEncoder(PartEncoder):
                 "Set eos_token in its tokenizer_config.json.",
             )
         self._tokenizer = tokenizer
-        self._eos = eos
-        self._vocab_size = vocab_size or 1 + max(tokenizer.get_vocab().values())
+        self.eos_id = eos
+        self.vocab_size = vocab_size or 1 + max(tokenizer.get_vocab().values())
+        self.unknown_id = tokenizer.unk_token_id
+        self.added_tokens = tokenizer.get_added_vocab()
         self._anchor: list[int] = []
         bare, anchor, anchored = self._plain(["a", _ANCHOR, _ANCHOR + "a"])
         self.dummy_prefix = False
@@ -144,18 +128,6 @@ class HFEncoder(PartEncoder):
     def tokenizer(self) -> PreTrainedTokenizerBase:
         """The transformers tokenizer underneath."""
         return self._tokenizer
-
-    @property
-    def unknown_id(self) -> int | None:
-        """The token for unknown text, None if there is none."""
-        unknown: int | None = self._tokenizer.unk_token_id
-        return unknown
-
-    @property
-    def added_tokens(self) -> dict[str, int]:
-        """The ids of the tokens that were added to the vocabulary."""
-        added: dict[str, int] = self._tokenizer.get_added_vocab()
-        return added
 
     @cached_property
     def fingerprint(self) -> str:
@@ -171,7 +143,7 @@ class HFEncoder(PartEncoder):
             content = [whole.get(key) for key in _DECISIVE]
         else:
             content = [type(tokenizer).__name__, tokenizer.get_vocab(), tokenizer.get_added_vocab()]
-        text = json.dumps([content, self._anchor, self._eos], sort_keys=True, ensure_ascii=True)
+        text = json.dumps([content, self._anchor, self.eos_id], sort_keys=True, ensure_ascii=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
     def decode(self, ids: Sequence[int]) -> str:

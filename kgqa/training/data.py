@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from kgqa.paths.format import PathFormat
     from kgqa.paths.walk import WalkRules
     from kgqa.progress import Progress
+    from kgqa.training.chains import ChainExample
     from kgqa.training.options import Selection
 
 _NEAR = 0.85  # of the best relation path's mark: others that are taken beside it
@@ -73,30 +74,7 @@ class Example:
         return tuple(relation for relation, _ in self.hops)
 
 
-class AnyExample(Protocol):
-    """What all kinds of examples have: a question about topic entities, and what is to be written.
-
-    ``head`` and ``hops`` distinguish an example from others of the same question.
-    """
-
-    @property
-    def question(self) -> str:
-        """The question."""
-
-    @property
-    def topics(self) -> tuple[str, ...]:
-        """The names of its topic entities."""
-
-    @property
-    def head(self) -> str:
-        """Where what is written begins."""
-
-    @property
-    def hops(self) -> tuple[tuple[str, ...], ...]:
-        """What is written from there on."""
-
-
-OneT = TypeVar("OneT", bound=AnyExample)
+ExampleT = TypeVar("ExampleT", bound="Example | ChainExample")
 
 
 @dataclass(slots=True)
@@ -164,14 +142,16 @@ def build_examples(
     return examples, report
 
 
-def without_repeats(examples: Iterable[OneT], held_out: Iterable[OneT] = ()) -> list[OneT]:
+def without_repeats(
+    examples: Iterable[ExampleT], held_out: Iterable[ExampleT] = ()
+) -> list[ExampleT]:
     """Return ``examples`` each once, none of them asking what a held-out one asks.
 
     Two examples are one if question, topic entities and path are equal; they ask the same if
     question and topic entities are, whatever their ids: a data set may hold a question twice.
     """
     kept_apart = {_asked(example) for example in held_out}
-    found: dict[object, OneT] = {}
+    found: dict[object, ExampleT] = {}
     for example in examples:
         asked = _asked(example)
         if asked not in kept_apart:
@@ -179,7 +159,7 @@ def without_repeats(examples: Iterable[OneT], held_out: Iterable[OneT] = ()) -> 
     return list(found.values())
 
 
-def _asked(example: AnyExample) -> tuple[str, tuple[str, ...]]:
+def _asked(example: Example | ChainExample) -> tuple[str, tuple[str, ...]]:
     return normalise(example.question), tuple(sorted(example.topics))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules
@@ -32,11 +32,9 @@ if TYPE_CHECKING:
     from kgqa.questions.base import Question
     from kgqa.training.chains import ChainExample
     from kgqa.training.check import HeldOut
-    from kgqa.training.data import Example, TrainingQuestion
+    from kgqa.training.data import Example, ExampleT, TrainingQuestion
     from kgqa.training.options import ExampleOptions
     from kgqa.training.questions import TrainingFile
-
-    _ExampleT = TypeVar("_ExampleT", Example, ChainExample)
 
 
 def format_of(card: AdapterCard) -> PathFormat:
@@ -294,9 +292,9 @@ class _Gatherer:
         self.gathered.train += made
 
 
-def _firsts(examples: Iterable[_ExampleT]) -> list[_ExampleT]:
+def _firsts(examples: Iterable[ExampleT]) -> list[ExampleT]:
     """Return the first example of each question."""
-    first: dict[str, _ExampleT] = {}
+    first: dict[str, ExampleT] = {}
     for example in examples:
         first.setdefault(example.question_id, example)
     return list(first.values())

@@ -7,6 +7,7 @@ of a run alone are :class:`TrainingSettings` and :class:`ReasonerSettings`.
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
@@ -18,6 +19,8 @@ from kgqa.registry import QUESTION_FORMATS, Options, option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+_flag = partial(option, flag=True)
 
 Selection: TypeAlias = Literal["best", "shortest"]
 Loss: TypeAlias = Literal["path", "relations"]
@@ -41,31 +44,21 @@ _DOG: Mapping[str, Any] = {"batch_size": 1, "accumulation": 16, "max_tokens": 40
 class QuestionSource(Options):
     """Where questions come from: files, the KG itself, or both."""
 
-    questions: tuple[str, ...] = option(
-        (), "A file of questions, or FORMAT=FILE; may be repeated.", flag=True
+    questions: tuple[str, ...] = _flag((), "A file of questions, or FORMAT=FILE; may be repeated.")
+    format: str = _flag("jsonl", "The format of files that are named without one.")
+    topics: Path | None = _flag(None, "Topic entities by question id, for lines that name none.")
+    self: bool = _flag(False, "Make questions from the KG: from its relations' names.")
+    templates: Path | None = _flag(
+        None, "A file of relations' phrases: also train on questions made from them."
     )
-    format: str = option("jsonl", "The format of files that are named without one.", flag=True)
-    topics: Path | None = option(
-        None, "Topic entities by question id, for lines that name none.", flag=True
-    )
-    self: bool = option(False, "Make questions from the KG: from its relations' names.", flag=True)
-    templates: Path | None = option(
-        None,
-        "A file of relations' phrases: also train on questions made from them.",
-        flag=True,
-    )
-    per_relation: int = option(12, "Made examples of a relation.", flag=True, ge=0)
-    per_pair: int = option(2, "Made examples of several relations in turn.", flag=True, ge=0)
-    entities: int = option(20_000, "Entities that `self` looks at.", flag=True, ge=1)
-    hops: int | None = option(None, "Hops at most.", flag=True, ge=1)
-    direction: Literal["out", "in", "both"] | None = option(
-        None, "Which way edges are walked.", flag=True
-    )
-    mediators: Literal["collapse", "keep"] | None = option(
-        None, "What becomes of mediators.", flag=True
-    )
-    held_out: bool = option(True, "Leave a fixed fifth out.", flag=True)
-    seed: int = option(0, "Seed.", flag=True, ge=0)
+    per_relation: int = _flag(12, "Made examples of a relation.", ge=0)
+    per_pair: int = _flag(2, "Made examples of several relations in turn.", ge=0)
+    entities: int = _flag(20_000, "Entities that `self` looks at.", ge=1)
+    hops: int | None = _flag(None, "Hops at most.", ge=1)
+    direction: Literal["out", "in", "both"] | None = _flag(None, "Which way edges are walked.")
+    mediators: Literal["collapse", "keep"] | None = _flag(None, "What becomes of mediators.")
+    held_out: bool = _flag(True, "Leave a fixed fifth out.")
+    seed: int = _flag(0, "Seed.", ge=0)
 
     @property
     def files(self) -> list[tuple[str, Path]]:
@@ -105,30 +98,22 @@ class ExampleOptions(QuestionSource):
         "encoder": ("method", "dog"),
     }
 
-    method: Literal["gcr", "dog"] = option(
-        "gcr", "What it learns to write: paths, or chains of thoughts and triplets.", flag=True
+    method: Literal["gcr", "dog"] = _flag(
+        "gcr", "What it learns to write: paths, or chains of thoughts and triplets."
     )
-    preset: str | None = option(
-        None, "gcr: prompt, markers, paths and settings as published.", flag=True
+    preset: str | None = _flag(None, "gcr: prompt, markers, paths and settings as published.")
+    paths: Selection | None = _flag(
+        None, "Paths of the relation paths that fit the answers best; every shortest."
     )
-    paths: Selection | None = option(
-        None,
-        "Paths of the relation paths that fit the answers best; every shortest.",
-        flag=True,
+    per_question: int | None = _flag(
+        None, "Examples of a question at most (4; all of shortest).", ge=1
     )
-    per_question: int | None = option(
-        None, "Examples of a question at most (4; all of shortest).", flag=True, ge=1
+    general_model: str | None = _flag(
+        None, "A general LLM that puts questions of `self` into other words."
     )
-    general_model: str | None = option(
-        None, "A general LLM that puts questions of `self` into other words.", flag=True
-    )
-    phrased: int = option(400, "Questions that it puts into words.", flag=True, ge=1)
-    triplets: int | None = option(
-        None, "dog: triplets of the graph in a prompt (120).", flag=True, ge=1
-    )
-    encoder: str | None = option(
-        None, "dog: the sentence encoder that chooses them (MiniLM).", flag=True
-    )
+    phrased: int = _flag(400, "Questions that it puts into words.", ge=1)
+    triplets: int | None = _flag(None, "dog: triplets of the graph in a prompt (120).", ge=1)
+    encoder: str | None = _flag(None, "dog: the sentence encoder that chooses them (MiniLM).")
 
     @property
     def prompt_preset(self) -> str | None:
@@ -185,31 +170,25 @@ class TrainingSettings(Options):
     An optimiser step sees ``batch_size * accumulation`` examples. LoRA's alpha is twice its rank.
     """
 
-    epochs: float = option(3.0, "Passes over the examples.", flag=True, gt=0)
-    learning_rate: float = option(5e-4, "Peak learning rate.", flag=True, gt=0)
-    rank: int = option(16, "LoRA rank.", flag=True, ge=1)
+    epochs: float = _flag(3.0, "Passes over the examples.", gt=0)
+    learning_rate: float = _flag(5e-4, "Peak learning rate.", gt=0)
+    rank: int = _flag(16, "LoRA rank.", ge=1)
     dropout: float = option(0.05, "LoRA dropout.", ge=0, lt=1)
     warmup: float = option(0.03, "Part of the steps in which the learning rate rises.", ge=0, le=1)
     schedule: Literal["cosine", "linear", "constant_with_warmup"] = option(
         "cosine", "How the learning rate falls."
     )
-    batch_size: int = option(16, "Examples that are run together.", flag=True, ge=1)
-    accumulation: int = option(1, "Batches of a step.", flag=True, ge=1)
-    max_tokens: int = option(
-        256, "Tokens of prompt and path; a longer example is left out.", flag=True, ge=1
+    batch_size: int = _flag(16, "Examples that are run together.", ge=1)
+    accumulation: int = _flag(1, "Batches of a step.", ge=1)
+    max_tokens: int = _flag(256, "Tokens of prompt and path; a longer example is left out.", ge=1)
+    loss: Loss = _flag("path", "What is learnt: the path, or its relations and end alone.")
+    full: bool = _flag(False, "Train all weights, not an adapter.")
+    checkpoint_every: int = _flag(100, "Steps between checkpoints; 0: none.", ge=0)
+    check_every: int = _flag(
+        200, "Steps between checks on held-out questions; 0: at the end.", ge=0
     )
-    loss: Loss = option(
-        "path", "What is learnt: the path, or its relations and end alone.", flag=True
-    )
-    full: bool = option(False, "Train all weights, not an adapter.", flag=True)
-    checkpoint_every: int = option(100, "Steps between checkpoints; 0: none.", flag=True, ge=0)
-    check_every: int = option(
-        200, "Steps between checks on held-out questions; 0: at the end.", flag=True, ge=0
-    )
-    check_questions: int = option(
-        50, "Held-out questions whose paths are decoded; 0: none.", flag=True, ge=0
-    )
-    seed: int = option(0, "Seed.", flag=True, ge=0)
+    check_questions: int = _flag(50, "Held-out questions whose paths are decoded; 0: none.", ge=0)
+    seed: int = _flag(0, "Seed.", ge=0)
 
 
 class AdapterTraining(ExampleOptions, TrainingSettings):
@@ -218,13 +197,11 @@ class AdapterTraining(ExampleOptions, TrainingSettings):
     A setting that is not given is that of the preset or of the method, if these have one.
     """
 
-    model: str | None = option(None, "The model to train.", flag=True)
-    start_from: str | None = option(
-        None, "An adapter to go on from: its folder, or a bundled one's name.", flag=True
+    model: str | None = _flag(None, "The model to train.")
+    start_from: str | None = _flag(
+        None, "An adapter to go on from: its folder, or a bundled one's name."
     )
-    resume: bool = option(
-        True, "Go on from the last checkpoint of a run that was stopped.", flag=True
-    )
+    resume: bool = _flag(True, "Go on from the last checkpoint of a run that was stopped.")
 
     @property
     def settings(self) -> TrainingSettings:
@@ -253,46 +230,36 @@ class AdapterTraining(ExampleOptions, TrainingSettings):
 class ReasonerSettings(Options):
     """The settings of a run that trains a graph reasoner."""
 
-    relations: Literal["ids", "text"] = option(
-        "ids", "ids: a score for each relation of this KG; text: by their words.", flag=True
+    relations: Literal["ids", "text"] = _flag(
+        "ids", "ids: a score for each relation of this KG; text: by their words."
     )
     beta_reads: Literal["pooled", "tokens"] = option(
         "tokens", "What the number of hops is read from."
     )
-    epochs: float = option(
-        10.0, "Passes over the questions; may be less than 1.", flag=True, ge=0.001
-    )
-    learning_rate: float = option(1e-3, "Peak learning rate.", flag=True, ge=0)
-    batch_size: int = option(16, "Questions of a step.", flag=True, ge=1)
-    hidden: int = option(192, "Units of the model's hidden layers.", flag=True, ge=1)
-    dropout: float = option(0.2, "Dropout.", flag=True, ge=0, le=0.9)
+    epochs: float = _flag(10.0, "Passes over the questions; may be less than 1.", ge=0.001)
+    learning_rate: float = _flag(1e-3, "Peak learning rate.", ge=0)
+    batch_size: int = _flag(16, "Questions of a step.", ge=1)
+    hidden: int = _flag(192, "Units of the model's hidden layers.", ge=1)
+    dropout: float = _flag(0.2, "Dropout.", ge=0, le=0.9)
     # 100 on WebQSP and 10 on CWQ in the public programs
-    answer_weight: float = option(
-        10.0, "Weight of an answer beside another entity.", flag=True, ge=1
-    )
-    hop_weight: float = option(
-        0.01, "Of the loss of the number of hops, if it is known.", flag=True, ge=0
-    )
-    path_weight: float = option(
-        0.1, "Of the loss of relation paths; 0: answers alone, as published.", flag=True, ge=0
+    answer_weight: float = _flag(10.0, "Weight of an answer beside another entity.", ge=1)
+    hop_weight: float = _flag(0.01, "Of the loss of the number of hops, if it is known.", ge=0)
+    path_weight: float = _flag(
+        0.1, "Of the loss of relation paths; 0: answers alone, as published.", ge=0
     )
     decay: float = option(0.01, "Weight decay.", ge=0)
     checks: int = option(10, "How often the check questions are asked, the end included.", ge=1)
-    checkpoint_every: int = option(100, "Steps between checkpoints; 0: none.", flag=True, ge=0)
-    seed: int = option(0, "Seed.", flag=True, ge=0)
+    checkpoint_every: int = _flag(100, "Steps between checkpoints; 0: none.", ge=0)
+    seed: int = _flag(0, "Seed.", ge=0)
 
 
 class ReasonerTraining(QuestionSource, ReasonerSettings):
     """How a graph reasoner is trained, and on what."""
 
-    hops: int = option(2, "Steps of the walk, and hops of a path.", flag=True, ge=1)
-    made: int = option(8_000, "Made questions at most.", flag=True, ge=1)
-    encoder: str | None = option(
-        None, "The question encoder: a name or a folder (MiniLM).", flag=True
-    )
-    resume: bool = option(
-        True, "Go on from the last checkpoint of a run that was stopped.", flag=True
-    )
+    hops: int = _flag(2, "Steps of the walk, and hops of a path.", ge=1)
+    made: int = _flag(8_000, "Made questions at most.", ge=1)
+    encoder: str | None = _flag(None, "The question encoder: a name or a folder (MiniLM).")
+    resume: bool = _flag(True, "Go on from the last checkpoint of a run that was stopped.")
 
     @property
     def settings(self) -> ReasonerSettings:

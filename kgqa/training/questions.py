@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 from kgqa.errors import DataError, EntityNotFoundError
 from kgqa.linking.resolve import resolve_entity
 from kgqa.questions.base import Malformed, Question
-from kgqa.questions.meaning import known_topics, meant
+from kgqa.questions.meanings import known_topics, meanings_of
 from kgqa.questions.readers import read_questions
 from kgqa.training.data import TrainingQuestion
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from kgqa.graph.store import GraphStore
@@ -53,7 +53,7 @@ class TrainingFile:
                 topics.append(resolve_entity(store, text).id)
             except EntityNotFoundError:
                 continue  # the report counts the question if none is left
-        answers = meant(store, question.answers, question.names)
+        answers = meanings_of(store, question.answers, question.names)
         loose = self.loose and not question.answers
         steps = {step.removeprefix("^") for path in question.relation_paths for step in path}
         predicates = steps | self.queries.get(question.id, frozenset())
@@ -140,15 +140,18 @@ def _read_json_lines(path: Path, topics: Mapping[str, Mapping[str, str]]) -> Tra
     found: dict[str, tuple[int, Question]] = {}
     malformed: list[Malformed] = []
     queries: dict[str, frozenset[str]] = {}
-
-    def parse(number: int, record: dict[str, Any]) -> None:
-        question = _question(record, str(number), topics)
-        if question.id in found:
-            raise ValueError(f'the id "{question.id}" was used in line {found[question.id][0]}')
+    for number, record in _records(path):
+        try:
+            if not isinstance(record, dict):
+                raise ValueError("not JSON" if record is None else "not a JSON object")
+            question = _question(record, str(number), topics)
+            if question.id in found:
+                raise ValueError(f'the id "{question.id}" was used in line {found[question.id][0]}')
+        except ValueError as error:
+            malformed.append(Malformed(path.name, number, str(error)))
+            continue
         found[question.id] = number, question
         queries[question.id] = _predicates(record)
-
-    _each_line(path, parse, lambda number, why: malformed.append(Malformed(path.name, number, why)))
     if not found:
         first = f" {malformed[0]}." if malformed else ""
         raise DataError(
@@ -160,34 +163,22 @@ def _read_json_lines(path: Path, topics: Mapping[str, Mapping[str, str]]) -> Tra
 
 
 def _queries(path: Path) -> dict[str, frozenset[str]]:
-    """Return the predicates of the gold queries in a file whose lines were read already."""
-    found: dict[str, frozenset[str]] = {}
-    _each_line(
-        path,
-        lambda number, record: found.update({str(record.get("id", number)): _predicates(record)}),
-        lambda number, why: None,
-    )
-    return found
+    """Return the predicates of the gold queries in a file, by question id."""
+    return {
+        str(record.get("id", number)): _predicates(record)
+        for number, record in _records(path)
+        if isinstance(record, dict)
+    }
 
 
-def _each_line(
-    path: Path,
-    parse: Callable[[int, dict[str, Any]], None],
-    malformed: Callable[[int, str], None],
-) -> None:
-    """Parse the JSON object of each line; a ValueError of ``parse`` says why it is malformed."""
+def _records(path: Path) -> Iterator[tuple[int, Any]]:
+    """Yield the number and the JSON value of each line, None if it is not JSON."""
     for number, line in enumerate(read_lines(path, "question file"), 1):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-            if not isinstance(record, dict):
-                raise ValueError("not a JSON object")
-            parse(number, record)
-        except json.JSONDecodeError:
-            malformed(number, "not JSON")
-        except ValueError as error:
-            malformed(number, str(error))
+        if line.strip():
+            try:
+                yield number, json.loads(line)
+            except ValueError:
+                yield number, None
 
 
 def _predicates(record: dict[str, Any]) -> frozenset[str]:

@@ -9,7 +9,7 @@ again, whole.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy as np
 from kgqa.graph.model import Kind
 from kgqa.paths.shortest import relation_paths_to
 from kgqa.paths.walk import TAIL
+from kgqa.training.data import DataReport
 from kgqa.training.gold import agreed, gold_paths
 
 if TYPE_CHECKING:
@@ -54,14 +55,8 @@ class WalkQuestion:
     paths: tuple[Steps, ...] = ()
 
 
-@dataclass(slots=True)
-class WalkReport:
-    """What became of the questions; ids of those that are not trained on."""
-
-    questions: int = 0
-    used: int = 0
-    unknown: list[str] = field(default_factory=list)
-    unreachable: list[str] = field(default_factory=list)
+class WalkReport(DataReport):
+    """What became of the questions."""
 
     def __str__(self) -> str:
         """Return the report as a sentence."""

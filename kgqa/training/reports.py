@@ -18,7 +18,8 @@ class Report(BaseModel):
     def to_json(self) -> dict[str, Any]:
         """Return the report as ``--json`` prints it."""
         figures = self.model_dump(mode="json", by_alias=True)
-        return {**figures, "data": figures.pop("data")}
+        data = figures.pop("data")
+        return {**figures, "data": data}
 
 
 class ExamplesReport(Report):

@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kgqa.errors import EntityNotFoundError
+from kgqa.evaluation.metrics_gold import known_topics
 from kgqa.graph.model import keys_array
 from kgqa.linking.resolve import resolve_entities
 from kgqa.paths.walk import WalkRules, walk
-from kgqa.questions.meaning import known_topics
 from kgqa.training.data import is_held_out
 
 if TYPE_CHECKING:

@@ -16,18 +16,18 @@ import numpy as np
 from kgqa.answers.answer import TopicEntity
 from kgqa.answers.ranking import calibrated
 from kgqa.errors import KgqaError
+from kgqa.evaluation.metrics_gold import known_topics, meant
 from kgqa.evaluation.metrics_paths import distance
 from kgqa.linking.resolve import resolve_entities
 from kgqa.methods.base import LinkedQuestion
-from kgqa.questions.meaning import known_topics, meant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from kgqa.evaluation.metrics_gold import Meant
     from kgqa.graph.store import GraphStore
     from kgqa.methods.gcr import Gcr
     from kgqa.paths.walk import WalkRules
-    from kgqa.questions.meaning import Meant
     from kgqa.questions.readers import Question
 
 _TRIES = 50  # other questions that are looked at for a topic entity without an answer

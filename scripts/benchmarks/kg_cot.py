@@ -15,11 +15,11 @@ import numpy as np
 
 from kgqa.answers.answer import Answer, TopicEntity
 from kgqa.errors import KgqaError
+from kgqa.evaluation.metrics_gold import known_topics, meant
 from kgqa.linking.resolve import resolve_entities
 from kgqa.methods.base import LinkedQuestion
 from kgqa.methods.retrieval import in_words, topic_paths
 from kgqa.paths.format import PathFormat
-from kgqa.questions.meaning import known_topics, meant
 from scripts.benchmarks.bm25 import bm25
 
 if TYPE_CHECKING:

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from kgqa.errors import LinkingError
 from kgqa.evaluation.intervals import interval
+from kgqa.evaluation.metrics_gold import known_topics, meant
 from kgqa.graph.model import EDGE_SCHEMA, ENTITY_SCHEMA, EdgeBatch, EntityBatch, Kind
 from kgqa.graph.names import normalise
 from kgqa.graph.sqlite import SqliteStore
@@ -24,7 +25,6 @@ from kgqa.graph.sqlite_write import SqliteWriter
 from kgqa.linking.linker import link, topic_entities
 from kgqa.loading.assemble import assemble
 from kgqa.progress import Silent
-from kgqa.questions.meaning import known_topics, meant
 from kgqa.questions.readers import read_questions
 from kgqa.training.data import is_held_out
 

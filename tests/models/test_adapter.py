@@ -4,7 +4,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgqa.errors import AdapterMismatchError, ModelError, ModelNotFoundError
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 CARDS = st.builds(
     AdapterCard,
     base_model=st.text(max_size=9),
-    prompt=st.text(st.characters(exclude_characters="{}"), max_size=9).map(
+    prompt=st.text(st.characters(codec="utf-8", exclude_characters="{}"), max_size=9).map(
         lambda text: text + "{question}\n{topics} {0} }{ %s"
     ),
     start=st.text(max_size=5),
@@ -31,6 +31,7 @@ CARDS = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(card=CARDS)
 def test_a_card_is_read_as_it_was_written(
     card: AdapterCard, tmp_path_factory: pytest.TempPathFactory
@@ -42,6 +43,7 @@ def test_a_card_is_read_as_it_was_written(
     assert again.fingerprint == card.fingerprint
 
 
+@settings(deadline=None)
 @given(one=CARDS, other=CARDS)
 def test_fingerprints_are_equal_only_for_equal_cards(one: AdapterCard, other: AdapterCard) -> None:
     assert (one.fingerprint == other.fingerprint) == (one == other)

@@ -1,4 +1,4 @@
-"""Calls of the general LLM are kept, told apart by all that decides them, and never hold a key."""
+"""Calls of the general LLM are kept by all that decides them, and never hold a key."""
 
 from __future__ import annotations
 

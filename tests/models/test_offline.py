@@ -103,9 +103,9 @@ def test_two_processes_convert_at_once(tmp_path: Path) -> None:
     root = Path(__file__).parents[2]
     command = [sys.executable, "-c", code, str(tmp_path)]
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, cwd=root) for _ in range(2)]
-    told = {process.communicate(timeout=300)[0] for process in both}
+    printed = {process.communicate(timeout=300)[0] for process in both}
     assert [process.returncode for process in both] == [0, 0]
-    assert len(told) == 1
+    assert len(printed) == 1
     assert [path.name for path in (tmp_path / "models").iterdir()] == [
-        Path(told.pop().decode().strip()).name
+        Path(printed.pop().decode().strip()).name
     ]

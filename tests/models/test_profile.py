@@ -31,7 +31,7 @@ def tiny(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> KgLLM:
     return load(tiny_folder, tmp_path_factory.mktemp("cache"))
 
 
-def forwards(model) -> tuple[list[int], object]:
+def forward_passes(model) -> tuple[list[int], object]:
     seen: list[int] = []
     hook = model.register_forward_pre_hook(lambda *_: seen.append(1))
     return seen, hook
@@ -40,7 +40,7 @@ def forwards(model) -> tuple[list[int], object]:
 def test_a_plan_is_made_once_and_then_read(tiny: KgLLM, tmp_path: Path) -> None:
     llm = replace(tiny, plans=tmp_path / "new" / PLANS_FILE)
     profile._plans.pop(llm.model, None)
-    seen, hook = forwards(llm.model)
+    seen, hook = forward_passes(llm.model)
     try:
         plan = plan_for(llm, progress=Silent())
         assert plan.way == "tree"

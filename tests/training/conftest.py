@@ -1,4 +1,4 @@
-"""The tiny model, loaded anew for each training, and a small KG that it can learn."""
+"""The tiny model, loaded again for each training, and a small KG that it can learn."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PEOPLE = 20
 
 @pytest.fixture
 def load_tiny(tiny_folder: Path, tmp_path: Path) -> Callable[[], KgLLM]:
-    """Loads the tiny model anew: training changes it."""
+    """Loads the tiny model again: training changes it."""
     from kgqa.models.kg_llm import NO_ADAPTER, load_kg_llm
     from kgqa.progress import Silent
 

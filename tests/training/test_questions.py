@@ -95,7 +95,7 @@ def test_a_file_without_a_question_is_an_error(tmp_path: Path) -> None:
         read(tmp_path / "missing.jsonl")
 
 
-def test_gold_queries_of_published_sets_tell_predicates(town: SqliteStore, tmp_path: Path) -> None:
+def test_gold_queries_of_published_sets_hold_predicates(town: SqliteStore, tmp_path: Path) -> None:
     row = {"id": "1", "question": "b?", "q_entity": ["p1"], "a_entity": ["c1"]}
     path = tmp_path / "q.jsonl"
     path.write_text(json.dumps({**row, "sparql": "?x ns:a.b.c ns:m.0x ."}))

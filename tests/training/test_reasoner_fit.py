@@ -230,21 +230,21 @@ def test_questions_say_which_relation_paths_they_mean(town: SqliteStore) -> None
     table = HopTable(town, RULES)
     found, _ = walk_questions(table, questions(), 4, Silent())
     names = town.relations().ids
-    told = {}
+    meant = {}
     for one in found:
         said = tuple(
             tuple(names[step // 2] for step in hop if step >= 0)
             for path in one.paths
             for hop in path
         )
-        told.setdefault(one.id.split("-")[0], set()).add(said)
-    assert told["0"] == {(("person.born_in",),)}
-    assert told["1"] == {(("person.child",),)}
-    assert told["2"] == {(("person.office", "office.place"),)}
-    assert told["3"] == {(("person.child",), ("person.born_in",))}
+        meant.setdefault(one.id.split("-")[0], set()).add(said)
+    assert meant["0"] == {(("person.born_in",),)}
+    assert meant["1"] == {(("person.child",),)}
+    assert meant["2"] == {(("person.office", "office.place"),)}
+    assert meant["3"] == {(("person.child",), ("person.born_in",))}
 
 
-def test_what_cannot_be_reached_is_told(town: SqliteStore, encoder: SentenceEncoder) -> None:
+def test_what_cannot_be_reached_is_reported(town: SqliteStore, encoder: SentenceEncoder) -> None:
     table = HopTable(town, RULES)
     asked = [
         (TrainingQuestion("a", "Who?", ("p1",), ("c15",)), 0),

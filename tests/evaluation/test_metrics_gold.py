@@ -3,10 +3,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kgqa.evaluation.metrics import strict_scores
+from kgqa.evaluation.metrics_gold import known_topics, meant
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.graph.sqlite_write import SqliteWriter
 from kgqa.progress import Silent
-from kgqa.questions.meaning import known_topics, meant
 from kgqa.questions.readers import Question
 from tests.graph.tables import entity, tables_of
 

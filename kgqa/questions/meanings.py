@@ -1,0 +1,122 @@
+"""What a question's answers, choices and topic entities are in a KG: texts of a file → entity ids.
+
+An id that the KG knows stands for itself; otherwise the name that the file gives for it, else the
+text as a name or as a literal's. Entities that share a name are one answer: any of them is right,
+and none of the others is missing then. What the KG does not know stays as it is, and is missed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kgqa.graph.names import normalise
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kgqa.graph.store import GraphStore
+    from kgqa.questions.base import Question
+
+_TYPES = ("date", "dateTime", "gYear", "gYearMonth", "integer", "int", "float", "double", "decimal")
+
+
+@dataclass(frozen=True, slots=True)
+class Meanings:
+    """What texts mean in a KG: ``ids`` and ``names`` have one entry for each different meaning.
+
+    ``same`` maps every id that is meant to its entry in ``ids``.
+    """
+
+    ids: tuple[str, ...]
+    names: tuple[str, ...]
+    same: Mapping[str, str]
+    unknown: frozenset[str]  # the entries of ids that the KG does not know
+
+    def canonical(self, ids: Sequence[str]) -> list[str]:
+        """Return ``ids`` with each that is meant as its entry in ``self.ids``, each once."""
+        return list(dict.fromkeys(self.same.get(one, one) for one in ids))
+
+
+def meanings_of(store: GraphStore, texts: Sequence[str], names: Mapping[str, str]) -> Meanings:
+    """Return what ``texts`` mean in ``store``; ``names`` gives the file's name for an id."""
+    groups = _groups(store, texts, names)
+    same: dict[str, str] = {}
+    ids: list[str] = []
+    shown: list[str] = []
+    unknown = set()
+    for text in texts:
+        group = groups.get(text) or [(text, names.get(text, text))]
+        if any(one in same for one, _ in group):  # another text means it too
+            for one, _ in group:
+                same.setdefault(one, same[next(o for o, _ in group if o in same)])
+            continue
+        first, name = group[0]
+        ids.append(first)
+        shown.append(name)
+        same.update((one, first) for one, _ in group)
+        if text not in groups:
+            unknown.add(first)
+    return Meanings(tuple(ids), tuple(shown), same, frozenset(unknown))
+
+
+def known_topics(store: GraphStore, question: Question) -> list[str]:
+    """Return the topic entities of a question as the KG knows them: ids, or names it has.
+
+    Those it does not know are left out if it knows any; if it knows none, all are returned as they
+    are, so that the error of resolving them names them.
+    """
+    names = question.names
+    groups = _groups(store, question.topic_entities, names)
+    found = [
+        # by id if the id is known; a name is left to be resolved to the best connected of it
+        text if groups[text][0][0] == text else names.get(text, text)
+        for text in question.topic_entities
+        if text in groups
+    ]
+    return found or list(question.topic_entities)
+
+
+def _groups(
+    store: GraphStore, texts: Sequence[str], names: Mapping[str, str]
+) -> dict[str, list[tuple[str, str]]]:
+    """Return (id, name) of the entities that each text means; what is unknown is left out."""
+    groups: dict[str, list[tuple[str, str]]] = {}
+
+    def by_id(spellings: Mapping[str, Sequence[str]]) -> None:
+        asked = [(text, one) for text, many in spellings.items() for one in many]
+        keys = store.keys_of([one for _, one in asked])
+        found = store.entities(keys[keys >= 0])
+        rows = iter(range(len(found)))
+        for (text, _), key in zip(asked, keys.tolist(), strict=True):
+            if key >= 0:
+                row = next(rows)
+                groups.setdefault(text, []).append((found.ids[row], found.label(row)))
+
+    by_id({text: [text] for text in texts})
+    left = [text for text in dict.fromkeys(texts) if text not in groups]
+    if not left:
+        return groups
+    # in a KG whose ids are its names, the file's name is the id
+    by_id({text: [names[text]] for text in left if text in names})
+    left = [text for text in left if text not in groups]
+    forms = [normalise(names.get(text, text)) for text in left]
+    named = [place for place, form in enumerate(forms) if form]
+    rows, keys = store.find_names([forms[place] for place in named])
+    found = store.entities(keys)
+    for number, row in enumerate(rows.tolist()):
+        text = left[named[row]]
+        groups.setdefault(text, []).append((found.ids[number], found.label(number)))
+    for text in left:
+        # a name as it is written comes before one that is only like it, or an alias
+        exact = [one for one in groups.get(text, []) if one[1] == names.get(text, text)]
+        if exact:
+            groups[text] = exact
+    by_id(
+        {
+            text: [f'"{text}"', f'"{text}"@en', *(f'"{text}"^^xsd:{kind}' for kind in _TYPES)]
+            for text in left
+            if text not in groups
+        }
+    )
+    return groups
