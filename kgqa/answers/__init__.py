@@ -1,1 +1,1 @@
-"""TODO."""
+"""`Answer`, and how paths become ranked answers."""

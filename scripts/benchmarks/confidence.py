@@ -12,26 +12,23 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from kgqa.answers.confidence import ConfidenceOptions, calibrated
-from kgqa.answers.vote import WeighOptions
 
 from kgqa.answers.answer import TopicEntity
+from kgqa.answers.ranking import calibrated
 from kgqa.errors import KgqaError
-from kgqa.evaluation.graph_metrics import distance
+from kgqa.evaluation.metrics_gold import known_topics, meant
+from kgqa.evaluation.metrics_paths import distance
 from kgqa.linking.resolve import resolve_entities
-from kgqa.methods.gcr import Asking, GcrOptions, answer_questions
-from kgqa.questions.meanings import known_topics, meanings_of
+from kgqa.methods.base import LinkedQuestion
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kgqa.decoding.engine import Engine
+    from kgqa.evaluation.metrics_gold import Meant
     from kgqa.graph.store import GraphStore
-    from kgqa.models.kg_llm import KgLLM
+    from kgqa.methods.gcr import Gcr
     from kgqa.paths.walk import WalkRules
     from kgqa.questions import Question
-    from kgqa.questions.meanings import Meanings
-    from kgqa.trie.lexicon import PathLexicon
 
 _TRIES = 50  # other questions that are looked at for a topic entity without an answer
 _BINS = 10
@@ -49,43 +46,37 @@ class Seen:
 
 def askings(
     store: GraphStore, questions: Sequence[Question], rules: WalkRules, seed: int
-) -> Iterator[tuple[Asking, Meanings, bool]]:
+) -> Iterator[tuple[LinkedQuestion, Meant, bool]]:
     """Yield each question as it is, then as one that has no answer; unknown topics are left out."""
     drawn = random.Random(seed)
     for question in questions:
         topics = _topics(store, question)
         if not topics:
             continue
-        gold = meanings_of(store, question.answers, question.names)
+        gold = meant(store, question.answers, question.names)
         keys = store.keys_of([one for one in gold.same if one not in gold.unknown])
         wanted = keys[keys >= 0]
-        yield Asking(question.question, topics), gold, True
+        yield LinkedQuestion(question.question, topics), gold, True
         for _ in range(_TRIES):
             other = _topics(store, drawn.choice(questions))[:1]
             if not other or other[0].id in {one.id for one in topics}:
                 continue
             if distance(store, np.array([other[0].key]), wanted, rules) is None:
-                yield Asking(question.question, other), gold, False
+                yield LinkedQuestion(question.question, other), gold, False
                 break
 
 
 def ask(
     store: GraphStore,
-    kg_llm: KgLLM,
-    lexicon: PathLexicon,
-    engine: Engine,
-    rules: WalkRules,
-    asked: Sequence[tuple[Asking, Meanings, bool]],
+    method: Gcr,
+    asked: Sequence[tuple[LinkedQuestion, Meant, bool]],
 ) -> list[Seen]:
     """Return what the evidence for the first answer of each asking was; a failed one has none."""
-    plain = kg_llm.with_card(replace(kg_llm.card, slope=1.0, shift=0.0, doubt=0.0))
-    weigh = WeighOptions(confidence=ConfidenceOptions(doubt=0.0))
-    options = GcrOptions(score_rule="allowed", weigh=weigh)
+    assert method.ranking is not None
+    method.ranking = replace(method.ranking, slope=1.0, shift=0.0, min_confidence=0.0)
     found = []
     every = [one for one, _, _ in asked]
-    for number, answer in answer_questions(
-        store, plain, lexicon, every, rules, options, engine=engine
-    ):
+    for number, answer in method.answers(store, every):
         _, gold, answerable = asked[number]
         if isinstance(answer, KgqaError):
             found.append(Seen(0.0, False, answerable))
@@ -96,13 +87,13 @@ def ask(
     return found
 
 
-def at(seen: Sequence[Seen], doubt: float) -> tuple[int, int, int]:
+def at(seen: Sequence[Seen], least: float) -> tuple[int, int, int]:
     """Return how many a threshold withholds: without an answer, right ones, wrong ones."""
-    thin = [one for one in seen if one.evidence < doubt]
+    withheld = [one for one in seen if one.evidence < least]
     return (
-        sum(not one.answerable for one in thin),
-        sum(one.right for one in thin),
-        sum(one.answerable and not one.right for one in thin),
+        sum(not one.answerable for one in withheld),
+        sum(one.right for one in withheld),
+        sum(one.answerable and not one.right for one in withheld),
     )
 
 

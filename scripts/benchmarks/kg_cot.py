@@ -26,7 +26,7 @@ from scripts.benchmarks.bm25 import bm25
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kgqa.questions.readers import Question
+    from kgqa.questions import Question
 
     from kgqa.graph.store import GraphStore
     from kgqa.methods.kg_cot.method import KgCot

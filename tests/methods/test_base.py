@@ -158,6 +158,7 @@ def test_a_method_is_one_function_of_a_question(sample: SqliteStore) -> None:
         ("gcr", {"sample_walk": "random"}, "`sample` is not set"),
         ("gcr", {"search": "exact", "groups": 3}, "`groups` does not belong"),
         ("gcr", {"search": "diverse", "groups": 11}, "1 to 10 groups"),
+        ("auto", {"search": "diverse", "groups": 11}, "1 to 10 groups"),
         ("gcr", {"search": "sample", "length_penalty": 1.0}, "length penalty"),
         ("dog", {"beams": 17}, "`beams`"),
         ("self-consistency", {"samples": 0}, "`samples`"),

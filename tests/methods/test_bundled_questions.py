@@ -6,7 +6,7 @@ import random
 from typing import TYPE_CHECKING
 
 import pytest
-from kgqa.questions.readers import Question, read_questions
+from kgqa.questions import Question, read_questions
 
 from kgqa.answers.answer import TopicEntity
 from kgqa.evaluation.metrics import strict_scores

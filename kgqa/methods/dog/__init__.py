@@ -1,1 +1,1 @@
-"""TODO."""
+"""Decoding on Graphs: thoughts in free text, triplets from the graph."""

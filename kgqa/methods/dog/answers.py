@@ -91,8 +91,8 @@ def answer_end(text: str, names: Collection[str] = ()) -> int | None:
 
     A line counts that says ``Therefore, the answer is X`` or ``the answer is * X``. It ends at a
     line feed, or after a full stop with white space and something else than a further ``* X`` after
-    it. A full stop that belongs to a name does not end it: one inside one of ``names`` (casefolded) that
-    the line has or may still become, or after an initial or a usual abbreviation ("J. R. R.",
+    it. A full stop that belongs to a name does not end it: one inside one of ``names`` (casefolded)
+    that the line has or may still become, or after an initial or a usual abbreviation ("J. R. R.",
     "D.C.", "St."), unless a name of ``names`` ends there. If that leaves it open, the line goes
     on: too long a text is better than half a name.
     """

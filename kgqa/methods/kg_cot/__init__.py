@@ -1,1 +1,1 @@
-"""TODO."""
+"""KG-CoT: a small graph reasoner scores relations step by step."""

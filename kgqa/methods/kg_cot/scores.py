@@ -63,8 +63,8 @@ class QuestionScores:
     """What a reasoner says of one question.
 
     ``node`` and ``kind`` are entities around the topic entities, ``score`` how likely each is the
-    answer, in 0..1, the best first (of equal ones the lower key). ``levels`` are the walk itself, its rows
-    the ``topics``. ``tokens``: what the encoder read.
+    answer, in 0..1, the best first (of equal ones the lower key). ``levels`` are the walk itself,
+    its rows the ``topics``. ``tokens``: what the encoder read.
     """
 
     topics: IntArray
