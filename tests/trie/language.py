@@ -149,7 +149,7 @@ def language(constraint: Constraint) -> dict[tuple[int, ...], list[IdPath]]:
             else:
                 following.append((int(state), tokens))
         dead = set(range(len(waiting))) - set(moves.row.tolist())
-        assert not dead, "a state that is no end has no continuation"
+        assert not dead, "a state that is not an end has no continuation"
         waiting = following
     return found
 

@@ -1,9 +1,9 @@
-"""Workers on Ray that misbehave as they are told, and a cluster of two nodes on the loopback.
+"""Workers on Ray that misbehave on purpose, and a cluster of two nodes on the loopback.
 
     python -m tests.trie.ray_nodes
 
 starts the cluster, prints its address and nodes as one line of JSON, and stops it when stdin ends.
-Ray replaces a loopback address by the machine's own, unless it was told to keep to one machine:
+Ray replaces a loopback address by the machine's own, unless it has to keep to one machine:
 both this process and the ones that join need what :data:`ONE_MACHINE` has in their environment.
 """
 

@@ -1,8 +1,7 @@
-"""Where a tokenizer would write whole paths otherwise, the user is told how many and where."""
+"""If a tokenizer would write whole paths otherwise, the user learns how many and where."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
-from kgqa.errors import ModelError, ShardDamagedError
+from kgqa.errors import ModelError
 from kgqa.graph.model import DIRECTIONS
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.graph.sqlite_write import SqliteWriter
@@ -75,15 +74,8 @@ def test_real_vocabularies_write_whole_paths_as_their_parts(name: str) -> None:
     assert check.note() is None
 
 
-def test_sentencepiece_keeps_its_space_and_its_bytes() -> None:
-    encoder = real_encoder("llama2")
-    assert encoder.encode([" Hello  world"]) == [[15043, 29871, 3186]]
-    [emoji] = encoder.encode(["😀"])
-    assert encoder.decode(emoji) == "😀"
-
-
 @pytest.mark.parametrize("name", ["gpt2", "llama2"])
-def test_a_format_without_spaces_is_told_with_real_vocabularies(name: str) -> None:
+def test_a_format_without_spaces_differs_with_real_vocabularies(name: str) -> None:
     check = check_joining(PathLexicon(real_encoder(name), TIGHT), [])
     assert 0 < check.adversarial_differing < check.adversarial
 
@@ -131,13 +123,6 @@ def test_what_differs_is_counted(drawn: list) -> None:
     assert len(check.examples) <= EXAMPLES
 
 
-def test_the_difficult_names_are_each_a_head_and_a_tail_and_seeded() -> None:
-    made = adversarial_paths(3)
-    assert {head for head, _ in made} == set(NAMES)
-    assert {hops[-1][1] for _, hops in made} == set(NAMES)
-    assert made == adversarial_paths(3) != adversarial_paths(4)
-
-
 def test_a_difficult_name_that_cannot_be_written_counts_and_stops_nothing() -> None:
     class NoEmoji(CharacterEncoder):
         def encode(self, texts: Sequence[str]) -> list[list[int]]:
@@ -149,7 +134,7 @@ def test_a_difficult_name_that_cannot_be_written_counts_and_stops_nothing() -> N
     check = check_joining(lexicon, [])
     made = [(head, *(tail for _, tail in hops)) for head, hops in adversarial_paths(0)]
     assert check.adversarial_differing == sum("😀" in path for path in made) > 0
-    with pytest.raises(ModelError, match="emoji"):  # a real name is the KG's own: that is told
+    with pytest.raises(ModelError, match="emoji"):  # a real name is the KG's own
         check_joining(lexicon, [("😀", (("r", "x"),))])
 
 
@@ -233,14 +218,3 @@ def test_an_index_without_the_check_opens_and_gets_it_with_the_next_run(tmp_path
         assert index.look_up("e003") is not None
     build(tmp_path, Silent())
     assert read_manifest(folder) == written
-
-
-@pytest.mark.parametrize("wrong", [{}, {"examples": [{}]}, 3, {"examples": [], "more": 1}])
-def test_a_damaged_record_is_named(tmp_path: Path, wrong: object) -> None:
-    store_of(chain(3), tmp_path).close()
-    build(tmp_path, Silent())
-    manifest = index_folder(tmp_path, KEY) / "manifest.json"
-    content = json.loads(manifest.read_text("utf-8"))
-    manifest.write_text(json.dumps(content | {"joining": wrong}), "utf-8")
-    with pytest.raises(ShardDamagedError, match=r"manifest\.json"):
-        open_index(tmp_path, KEY)

@@ -18,14 +18,11 @@ import pytest
 
 from kgqa.errors import IndexFault, KgqaError, ShardDamagedError
 from kgqa.graph.sqlite import SqliteStore
-from kgqa.graph.sqlite_write import SqliteWriter
-from kgqa.progress import Silent
 from kgqa.trie.index import index_folder, open_index
 from kgqa.trie.index.reader import TrieIndex, all_manifests
 from kgqa.trie.stored import stored_constraint
-from tests.graph.tables import entity, tables_of
 from tests.trie.language import id_paths
-from tests.trie.precomputed import KEY, build
+from tests.trie.precomputed import KEY, build, write_graph
 
 if TYPE_CHECKING:
     from kgqa.trie.index.shard import StoredTrie
@@ -124,12 +121,8 @@ def read_damaged(home: Path, first: int, last: int) -> None:
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A graph whose entities share names, and its index of several shards."""
     folder = tmp_path_factory.mktemp("damage")
-    choose = random.Random(17)
-    nodes = [entity(f"e{at:03}", f"name {at % 110}") for at in range(NODES)]
-    ids = [f"e{at:03}" for at in range(NODES)]
-    edges = {(choose.choice(ids), f"r{choose.randrange(4)}", choose.choice(ids)) for _ in ids * 4}
-    SqliteWriter(folder / "graph.sqlite").write(tables_of(nodes, sorted(edges)), Silent())
     graph = folder / "graph.sqlite"
+    write_graph(graph, NODES)
     result = build(graph, folder / "tries", cap=CAP, unit=NODES // SHARDS)
     assert result.shards == SHARDS
     assert result.composed > 0

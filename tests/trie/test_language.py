@@ -6,7 +6,6 @@ from collections import defaultdict
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -209,18 +208,3 @@ class _Counting:
     def __getattr__(self, name: str):
         self.calls += name in ("neighbours", "entities")
         return getattr(self._store, name)
-
-
-def test_arrays_keep_prefixes_of_other_sequences() -> None:
-    from kgqa.trie.arrays import build_trie, in_order, sequences
-
-    ordered = in_order(sequences([[5], [5, 6], [4], [5], [5, 6, 7]]))
-    trie = build_trie(ordered)
-    assert ordered.lengths.tolist() == [1, 1, 2, 3]
-    assert ordered.number.tolist() == [1, 2, 0, 1, 3]
-    assert ordered.shared.tolist() == [0, 0, 1, 2]
-    assert ordered.own.tolist() == [4, 5, 6, 7]
-    tokens, first = trie.children(0)
-    assert tokens.tolist() == [4, 5]
-    assert trie.leaf[[first, first + 1]].tolist() == [0, 1]
-    assert np.count_nonzero(trie.leaf >= 0) == 4

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -51,7 +52,7 @@ def same(one: Ordered, other: Ordered) -> None:
     paths_of([[2]], [[2]], [[3], [3, 4], [3, 4, 5, 2]], [[0, 0, 1, 0, 2], [0, 0, 0], [0, 0, 1]])
 )
 def test_parts_give_the_order_of_the_tokens(paths: JoinedSequences) -> None:
-    """Names that begin other names are no obstacle: the parts decide, no sequence is sorted."""
+    """Names that begin other names do not matter: the parts decide, no sequence is sorted."""
     by_parts = _by_parts(paths)
     assert by_parts is not None
     same(by_parts, in_order(paths.joined()))
@@ -76,6 +77,23 @@ def test_paths_of_several_entities_are_one_language(
             )
         ),
     )
+
+
+@given(st.lists(st.lists(st.sampled_from([0, 254, 255, 256, (1 << 32) - 1]), max_size=5)))
+def test_any_tokens_are_put_in_order_with_little_memory_too(rows: list[list[int]]) -> None:
+    distinct = sorted(set(map(tuple, rows)))
+    with pytest.MonkeyPatch.context() as patch:
+        for padded in (1 << 26, 0):
+            patch.setattr("kgqa.trie.arrays._PADDED", padded)
+            ordered = in_order(sequences(rows))
+            assert [distinct[number] for number in ordered.number] == list(map(tuple, rows))
+            assert ordered.lengths.tolist() == list(map(len, distinct))
+            own = iter(ordered.own.tolist())
+            above: tuple[int, ...] = ()
+            for one, shared in zip(distinct, ordered.shared.tolist(), strict=True):
+                assert one == (*above[:shared], *(next(own) for _ in one[shared:]))
+                above = one
+            assert list(own) == []
 
 
 @given(st.lists(st.lists(st.integers(0, 4), max_size=6), max_size=30))
