@@ -166,7 +166,8 @@ def _sets(
     source in ``names``.
     """
     many = len(names)
-    stated = np.unique(facts * many + sources)  # a source that says it twice says it once
+    stated = np.sort(facts * many + sources)
+    stated = stated[np.diff(stated, prepend=-1) != 0]  # a source that says it twice says it once
     facts, members = stated // many, stated % many
     starts = np.flatnonzero(np.diff(facts, prepend=-1))
     sizes = np.diff(np.append(starts, len(facts)))
