@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kgqa.version import __version__
+
 if TYPE_CHECKING:
     from kgqa.answers.answer import Answer, RankedAnswer, ScoredPath, TopicEntity
     from kgqa.api import (
@@ -29,14 +31,15 @@ if TYPE_CHECKING:
     )
     from kgqa.api.check import Check
     from kgqa.errors import KgqaError
+    from kgqa.evaluation import Comparison, Evaluation
     from kgqa.questions import Question, read_questions
     from kgqa.registry import Options, option
-
-__version__ = "0.1.0"
 
 _WHERE = {
     "Answer": "kgqa.answers.answer",
     "Check": "kgqa.api.check",
+    "Comparison": "kgqa.evaluation",
+    "Evaluation": "kgqa.evaluation",
     "KG": "kgqa.api",
     "KgqaError": "kgqa.errors",
     "Options": "kgqa.registry",
@@ -63,6 +66,8 @@ __all__ = [
     "QA",
     "Answer",
     "Check",
+    "Comparison",
+    "Evaluation",
     "KgqaError",
     "Options",
     "PathLanguage",

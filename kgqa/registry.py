@@ -13,6 +13,7 @@ table has, for listings, and for the docs.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib import import_module
@@ -21,7 +22,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from kgqa.errors import KgqaError, UsageError
-from collections.abc import Mapping
 
 if TYPE_CHECKING:
     from collections.abc import Callable

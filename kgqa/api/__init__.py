@@ -50,7 +50,7 @@ def open(
     ``NEO4J_URI``, …). Raises KGNotFoundError, StoreUnavailableError, GraphError, and UsageError if
     there are several KGs and none is named.
     """
-    return Home.of(kg, home=home, graph=graph, progress=progress).open()
+    return KG.of(Home.of(kg, home=home, graph=graph, progress=progress))
 
 
 def ask(question: str, kg: str | Path | None = None, **options: Any) -> Answer:

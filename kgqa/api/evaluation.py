@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from kgqa.api.qa import QA
 from kgqa.errors import UsageError
 from kgqa.registry import Options, option, validated
 
 if TYPE_CHECKING:
     from kgqa.api.home import Home
-    from kgqa.api.kg import KG
     from kgqa.evaluation import Evaluation
+    from kgqa.graph.store import GraphStore
 
 
 class EvalOptions(Options):
@@ -28,11 +29,16 @@ class EvalOptions(Options):
 
 
 def evaluate(
-    home: Home, kg: KG | None, file: str | Path, format: str, method: str, given: dict[str, Any]
+    home: Home,
+    store: GraphStore | None,
+    file: str | Path,
+    format: str,
+    method: str,
+    given: dict[str, Any],
 ) -> Evaluation:
     """Answer every question of ``file`` and measure the answers; see :meth:`kgqa.KG.evaluate`.
 
-    ``kg``: None opens the KG that the settings mean, unless each question has a graph of its own.
+    ``store``: None opens the KG that the settings mean, unless each question has its own graph.
     """
     from kgqa.evaluation import evaluate as run
     from kgqa.questions import read_questions
@@ -42,7 +48,7 @@ def evaluate(
     asked = {name: value for name, value in given.items() if name in fields}
     own_options = {name: value for name, value in given.items() if name not in fields}
     options: EvalOptions = validated(EvalOptions, asked, "an evaluation")
-    session = home.session(method, own_options)
+    session = QA(home, None, method, own_options)
     questions = split_of(read_questions(Path(file), format, options.limit), options.split)
     own_graphs = all(one.graph is not None for one in questions.questions)
     if own_graphs:
@@ -54,13 +60,13 @@ def evaluate(
             )
         opened = None
     else:
-        opened = None if kg is not None else home.open()
-        session = session.on(kg or opened)  # type: ignore[arg-type]
+        opened = None if store is not None else home.open_store()
+        session = session.on(store or opened)  # type: ignore[arg-type]
     try:
         found = run(
             session.store,
             questions,
-            lambda store, some: session.answers(store, some, linked=options.linked),
+            lambda graph, some: session.answers(graph, some, linked=options.linked),
             session.method.rules,
             session.method.settings,
             out=options.out,

@@ -10,13 +10,9 @@ from kgqa.errors import without_secrets
 from kgqa.progress import Logged
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from kgqa.api.kg import KG
-    from kgqa.api.qa import QA
     from kgqa.config import Settings
-    from kgqa.evaluation import Evaluation
     from kgqa.graph.model import KGInfo
+    from kgqa.graph.store import GraphStore
     from kgqa.progress import Progress
 
 _GRAPH = "graph.sqlite"
@@ -78,15 +74,14 @@ class Home:
             "home": str(self.settings.home.absolute()),
         }
 
-    def open(self) -> KG:
+    def open_store(self) -> GraphStore:
         """Open the KG that the settings name, or the only one there is.
 
         Raises KGNotFoundError, StoreUnavailableError, and UsageError if there are several.
         """
-        from kgqa.api.kg import KG
         from kgqa.graph.open import open_store
 
-        return KG(self, open_store(self.url, self.settings.kg, **self.account))
+        return open_store(self.url, self.settings.kg, **self.account)
 
     def kgs(self, faults: list[Any] | None = None) -> list[KGInfo]:
         """Return the KGs; one that cannot be read is left out, and its error put in ``faults``."""
@@ -105,33 +100,3 @@ class Home:
     def note(self, text: str) -> None:
         """Report something that the user should know, without credentials."""
         self.progress.note(without_secrets(text))
-
-    def session(self, method: str, options: dict[str, Any]) -> QA:
-        """Return a session without a KG, whose options have been checked; see :meth:`QA.on`."""
-        from kgqa.api.qa import QA
-
-        return QA(self, None, method, options)
-
-    def ingest(self, loader: str, sources: Sequence[Path], options: dict[str, Any]) -> KG:
-        """Load a dump as the KG of the settings, and return it open; see :func:`kgqa.ingest`."""
-        from kgqa.api.loading import load
-
-        return load(self, loader, sources, options)
-
-    def attach(self, name: str, **attachment: Any) -> dict[str, Any]:
-        """Attach the Neo4j of the settings as ``name``; see :func:`kgqa.attach`.
-
-        Returns what ``kgqa attach --json`` prints.
-        """
-        from kgqa.api.loading import attach_to, attached_dict
-
-        return attached_dict(name, attach_to(self, name, **attachment))
-
-    def evaluate(self, file: Path, format: str, method: str, options: dict[str, Any]) -> Evaluation:
-        """Answer and measure a file of questions; see :meth:`kgqa.KG.evaluate`.
-
-        The KG of the settings is opened unless each question has a graph of its own.
-        """
-        from kgqa.api.evaluation import evaluate
-
-        return evaluate(self, None, file, format, method, options)

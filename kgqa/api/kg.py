@@ -66,6 +66,11 @@ class KG:
         self.loaded = loaded
         self._sessions: dict[str, QA] = {}
 
+    @classmethod
+    def of(cls, home: Home) -> KG:
+        """Open the KG that the settings of ``home`` name, or the only one there is."""
+        return cls(home, home.open_store())
+
     @property
     def info(self) -> KGInfo:
         """The KG's name, source, counts, version and direction."""
@@ -274,7 +279,7 @@ class KG:
         """
         from kgqa.api.evaluation import evaluate
 
-        return evaluate(self.home, self, file, format, method, options)
+        return evaluate(self.home, self.store, file, format, method, options)
 
     def learn(self, **options: Any) -> None:
         """Train a graph reasoner of this KG from the KG alone: not available in this version.

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from kgqa.api.home import Home
+from kgqa.api.kg import KG
 from kgqa.errors import UsageError
 from kgqa.registry import LOADERS, Options, option, validated
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kgqa.api.kg import KG
     from kgqa.graph.attached_survey import Attached
     from kgqa.loading.sources import Sources
     from kgqa.models.general import GeneralLLM
@@ -82,7 +82,6 @@ def load(home: Home, name: str, sources: Sequence[Path], given: dict[str, Any]) 
     asking: ExtractionOptions = validated(ExtractionOptions, extracting, "the loader text")
     _check_store(home, how)
 
-    from kgqa.api.kg import KG
     from kgqa.graph.open import check_kg_name, open_store, open_writer
     from kgqa.loaders.blocks import STDIN
     from kgqa.loading.pipeline import load as run
@@ -215,7 +214,7 @@ def attach(
     attach_to(
         place, name, label=label, id_property=id_property, name_property=name_property, **options
     )
-    return place.open()
+    return KG.of(place)
 
 
 def attach_to(home: Home, name: str, **attachment: Any) -> Attached:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from kgqa.answers.answer import Answer, TopicEntity
     from kgqa.api.home import Home
-    from kgqa.api.kg import KG
     from kgqa.graph.store import GraphStore
     from kgqa.methods.base import LinkedQuestion, Method
     from kgqa.methods.options import MethodOptions
@@ -55,10 +54,10 @@ class QA:
         self.store = store
         self._resources: Any = None
 
-    def on(self, kg: KG) -> QA:
-        """Return a session with the same options about ``kg``."""
+    def on(self, store: GraphStore) -> QA:
+        """Return a session with the same options about the KG in ``store``."""
         session = copy(self)
-        session.store = kg.store
+        session.store = store
         return session
 
     @cached_property

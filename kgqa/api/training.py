@@ -53,10 +53,10 @@ def train_reasoner(home: Home, out: Path, given: dict[str, Any]) -> ReasonerRepo
     ``given`` are the fields of :class:`ReasonerTraining`. Raises UsageError, DataError, ModelError.
     """
     options: ReasonerTraining = validated(ReasonerTraining, given, "kgqa train kg-cot")
-    with home.open() as kg:
+    with home.open_store() as store:
         from kgqa.training.reasoners import train_reasoner
 
-        return train_reasoner(kg.store, options, out, **_places(home))
+        return train_reasoner(store, options, out, **_places(home))
 
 
 @contextmanager
@@ -67,7 +67,7 @@ def _resources(home: Home, options: ExampleOptions) -> Iterator[dict[str, Any]]:
     with ExitStack() as stack:
         found = stack.enter_context(LoadedResources(home.settings, progress=home.progress))
         yield {
-            "store": stack.enter_context(home.open()).store if options.needs_store else None,
+            "store": stack.enter_context(home.open_store()) if options.needs_store else None,
             "general": found.general_llm(options.general_model) if options.self else None,
             **_places(home),
         }

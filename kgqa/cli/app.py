@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import os
-import re
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -17,9 +16,9 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from kgqa import __version__
-from kgqa.cli.common import Global, add_command, current_flags
+from kgqa.cli.common import Global, add_command, as_flags
 from kgqa.errors import KgqaError, without_secrets
+from kgqa.version import __version__
 
 if TYPE_CHECKING:
     from typer._click import Command, Context, HelpFormatter
@@ -138,23 +137,6 @@ def main() -> None:
         _stopped()
     if code:
         sys.exit(code)
-
-
-def as_flags(text: str) -> str:
-    """Return ``text`` with each parameter in backticks as it is given to the current command.
-
-    Below the command line, errors name parameters: `hops` is ``--hops`` where the command has that
-    flag, and ``--set NAME=…`` for an option that it takes by ``--set``.
-    """
-    flags = current_flags()
-
-    def flag(match: re.Match[str]) -> str:
-        name = match[1]
-        if name in flags:
-            return flags[name]
-        return f"--set {name}=…" if "set" in flags else match[0]
-
-    return re.sub(r"`([a-z][a-z0-9_]*)`", flag, text)
 
 
 def _misused(error: Any) -> NoReturn:

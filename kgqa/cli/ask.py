@@ -46,6 +46,7 @@ def ask(
     The most used options are flags; `kgqa options gcr` lists all that the method gcr has, which
     are given by --set.
     """
+    from kgqa.api import QA
     from kgqa.api.kg import DEFAULT_METHOD
 
     questions = _in_quotes(question)
@@ -54,7 +55,7 @@ def ask(
         options.setdefault("together", 1)
     given = {"entities": tuple(entity or ()), "choices": _choices(choices)}
     with ExitStack() as stack:
-        session = run.home.session(method, options)
+        session = QA(run.home, None, method, options)
         if session.baseline:
             raise UsageError(
                 f"The method {method} is a baseline that answers without the graph, to be measured "
@@ -62,7 +63,7 @@ def ask(
                 f"Measure it: kgqa eval FORMAT FILE --method {method}.",
             )
         kg = stack.enter_context(run.kg())
-        qa = stack.enter_context(session.on(kg))
+        qa = stack.enter_context(session.on(kg.store))
         if questions != [STDIN] and len(questions) == 1:
             _show(run, kg, qa.ask(questions[0], **given))
             return

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from kgqa.api.loading import attach_to, attached_dict
 from kgqa.cli.common import Run
 
 
@@ -39,7 +40,8 @@ def attach(
     are read once and kept in the home; edges are read from the server when they are needed. After
     a change of the graph run `kgqa attach` again. To forget a KG, delete its folder in the home.
     """
-    found = run.home.attach(
+    survey = attach_to(
+        run.home,
         name,
         label=label,
         id_property=id_property,
@@ -50,6 +52,7 @@ def attach(
         value_label=value_label,
         direction=direction,
     )
+    found = attached_dict(name, survey)
 
     def human() -> None:
         from kgqa.cli.terminal import say

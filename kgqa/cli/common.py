@@ -65,7 +65,9 @@ class Run:
     @contextmanager
     def kg(self) -> Iterator[KG]:
         """Open the KG that is meant, for a ``with``."""
-        with self.home.open() as kg:
+        from kgqa.api import KG
+
+        with KG.of(self.home) as kg:
             yield kg
 
     def note(self, text: str) -> None:
@@ -97,16 +99,20 @@ _EVERYWHERE = "For every command"
 _flags: dict[str, str] = {}  # of the command that runs: parameter -> its flag
 
 
-def current_flags() -> Mapping[str, str]:
-    """Return the flags of the command that runs, by the parameter that each gives."""
-    return _flags
-
-
 def as_flags(text: str) -> str:
-    """Return ``text`` with each parameter in backticks as the running command takes it."""
-    from kgqa.cli.app import as_flags
+    """Return ``text`` with each parameter in backticks as the running command takes it.
 
-    return as_flags(text)
+    Below the command line, errors name parameters: `hops` is ``--hops`` if the command has that
+    flag, and ``--set NAME=…`` for an option that it takes by ``--set``.
+    """
+
+    def flag(match: re.Match[str]) -> str:
+        name = match[1]
+        if name in _flags:
+            return _flags[name]
+        return f"--set {name}=…" if "set" in _flags else match[0]
+
+    return re.sub(r"`([a-z][a-z0-9_]*)`", flag, text)
 
 
 class GroupedCommand(TyperCommand):

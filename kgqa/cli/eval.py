@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import kgqa
-from kgqa.api.evaluation import EvalOptions
+from kgqa.api.evaluation import EvalOptions, evaluate
 from kgqa.api.kg import DEFAULT_METHOD
 from kgqa.cli.common import Run, takes_options
 from kgqa.errors import UsageError
 from kgqa.registry import METHODS, QUESTION_FORMATS
 
 if TYPE_CHECKING:
-    from kgqa.evaluation import Evaluation
+    from kgqa import Evaluation
 
 
 @takes_options(METHODS, EvalOptions)
@@ -49,7 +49,7 @@ def eval(
             "What is to be measured is missing.", "kgqa eval FORMAT FILE; see kgqa eval --help."
         )
     method = method or options.pop("method", None) or DEFAULT_METHOD
-    found = run.home.evaluate(file, format, method, options)
+    found = evaluate(run.home, None, file, format, method, options)
     if found.reports:
         run.note(f"Reports: {found.reports[0]} and {found.reports[1]}.")
     run.print(lambda: _show(found), found.figures)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kgqa.api.loading import ExtractionOptions, StoringOptions
+from kgqa.api.loading import ExtractionOptions, StoringOptions, filters, load
 from kgqa.cli.common import Run, takes_options
 from kgqa.registry import LOADERS
 
@@ -45,7 +45,7 @@ def ingest(
     if show_filters:
         _show_filters(run, loader, options)
         return
-    with run.home.ingest(loader, source or [], options) as kg:
+    with load(run.home, loader, source or [], options) as kg:
         failed = _show(run, kg)
     if failed:
         raise typer.Exit(FAILED_CODE)
@@ -81,8 +81,6 @@ def _show(run: Run, kg: KG) -> int:
 
 
 def _show_filters(run: Run, loader: str, options: dict[str, Any]) -> None:
-    from kgqa.api.loading import filters
-
     path, entries = filters(loader, options)
 
     def human() -> None:

@@ -20,7 +20,6 @@ from kgqa.evaluation.log import read_run, read_settings
 from kgqa.evaluation.report import TITLES, ReportTable
 
 if TYPE_CHECKING:
-    from kgqa.evaluation.report import ReportTable
     from collections.abc import Mapping
     from pathlib import Path
 
@@ -70,12 +69,6 @@ class Comparison:
     figures: Mapping[str, Difference]
     right: Mapping[str, int]  # both, only_a, only_b, neither
     settings: Mapping[str, tuple[Any, Any]]
-
-    def table(self) -> ReportTable:
-        """Return the table of the differences, for a terminal."""
-        from kgqa.evaluation.report import comparison_table
-
-        return comparison_table(self)
 
     def to_json(self) -> dict[str, Any]:
         """Return the comparison as the JSON of ``kgqa eval --compare``."""

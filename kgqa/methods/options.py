@@ -6,13 +6,13 @@ before anything heavy is imported or loaded.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import model_validator
 
 from kgqa.errors import UsageError
 from kgqa.registry import SEARCHES, Options, Registry, option
-from collections.abc import Mapping
 
 if TYPE_CHECKING:
     from typing import Self

@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kgqa import __version__
 from kgqa.models.offline import SMOLLM
 from kgqa.models.prompt import GRAPH
+from kgqa.version import __version__
 
 if TYPE_CHECKING:
     from kgqa.models.kg_llm import KgLLM

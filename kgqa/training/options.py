@@ -7,19 +7,16 @@ of a run alone are :class:`TrainingSettings` and :class:`ReasonerSettings`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from pydantic import model_validator
 
 from kgqa.errors import UsageError
 from kgqa.models.presets import preset
 from kgqa.registry import QUESTION_FORMATS, Options, option
-from collections.abc import Mapping
-
-if TYPE_CHECKING:
-    pass
 
 _flag = partial(option, flag=True)
 

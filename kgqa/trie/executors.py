@@ -27,10 +27,10 @@ from contextlib import contextmanager
 from multiprocessing import connection
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from kgqa import __version__
 from kgqa.errors import IndexFault, KgqaError, UsageError
 from kgqa.trie.index.manifest import SCHEMA_VERSION
 from kgqa.trie.units import Worker
+from kgqa.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from kgqa.evaluation.metrics_gold import known_topics, meant
+from kgqa.evaluation.metrics_paths import distance
 
 from kgqa.answers.answer import TopicEntity
 from kgqa.answers.ranking import calibrated
 from kgqa.errors import KgqaError
-from kgqa.evaluation.metrics_gold import known_topics, meant
-from kgqa.evaluation.metrics_paths import distance
 from kgqa.linking.resolve import resolve_entities
 from kgqa.methods.base import LinkedQuestion
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kgqa.evaluation.metrics_gold import Meant
+
     from kgqa.graph.store import GraphStore
     from kgqa.methods.gcr import Gcr
     from kgqa.paths.walk import WalkRules

@@ -12,26 +12,24 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-from kgqa.questions.meaning import known_topics, meant
 
 from kgqa.answers.answer import Answer, TopicEntity
 from kgqa.errors import KgqaError
-from kgqa.evaluation.metrics_gold import known_topics, meant
 from kgqa.linking.resolve import resolve_entities
 from kgqa.methods.base import LinkedQuestion
 from kgqa.methods.retrieval import in_words, topic_paths
 from kgqa.paths.format import PathFormat
+from kgqa.questions.meanings import known_topics, meanings_of
 from scripts.benchmarks.bm25 import bm25
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kgqa.questions import Question
-
     from kgqa.graph.store import GraphStore
     from kgqa.methods.kg_cot.method import KgCot
     from kgqa.models.sentences import SentenceEncoder
     from kgqa.paths.walk import WalkRules
+    from kgqa.questions import Question
 
 FIRST = (1, 5, 10, 15)
 
@@ -81,7 +79,7 @@ def measure(
     golds = []
     askings = []
     for question in questions:
-        golds.append(set(meant(store, question.answers, question.names).same))
+        golds.append(set(meanings_of(store, question.answers, question.names).same))
         askings.append(LinkedQuestion(question.question, topics_of(store, question)))
 
     def given() -> Iterator[LinkedQuestion | KgqaError]:

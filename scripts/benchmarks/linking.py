@@ -26,7 +26,7 @@ from kgqa.loading.assemble import assemble
 from kgqa.progress import Silent
 from kgqa.questions import read_questions
 from kgqa.questions.meanings import known_topics, meanings_of
-from kgqa.training.data import is_held_out
+from kgqa.questions.splits import is_held_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

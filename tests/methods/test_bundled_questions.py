@@ -6,12 +6,12 @@ import random
 from typing import TYPE_CHECKING
 
 import pytest
-from kgqa.questions import Question, read_questions
 
 from kgqa.answers.answer import TopicEntity
 from kgqa.evaluation.metrics import strict_scores
 from kgqa.linking.linker import link, topic_entities
 from kgqa.methods.base import LinkedQuestion
+from kgqa.questions import Question, read_questions
 from tests.fixtures import SAMPLE
 from tests.methods.given import answered, gcr
 

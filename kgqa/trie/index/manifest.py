@@ -67,8 +67,8 @@ class IndexKey:
         chosen: dict[str, Any] = {}
         if sample is not None:
             chosen = {"walk": sample.walk, "sample": sample.size, "seed": sample.seed}
-        fingerprints = encoder.fingerprint, form.fingerprint
-        return cls(info.name, info.version, *fingerprints, **asdict(rules), **chosen)
+        prints: dict[str, Any] = {"tokenizer": encoder.fingerprint, "path_format": form.fingerprint}
+        return cls(kg=info.name, kg_version=info.version, **prints, **asdict(rules), **chosen)
 
     @property
     def rules(self) -> WalkRules:

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgqa.errors import UsageError
-from kgqa.evaluation.noise import Change, edges_of, noisy_tables
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.graph.sqlite_write import SqliteWriter
 from kgqa.progress import Silent
 from kgqa.questions.own_graph import own_tables
+from scripts.benchmarks.noise import Change, edges_of, noisy_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
