@@ -72,7 +72,8 @@ class Segments:
 
     def follow(self, ends: Iterable[tuple[Segment, int]]) -> None:
         """Put into ``following`` what may follow each leaf of a segment, for all together."""
-        names, relations = [], []
+        names: list[tuple[Segment, int, IntArray]] = []
+        relations: list[tuple[Segment, int, IntArray]] = []
         for segment, leaf in ends:
             (relations if segment.level % 2 else names).append((segment, leaf, segment.of(leaf)))
         if names:
