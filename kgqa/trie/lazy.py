@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -72,8 +72,8 @@ class Segments:
 
     def follow(self, ends: Iterable[tuple[Segment, int]]) -> None:
         """Put into ``following`` what may follow each leaf of a segment, for all together."""
-        names: list[tuple[Segment, int, Any]] = []
-        relations: list[tuple[Segment, int, Any]] = []
+        names: list[tuple[Segment, int, IntArray]] = []
+        relations: list[tuple[Segment, int, IntArray]] = []
         for segment, leaf in ends:
             (relations if segment.level % 2 else names).append((segment, leaf, segment.of(leaf)))
         if names:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
@@ -64,11 +64,18 @@ class IndexKey:
         sample: Sample | None = None,
     ) -> IndexKey:
         """Return the key of the index of a KG for a tokenizer, a path format and walk rules."""
-        chosen: dict[str, Any] = {}
-        if sample is not None:
-            chosen = {"walk": sample.walk, "sample": sample.size, "seed": sample.seed}
-        prints: dict[str, Any] = {"tokenizer": encoder.fingerprint, "path_format": form.fingerprint}
-        return cls(kg=info.name, kg_version=info.version, **prints, **asdict(rules), **chosen)
+        key = cls(
+            info.name,
+            info.version,
+            encoder.fingerprint,
+            form.fingerprint,
+            rules.hops,
+            rules.direction,
+            rules.mediators,
+        )
+        if sample is None:
+            return key
+        return replace(key, walk=sample.walk, sample=sample.size, seed=sample.seed)
 
     @property
     def rules(self) -> WalkRules:
