@@ -27,6 +27,7 @@ _CALLED = {  # what the columns are called, the likeliest name first
 }
 _ENOUGH = 0.9  # share of lines that settles the delimiter
 _AT_LEAST = 0.5  # share below which no delimiter is taken
+_JSON = json.JSONEncoder(ensure_ascii=False, default=str, allow_nan=False)
 _DELIMITERS = ("\t", "|", ",", ";")
 
 
@@ -163,9 +164,9 @@ def written(cell: Any) -> str | None:
     if cell is None or (isinstance(cell, str) and not cell) or cell != cell:  # NaN
         return None
     try:
-        return json.dumps(cell, ensure_ascii=False, default=str, allow_nan=False)
+        return _JSON.encode(cell)
     except ValueError:  # a number that JSON does not have
-        return json.dumps(_finite(cell), ensure_ascii=False, default=str)
+        return _JSON.encode(_finite(cell))
 
 
 def _finite(value: Any) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,13 +37,32 @@ if TYPE_CHECKING:
 _LONG_NUMBER = re.compile(rb"\d{19}")  # may be beyond 64 bits
 
 
+@dataclass(slots=True)
+class _Table:
+    """The lines of a block that have the same keys; rows are tuples of the values."""
+
+    numbers: list[int] = field(default_factory=list)
+    lines: list[bytes] = field(default_factory=list)
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
+
+    def add_to(self, part: Part, order: Columns) -> None:
+        cells = list(zip(*self.rows, strict=True))
+        part.add_table(
+            order,
+            lambda place: texts_of(cells[place]),
+            lambda place: _members(cells[place]),
+            np.array(self.numbers),
+            lambda row: self.lines[row].decode(),
+        )
+
+
 def read_json(block: Block, columns: str | None = None) -> Part:
     """Return what the lines of a block hold; ``columns``: what the values of an array are."""
     part = Part(block.source)
     ends = line_ends(block)
     rows = np.flatnonzero(part.decodable(block, ends))
     orders: dict[Keys, Columns | str] = {None: Columns(columns.split(",") if columns else PARTS)}
-    tables: dict[Keys, list[tuple[int, bytes, Any]]] = {}
+    tables: dict[Keys, _Table] = {}
     for number, raw in lines_at(block, ends, rows):
         try:
             found = _parsed(raw)
@@ -51,9 +71,9 @@ def read_json(block: Block, columns: str | None = None) -> Part:
             continue
         if isinstance(found, dict):
             keys: Keys = tuple(found)
-            values: Any = found.values()
+            values = tuple(found.values())
         elif isinstance(found, list):
-            keys, values = None, found
+            keys, values = None, tuple(found)
         else:
             part.reject(number, "neither a JSON object nor an array", raw.decode())
             continue
@@ -66,11 +86,14 @@ def read_json(block: Block, columns: str | None = None) -> Part:
             reason = f"{len(values)} fields in place of {order.count}"
             part.reject(number, reason, raw.decode())
         else:
-            tables.setdefault(keys, []).append((number, raw, values))
+            table = tables.setdefault(keys, _Table())
+            table.numbers.append(number)
+            table.lines.append(raw)
+            table.rows.append(values)
     for keys, table in tables.items():
         order = orders[keys]
         assert isinstance(order, Columns)
-        _add(part, order, table)
+        table.add_to(part, order)
     part.find_ends()
     return part
 
@@ -90,18 +113,6 @@ def _parsed(raw: bytes) -> Any:
     except orjson.JSONDecodeError:
         pass
     return json.loads(raw)
-
-
-def _add(part: Part, order: Columns, table: list[tuple[int, bytes, Any]]) -> None:
-    numbers, lines, rows = zip(*table, strict=True)
-    cells = list(zip(*rows, strict=True))
-    part.add_table(
-        order,
-        lambda place: texts_of(cells[place]),
-        lambda place: _members(cells[place]),
-        np.array(numbers),
-        lambda row: lines[row].decode(),
-    )
 
 
 def _members(cells: tuple[Any, ...]) -> tuple[pa.Array, dict[int, str]]:

@@ -184,9 +184,9 @@ def _view(block: Block, delimiter: str) -> tuple[Block, bytes]:
 
 # -- with quotes ------------------------------------------------------------------------------
 
-Record: TypeAlias = "tuple[int, int, list[str] | str]"
+Record: TypeAlias = "tuple[int, int, tuple[str, ...] | str]"
 """Position of its first line, how many lines it has (0: it goes on in the next block), and its
-fields, or why it has none."""
+fields, or why it has none. Tuples, since the garbage collector does not track tuples of texts."""
 
 
 def quoted_blocks(
@@ -221,7 +221,7 @@ def read_quoted(found: tuple[Block, list[Record] | None], layout: Layout) -> Par
     lines = _lines_of(block)
     bad = set(undecodable(block, line_ends(block)).tolist())
     order = layout.columns
-    rows: list[list[str]] = []
+    rows: list[tuple[str, ...]] = []
     numbers: list[int] = []
     shown: list[str] = []
     for first, count, fields in records:
@@ -270,12 +270,12 @@ def _records(lines: Sequence[str], delimiter: str, *, last: bool = True) -> Iter
     while first < len(lines):
         try:
             for fields in csv.reader(following(), delimiter=delimiter, strict=True):
-                yield first, taken - first, fields
+                yield first, taken - first, tuple(fields)
                 first, size = taken, 0
         except csv.Error as error:
             if str(error) == _OPEN:
                 if taken == len(lines) and not last:
-                    yield first, 0, []
+                    yield first, 0, ()
                     return
                 taken = first + 1
             yield first, taken - first, str(error)

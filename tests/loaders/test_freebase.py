@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gzip
 from typing import TYPE_CHECKING
 
 import pytest
@@ -230,22 +229,6 @@ def test_both_namespaces_name_the_same_node(load: Load, write: Write) -> None:
     )
     assert loaded.edges == {("m.01", "film.film.sequel", "m.01")}
     assert loaded.report.dropped["repeated edge"] == 1
-
-
-@pytest.mark.parametrize("size", [60, 1000, 4096])
-def test_it_does_not_matter_where_blocks_end(
-    load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
-) -> None:
-    monkeypatch.setattr("kgqa.loaders.blocks.BLOCK_BYTES", size)
-    lines = [line(f"m.{n:03}", "type.object.name", f'"N{n}"@en') for n in range(250)]
-    lines += [line(f"m.{n:03}", "film.film.sequel", f"m.{n + 1:03}") for n in range(249)]
-    lines.insert(100, "no triple")
-    path = tmp_path / "dump.gz"
-    path.write_bytes(gzip.compress("\n".join(lines).encode()))
-    loaded = load("freebase", path)
-    assert (len(loaded.entities), len(loaded.edges)) == (250, 249)
-    assert loaded.report.lines == 500
-    assert [reject[1] for reject in loaded.rejects] == ["101"]
 
 
 def test_a_file_of_another_form_is_one_clear_error(load: Load, write: Write) -> None:

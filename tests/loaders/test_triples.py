@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from kgqa.errors import DumpMalformedError, DumpNotFoundError, UsageError
 from kgqa.graph.model import Kind
 from kgqa.loaders import make_loader
+from kgqa.registry import LOADERS, Entry
 from tests.loaders.conftest import count
 
 if TYPE_CHECKING:
@@ -209,6 +210,24 @@ def test_an_id_between_tabs_is_kept_to_the_letter(load: Load, write: Write) -> N
 def test_options_that_cannot_be_meant(options: dict[str, str], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         make_loader("triples", **options)
+
+
+def test_a_loader_of_another_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "their_loader.py").write_text(
+        "from kgqa.registry import Options, option\n"
+        "class TheirOptions(Options):\n"
+        "    size: int = option(1, 'How much.')\n"
+        "class TheirLoader:\n"
+        "    Options = TheirOptions\n"
+        "    def __init__(self, options): self.options = options\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    added: dict[str, Entry] = {"theirs": Entry("theirs", "their_loader:TheirLoader")}
+    monkeypatch.setattr(LOADERS, "_added", added)
+    loader: Any = make_loader("theirs", size="3")
+    assert loader.options.size == 3
+    with pytest.raises(UsageError, match="`width` does not belong to the loader theirs"):
+        make_loader("theirs", width=3)
 
 
 def test_sources_that_cannot_be_meant(load: Load, write: Write) -> None:
