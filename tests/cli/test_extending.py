@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from tests.cli.conftest import Kgqa
 
-PAGE = Path(__file__).parents[1] / "docs" / "extending.md"
+PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
 LINES = """Ada Lovelace | worked with | Charles Babbage
 Ada Lovelace | lived in | London
 Charles Babbage | born in | London
