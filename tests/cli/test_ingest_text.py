@@ -6,8 +6,8 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from kgqa.cli.ingest_text import REPLY_TOKENS
 
+from kgqa.loaders.options import TextOptions
 from kgqa.loaders.text_triplets import prompt
 from kgqa.models.general_cache import FILE_NAME, CallCache, Completion, call_key
 
@@ -40,7 +40,7 @@ def notes(tmp_path: Path) -> Path:
 def known(folder: Path, paragraph: tuple[str, list[str]], reply: str) -> None:
     """Keep a reply as that of an earlier call."""
     messages = [{"role": "user", "content": prompt(*paragraph)}]
-    wanted = {"temperature": 0.0, "max_tokens": REPLY_TOKENS}
+    wanted = {"temperature": 0.0, "max_tokens": TextOptions().reply_tokens}
     with CallCache(folder / FILE_NAME) as cache:
         cache.put(call_key(NOWHERE, "m", messages, wanted), "m", Completion(reply, 90, 20))
 

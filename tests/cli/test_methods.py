@@ -6,8 +6,6 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from kgqa.cli.asking import METHODS
-from kgqa.cli.making import MAKERS
 
 from tests.cli.conftest import QUESTION
 
@@ -35,10 +33,6 @@ def file(tmp_path: Path) -> Path:
 
 def general(server: OpenAIServer) -> tuple[str, str, str, str]:
     return ("--general-model", server.model, "--set", "answer_tokens=8")
-
-
-def test_every_method_that_may_be_named_can_be_made() -> None:
-    assert set(METHODS) == set(MAKERS)
 
 
 @pytest.mark.usefixtures("minilm")

@@ -25,7 +25,7 @@ def shown(
     monkeypatch.setenv("TERM", "xterm")
 
     def run(total: int | None, unit: str) -> str:
-        from kgqa.cli.show import TerminalProgress
+        from kgqa.cli.terminal import TerminalProgress
 
         ticks = iter(range(100))
         with TerminalProgress().task("precomputing tries", total, unit) as task:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kgqa.cli import tries_export
+from kgqa.api import index as api_index
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,7 +85,7 @@ def test_a_damaged_shard_is_told_and_the_graph_serves(kgqa: Kgqa, own_home: Path
 def test_too_many_paths_are_an_error_never_a_part_of_them(
     kgqa: Kgqa, plain_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tries_export, "_BUILT", 20)
+    monkeypatch.setattr(api_index, "MOST_SHOWN", 20)
     error = kgqa("tries", "export", OBAMA, "--home", plain_home).error
     assert "more than 20 paths" in error
     assert "--hops 1" in error

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from hypothesis import given
 from hypothesis import strategies as st
-from kgqa.cli.show import path_line, plain, share, show_answer, show_rows
 
 from kgqa.answers.answer import (
     Answer,
@@ -18,6 +17,7 @@ from kgqa.answers.answer import (
     Timings,
     TopicEntity,
 )
+from kgqa.cli.terminal import path_line, plain, share, show_answer, show_rows
 from kgqa.paths.ground import Fact, GroundedPath, Node, PathEdge
 from tests.cli.conftest import QUESTION
 
