@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kgqa.training.data import is_held_out
+from kgqa.questions.splits import is_held_out
 from scripts.benchmarks.ablations import (
     BEGIN,
     END,
@@ -142,8 +142,8 @@ def test_tries_grow_with_hops(tmp_path: Path) -> None:
     from kgqa.graph.sqlite import SqliteStore
     from kgqa.graph.sqlite_write import SqliteWriter
     from kgqa.progress import Silent
+    from kgqa.questions import Question
     from kgqa.questions.own_graph import own_tables
-    from kgqa.questions.readers import Question
 
     tables = own_tables("kg", [("a", "r", "b"), ("b", "r", "c"), ("c", "r", "d")], [])
     SqliteWriter(tmp_path / "g.sqlite").write(tables, Silent())

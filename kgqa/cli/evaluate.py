@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -17,31 +16,17 @@ from kgqa.cli.common import DirectionFlag, MediatorsFlag, Run
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kgqa.answers.answer import Answer
+    from kgqa.answers.answer import Answer, TopicEntity
     from kgqa.errors import KgqaError
-    from kgqa.evaluation.report_record import Record
+    from kgqa.evaluation import Evaluation
     from kgqa.graph.store import GraphStore
     from kgqa.methods.gcr import Asking
-    from kgqa.questions.readers import Question, QuestionFile
-
-Form = Literal[
-    "jsonl",
-    "webqsp",
-    "webqsp-graph",
-    "cwq-graph",
-    "rog",
-    "metaqa",
-    "pathquestion",
-    "commonsenseqa",
-    "medqa",
-    "2wiki",
-]
-_OWN = "own"  # the KG's name where each question has one
+    from kgqa.questions import Question
 
 
 def evaluate(
     run: Run,
-    form: Annotated[Form | None, typer.Argument(metavar="FORMAT", help="The file's form.")] = None,
+    form: Annotated[str | None, typer.Argument(metavar="FORMAT", help="The file's form.")] = None,
     file: Annotated[Path | None, typer.Argument(help="The questions.")] = None,
     linked: Annotated[
         bool, typer.Option("--linked", help="Find topic entities, even where the file has them.")
@@ -124,12 +109,9 @@ def evaluate(
         raise UsageError(
             "What is to be measured is missing.", "kgqa eval FORMAT FILE; see kgqa eval --help."
         )
-    from kgqa.evaluation.metrics_summary import summarise
-    from kgqa.evaluation.report import write_reports
-    from kgqa.evaluation.report_log import RunLog
-    from kgqa.evaluation.report_record import malformed_record
-    from kgqa.evaluation.run import run_questions
-    from kgqa.questions.readers import read_questions
+    from kgqa.evaluation import evaluate as evaluate_questions
+    from kgqa.questions import read_questions
+    from kgqa.questions.splits import split_of
 
     sample_walk, graph_walk = asking_dog.split_walk(walk)
     walk_seed, path_seed = llm.seeds_of(search, sample, seed)
@@ -161,9 +143,7 @@ def evaluate(
         quantize=quantize,
     )
     flags.check(run)
-    questions = _chosen(read_questions(file, form, limit), split)
-    if questions.complaint():
-        run.note(questions.complaint())
+    questions = split_of(read_questions(file, form, limit), split)
     with ExitStack() as stack:
         own = all(one.graph is not None for one in questions.questions)
         if own and sample is not None:
@@ -173,139 +153,67 @@ def evaluate(
                 "Leave --sample out.",
             )
         store = None if own else stack.enter_context(run.open_store())
-        kg = _OWN if store is None else store.info.name
         ready = making.make_ready(run, flags, store, stack)
-        asker = _Asker(run, ready, linked, given=method in asking.BASELINES)
-        settings = {
-            "form": form,
-            "file": file.name,
-            "file_sha256": _sha256(file),
-            "split": split,
-            "kg": kg,
-            "kg_version": store.info.version if store is not None else None,
-            "linked": linked,
-            **ready.settings,
-        }
-        log = stack.enter_context(RunLog(out, settings)) if out is not None else None
-        done: dict[str, Record] = dict(log.done) if log is not None else {}
-        asked = [one for one in questions.questions if one.id not in done]
-        if len(asked) < len(questions.questions):
-            number = len(questions.questions) - len(asked)
-            run.note(
-                f"{number:,} of {len(questions.questions):,} questions have been answered before; "
-                "the run goes on from there."
-            )
-
-        def keep(record: Record) -> None:
-            done[record.id] = record
-            if log is not None:
-                log.write(record)
-
-        rules = ready.method.rules
-        run_questions(store, asked, asker.answers, rules, run.progress, keep, linked=linked, k=k)
-        if told := ready.calls_note():
-            run.note(told)
-        if unproven := asker.proofs.count(False):
-            run.note(
-                f"Not proven within {max_forwards} forwards: the paths of {unproven:,} of "
-                f"{len(asker.proofs):,} questions that were answered now."
-            )
-        for one in map(malformed_record, questions.malformed):
-            if one.id not in done:
-                keep(one)
-        names = [one.id for one in questions.questions]
-        names += [malformed_record(one).id for one in questions.malformed]
-        records = [done[name] for name in names]
-        figures = summarise(records, kg=kg, method=method, form=form)
-        if out is not None:
-            text, page = write_reports(out, figures, records, settings)
-            run.note(f"Reports: {text} and {page}.")
-    run.print(lambda: _show(figures), figures)
+        baseline = method in asking.BASELINES
+        found = evaluate_questions(
+            store,
+            questions,
+            lambda graph, some: _answers(run, ready, graph, some, linked, baseline),
+            ready.method.rules,
+            ready.settings,
+            out=out,
+            linked=linked,
+            k=k,
+            progress=run.progress,
+        )
+        if cached := ready.calls_note():
+            run.note(cached)
+        if found.reports:
+            run.note(f"Reports: {found.reports[0]} and {found.reports[1]}.")
+    run.print(lambda: _show(found), found.figures)
 
 
-@dataclass(frozen=True, slots=True)
-class _Asker:
-    """Asks questions of any graph by one method; ``given``: it answers without topic entities."""
+def _answers(
+    run: Run,
+    ready: making.Ready,
+    store: GraphStore,
+    questions: Sequence[Question],
+    linked: bool,
+    baseline: bool,
+) -> Iterator[tuple[int, Answer | KgqaError]]:
+    from kgqa.errors import EntityNotFoundError, KgqaError, LinkingError
+    from kgqa.methods.gcr import Asking
+    from kgqa.questions.meanings import known_topics
 
-    run: Run
-    ready: making.Ready
-    linked: bool
-    given: bool
-    proofs: list[bool] = field(default_factory=list)  # of each exact search: whether it is proven
-
-    def answers(
-        self, store: GraphStore, questions: Sequence[Question]
-    ) -> Iterator[tuple[int, Answer | KgqaError]]:
-        """Yield each question's number with its answer or error, as they come."""
-        from kgqa.answers.answer import Answer
-
-        with closing(self.ready.method.answers(store, self._asked(store, questions))) as found:
-            for number, answer in found:
-                if isinstance(answer, Answer) and answer.search.proven is not None:
-                    self.proofs.append(answer.search.proven)
-                yield number, answer
-
-    def _asked(
-        self, store: GraphStore, questions: Sequence[Question]
-    ) -> Iterator[Asking | KgqaError]:
-        from kgqa.errors import EntityNotFoundError, KgqaError, LinkingError
-        from kgqa.evaluation.metrics_gold import known_topics
-        from kgqa.methods.gcr import Asking
-
-        for question in questions:
+    def asked() -> Iterator[Asking | KgqaError]:
+        for one in questions:
             began = time.perf_counter()
-            topics = []
+            topics: Sequence[TopicEntity] = ()
             try:
-                given = [] if self.linked else known_topics(store, question)
-                topics = find_topics(self.run, store, question.question, given, told=False)
+                named = [] if linked else known_topics(store, one)
+                topics = find_topics(run, store, one.question, named, told=False)
             except KgqaError as error:
-                if not (self.given and isinstance(error, LinkingError | EntityNotFoundError)):
+                if not (baseline and isinstance(error, LinkingError | EntityNotFoundError)):
                     yield error
                     continue
             seconds = time.perf_counter() - began
-            index = self.ready.index if question.graph is None else None
-            choices = tuple(question.choices)
-            yield Asking(question.question, tuple(topics), index, seconds, choices)
+            index = ready.index if one.graph is None else None
+            yield Asking(one.question, tuple(topics), index, seconds, tuple(one.choices))
 
-
-def _chosen(questions: QuestionFile, split: str) -> QuestionFile:
-    """Return the questions of a split; a malformed line has no id, and counts in each."""
-    if split == "all":
-        return questions
-    from kgqa.errors import DataError
-    from kgqa.training.data import is_held_out
-
-    held = split == "validation"
-    chosen = [one for one in questions.questions if is_held_out(one.id) == held]
-    if not chosen:
-        raise DataError(f"No question of the file is in the split '{split}'.", "Leave out --split.")
-    return type(questions)(chosen, questions.malformed)
-
-
-def _sha256(file: Path) -> str:
-    import hashlib
-
-    from kgqa.errors import DataError
-
-    try:
-        with file.open("rb") as opened:
-            return hashlib.file_digest(opened, "sha256").hexdigest()
-    except OSError as error:
-        raise DataError(f"The question file {file} cannot be read: {error.strerror}.") from None
+    with closing(ready.method.answers(store, asked())) as found:
+        yield from found
 
 
 def _compare(run: Run, a: Path, b: Path) -> None:
-    from kgqa.evaluation.compare import compare
-    from kgqa.evaluation.report_log import read_run, read_settings
+    from kgqa.evaluation import compare_runs
 
-    found = compare(read_run(a), read_run(b), read_settings(a), read_settings(b))
+    found = compare_runs(a, b)
 
     def show() -> None:
         from kgqa.cli.show import say, show_rows
-        from kgqa.evaluation.report import comparison_rows
 
-        heads = ["figure", "A", "B", "B - A", "95 % interval", "better", "worse", "p"]
-        show_rows("", heads, comparison_rows(found))
+        table = found.table()
+        show_rows("", table.heads, table.rows)
         say()
         say(
             f"{found.shared} questions in both runs; {len(found.only_a)} in A alone, "
@@ -322,24 +230,17 @@ def _compare(run: Run, a: Path, b: Path) -> None:
     run.print(show, found.to_json())
 
 
-def _show(figures: dict[str, Any]) -> None:
+def _show(found: Evaluation) -> None:
     from kgqa.cli.show import say, show_rows
-    from kgqa.evaluation.report import figure_rows, outcome_rows, part_rows
 
+    figures = found.figures
     say(
         f"{figures['questions']} questions of the form {figures['format']}, "
         f"{figures['answered']} answered; KG {figures['kg']}"
     )
-    say()
-    show_rows("", ["figure", "%", "95 % interval"], figure_rows(figures))
-    heads = ["questions", "Hits@1", "95 % interval", "Hit@K", "F1"]
-    for part in ("hop", "type"):
-        if figures[f"by_{part}"]:
-            say()
-            show_rows("", [part, *heads], part_rows(figures[f"by_{part}"]))
-    say()
-    show_rows("", ["outcome", "questions", "%"], outcome_rows(figures))
-    seconds = figures["seconds"]
-    if seconds["p50"] is not None:
+    for table in found.tables():
         say()
-        say(f"Half took {seconds['p50']:.2f} s or less, 95 % {seconds['p95']:.2f} s or less.")
+        show_rows("", table.heads, table.rows)
+    if times := found.times():
+        say()
+        say(times)

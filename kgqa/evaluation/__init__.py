@@ -1,26 +1,8 @@
-"""Measuring: question files, and metrics that can be compared with published ones or trusted."""
+"""Measuring: a run over a file of questions, its figures and reports, and comparing two runs."""
 
 from __future__ import annotations
 
-from kgqa.evaluation.metrics import (
-    LegacyScores,
-    StrictScores,
-    gcr_scores,
-    mean_percent,
-    rog_scores,
-    strict_scores,
-)
-from kgqa.questions.readers import Malformed, Question, QuestionFile, read_questions
+from kgqa.evaluation.compare import Comparison, compare_runs
+from kgqa.evaluation.run import Evaluation, evaluate
 
-__all__ = [
-    "LegacyScores",
-    "Malformed",
-    "Question",
-    "QuestionFile",
-    "StrictScores",
-    "gcr_scores",
-    "mean_percent",
-    "read_questions",
-    "rog_scores",
-    "strict_scores",
-]
+__all__ = ["Comparison", "Evaluation", "compare_runs", "evaluate"]

@@ -1,7 +1,7 @@
 """Bootstrap intervals of means and ratios over questions.
 
-Questions are drawn anew with a fixed seed, so the same results give the same interval. What it does
-not do: correct for many figures being looked at together.
+Questions are drawn with a fixed seed, so the same results give the same interval. Nothing corrects
+for many figures being compared at once.
 """
 
 from __future__ import annotations
@@ -11,11 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import ArrayLike, NDArray
-
-    Floats = NDArray[np.float64]
 
 RESAMPLES = 2_000
 LEVEL = 0.95
@@ -32,7 +28,19 @@ def resampled_sums(
     table = np.asarray(values, np.float64)
     if table.ndim != 2:
         raise ValueError(f"values are [questions, figures], not {table.shape}")
-    return np.concatenate([counts @ table for counts in _counts(len(table), resamples, seed)])
+    questions = len(table)
+    if not questions:
+        return np.zeros((resamples, table.shape[1]))
+    random = np.random.default_rng(seed)
+    block = max(1, _DRAWN // questions)
+    sums = []
+    for start in range(0, resamples, block):
+        rows = min(block, resamples - start)
+        drawn = random.integers(0, questions, (rows, questions))
+        drawn += np.arange(rows)[:, None] * questions
+        counts = np.bincount(drawn.ravel(), minlength=rows * questions)
+        sums.append(counts.reshape(rows, questions).astype(np.float64) @ table)
+    return np.concatenate(sums)
 
 
 def interval(
@@ -45,7 +53,7 @@ def interval(
 ) -> tuple[float, float] | None:
     """Return the percentile interval of ``sum(values) / sum(weights)``, by default of the mean.
 
-    Both have shape ``[n]``. None where there is no question, or none with a weight.
+    Both have shape ``[n]``. None without a question that has a weight.
     """
     above = np.asarray(values, np.float64)
     below = np.ones_like(above) if weights is None else np.asarray(weights, np.float64)
@@ -58,18 +66,3 @@ def interval(
     ratios = sums[drawn, 0] / sums[drawn, 1]
     low, high = np.quantile(ratios, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
-
-
-def _counts(questions: int, resamples: int, seed: int) -> Iterator[Floats]:
-    """Yield how often each question is in each sample: blocks of ``[samples, questions]``."""
-    random = np.random.default_rng(seed)
-    block = max(1, _DRAWN // max(1, questions))
-    for start in range(0, resamples, block):
-        rows = min(block, resamples - start)
-        if not questions:
-            yield np.zeros((rows, 0))
-            continue
-        drawn = random.integers(0, questions, (rows, questions))
-        drawn += np.arange(rows)[:, None] * questions
-        flat = np.bincount(drawn.ravel(), minlength=rows * questions)
-        yield flat.reshape(rows, questions).astype(np.float64)

@@ -2,9 +2,7 @@
 
 Two families. The strict ones compare entity ids (or whatever strings are given) exactly. The legacy
 ones do what the published GCR and RoG evaluation programs do, quirks included, so that figures can
-stand beside those of papers; they match text by substrings and flatter. What it does not do: read
-files, ask models, or decide which questions count: every question of a file does, an unanswered one
-with no predictions.
+stand beside those of papers; they match text by substrings and flatter.
 """
 
 from __future__ import annotations
@@ -58,9 +56,8 @@ def strict_scores(
 ) -> StrictScores:
     """Return the exact scores of ``predictions`` (best first) against the set ``gold``.
 
-    Repeated predictions count once, at their first rank; only the first ``k`` are looked at for
-    ``hit_at_k`` (all by default). Where there is no gold, all is 0: the question stays in the
-    denominator.
+    Repeated predictions count once, at their first rank; ``hit_at_k`` looks at the first ``k`` (all
+    by default). Without gold all are 0: the question stays in the denominator.
     """
     ranked = list(dict.fromkeys(predictions))
     wanted = set(gold)
@@ -126,7 +123,7 @@ def rog_scores(prediction: str | Sequence[str], gold: Sequence[str]) -> LegacySc
 def mean_percent(shares: Sequence[float], questions: int | None = None) -> float:
     """Return 100 times the mean of ``shares`` over ``questions`` (as many as shares by default).
 
-    Questions without a share count as 0; none at all give 0. Raises ValueError where there are more
+    Questions without a share count as 0; none at all give 0. Raises ValueError if there are more
     shares than questions.
     """
     count = len(shares) if questions is None else questions

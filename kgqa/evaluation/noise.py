@@ -2,9 +2,9 @@
 
 The changed graph has the nodes, relations and names of the one it was made of. A falsified edge
 keeps its head and its relation and gets another tail: one that the relation has elsewhere, so that
-it looks like a fact and is none (an edge that the graph holds is never written as a false one).
+it looks like a fact and is not (an edge that the graph holds is never written as a false one).
 Which edges are changed is drawn by a seed; those of a smaller share are among those of a larger
-one. What it does not do: change names, or tell which questions lost their answers.
+one.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def noisy_tables(store: GraphStore, change: Change, share: float, seed: int = 0)
 
     An edge whose relation has no other tail that would make it false stays as it is; ``source``
     says how many were changed. The KG's name is the store's with the change behind it, as in
-    ``freebase-removed-20``. Reads the whole graph into memory. Raises UsageError for a change or a
-    share that there is none of, GraphError.
+    ``freebase-removed-20``. Reads the whole graph into memory. Raises UsageError for an
+    unknown change or a share outside of 0 to 1, GraphError.
     """
     if change not in ("removed", "falsified"):
         raise UsageError(f"Edges cannot be '{change}'.", "They are removed or falsified.")

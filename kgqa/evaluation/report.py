@@ -1,24 +1,19 @@
-"""A run's figures as rows of a table, and as Markdown; the two files a run's folder ends with.
-
-What it does not do: compute figures (``metrics_summary``) or draw (``html_report``).
-"""
+"""A run's figures as tables, for the terminal and for the two reports that a run's folder gets."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kgqa.errors import UsageError
-from kgqa.evaluation.html_report import html_report
-from kgqa.evaluation.metrics_linking import TITLES as LINKING_TITLES
-from kgqa.evaluation.metrics_paths import Outcome
-from kgqa.evaluation.metrics_triplets import TITLES as TRIPLET_TITLES
+from kgqa.evaluation.html_report import html_page
+from kgqa.evaluation.record import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from kgqa.evaluation.compare import Comparison
-    from kgqa.evaluation.report_record import Record
+    from kgqa.evaluation.record import Record
 
 WORST = 50  # failures that a report shows
 TITLES = {
@@ -35,88 +30,83 @@ TITLES = {
     "grounded_paths": "grounded paths",
     "faithful_of_correct": "grounded of correct",
 }
+_LINKING = {
+    "first": "linking: given entity first",
+    "in_linked": "linking: given entity among the linked",
+    "all_linked": "linking: all given entities linked",
+    "in_five": "linking: given entity in the first five",
+}
+_TRIPLETS = {
+    "f1": "triplets: F1",
+    "precision": "triplets: precision",
+    "recall": "triplets: recall",
+    "ill": "triplets: ill",
+}
+_PART = ("questions", "Hits@1", "95 % interval", "Hit@K", "F1")
 
 
-def figure_rows(figures: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+@dataclass(frozen=True, slots=True)
+class ReportTable:
+    """A table of a report; every row has a text for each of ``heads``."""
+
+    title: str
+    heads: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+
+
+def figure_tables(figures: Mapping[str, Any]) -> list[ReportTable]:
+    """Return the tables of a run: scores, by hop, by type (if there are types), and outcomes."""
+    heads = ("figure", "%", "95 % interval")
+    tables = [
+        ReportTable("Scores", heads, figure_rows(figures)),
+        ReportTable("By hop", ("hops", *_PART), _part_rows(figures["by_hop"])),
+        ReportTable("By type", ("type", *_PART), _part_rows(figures["by_type"])),
+        ReportTable(
+            "Where questions ended",
+            ("outcome", "questions", "%"),
+            [
+                (one.value, str(count), f"{100 * count / figures['questions']:.1f}")
+                for one in Outcome
+                if (count := figures["outcomes"].get(one.value))
+            ],
+        ),
+    ]
+    return [one for one in tables if one.rows]
+
+
+def figure_rows(figures: Mapping[str, Any]) -> list[tuple[str, ...]]:
     """Return (figure, percent, 95 % interval) of every figure that the run has."""
-    rows = []
-    for name, title in TITLES.items():
-        value = figures.get(name)
-        if value is not None:
-            between = figures["intervals"].get(name)
-            rows.append((title, f"{value:.1f}", _between(between)))
+    linking, triplets = figures.get("linking") or {}, figures.get("triplets") or {}
+    rows = _rows(TITLES, figures)
     rows += [
-        (f"{family.upper() if family == 'gcr' else 'RoG'} {name}", f"{value:.1f}", "")
+        (f"{'GCR' if family == 'gcr' else 'RoG'} {name}", f"{value:.1f}", "")
         for family, scores in figures["legacy"].items()
         for name, value in scores.items()
         if (family, name) != ("gcr", "hit")
     ]
-    linking = figures.get("linking")
-    if linking:
-        rows += [
-            (title, f"{linking[name]:.1f}", _between(linking["intervals"][name]))
-            for name, title in LINKING_TITLES.items()
-        ]
-    triplets = figures.get("triplets") or {}
-    rows += [
-        (title, f"{triplets[name]:.1f}", "")
-        for name, title in TRIPLET_TITLES.items()
-        if triplets.get(name) is not None
-    ]
-    return rows
+    return [*rows, *_rows(_LINKING, linking), *_rows(_TRIPLETS, triplets)]
 
 
-def part_rows(parts: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, ...]]:
-    """Return (hop or type, questions, Hits@1, 95 % interval, Hit@K, F1) of each part."""
-    return [
-        (
-            name,
-            str(part["questions"]),
-            f"{part['hits_at_1']:.1f}",
-            _between(part["interval"]),
-            f"{part['hit_at_k']:.1f}",
-            f"{part['f1']:.1f}",
-        )
-        for name, part in parts.items()
-    ]
-
-
-def outcome_rows(figures: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Return (outcome, questions, percent) in the order of the stages."""
-    total = figures["questions"]
-    return [
-        (one.value, str(count), f"{100 * count / total:.1f}")
-        for one in Outcome
-        if (count := figures["outcomes"].get(one.value))
-    ]
-
-
-def comparison_rows(comparison: Comparison) -> list[tuple[str, ...]]:
-    """Return (figure, A, B, B - A, 95 % interval, better, worse, p) of each difference."""
-    return [
-        (
-            TITLES.get(one.figure, one.figure),
-            f"{one.a:.1f}",
-            f"{one.b:.1f}",
-            f"{one.difference:+.1f}",
-            f"{one.low:+.1f} to {one.high:+.1f}",
-            str(one.better),
-            str(one.worse),
-            "< 0.0001" if one.p_value < 0.0001 else f"{one.p_value:.4f}",
-        )
-        for one in comparison.differences
-    ]
+def time_sentence(figures: Mapping[str, Any]) -> str:
+    """Return how long questions took, empty if none was answered."""
+    seconds = figures["seconds"]
+    if seconds["p50"] is None:
+        return ""
+    return (
+        f"Half of the questions took {seconds['p50']:.2f} s or less, 95 % "
+        f"{seconds['p95']:.2f} s or less."
+    )
 
 
 def worst(records: Sequence[Record], number: int = WORST) -> list[Record]:
     """Return the failures that are furthest off: nothing right first, the surest of them first."""
-    failed = [one for one in records if one.outcome != Outcome.RIGHT.value]
+    failed = [one for one in records if one.outcome != Outcome.RIGHT]
     return sorted(
         failed,
         key=lambda one: (
             one.hit_at_k,
             one.f1,
-            one.outcome in (Outcome.MALFORMED.value, Outcome.NO_GOLD.value),
+            one.outcome in (Outcome.MALFORMED, Outcome.NO_GOLD),
             -(one.paths[0]["score"] if one.paths else -1e9),
             one.id,
         ),
@@ -127,32 +117,15 @@ def markdown(
     figures: Mapping[str, Any], records: Sequence[Record], settings: Mapping[str, Any]
 ) -> str:
     """Return the report of a run as Markdown."""
-    seconds = figures["seconds"]
     lines = [
-        f"# {figures['method']} on {_cell(settings.get('file', figures['format']))}",
+        f"# {figures['method']} on {_cell(settings.get('file') or figures['format'])}",
         "",
         f"{figures['questions']} questions, {figures['answered']} answered; KG "
-        f"`{figures['kg']}`. Figures are percentages over all questions.",
+        f"`{figures['kg']}`. Figures are percentages over all questions. {time_sentence(figures)}",
         *_table(("setting", "value"), [(k, v) for k, v in settings.items() if v is not None]),
-        "## Scores",
-        *_table(("figure", "%", "95 % interval"), figure_rows(figures)),
     ]
-    heads = ("questions", "Hits@1", "95 % interval", "Hit@K", "F1")
-    lines += ["## By hop", *_table(("hops", *heads), part_rows(figures["by_hop"]))]
-    if figures["by_type"]:
-        lines += ["## By type", *_table(("type", *heads), part_rows(figures["by_type"]))]
-    if seconds["p50"] is not None:
-        lines += [
-            "## Time",
-            "",
-            f"Half of the questions took {seconds['p50']:.2f} s or less, 95 % "
-            f"{seconds['p95']:.2f} s or less.",
-            "",
-        ]
-    lines += [
-        "## Where questions ended",
-        *_table(("outcome", "questions", "%"), outcome_rows(figures)),
-    ]
+    for table in figure_tables(figures):
+        lines += [f"## {table.title}", *_table(table.heads, table.rows)]
     shown = worst(records)
     if shown:
         lines += [f"## The worst {len(shown)} failures", ""]
@@ -174,19 +147,13 @@ def write_reports(
 ) -> tuple[Path, Path]:
     """Write ``report.md`` and ``report.html`` to ``folder`` and return their paths.
 
-    Raises UsageError where they cannot be written.
+    Raises UsageError if they cannot be written.
     """
+    tables = [(one.title, one.heads, one.rows) for one in figure_tables(figures)]
     texts = {
         "report.md": markdown(figures, records, settings),
-        "report.html": html_report(
-            figures,
-            records,
-            worst(records),
-            settings,
-            tables={
-                "Scores": (("figure", "%", "95 % interval"), figure_rows(figures)),
-                "Where questions ended": (("outcome", "questions", "%"), outcome_rows(figures)),
-            },
+        "report.html": html_page(
+            figures, records, worst(records), settings, tables, time_sentence(figures)
         ),
     }
     for name, text in texts.items():
@@ -195,9 +162,32 @@ def write_reports(
         except OSError as error:
             raise UsageError(
                 f"The report {folder / name} cannot be written: {error.strerror or error}.",
-                "Name another folder with --out.",
+                "Name another folder with `out`.",
             ) from None
     return folder / "report.md", folder / "report.html"
+
+
+def _rows(titles: Mapping[str, str], figures: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    intervals = figures.get("intervals") or {}
+    return [
+        (title, f"{figures[name]:.1f}", _between(intervals.get(name)))
+        for name, title in titles.items()
+        if figures.get(name) is not None
+    ]
+
+
+def _part_rows(parts: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, ...]]:
+    return [
+        (
+            name,
+            str(part["questions"]),
+            f"{part['hits_at_1']:.1f}",
+            _between(part["interval"]),
+            f"{part['hit_at_k']:.1f}",
+            f"{part['f1']:.1f}",
+        )
+        for name, part in parts.items()
+    ]
 
 
 def _between(interval: Sequence[float] | None) -> str:
@@ -205,7 +195,7 @@ def _between(interval: Sequence[float] | None) -> str:
 
 
 def _cell(value: object) -> str:
-    """Return a value so that it stays one cell of a table, and no mark-up."""
+    """Return a value so that it stays one cell of a table, and is not mark-up."""
     text = " ".join(str(value).split())
     for mark in "\\|`*<[":
         text = text.replace(mark, "\\" + mark)

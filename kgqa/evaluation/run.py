@@ -1,97 +1,184 @@
 """A run over a file of questions: each is asked, and its record is made while its graph is open.
 
-What it does not do: decide how a question is answered, which the caller passes as a function; make
-figures of the records (``metrics_summary``), or keep them (``report_log``).
+How a question is answered is the caller's: a function from a graph and questions to answers.
 """
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kgqa.errors import DataError, GraphError
-from kgqa.evaluation.report_record import failed_record, record_of
+from kgqa.answers.answer import Answer
+from kgqa.errors import DataError, GraphError, KgqaError
+from kgqa.evaluation.figures import summarise
+from kgqa.evaluation.log import open_log
+from kgqa.evaluation.record import bad_entry_record, failed_record, record_of
+from kgqa.evaluation.report import figure_tables, time_sentence, write_reports
+from kgqa.graph.store import GraphStore
+from kgqa.progress import Silent
+from kgqa.questions.base import Question
 from kgqa.questions.own_graph import own_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Mapping
+    from pathlib import Path
 
-    from kgqa.answers.answer import Answer
-    from kgqa.errors import KgqaError
-    from kgqa.evaluation.report_record import Record
-    from kgqa.graph.store import GraphStore
+    from kgqa.evaluation.record import Record
+    from kgqa.evaluation.report import ReportTable
     from kgqa.paths.walk import WalkRules
     from kgqa.progress import Progress
-    from kgqa.questions.readers import Question
+    from kgqa.questions.base import QuestionFile
 
-    Answers = Callable[[GraphStore, Sequence[Question]], Iterator[tuple[int, "Answer | KgqaError"]]]
+OWN = "own"  # the KG's name if each question has one
+
+Answers: TypeAlias = Callable[
+    [GraphStore, Sequence[Question]], Iterator[tuple[int, Answer | KgqaError]]
+]
+"""Yields the number of each question once, with its answer or its error, in any order."""
 
 
-def run_questions(
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What came out of a run.
+
+    ``figures`` is the JSON of ``kgqa eval``; ``records`` has one for each entry of the file, the
+    bad ones last; ``settings`` is what the run was made with; ``reports`` are the files that show
+    it, if it has a folder; ``notes`` what a user should know.
+    """
+
+    figures: dict[str, Any]
+    records: list[Record]
+    settings: dict[str, Any]
+    reports: tuple[Path, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def tables(self) -> list[ReportTable]:
+        """Return the figures as tables, to be shown."""
+        return figure_tables(self.figures)
+
+    def times(self) -> str:
+        """Return how long questions took, in a sentence; empty if none was answered."""
+        return time_sentence(self.figures)
+
+
+def evaluate(
     store: GraphStore | None,
-    questions: Sequence[Question],
+    questions: QuestionFile,
     answers: Answers,
     rules: Callable[[GraphStore], WalkRules],
-    progress: Progress,
-    each: Callable[[Record], None] = lambda record: None,
+    settings: Mapping[str, Any],
     *,
+    out: Path | None = None,
     linked: bool = False,
-    k: int | None = None,
-) -> list[Record]:
-    """Ask every question and return the records in order; a failed one has an error.
+    k: int | None = 10,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Ask every question of a file and return the figures over all of them.
 
     Questions are asked of ``store``, those that bring a graph along of that graph, one at a time;
-    where all do, ``store`` may be None. ``answers`` yields the number of each of its questions
-    once, with its answer or its error, in any order: questions may be decoded together. ``rules``
-    says by which walks a graph's paths are found. ``each`` is called with every record as it comes.
-    ``linked``: whether topic entities are looked for, and a record says how that went. ``k``: how
-    many of the ranked entities Hit@K looks at, all where it is None.
-    A record's seconds are the stages of its own answer; where questions share forwards, its share.
+    if all do, ``store`` may be None. ``rules`` says by which walks a graph's paths are found.
+    ``settings`` says how answers are made, with the method's name under ``method``. ``out``: a
+    folder for a line per question and the reports; a run that was stopped goes on from it.
+    ``linked``: whether topic entities are looked for even if the file has them; then records say
+    how that went. ``k``: how many of the ranked entities Hit@K looks at, all if it is None. Notes
+    are shown by ``progress`` as they arise, too. Raises DataError, UsageError and GraphError.
     """
-    found: dict[int, Record] = {}
-    with progress.task("answering", len(questions), "questions") as task:
+    progress = progress or Silent()
+    notes: list[str] = []
 
-        def take(number: int, record: Record) -> None:
-            each(record)
-            found[number] = record
-            task.advance()
+    def note(text: str) -> None:
+        notes.append(text)
+        progress.note(text)
 
-        asked = [number for number, one in enumerate(questions) if one.graph is None]
-        if asked and store is None:
-            raise ValueError("questions without a graph of their own need a store")
-        if store is not None:
-            for place, record in _asked(
-                store, [questions[one] for one in asked], answers, rules, linked=linked, k=k
-            ):
-                take(asked[place], record)
-        for number, question in enumerate(questions):
+    if questions.bad_entries:
+        note(questions.complaint())
+    kg = OWN if store is None else store.info.name
+    made_with = {
+        "form": questions.format,
+        "file": questions.path.name if questions.path is not None else None,
+        "file_sha256": questions.sha256(),
+        "split": questions.split,
+        "kg": kg,
+        "kg_version": store.info.version if store is not None else None,
+        "linked": linked,
+        **settings,
+    }
+    with ExitStack() as stack:
+        log = stack.enter_context(open_log(out, made_with)) if out is not None else None
+        done: dict[str, Record] = log.done if log is not None else {}
+
+        def keep(record: Record) -> None:
+            done[record.id] = record
+            if log is not None:
+                log.write(record)
+
+        every = len(questions.questions)
+        left = [one for one in questions.questions if one.id not in done]
+        if len(left) < every:
+            note(
+                f"{every - len(left):,} of {every:,} questions have been answered before; the run "
+                "goes on from there."
+            )
+        run = _Run(answers, rules, linked, k)
+        with progress.task("answering", len(left), "questions") as task:
+            for record in run.records(store, left):
+                keep(record)
+                task.advance()
+        if unproven := run.proven.count(False):
+            note(
+                f"Not proven to be the best: the paths of {unproven:,} of {len(run.proven):,} "
+                "questions that were answered now."
+            )
+        for bad in questions.bad_entries:
+            if bad.place not in done:
+                keep(bad_entry_record(bad))
+        names = [one.id for one in questions.questions]
+        records = [done[name] for name in (*names, *(one.place for one in questions.bad_entries))]
+        figures = summarise(
+            records, kg=kg, method=str(settings.get("method", "")), format=questions.format
+        )
+        reports = () if out is None else write_reports(out, figures, records, made_with)
+    return Evaluation(figures, records, made_with, reports, tuple(notes))
+
+
+@dataclass(slots=True)
+class _Run:
+    """Asks questions and makes their records; ``proven``: of each exact search, whether it is."""
+
+    answers: Answers
+    rules: Callable[[GraphStore], WalkRules]
+    linked: bool
+    k: int | None
+    proven: list[bool] = field(default_factory=list)
+
+    def records(self, store: GraphStore | None, questions: Sequence[Question]) -> Iterator[Record]:
+        """Yield the record of each question as it is answered, those of the KG first."""
+        of_kg = [one for one in questions if one.graph is None]
+        if of_kg:
+            if store is None:
+                raise ValueError("questions without a graph of their own need a store")
+            yield from self._asked(store, of_kg)
+        for question in questions:
             if question.graph is None:
                 continue
             began = time.perf_counter()
             try:
                 with own_store(question) as own:
-                    found_own = _asked(own, [question], answers, rules, linked=linked, k=k)
-                    records = [one for _, one in found_own]
+                    records = list(self._asked(own, [question]))
             except (GraphError, DataError) as error:  # a fault of this one graph
                 records = [failed_record(question, error, time.perf_counter() - began)]
-            take(number, records[0])
-    return [found[number] for number in sorted(found)]
+            yield from records
 
-
-def _asked(
-    store: GraphStore,
-    questions: Sequence[Question],
-    answers: Answers,
-    rules: Callable[[GraphStore], WalkRules],
-    *,
-    linked: bool,
-    k: int | None,
-) -> Iterator[tuple[int, Record]]:
-    if not questions:
-        return
-    walks = rules(store)
-    began = time.perf_counter()
-    for number, given in answers(store, questions):
-        spent = time.perf_counter() - began
-        yield number, record_of(store, questions[number], given, walks, spent, linked=linked, k=k)
+    def _asked(self, store: GraphStore, questions: Sequence[Question]) -> Iterator[Record]:
+        rules = self.rules(store)
         began = time.perf_counter()
+        for number, given in self.answers(store, questions):
+            spent = time.perf_counter() - began
+            if isinstance(given, Answer) and given.search.proven is not None:
+                self.proven.append(given.search.proven)
+            question = questions[number]
+            yield record_of(store, question, given, rules, spent, linked=self.linked, k=self.k)
+            began = time.perf_counter()

@@ -1,28 +1,31 @@
-"""What every question file is read into, and the checks that all forms share.
+"""A question, the formats of question files, and reading a file with every entry accounted for.
 
-A reader is a function from a path to pairs of a place (a line's number, from 1) and either a
-``Question`` or a sentence that says why there is none. What it does not do: look anything up in a
-KG; ids and names stay as they stand in the file.
+A format is a class of the registry ``QUESTION_FORMATS``. Entries that it cannot read are kept as
+:class:`BadEntry`, so that they are named and count as unanswered. Nothing is looked up in a KG: ids
+and names stay as they stand in the file.
 """
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+import hashlib
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 from kgqa.errors import DataError
+from kgqa.registry import QUESTION_FORMATS
+from kgqa.registry import Options as RegistryOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
 Triple: TypeAlias = tuple[str, str, str]
-_SHOWN = 5  # malformed lines named in one message
+_SHOWN = 5  # bad entries that one message names
 
 
 class OwnGraph(Protocol):
-    """The graph that a question brings along; it stays in its file until it is asked for."""
+    """The graph that a question brings along; it stays in its file until it is needed."""
 
     def triples(self) -> list[Triple]:
         """Return its (head, relation, tail), by name. Raises DataError."""
@@ -32,12 +35,13 @@ class OwnGraph(Protocol):
 class Question:
     """One question; ``topic_entities`` and ``answers`` are ids or names, as the file has them.
 
-    ``choices`` is empty where it is no multiple-choice question, ``answers`` where the KG cannot
-    answer it; ``hops`` is None where not known, 0 where there is no answer to walk to. ``type`` is
-    the file's own kind of question. ``relation_paths``: the gold ones, each a sequence of
-    predicates in which ``^`` marks one walked against its direction. ``names``: the name that the
-    file gives for an id. ``graph``: the question's own graph, None where it is asked of the KG.
-    ``gold_triplets``: (head, relation, tail) of the gold chain, by name, as the file has them.
+    ``choices`` is empty if the question is not multiple choice, ``answers`` if the KG cannot answer
+    it; ``hops`` is None if unknown, 0 without an answer to walk to. ``type`` is the file's own
+    kind of question. ``relation_paths``: the gold ones, each a sequence of predicates in which
+    ``^`` marks one walked against its direction. ``names``: the name that the file gives for an id.
+    ``graph``: the question's own graph, None if it is asked of the KG. ``gold_triplets``: (head,
+    relation, tail) of the gold chain, by name. ``predicates``: those of its gold query, in any
+    order and direction.
     """
 
     id: str
@@ -51,146 +55,144 @@ class Question:
     names: dict[str, str] = field(default_factory=dict)
     graph: OwnGraph | None = None
     gold_triplets: list[Triple] = field(default_factory=list)
+    predicates: list[str] = field(default_factory=list)
+
+
+Entry: TypeAlias = "tuple[int, Question | str]"
+"""The number of an entry, from 1, with its question or the reason why it cannot be read."""
+
+
+class QuestionFormat:
+    """A format of question files: derive from it, and register the class under a name.
+
+    ``unit`` is what its numbers count: the lines of a file, or the entries of one JSON document.
+    """
+
+    Options: ClassVar[type[RegistryOptions]] = RegistryOptions
+    unit: ClassVar[str] = "line"
+
+    def __init__(self, options: RegistryOptions) -> None:
+        self.options = options
+
+    def read(self, path: Path) -> Iterator[Entry]:
+        """Yield every entry of a file. Raises DataError if the file cannot be read."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
-class Malformed:
-    """A line that is no question: where it stands, and what is wrong with it."""
+class BadEntry:
+    """An entry of a file that cannot be read as a question: where it stands, and why."""
 
     file: str
-    line: int  # counts from 1
+    number: int  # counts from 1
     reason: str
-    unit: str = "line"  # "question" in a file that is one JSON object
+    unit: str = "line"
+
+    @property
+    def place(self) -> str:
+        """Where the entry stands, in words."""
+        return f"{self.file}, {self.unit} {self.number}"
 
     def __str__(self) -> str:
-        return f"{self.file}, {self.unit} {self.line}: {self.reason}"
+        return f"{self.place}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionFile:
-    """What a file holds. ``total`` is the denominator of every figure, malformed lines included."""
+    """The questions of a file, or of a split of it, and the entries that cannot be read.
+
+    ``path`` is None for questions that do not come from a file.
+    """
 
     questions: list[Question]
-    malformed: list[Malformed]
+    bad_entries: list[BadEntry] = field(default_factory=list)
+    path: Path | None = None
+    format: str = ""
+    split: str = "all"
 
     @property
     def total(self) -> int:
-        """How many questions the file asks, readable or not."""
-        return len(self.questions) + len(self.malformed)
+        """The denominator of every figure: all questions of the file, readable or not."""
+        return len(self.questions) + len(self.bad_entries)
 
     def complaint(self) -> str:
-        """Return one sentence that names the malformed lines; empty where there is none."""
-        if not self.malformed:
+        """Return one sentence that names the bad entries; empty if there are none."""
+        count = len(self.bad_entries)
+        if not count:
             return ""
-        shown = "; ".join(str(line) for line in self.malformed[:_SHOWN])
-        more = len(self.malformed) - _SHOWN
-        rest = f"; and {more} more" if more > 0 else ""
-        count = len(self.malformed)
-        unit = self.malformed[0].unit
-        lines = f"1 {unit} is" if count == 1 else f"{count} {unit}s are"
-        return f"{lines} malformed and counted as unanswered: {shown}{rest}."
+        shown = "; ".join(str(one) for one in self.bad_entries[:_SHOWN])
+        rest = f"; and {count - _SHOWN} more" if count > _SHOWN else ""
+        unit = self.bad_entries[0].unit
+        entries = f"1 {unit} is" if count == 1 else f"{count} {unit}s are"
+        return f"{entries} malformed and counted as unanswered: {shown}{rest}."
+
+    def sha256(self) -> str | None:
+        """Return the hash of the file. Raises DataError if it cannot be read."""
+        if self.path is None:
+            return None
+        try:
+            with self.path.open("rb") as opened:
+                return hashlib.file_digest(opened, "sha256").hexdigest()
+        except OSError as error:
+            raise unreadable(self.path, error) from None
 
 
-Read: TypeAlias = "tuple[int, Question | str]"
+def iter_questions(
+    path: Path, format: str = "jsonl", **options: Any
+) -> Iterator[Question | BadEntry]:
+    """Yield the questions and bad entries of a file, in their order; blank lines are neither.
 
-
-def raw_lines(path: Path) -> Iterator[tuple[int, int, bytes]]:
-    r"""Yield (number from 1, byte offset, line) of every line that is not blank.
-
-    Only ``\n`` ends a line: other separators may stand inside a JSON string. Raises DataError where
-    the file cannot be read.
+    An id that was used before makes a bad entry; a missing id is the entry's number. ``options``
+    are those of the format. Raises UsageError for an unknown format, DataError if the file cannot
+    be read.
     """
-    try:
-        with path.open("rb") as file:
-            offset = 0
-            for number, line in enumerate(file, 1):
-                bare = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
-                if bare.strip():
-                    yield number, offset, bare
-                offset += len(line)
-    except OSError as error:
-        raise unreadable(path, error.strerror or str(error)) from None
-
-
-def text_lines(path: Path, parse: Callable[[str, int], Question]) -> Iterator[Read]:
-    """Read a file of one question a line; ``parse`` raises ValueError, which says what is wrong."""
-    for number, _, line in raw_lines(path):
-        try:
-            yield number, parse(decoded(line).rstrip("\r\n"), number)
-        except ValueError as error:
-            yield number, str(error)
-
-
-def json_lines(path: Path, parse: Callable[[dict[str, Any], int], Question]) -> Iterator[Read]:
-    """Read a file of one JSON object a line; ``parse`` raises ValueError."""
-    for number, _, line in raw_lines(path):
-        try:
-            yield number, parse(json_object(line), number)
-        except ValueError as error:
-            yield number, str(error)
-
-
-def decoded(line: bytes) -> str:
-    """Return a line as text. Raises ValueError where it is no UTF-8."""
-    try:
-        return line.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"not UTF-8 at byte {error.start + 1}") from None
-
-
-def json_object(line: bytes) -> dict[str, Any]:
-    """Return the JSON object of a line. Raises ValueError that says why there is none."""
-    try:
-        row = json.loads(decoded(line))
-    except json.JSONDecodeError as error:
-        raise ValueError(f"no JSON: {error.msg} at column {error.colno}") from None
-    except RecursionError:
-        raise ValueError("no JSON: nested too deeply") from None
-    if not isinstance(row, dict):
-        raise ValueError("no JSON object")
-    return row
-
-
-def unreadable(path: Path, why: str) -> DataError:
-    """Return the error for a question file that cannot be read."""
-    return DataError(
-        f"The question file {path} cannot be read: {why}.",
-        "Give a file in the form that is named before it.",
+    reader: QuestionFormat = QUESTION_FORMATS.entry(format).load()(
+        QUESTION_FORMATS.options(format, options)
     )
+    seen: dict[str, int] = {}
+    for number, found in reader.read(path):
+        if isinstance(found, str):
+            yield BadEntry(path.name, number, found, reader.unit)
+            continue
+        if not found.id:
+            found = replace(found, id=str(number))
+        if found.id in seen:
+            reason = f'the id "{found.id}" was used in {reader.unit} {seen[found.id]}'
+            yield BadEntry(path.name, number, reason, reader.unit)
+        else:
+            seen[found.id] = number
+            yield found
 
 
-def text_of(row: dict[str, Any], name: str) -> str:
-    """Return the text under ``name``. Raises ValueError where there is none."""
-    value = row.get(name)
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError(f'no text in "{name}"')
-    return value.strip()
+def read_questions(
+    path: Path, format: str = "jsonl", limit: int | None = None, **options: Any
+) -> QuestionFile:
+    """Return the first ``limit`` entries of a file (all by default), with those that are bad.
+
+    Raises what :func:`iter_questions` raises, and DataError if the file holds no question at all.
+    """
+    file = QuestionFile([], [], path, format)
+    for one in islice(iter_questions(path, format, **options), limit):
+        if isinstance(one, Question):
+            file.questions.append(one)
+        else:
+            file.bad_entries.append(one)
+    if not file.questions:
+        first = f" {file.bad_entries[0]}." if file.bad_entries else ""
+        raise DataError(
+            f"The question file {path} holds no question of the form {format}.{first}",
+            'A line looks like {"id": "1", "question": "…", "topic_entities": ["…"], '
+            '"answers": ["…"]}.'
+            if format == "jsonl"
+            else "Check that `format` names the form of this file.",
+        )
+    return file
 
 
-def id_of(row: dict[str, Any], name: str, number: int) -> str:
-    """Return the id under ``name``, the line's number where there is none."""
-    value = row.get(name, number)
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        raise ValueError(f'"{name}" is neither text nor a whole number')
-    return str(value)
-
-
-def texts_of(row: dict[str, Any], name: str) -> list[str] | None:
-    """Return the texts under ``name``, each once, in their order; None where there is no entry."""
-    value = row.get(name)
-    if value is None:
-        return None
-    values = [value] if isinstance(value, str) else value
-    if not isinstance(values, list) or not all(isinstance(one, str) for one in values):
-        raise ValueError(f'"{name}" is no list of texts')
-    if not all(one.strip() for one in values):
-        raise ValueError(f'an empty text in "{name}"')
-    return list(dict.fromkeys(one.strip() for one in values))
-
-
-def objects_of(row: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    """Return the JSON objects under ``name``. Raises ValueError where it is no list of them."""
-    value = row.get(name)
-    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
-        raise ValueError(f'"{name}" is no list of objects')
-    return value
+def unreadable(path: Path, why: OSError | str) -> DataError:
+    """Return the error for a question file that cannot be read."""
+    reason = why if isinstance(why, str) else why.strerror or str(why)
+    return DataError(
+        f"The question file {path} cannot be read: {reason}.",
+        "Give a file of the form that `format` names.",
+    )

@@ -1,59 +1,72 @@
 """Multiple choice: CommonsenseQA and MedQA, as they are published (JSON lines).
 
-The answer is the text of the right choice. What it does not do: find entities for the choices.
+The answer is the text of the right choice.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pydantic import Field
 
-from kgqa.questions.base import Question, id_of, json_lines, objects_of, text_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from kgqa.questions.base import Read
+from kgqa.questions.base import Question
+from kgqa.questions.rows import Id, JsonRows, Kind, Row, Text, unique
 
 
-def read_commonsenseqa(path: Path) -> Iterator[Read]:
-    """Yield the questions of a CommonsenseQA file; the topic entity is the question's concept."""
-    return json_lines(path, _commonsenseqa)
+class _Choice(Row):
+    label: Text
+    text: Text
 
 
-def read_medqa(path: Path) -> Iterator[Read]:
-    """Yield the questions of a MedQA file; topic entities are to be linked."""
-    return json_lines(path, _medqa)
+class _Stem(Row):
+    stem: Text
+    question_concept: Text | None = None
+    choices: list[_Choice]
 
 
-def _commonsenseqa(row: dict[str, Any], number: int) -> Question:
-    inner = row.get("question")
-    if not isinstance(inner, dict):
-        raise ValueError('"question" is no object')
-    choices = {text_of(one, "label"): text_of(one, "text") for one in objects_of(inner, "choices")}
-    return Question(
-        id=id_of(row, "id", number),
-        question=text_of(inner, "stem"),
-        topic_entities=[text_of(inner, "question_concept")] if "question_concept" in inner else [],
-        answers=[_chosen(choices, text_of(row, "answerKey"))],
-        choices=list(dict.fromkeys(choices.values())),
-    )
+class _CommonsenseRow(Row):
+    id: Id = ""
+    question: _Stem
+    answer_key: Text = Field(alias="answerKey")
+
+    def to_question(self) -> Question:
+        choices = {one.label: one.text for one in self.question.choices}
+        concept = self.question.question_concept
+        return Question(
+            id=self.id,
+            question=self.question.stem,
+            topic_entities=[] if concept is None else [concept],
+            answers=[_chosen(choices, self.answer_key)],
+            choices=unique(list(choices.values())),
+        )
 
 
-def _medqa(row: dict[str, Any], number: int) -> Question:
-    options = row.get("options")
-    if not isinstance(options, dict):
-        raise ValueError('"options" is no object')
-    choices = {label: text_of(options, label) for label in options}
-    kind = row.get("meta_info")
-    return Question(
-        id=id_of(row, "realidx", number),
-        question=text_of(row, "question"),
-        topic_entities=[],
-        answers=[_chosen(choices, text_of(row, "answer_idx"))],
-        choices=list(dict.fromkeys(choices.values())),
-        type=kind if isinstance(kind, str) else "",
-    )
+class _MedRow(Row):
+    realidx: Id = ""
+    question: Text
+    options: dict[str, Text]
+    answer_idx: Text
+    meta_info: Kind = ""
+
+    def to_question(self) -> Question:
+        return Question(
+            id=self.realidx,
+            question=self.question,
+            topic_entities=[],
+            answers=[_chosen(self.options, self.answer_idx)],
+            choices=unique(list(self.options.values())),
+            type=self.meta_info,
+        )
+
+
+class CommonsenseQA(JsonRows):
+    """CommonsenseQA; the topic entity is the question's concept."""
+
+    row = _CommonsenseRow
+
+
+class MedQA(JsonRows):
+    """MedQA (USMLE); it does not name topic entities."""
+
+    row = _MedRow
 
 
 def _chosen(choices: dict[str, str], label: str) -> str:

@@ -1,8 +1,8 @@
 """A question's own graph as a store, so that it is asked exactly as a loaded KG is.
 
 Entities are their names. A name of the shape of a Freebase mid (``m.0abc``, ``g.1abc``) is a
-mediator: such sets print nameless nodes that way. What it does not do: keep the store; it lies in a
-folder that is gone when the question has been answered.
+mediator: such sets print nameless nodes that way. The store lies in a
+temporary folder.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def own_tables(name: str, triples: Iterable[Triple], entities: Iterable[str]) ->
 def own_store(question: Question, name: str = "own") -> Iterator[GraphStore]:
     """Open the graph that ``question`` brings along; gone at the end of ``with``.
 
-    Raises DataError where the graph cannot be read, GraphError where it cannot be written.
+    Raises DataError if the graph cannot be read, GraphError if it cannot be written.
     """
     if question.graph is None:
         raise ValueError(f"question {question.id} has no graph of its own")

@@ -12,13 +12,14 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from kgqa.errors import DataError
-from kgqa.questions.base import Question, text_lines
+from kgqa.questions.base import Question, QuestionFormat
+from kgqa.questions.rows import text_lines, unique
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from kgqa.questions.base import Read
+    from kgqa.questions.base import Entry
 
 _TOPIC = re.compile(r"\[(.+)\]")  # greedy: a name may hold brackets of its own
 _HOPS = re.compile(r"([1-9])-?hop")
@@ -38,38 +39,39 @@ _RELATIONS = {
 }
 
 
-def read_metaqa(path: Path) -> Iterator[Read]:
-    """Yield the questions of a MetaQA file. Raises DataError where it cannot be read.
+class MetaQA(QuestionFormat):
+    """MetaQA; an id is the file's name, the hops and the line's number."""
 
-    An id is the file's name, the hops and the line's number.
-    """
-    types = _types(path)
-    folder = _HOPS.search(path.absolute().parent.name) or _HOPS.search(path.stem)
+    def read(self, path: Path) -> Iterator[Entry]:
+        """Yield the questions of a file, with the types that lie beside it."""
+        types = _types(path)
+        folder = _HOPS.search(path.absolute().parent.name) or _HOPS.search(path.stem)
+        hops_of_file = int(folder[1]) if folder else None
 
-    def question(line: str, number: int) -> Question:
-        text, tab, answers = line.partition("\t")
-        if not tab:
-            raise ValueError("no tab between question and answers")
-        topic = _TOPIC.search(text)
-        if not topic:
-            raise ValueError("no topic entity in brackets")
-        wanted = [one.strip() for one in answers.split("|")]
-        if not all(wanted):
-            raise ValueError("an empty answer")
-        kind = types[number - 1] if number <= len(types) else ""
-        hops = kind.count("_to_") or (int(folder[1]) if folder else None)
-        chain = _chain(kind)
-        return Question(
-            id=f"{path.stem}-{hops or 0}hop-{number}",
-            question=f"{text[: topic.start()]}{topic[1]}{text[topic.end() :]}".strip(),
-            topic_entities=[topic[1].strip()],
-            answers=list(dict.fromkeys(wanted)),
-            hops=hops,
-            type=kind,
-            relation_paths=[chain] if chain else [],
-        )
+        def question(line: str, number: int) -> Question:
+            text, tab, answers = line.partition("\t")
+            if not tab:
+                raise ValueError("no tab between question and answers")
+            topic = _TOPIC.search(text)
+            if not topic:
+                raise ValueError("no topic entity in brackets")
+            wanted = [one.strip() for one in answers.split("|")]
+            if not all(wanted):
+                raise ValueError("an empty answer")
+            kind = types[number - 1] if number <= len(types) else ""
+            hops = kind.count("_to_") or hops_of_file
+            chain = _chain(kind)
+            return Question(
+                id=f"{path.stem}-{hops or 0}hop-{number}",
+                question=f"{text[: topic.start()]}{topic[1]}{text[topic.end() :]}".strip(),
+                topic_entities=[topic[1].strip()],
+                answers=unique(wanted),
+                hops=hops,
+                type=kind,
+                relation_paths=[chain] if chain else [],
+            )
 
-    return text_lines(path, question)
+        return text_lines(path, question)
 
 
 def _types(path: Path) -> list[str]:
@@ -82,7 +84,7 @@ def _types(path: Path) -> list[str]:
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(
             f"The file of question types {beside} cannot be read: {error}.",
-            "Take it away to read the questions without their types.",
+            "Remove it to read the questions without their types.",
         ) from None
 
 
@@ -104,35 +106,38 @@ def _chain(kind: str) -> tuple[str, ...]:
     return tuple(steps)
 
 
-def read_pathquestion(path: Path) -> Iterator[Read]:
-    """Yield the questions of a PathQuestion file. Raises DataError where it cannot be read."""
+class PathQuestion(QuestionFormat):
+    """PathQuestion: lines of a question, its answers, and a path ``topic#relation#entity…``."""
 
-    def question(line: str, number: int) -> Question:
-        fields = line.split("\t")
-        if len(fields) != 3:
-            raise ValueError(f"{len(fields)} fields with a tab between them, not 3")
-        text, answers, gold = (field.strip() for field in fields)
-        nodes = gold.split("#")
-        if _END not in nodes or nodes.index(_END) % 2 == 0 or nodes.index(_END) < 3:
-            raise ValueError("no path topic#relation#entity…#<end>#answer")
-        if not text or not all(nodes):
-            raise ValueError("an empty question or an empty part of its path")
-        steps = nodes[: nodes.index(_END)]
-        chain = tuple(steps[1::2])
-        first, opening, listed = answers.partition("(")
-        if opening and listed.endswith(")"):
-            wanted = [one.strip() for one in listed[:-1].split("/") if one.strip()]
-        else:
-            wanted = [answers]
-        if not all((wanted, wanted[0], first.strip())):
-            raise ValueError("no answer")
-        return Question(
-            id=f"{path.stem}-{number}",
-            question=text,
-            topic_entities=[steps[0]],
-            answers=list(dict.fromkeys(wanted)),
-            hops=len(chain),
-            relation_paths=[chain],
-        )
+    def read(self, path: Path) -> Iterator[Entry]:
+        """Yield the questions of a file."""
+        return text_lines(path, lambda line, number: _path_question(line, f"{path.stem}-{number}"))
 
-    return text_lines(path, question)
+
+def _path_question(line: str, id_: str) -> Question:
+    fields = line.split("\t")
+    if len(fields) != 3:
+        raise ValueError(f"{len(fields)} fields with a tab between them, not 3")
+    text, answers, gold = (field.strip() for field in fields)
+    nodes = gold.split("#")
+    if _END not in nodes or nodes.index(_END) % 2 == 0 or nodes.index(_END) < 3:
+        raise ValueError("no path topic#relation#entity…#<end>#answer")
+    if not text or not all(nodes):
+        raise ValueError("an empty question or an empty part of its path")
+    steps = nodes[: nodes.index(_END)]
+    chain = tuple(steps[1::2])
+    first, opening, listed = answers.partition("(")
+    if opening and listed.endswith(")"):
+        wanted = [one.strip() for one in listed[:-1].split("/") if one.strip()]
+    else:
+        wanted = [answers]
+    if not all((wanted, wanted[0], first.strip())):
+        raise ValueError("no answer")
+    return Question(
+        id=id_,
+        question=text,
+        topic_entities=[steps[0]],
+        answers=unique(wanted),
+        hops=len(chain),
+        relation_paths=[chain],
+    )

@@ -9,7 +9,6 @@ A question may have gold relation paths and no answers: then what those lead to 
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
@@ -102,12 +101,6 @@ class DataReport:
             f"{len(self.unreachable):,} have no path to an answer, {len(self.unknown):,} name "
             "entities that are not in the KG."
         )
-
-
-def is_held_out(question_id: str, fifth: int = 0) -> bool:
-    """Return whether a question belongs to the fixed fifth that is never trained on."""
-    digest = hashlib.sha256(question_id.encode()).digest()
-    return int.from_bytes(digest[:4], "big") % 5 == fifth
 
 
 def build_examples(

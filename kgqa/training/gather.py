@@ -9,9 +9,10 @@ from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules
 from kgqa.progress import Silent
 from kgqa.questions.own_graph import own_store
+from kgqa.questions.splits import is_held_out
 from kgqa.training.chains import ChainReport, build_chains
 from kgqa.training.check import always_open, held_out_of
-from kgqa.training.data import DataReport, build_examples, is_held_out, without_repeats
+from kgqa.training.data import DataReport, build_examples, without_repeats
 from kgqa.training.options import CHAIN_PRESETS
 from kgqa.training.phrasing import phrased
 from kgqa.training.questions import read_file

@@ -18,18 +18,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kgqa.errors import EntityNotFoundError
-from kgqa.evaluation.metrics_gold import known_topics
 from kgqa.graph.model import keys_array
 from kgqa.linking.resolve import resolve_entities
 from kgqa.paths.walk import WalkRules, walk
-from kgqa.training.data import is_held_out
+from kgqa.questions.meanings import known_topics
+from kgqa.questions.splits import is_held_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from kgqa.graph.store import GraphStore
-    from kgqa.questions.readers import Question
+    from kgqa.questions import Question
 
 KG = "fbsub"
 SETS = {"webqsp": "WebQSP", "cwq": "CWQ"}

@@ -17,20 +17,20 @@ from kgqa.answers.answer import TopicEntity
 from kgqa.answers.confidence import ConfidenceOptions, calibrated
 from kgqa.answers.vote import WeighOptions
 from kgqa.errors import KgqaError
-from kgqa.evaluation.metrics_gold import known_topics, meant
-from kgqa.evaluation.metrics_paths import distance
+from kgqa.evaluation.graph_metrics import distance
 from kgqa.linking.resolve import resolve_entities
 from kgqa.methods.gcr import Asking, GcrOptions, answer_questions
+from kgqa.questions.meanings import known_topics, meanings_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kgqa.decoding.engine import Engine
-    from kgqa.evaluation.metrics_gold import Meant
     from kgqa.graph.store import GraphStore
     from kgqa.models.kg_llm import KgLLM
     from kgqa.paths.walk import WalkRules
-    from kgqa.questions.readers import Question
+    from kgqa.questions import Question
+    from kgqa.questions.meanings import Meanings
     from kgqa.trie.lexicon import PathLexicon
 
 _TRIES = 50  # other questions that are looked at for a topic entity without an answer
@@ -49,14 +49,14 @@ class Seen:
 
 def askings(
     store: GraphStore, questions: Sequence[Question], rules: WalkRules, seed: int
-) -> Iterator[tuple[Asking, Meant, bool]]:
+) -> Iterator[tuple[Asking, Meanings, bool]]:
     """Yield each question as it is, then as one that has no answer; unknown topics are left out."""
     drawn = random.Random(seed)
     for question in questions:
         topics = _topics(store, question)
         if not topics:
             continue
-        gold = meant(store, question.answers, question.names)
+        gold = meanings_of(store, question.answers, question.names)
         keys = store.keys_of([one for one in gold.same if one not in gold.unknown])
         wanted = keys[keys >= 0]
         yield Asking(question.question, topics), gold, True
@@ -75,7 +75,7 @@ def ask(
     lexicon: PathLexicon,
     engine: Engine,
     rules: WalkRules,
-    asked: Sequence[tuple[Asking, Meant, bool]],
+    asked: Sequence[tuple[Asking, Meanings, bool]],
 ) -> list[Seen]:
     """Return what the evidence for the first answer of each asking was; a failed one has none."""
     plain = kg_llm.with_card(

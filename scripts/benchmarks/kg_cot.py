@@ -15,12 +15,12 @@ import numpy as np
 
 from kgqa.answers.answer import Answer, TopicEntity
 from kgqa.errors import KgqaError
-from kgqa.evaluation.metrics_gold import known_topics, meant
 from kgqa.linking.resolve import resolve_entities
 from kgqa.methods.base import candidate_paths
 from kgqa.methods.gcr import Asking
 from kgqa.methods.retrieval import in_words
 from kgqa.paths.format import PathFormat
+from kgqa.questions.meanings import known_topics, meanings_of
 from scripts.benchmarks.bm25 import bm25
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kgqa.methods.kg_cot.method import KgCot
     from kgqa.models.sentences import SentenceEncoder
     from kgqa.paths.walk import WalkRules
-    from kgqa.questions.readers import Question
+    from kgqa.questions import Question
 
 FIRST = (1, 5, 10, 15)
 
@@ -80,7 +80,7 @@ def measure(
     golds = []
     askings = []
     for question in questions:
-        golds.append(set(meant(store, question.answers, question.names).same))
+        golds.append(set(meanings_of(store, question.answers, question.names).same))
         askings.append(Asking(question.question, topics_of(store, question)))
 
     def given() -> Iterator[Asking | KgqaError]:

@@ -17,7 +17,6 @@ import pyarrow as pa
 
 from kgqa.errors import LinkingError
 from kgqa.evaluation.intervals import interval
-from kgqa.evaluation.metrics_gold import known_topics, meant
 from kgqa.graph.model import EDGE_SCHEMA, ENTITY_SCHEMA, EdgeBatch, EntityBatch, Kind
 from kgqa.graph.names import normalise
 from kgqa.graph.sqlite import SqliteStore
@@ -25,8 +24,9 @@ from kgqa.graph.sqlite_write import SqliteWriter
 from kgqa.linking import link, topic_entities
 from kgqa.loading.assemble import assemble
 from kgqa.progress import Silent
-from kgqa.questions.readers import read_questions
-from kgqa.training.data import is_held_out
+from kgqa.questions import read_questions
+from kgqa.questions.meanings import known_topics, meanings_of
+from kgqa.questions.splits import is_held_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from kgqa.graph.store import GraphStore
     from kgqa.linking import Candidate
     from kgqa.linking.linker import TextEncoder
-    from kgqa.questions.readers import Question
+    from kgqa.questions import Question
 
 SETS = ("webqsp", "cwq", "metaqa")
 SHARES = ("first", "in_five", "in_ten", "in_linked", "all_linked", "exactly_linked")
@@ -132,7 +132,7 @@ def measure(
     """Link every question and compare with the topic entities that its file gives."""
     found = Linked()
     for question in questions:
-        expected = meant(store, known_topics(store, question), question.names)
+        expected = meanings_of(store, known_topics(store, question), question.names)
         gold = set(expected.ids)
         wall, cpu = time.perf_counter(), time.process_time()
         try:

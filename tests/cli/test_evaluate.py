@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import typing
 from typing import TYPE_CHECKING
 
 import pytest
 
-from kgqa.cli.evaluate import Form
-from kgqa.questions.readers import FORMS
 from tests.cli.conftest import QUESTION
 
 if TYPE_CHECKING:
@@ -29,10 +26,6 @@ def questions(path: Path, count: int) -> Path:
     ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     return path
-
-
-def test_the_command_knows_every_form() -> None:
-    assert list(typing.get_args(Form)) == list(FORMS)
 
 
 def test_a_run_goes_on_ends_in_reports_and_is_compared(

@@ -1,17 +1,21 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kgqa.errors import DataError
 from kgqa.evaluation.compare import compare, sign_test
-from kgqa.evaluation.report_record import Record
+from kgqa.evaluation.record import Record
 
 
 def run(*hits: float, start: int = 0, **more: float) -> dict[str, Record]:
     return {
-        f"q{number}": Record(f"q{number}", "?", "right", hits_at_1=hit, f1=hit, **more)
+        f"q{number}": Record(
+            id=f"q{number}", question="?", outcome="right", hits_at_1=hit, f1=hit, **more
+        )
         for number, hit in enumerate(hits, start)
     }
 
@@ -21,32 +25,35 @@ def test_questions_are_joined_by_id_and_those_of_one_run_counted() -> None:
     found = compare(a, b)  # shared: q1..q4
     assert (found.shared, found.only_a, found.only_b) == (4, ("q0",), ())
     assert found.right == {"both": 0, "only_a": 2, "only_b": 2, "neither": 0}
-    hits = found.differences[0]
-    assert (hits.figure, hits.a, hits.b, hits.difference) == ("hits_at_1", 50.0, 50.0, 0.0)
+    hits = found.figures["hits_at_1"]
+    assert (hits.a, hits.b, hits.difference) == (50.0, 50.0, 0.0)
     assert (hits.better, hits.worse, hits.p_value) == (2, 2, 1.0)
-    assert found.to_json()["only_a"] == 1
+    shown = json.loads(json.dumps(found.to_json()))
+    assert (shown["only_a"], shown["only_b"], shown["settings"]) == (1, 0, {})
+    assert shown["figures"]["hits_at_1"]["interval"] == list(hits.interval)
 
 
 def test_the_interval_is_of_the_difference_not_of_the_two_runs() -> None:
     a = run(*([1, 0] * 200))
     b = run(*([1, 0] * 195), *([1, 1] * 5))  # five questions better, none worse
-    hits = compare(a, b).differences[0]
+    hits = compare(a, b).figures["hits_at_1"]
     assert hits.difference == pytest.approx(1.25)
-    assert 0.0 <= hits.low < 1.25 < hits.high < 3.0  # each run's own would be about ± 5
+    low, high = hits.interval
+    assert 0.0 <= low < 1.25 < high < 3.0  # each run's own would be about ± 5
     assert hits.p_value == 0.0625
 
 
 def test_equal_runs_do_not_differ() -> None:
-    for one in compare(run(1, 0, 1), run(1, 0, 1)).differences:
-        assert (one.difference, one.low, one.high, one.p_value) == (0.0, 0.0, 0.0, 1.0)
+    for one in compare(run(1, 0, 1), run(1, 0, 1)).figures.values():
+        assert (one.difference, one.interval, one.p_value) == (0.0, (0.0, 0.0), 1.0)
 
 
 def test_figures_that_not_every_question_has_are_compared_where_both_do() -> None:
     a, b = run(1, 1, accuracy=1.0), run(1, 1, accuracy=0.0)
-    b["q1"] = Record("q1", "?", "right")
-    accuracy = next(one for one in compare(a, b).differences if one.figure == "accuracy")
+    b["q1"] = Record(id="q1", question="?", outcome="right")
+    accuracy = compare(a, b).figures["accuracy"]
     assert (accuracy.questions, accuracy.difference) == (1, -100.0)
-    assert "path_recall" not in {one.figure for one in compare(a, b).differences}
+    assert "path_recall" not in compare(a, b).figures
 
 
 def test_settings_that_differ_are_named() -> None:

@@ -3,73 +3,74 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kgqa.answers.answer import (
-    Answer,
-    KgLlmUse,
-    RankedAnswer,
-    ScoredPath,
-    Timings,
-    TopicEntity,
-)
-from kgqa.errors import LinkingError
-from kgqa.evaluation.run import run_questions
-from kgqa.paths.format import PathFormat
-from kgqa.paths.ground import ground
-from kgqa.paths.walk import WalkRules, walk
+from kgqa.answers.answer import SearchUse
+from kgqa.errors import LinkingError, UsageError
+from kgqa.evaluation import Evaluation, compare_runs, evaluate
+from kgqa.evaluation.log import read_run
 from kgqa.progress import Silent
-from kgqa.questions.readers import Question, read_questions
+from kgqa.questions import BadEntry, Question, QuestionFile, read_questions
+from tests.evaluation.runs import RULES, answer_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from kgqa.graph.sqlite import SqliteStore
 
-RULES = WalkRules()
-
 
 def all_paths(store, questions):
     """Answer with every path of the topic entity, the last question first; one may fail."""
     for number in reversed(range(len(questions))):
-        topics = questions[number].topic_entities
-        key = store.keys_of(topics[:1])
-        if not len(key) or key[0] < 0:
-            yield number, LinkingError("Nothing was found.")
-            continue
-        table, _ = walk(store, key, RULES)
-        paths = [path for path in ground(store, table, PathFormat()) if path]
-        yield (
-            number,
-            Answer(
-                questions[number].question,
-                "gcr",
-                (TopicEntity(int(key[0]), topics[0], topics[0], 1.0),),
-                tuple(RankedAnswer(p.tail.id, p.tail.name, 1.0, True) for p in paths),
-                tuple(ScoredPath(p.text, -1.0, p.tail.name, (p,)) for p in paths),
-                (),
-                KgLlmUse("m", None, 1, 1, 1),
-                None,
-                Timings(decode=0.5),
-                1,
-            ),
-        )
+        topics = questions[number].topic_entities[:1]
+        known = topics and store.keys_of(topics)[0] >= 0
+        yield number, answer_of(store, *topics) if known else LinkingError("Nothing was found.")
+
+
+def run(
+    store: SqliteStore | None, questions: list[Question] | QuestionFile, **more: Any
+) -> Evaluation:
+    file = questions if isinstance(questions, QuestionFile) else QuestionFile(questions)
+    return evaluate(store, file, all_paths, lambda _: RULES, {"method": "gcr"}, **more)
+
+
+QUESTIONS = [
+    Question("a", "?", ["e.oslo"], ["Norway"]),
+    Question("b", "?", [], ["Norway"]),
+    Question("c", "?", ["e.clerk"], ["Norway"]),
+]
 
 
 def test_every_question_has_its_record_in_the_order_of_the_file(small: SqliteStore) -> None:
-    questions = [
-        Question("a", "?", ["e.oslo"], ["Norway"]),
-        Question("b", "?", [], ["Norway"]),
-        Question("c", "?", ["e.clerk"], ["Norway"]),
-    ]
-    came = []
-    records = run_questions(small, questions, all_paths, lambda _: RULES, Silent(), came.append)
-    assert [one.id for one in records] == ["a", "b", "c"]
-    assert [one.id for one in came] == ["c", "b", "a"]
-    assert [one.outcome for one in records] == ["right", "linking", "not reachable"]
-    assert run_questions(small, [], all_paths, lambda _: RULES, Silent()) == []
+    bad = BadEntry("q.jsonl", 4, "not JSON")
+    found = run(small, QuestionFile(QUESTIONS, [bad]))
+    assert [one.id for one in found.records] == ["a", "b", "c", "q.jsonl, line 4"]
+    outcomes = ["right", "linking", "not reachable", "malformed"]
+    assert [one.outcome for one in found.records] == outcomes
+    assert found.figures["hits_at_1"] == 25.0
+    assert (found.figures["kg"], found.figures["method"]) == ("small", "gcr")
+    assert "q.jsonl, line 4" in found.notes[0]
+    assert found.reports == ()
+    assert found.tables()[0].title == "Scores"
+    assert "questions took" in found.times()
+    assert run(small, []).records == []
+
+
+def test_a_run_with_a_folder_goes_on_and_writes_reports(small: SqliteStore, tmp_path: Path) -> None:
+    run(small, QUESTIONS[:2], out=tmp_path)
+    progress = Silent()
+    found = run(small, QUESTIONS, out=tmp_path, progress=progress)
+    assert [one.id for one in found.records] == ["a", "b", "c"]
+    assert "2 of 3 questions have been answered before" in found.notes[0]
+    assert progress.notes == list(found.notes)
+    assert [one.name for one in found.reports] == ["report.md", "report.html"]
+    assert [one.id for one in read_run(tmp_path).values()] == ["b", "a", "c"]  # as they came
+    with pytest.raises(UsageError, match="another linked: false, not true"):
+        run(small, QUESTIONS, out=tmp_path, linked=True)
+    assert compare_runs(tmp_path, tmp_path).shared == 3
 
 
 def test_questions_with_a_graph_are_asked_of_it(tmp_path: Path) -> None:
@@ -77,16 +78,28 @@ def test_questions_with_a_graph_are_asked_of_it(tmp_path: Path) -> None:
     row = {"question": "?", "q_entity": ["x"], "a_entity": ["y"]}
     graphs = [[["x", "r", "y"]], [["x", "r", "z"]], [["x", "r", "y\u0000"]]]
     path.write_text("".join(json.dumps({**row, "graph": graph}) + "\n" for graph in graphs))
-    questions = read_questions(path, "rog").questions
-    records = run_questions(None, questions, all_paths, lambda _: RULES, Silent())
-    assert [one.outcome for one in records[:2]] == ["right", "not reachable"]
-    assert len(records) == 3
-    path.write_text("")  # gone while the run goes on: each is a failed question with its reason
-    records = run_questions(None, questions, all_paths, lambda _: RULES, Silent())
+    file = read_questions(path, "rog")
+    found = run(None, file)
+    assert [one.outcome for one in found.records[:2]] == ["right", "not reachable"]
+    assert len(found.records) == 3
+    assert (found.figures["kg"], found.settings["form"]) == ("own", "rog")
+    # the file changes while the run goes on: each is a failed question with its reason
+    path.write_text("")
+    records = run(None, file).records
     assert [one.outcome for one in records] == ["failed"] * 3
     assert "r.jsonl" in records[0].error
 
 
 def test_a_run_without_a_graph_to_ask_is_a_mistake_of_the_caller() -> None:
     with pytest.raises(ValueError, match="need a store"):
-        run_questions(None, [Question("a", "?", [], [])], all_paths, lambda _: RULES, Silent())
+        run(None, [Question("a", "?", [], [])])
+
+
+def test_what_an_exact_search_could_not_prove_is_noted(small: SqliteStore) -> None:
+    def answers(store, questions):
+        for number, answer in all_paths(store, questions):
+            yield number, replace(answer, search=SearchUse("exact", proven=number > 0))
+
+    file = QuestionFile([QUESTIONS[0], QUESTIONS[2]])
+    found = evaluate(small, file, answers, lambda _: RULES, {})
+    assert "the paths of 1 of 2 questions" in found.notes[0]

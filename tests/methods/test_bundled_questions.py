@@ -13,7 +13,7 @@ from kgqa.linking.linker import link, topic_entities
 from kgqa.methods.gcr import GcrOptions, answer_question
 from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules
-from kgqa.questions.readers import Question, read_questions
+from kgqa.questions import Question, read_questions
 from kgqa.trie.lexicon import PathLexicon
 from tests.fixtures import SAMPLE
 

@@ -14,11 +14,11 @@ from kgqa.paths.format import PathFormat
 from kgqa.paths.shortest import relation_paths_to
 from kgqa.paths.walk import WalkRules
 from kgqa.progress import Silent
+from kgqa.questions.splits import is_held_out
 from kgqa.training.data import (
     Example,
     TrainingQuestion,
     build_examples,
-    is_held_out,
     without_repeats,
 )
 from kgqa.training.templates import (

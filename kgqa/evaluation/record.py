@@ -1,49 +1,69 @@
-"""What came of one question: a line of a run's log, from which every figure can be made again.
-
-What it does not do: write files (``report_log``), or put questions together (``metrics_summary``).
-"""
+"""The record of one question: a line of a run's log, from which every figure can be made again."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict
 
 from kgqa.answers.expand import tails
 from kgqa.errors import EntityNotFoundError, LinkingError, TimeLimitError
+from kgqa.evaluation.graph_metrics import (
+    CHAINS,
+    TRIPLET_SCORES,
+    distance,
+    linking_of,
+    path_recall,
+    relation_path,
+    triplets_of,
+)
 from kgqa.evaluation.metrics import gcr_scores, rog_scores, strict_scores
-from kgqa.evaluation.metrics_gold import known_topics, meant
-from kgqa.evaluation.metrics_linking import linking_of
-from kgqa.evaluation.metrics_paths import Outcome, distance, path_recall, relation_path
-from kgqa.evaluation.metrics_triplets import CHAINS, SCORES, triplets_of
 from kgqa.graph.names import normalise
+from kgqa.questions.meanings import known_topics, meanings_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from kgqa.answers.answer import Answer
     from kgqa.errors import KgqaError
-    from kgqa.evaluation.metrics_gold import Meant
     from kgqa.graph.store import GraphStore
     from kgqa.paths.walk import WalkRules
-    from kgqa.questions.base import Malformed, Question
+    from kgqa.questions.base import BadEntry, Question
+    from kgqa.questions.meanings import Meanings
 
 _KEPT = 20  # predictions and paths that stay in a line
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Outcome(StrEnum):
+    """Where a question ended: answered rightly, or the first stage that failed it."""
+
+    RIGHT = "right"
+    MALFORMED = "malformed"  # the entry of the file cannot be read as a question
+    NO_GOLD = "no gold answer"  # the file has none: nothing could be right
+    LINKING = "linking"  # no topic entity of the file is among those that were linked
+    NOT_REACHABLE = "not reachable"  # no path leads from a topic entity to an answer
+    FAILED = "failed"  # an error: the time limit, the general LLM
+    WRONG_RELATION = "wrong relation"  # the first path's relation path leads to no answer
+    WRONG_TAIL = "wrong tail"  # it leads to an answer, but another of its tails was taken
+    WRONG_ANSWER = "wrong answer"  # the first path ends in an answer, the first answer is another
+
+
+class Record(BaseModel):
     """One question's line. Scores are shares in 0..1; what a question does not have is None.
 
-    ``gold`` and ``predictions`` are ids (the text where the KG has none), the answers before what
+    ``gold`` and ``predictions`` are ids (the text if the KG has none), the answers before what
     else was ranked; ``gold_names`` and ``answers`` the names of the golds and of the answers;
     ``paths`` are ``{text, score, relation_path}``, the best first. ``hops`` is the file's, else how
     far the nearest answer is. ``grounded``: whether the first answer has a path;
     ``grounded_paths``: the share of paths that have been checked. Precision, recall and F1 are of
-    the answers; Hits@1, Hit@K and MRR of the ranked list. ``linking``: where the linker was asked,
-    what :func:`kgqa.evaluation.metrics_linking.linking_of` says. ``triplets``: where the file has
-    gold triplets or chains were written, what
-    :func:`kgqa.evaluation.metrics_triplets.triplets_of` says.
+    the answers; Hits@1, Hit@K and MRR of the ranked list. ``linking``: for questions that were
+    linked, see :func:`kgqa.evaluation.graph_metrics.linking_of`. ``triplets``: for gold triplets
+    and written chains, see :func:`kgqa.evaluation.graph_metrics.triplets_of`.
     """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     id: str
     question: str
@@ -51,11 +71,11 @@ class Record:
     type: str = ""
     hops: int | None = None
     reachable: bool = False
-    topics: list[str] = field(default_factory=list)
-    gold: list[str] = field(default_factory=list)
-    gold_names: list[str] = field(default_factory=list)
-    predictions: list[str] = field(default_factory=list)
-    answers: list[str] = field(default_factory=list)
+    topics: list[str] = []
+    gold: list[str] = []
+    gold_names: list[str] = []
+    predictions: list[str] = []
+    answers: list[str] = []
     hits_at_1: float = 0.0
     hit_at_k: float = 0.0
     mrr: float = 0.0
@@ -64,12 +84,12 @@ class Record:
     f1: float = 0.0
     accuracy: float | None = None
     path_recall: float | None = None
-    legacy: dict[str, dict[str, float]] = field(default_factory=dict)
+    legacy: dict[str, dict[str, float]] = {}
     answered: bool = False
     grounded: bool = False
     grounded_paths: float = 0.0
-    gold_relation_paths: list[str] = field(default_factory=list)
-    paths: list[dict[str, Any]] = field(default_factory=list)
+    gold_relation_paths: list[str] = []
+    paths: list[dict[str, Any]] = []
     error: str = ""
     seconds: float | None = None
     forwards: int | None = None
@@ -77,36 +97,21 @@ class Record:
     linking: dict[str, Any] | None = None
     triplets: dict[str, Any] | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the line as a JSON object."""
-        return asdict(self)
 
-
-def record_from_json(row: Mapping[str, Any]) -> Record:
-    """Return the record of a line. Raises ValueError where it is none."""
-    known = {one.name for one in fields(Record)}
-    if not isinstance(row.get("id"), str) or not known.issuperset(row):
-        raise ValueError("no line of a run")
-    try:
-        return Record(**row)
-    except TypeError:
-        raise ValueError("no line of a run") from None
-
-
-def malformed_record(malformed: Malformed) -> Record:
-    """Return the record of a line that is no question: asked, and not answered."""
-    name = f"{malformed.file}, {malformed.unit} {malformed.line}"
+def bad_entry_record(bad: BadEntry) -> Record:
+    """Return the record of an entry that cannot be read: asked, and not answered."""
     return Record(
-        id=name,
+        id=bad.place,
         question="",
         outcome=Outcome.MALFORMED.value,
-        error=str(malformed),
+        error=str(bad),
         legacy=_legacy(()),
     )
 
 
 def failed_record(question: Question, error: KgqaError, seconds: float) -> Record:
     """Return the record of a question whose own graph could not be opened."""
+    no_triplets = {**dict.fromkeys(TRIPLET_SCORES, 0.0), "ill": 0, "written": 0}
     return Record(
         id=question.id,
         question=question.question,
@@ -117,9 +122,7 @@ def failed_record(question: Question, error: KgqaError, seconds: float) -> Recor
         gold_names=question.answers,
         accuracy=0.0 if question.choices else None,
         path_recall=0.0 if question.relation_paths else None,
-        triplets={**dict.fromkeys(SCORES, 0.0), "ill": 0, "written": 0}
-        if question.gold_triplets
-        else None,
+        triplets=no_triplets if question.gold_triplets else None,
         legacy=_legacy((), question.answers),
         error=str(error),
         seconds=round(seconds, 4),
@@ -139,19 +142,18 @@ def record_of(
     """Return the record of a question that was answered, or failed with an error.
 
     ``store`` is the graph that it was asked of, ``rules`` those its paths were walked by,
-    ``seconds`` what it took where there is no answer that says so, ``linked`` whether its topic
-    entities were looked for, ``k`` how many of the ranked entities Hit@K looks at (all). Raises
-    GraphError.
+    ``seconds`` what a failed one took, ``linked`` whether its topic entities were looked for, ``k``
+    how many of the ranked entities Hit@K looks at (all). Raises GraphError.
     """
     answer, error = (None, given) if isinstance(given, Exception) else (given, None)
-    gold = meant(store, question.answers, question.names)
-    expected = meant(store, known_topics(store, question), question.names)
+    gold = meanings_of(store, question.answers, question.names)
+    expected = meanings_of(store, known_topics(store, question), question.names)
     asked = [topic.id for topic in answer.topic_entities] if answer else list(expected.ids)
     keys = store.keys_of(asked)
     wanted = store.keys_of([one for one in gold.same if one not in gold.unknown])
     away = distance(store, keys[keys >= 0], wanted[wanted >= 0], rules)
     given_answers = answer.answers if answer else ()
-    # where nothing is answered, what stands behind the answers is no answer either
+    # if nothing is answered, what stands behind the answers is not an answer either
     ranked = (*given_answers, *answer.others) if answer and given_answers else ()
     predictions = gold.canonical([one.id or one.name for one in ranked])
     names = [one.name for one in given_answers]
@@ -168,19 +170,20 @@ def record_of(
     every = [path for groundings in grounded for path in groundings]
     general = answer.general_llm if answer else None
     in_triplets = question.gold_triplets or (answer is not None and answer.method == CHAINS)
+    found_topic = bool(set(expected.canonical(asked)).intersection(expected.ids))
+    outcome = _outcome(
+        store,
+        given,
+        rules,
+        gold,
+        right=scores.hits_at_1 == 1.0,
+        linked=found_topic or not expected.ids,
+        reachable=away is not None,
+    )
     return Record(
         id=question.id,
         question=question.question,
-        outcome=_outcome(
-            store,
-            given,
-            rules,
-            gold,
-            right=scores.hits_at_1 == 1.0,
-            linked=not expected.ids
-            or bool(set(expected.canonical(asked)).intersection(expected.ids)),
-            reachable=away is not None,
-        ).value,
+        outcome=outcome.value,
         type=question.type,
         hops=away if question.hops is None else question.hops,
         reachable=away is not None,
@@ -228,9 +231,11 @@ def _legacy(names: Sequence[str], gold: Sequence[str] = ()) -> dict[str, dict[st
     }
 
 
-def _accuracy(store: GraphStore, question: Question, answer: Answer | None, gold: Meant) -> float:
-    """Return 1 where the first answer that is one of the choices is the right one."""
-    choices = meant(store, question.choices, question.names)
+def _accuracy(
+    store: GraphStore, question: Question, answer: Answer | None, gold: Meanings
+) -> float:
+    """Return 1 if the first answer that is one of the choices is the right one."""
+    choices = meanings_of(store, question.choices, question.names)
     by_name = {normalise(name): one for one, name in zip(choices.ids, choices.names, strict=True)}
     for one in answer.answers if answer else ():
         chosen = choices.same.get(one.id or "") or by_name.get(normalise(one.name))
@@ -243,7 +248,7 @@ def _outcome(
     store: GraphStore,
     given: Answer | KgqaError,
     rules: WalkRules,
-    gold: Meant,
+    gold: Meanings,
     *,
     right: bool,
     linked: bool,

@@ -1,6 +1,6 @@
 """All records of a run → its figures: percentages over every question, with 95 % intervals.
 
-What it does not do: decide which questions count; each record is one of the denominator.
+Every record is one of the denominator, whatever became of the question.
 """
 
 from __future__ import annotations
@@ -10,39 +10,37 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kgqa.evaluation.graph_metrics import CHAINS, TRIPLET_SCORES
 from kgqa.evaluation.intervals import interval
 from kgqa.evaluation.metrics import mean_percent
-from kgqa.evaluation.metrics_linking import linking_figures
-from kgqa.evaluation.metrics_triplets import triplet_figures
+from kgqa.evaluation.record import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from kgqa.evaluation.report_record import Record
+    from kgqa.evaluation.record import Record
 
-STRICT = ("hits_at_1", "hit_at_k", "mrr", "f1", "precision", "recall")
+_STRICT = ("hits_at_1", "hit_at_k", "mrr", "f1", "precision", "recall")
 _LEGACY = ("hit", "f1", "precision", "recall", "acc")
-UNREACHABLE = "not reachable"  # the hops of a question whose answers no path leads to
+_LINKING = ("first", "in_linked", "all_linked", "in_five")
+_UNREACHABLE = "not reachable"  # the hops of a question whose answers no path leads to
 
 
 def summarise(
-    records: Sequence[Record], *, kg: str, method: str, form: str, seed: int = 0
+    records: Sequence[Record], *, kg: str, method: str, format: str, seed: int = 0
 ) -> dict[str, Any]:
     """Return the JSON of ``kgqa eval``.
 
     ``by_hop`` and ``by_type`` map a hop or type to ``{questions, hits_at_1, hit_at_k, f1,
     interval}`` (of Hits@1); ``intervals`` maps a figure to ``[low, high]``; ``outcomes`` counts
-    where questions ended; ``linking`` is that of :mod:`kgqa.evaluation.metrics_linking`,
-    ``triplets`` that of :mod:`kgqa.evaluation.metrics_triplets`. A figure that no question has is
-    None.
+    where questions ended; see :func:`linking_figures` and :func:`triplet_figures`. A figure that no
+    question has is None.
     """
     answered = [one for one in records if one.answered]
     correct = [one for one in answered if one.hit_at_k]
     choices = [one.accuracy for one in records if one.accuracy is not None]
-    # a malformed question of a multiple-choice file is one that was not answered
-    malformed = sum(one.outcome == "malformed" for one in records)
     recalls = [one.path_recall for one in records if one.path_recall is not None]
-    columns = {name: [float(getattr(one, name)) for one in records] for name in STRICT}
+    columns = {name: [float(getattr(one, name)) for one in records] for name in _STRICT}
     legacy = {
         family: {
             name: [one.legacy.get(family, {}).get(name, 0.0) for one in records] for name in _LEGACY
@@ -52,28 +50,32 @@ def summarise(
     columns["hit"] = legacy["gcr"]["hit"]
     columns["reachable"] = [float(one.reachable) for one in records]
     if choices:
-        columns["accuracy"] = [*choices, *[0.0] * malformed]
+        # a malformed question of a multiple-choice file is one that was not answered
+        columns["accuracy"] = [*choices, *[0.0] * _malformed(records)]
     if recalls:
         columns["path_recall"] = recalls
+    means = {name: mean_percent(shares) for name, shares in columns.items()}
     return {
-        "format": form,
+        "format": format,
         "kg": kg,
         "method": method,
         "questions": len(records),
         "answered": len(answered),
-        "hit": mean_percent(columns["hit"]),
-        **{name: mean_percent(columns[name]) for name in STRICT[:3]},
-        "accuracy": mean_percent(columns["accuracy"]) if choices else None,
-        **{name: mean_percent(columns[name]) for name in STRICT[3:]},
+        "hit": means["hit"],
+        **{name: means[name] for name in _STRICT[:3]},
+        "accuracy": means.get("accuracy"),
+        **{name: means[name] for name in _STRICT[3:]},
         "legacy": {
             family: {name: mean_percent(shares) for name, shares in scores.items()}
             for family, scores in legacy.items()
         },
         "grounded_paths": mean_percent([one.grounded_paths for one in answered]),
         "faithful_of_correct": mean_percent([float(one.grounded) for one in correct]),
-        "path_recall": mean_percent(recalls) if recalls else None,
-        "reachable": mean_percent(columns["reachable"]),
-        "by_hop": _parts(records, _hop, seed),
+        "path_recall": means.get("path_recall"),
+        "reachable": means["reachable"],
+        "by_hop": _parts(
+            records, lambda one: _UNREACHABLE if one.hops is None else str(one.hops), seed
+        ),
         "by_type": _parts([one for one in records if one.type], lambda one: one.type, seed),
         "intervals": {name: _interval(shares, seed) for name, shares in columns.items()},
         "outcomes": dict(Counter(one.outcome for one in records).most_common()),
@@ -85,8 +87,46 @@ def summarise(
     }
 
 
-def _hop(record: Record) -> str:
-    return UNREACHABLE if record.hops is None else str(record.hops)
+def linking_figures(records: Sequence[Record], seed: int = 0) -> dict[str, Any] | None:
+    """Return percentages over the questions with a given topic entity, None for a run without.
+
+    A malformed entry counts as missed. ``intervals`` has ``[low, high]`` of each.
+    """
+    found = [one.linking for one in records if one.linking is not None]
+    if not found:
+        return None
+    missed = _malformed(records)
+    columns = {name: [*(float(one[name]) for one in found), *[0.0] * missed] for name in _LINKING}
+    return {
+        "questions": len(found) + missed,
+        **{name: mean_percent(shares) for name, shares in columns.items()},
+        "topics": round(sum(len(one["linked"]) for one in found) / len(found), 3),
+        "intervals": {name: _interval(shares, seed) for name, shares in columns.items()},
+    }
+
+
+def triplet_figures(records: Sequence[Record], method: str) -> dict[str, float | None] | None:
+    """Return percentages; None if no question has gold triplets and ``method`` is not DoG.
+
+    ``f1``, ``precision`` and ``recall``: over the questions with gold triplets, a malformed entry
+    of such a file counting as missed; None if there are none. ``ill``: of all triplets that were
+    written; None if none were.
+    """
+    found = [one.triplets for one in records if one.triplets is not None]
+    golden = [one for one in found if one["f1"] is not None]
+    if not golden and method != CHAINS:
+        return None
+    missed = _malformed(records)
+    scores = {
+        name: mean_percent([*(one[name] for one in golden), *[0.0] * missed]) if golden else None
+        for name in TRIPLET_SCORES
+    }
+    ill, written = (sum(one[name] for one in found) for name in ("ill", "written"))
+    return {**scores, "ill": round(100 * ill / written, 2) if written else None}
+
+
+def _malformed(records: Sequence[Record]) -> int:
+    return sum(one.outcome == Outcome.MALFORMED for one in records)
 
 
 def _parts(

@@ -1,4 +1,4 @@
-"""The published forms of question files, by small invented files and by the real ones."""
+"""The published formats of question files, by small invented files and by the real ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kgqa.errors import DataError, UsageError
-from kgqa.questions.readers import FORMS, read_questions
+from kgqa.questions import read_questions
+from kgqa.registry import QUESTION_FORMATS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,6 +88,7 @@ def test_graph_questions_have_ids_with_names_and_gold_chains(tmp_path: Path) -> 
         "a_mid": ["m.2", "g.3"],
         "gold_chains": [["p.q"], None, ["p.q"]],
         "type": "composition",
+        "sparql": "SELECT ?x WHERE { ns:m.1 ns:a.b.c ?x . ?x ns:d.e.f ?y . ns:m.2 ns:a.b.c ?y }",
     }
     for form in ("webqsp-graph", "cwq-graph"):
         (question,) = read_questions(lines(tmp_path / "g.jsonl", row), form).questions
@@ -95,6 +97,7 @@ def test_graph_questions_have_ids_with_names_and_gold_chains(tmp_path: Path) -> 
         assert question.names == {"m.1": "Anna", "m.2": "Oslo"}
         assert question.relation_paths == [("p.q",)]
         assert question.type == "composition"
+        assert question.predicates == ["a.b.c", "d.e.f"]
         assert question.graph is None
 
 
@@ -142,7 +145,7 @@ def test_metaqa_has_types_hops_and_gold_relation_paths(tmp_path: Path) -> None:
     assert question.answers == ["A", "B"]
     assert (question.hops, question.type) == (2, "actor_to_movie_to_actor")
     assert question.relation_paths == [("^starred_actors", "starred_actors")]
-    assert read.malformed[0].line == 2
+    assert read.bad_entries[0].number == 2
 
 
 def test_metaqa_without_types_knows_its_hops_by_the_folder(tmp_path: Path) -> None:
@@ -163,18 +166,11 @@ def test_pathquestion_has_its_gold_path(tmp_path: Path) -> None:
 
 def test_multiple_choice_answers_are_the_texts_of_choices(tmp_path: Path) -> None:
     (one,) = read_questions(lines(tmp_path / "c.jsonl", CSQA), "commonsenseqa").questions
-    assert (one.topic_entities, one.choices, one.answers) == (
-        ["dog"],
-        ["sky", "kennel"],
-        ["kennel"],
-    )
+    assert (one.topic_entities, one.answers) == (["dog"], ["kennel"])
+    assert one.choices == ["sky", "kennel"]
     (other,) = read_questions(lines(tmp_path / "m.jsonl", MEDQA), "medqa").questions
-    assert (other.id, other.choices, other.answers, other.type) == (
-        "7",
-        ["rest", "tea"],
-        ["rest"],
-        "step1",
-    )
+    assert (other.id, other.answers, other.type) == ("7", ["rest"], "step1")
+    assert other.choices == ["rest", "tea"]
 
 
 @pytest.mark.parametrize(
@@ -195,27 +191,21 @@ def test_multiple_choice_answers_are_the_texts_of_choices(tmp_path: Path) -> Non
         ("commonsenseqa", CSQA, {**CSQA, "answerKey": "F"}, '"F"'),
         ("commonsenseqa", CSQA, {**CSQA, "question": {"stem": "x"}}, "choices"),
         ("medqa", MEDQA, {**MEDQA, "options": ["a"]}, "options"),
-        (
-            "jsonl",
-            {"question": "q", "answers": ["a"]},
-            {"question": "q", "answers": [], "relation_paths": 1},
-            "relation_paths",
-        ),
     ],
 )
-def test_a_malformed_line_is_named_and_counted(
+def test_a_bad_line_is_named_and_counted(
     tmp_path: Path, form: str, good: object, bad: object, reason: str
 ) -> None:
     read = read_questions(lines(tmp_path / "questions", bad, good), form)
     assert len(read.questions) == 1
-    (fault,) = read.malformed
-    assert fault.line == 1
-    assert reason in fault.reason
+    (bad_entry,) = read.bad_entries
+    assert bad_entry.number == 1
+    assert reason in bad_entry.reason
     assert read.total == 2
     assert "questions" in read.complaint()
 
 
-@pytest.mark.parametrize("form", sorted(FORMS))
+@pytest.mark.parametrize("form", QUESTION_FORMATS.names())
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
 @given(
     content=st.one_of(
@@ -250,18 +240,18 @@ def test_nothing_in_a_file_is_lost_or_ends_in_another_error(
         assert read.total == sum(bool(line.strip()) for line in content.split(b"\n"))
 
 
-def test_a_limit_counts_what_is_malformed_too(tmp_path: Path) -> None:
+def test_a_limit_counts_bad_lines_too(tmp_path: Path) -> None:
     path = lines(tmp_path / "r.jsonl", ROG, "{", {**ROG, "id": "r2"}, {**ROG, "id": "r3"})
     read = read_questions(path, "cwq-graph", 3)
     assert ([one.id for one in read.questions], read.total) == (["r1", "r2"], 3)
 
 
-def test_an_unknown_form_names_those_there_are(tmp_path: Path) -> None:
+def test_an_unknown_format_is_refused_with_the_names_of_all(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="pathquestion"):
         read_questions(tmp_path, "xml")
 
 
-@pytest.mark.parametrize("form", sorted(FORMS))
+@pytest.mark.parametrize("form", QUESTION_FORMATS.names())
 def test_a_file_that_is_not_there_is_an_error(tmp_path: Path, form: str) -> None:
     with pytest.raises(DataError, match="cannot be read"):
         read_questions(tmp_path / "none", form)
@@ -287,7 +277,7 @@ def test_real_files_are_read_whole(shared: Path, form: str, file: str, count: in
     if not (shared / file).is_file():
         pytest.skip(f"there is no file {shared / file}")
     read = read_questions(shared / file, form)
-    assert not read.malformed
+    assert not read.bad_entries
     assert len(read.questions) == count
     if form in ("metaqa", "pathquestion"):
         assert all(len(one.relation_paths[0]) == one.hops for one in read.questions)

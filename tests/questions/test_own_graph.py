@@ -10,8 +10,8 @@ from kgqa.graph.model import Kind
 from kgqa.paths.format import PathFormat
 from kgqa.paths.ground import ground
 from kgqa.paths.walk import WalkRules, walk
+from kgqa.questions import Question, read_questions
 from kgqa.questions.own_graph import own_store
-from kgqa.questions.readers import Question, read_questions
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -2,60 +2,21 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from kgqa.answers.answer import (
-    Answer,
-    KgLlmUse,
-    RankedAnswer,
-    ScoredPath,
-    Timings,
-    TopicEntity,
-)
+from kgqa.answers.answer import TopicEntity
 from kgqa.errors import EmptyLanguageError, GeneralModelError, LinkingError, TimeLimitError
-from kgqa.evaluation.report_record import record_from_json, record_of
-from kgqa.paths.format import PathFormat
-from kgqa.paths.ground import ground
-from kgqa.paths.walk import WalkRules, walk
-from kgqa.questions.readers import Question
+from kgqa.evaluation.record import Record, bad_entry_record, record_of
+from kgqa.questions import BadEntry, Question
+from tests.evaluation.runs import RULES, answer_of
 
 if TYPE_CHECKING:
+    from kgqa.answers.answer import Answer
     from kgqa.errors import KgqaError
-    from kgqa.evaluation.report_record import Record
     from kgqa.graph.sqlite import SqliteStore
-
-RULES = WalkRules()
-
-
-def answer_of(store: SqliteStore, topic: str, *texts: str, answers: tuple[str, ...] = ()) -> Answer:
-    """An answer with the paths of the KG that have these texts, and their ends as answers."""
-    key = store.keys_of([topic])
-    table, _ = walk(store, key, RULES)
-    grounded = [path for path in ground(store, table, PathFormat()) if path]
-    paths = []
-    for number, text in enumerate(texts):
-        fitting = tuple(path for path in grounded if path.text == text)
-        assert fitting, text
-        paths.append(ScoredPath(text, -1.0 - number, fitting[0].tail.name, fitting))
-    ends = answers or tuple(path.groundings[0].tail.id for path in paths)
-    names = store.entities(store.keys_of(ends))
-    return Answer(
-        question="?",
-        method="gcr",
-        topic_entities=(TopicEntity(int(key[0]), topic, topic, 1.0),),
-        answers=tuple(
-            RankedAnswer(one, names.label(row), 1.0, True) for row, one in enumerate(ends)
-        ),
-        paths=tuple(paths),
-        constraints=(),
-        kg_llm=KgLlmUse("m", None, 1, 1, 1),
-        general_llm=None,
-        timings=Timings(decode=2.0),
-        forwards=4,
-    )
 
 
 def recorded(store: SqliteStore, given: Answer | KgqaError, *gold: str, **more) -> Record:
@@ -97,7 +58,7 @@ def test_a_right_answer_by_name_and_its_line(small: SqliteStore) -> None:
     assert (one.path_recall, one.grounded, one.grounded_paths) == (0.5, True, 1.0)
     assert (one.hops, one.reachable, one.seconds, one.forwards) == (1, True, 2.0, 4)
     assert one.paths[0] == {"text": BORN, "score": -1.0, "relation_path": "born_in"}
-    assert record_from_json(json.loads(json.dumps(one.to_json()))) == one
+    assert Record.model_validate_json(one.model_dump_json()) == one
 
 
 def test_a_shared_name_is_one_answer(small: SqliteStore) -> None:
@@ -144,8 +105,6 @@ def test_a_topic_that_the_file_does_not_give_is_no_linking_fault(small: SqliteSt
 
 
 def test_triplets_are_of_questions_with_gold_ones_and_of_chains(small: SqliteStore) -> None:
-    from dataclasses import replace
-
     answer = answer_of(small, "e.anna", BORN, VISITED)
     gold = [("Anna", "born_in", "Oslo"), ("Oslo", "in", "Norway")]
     one = recorded(small, answer, "Oslo", gold_triplets=gold)
@@ -167,10 +126,17 @@ def test_triplets_are_of_questions_with_gold_ones_and_of_chains(small: SqliteSto
     assert failed == dict.fromkeys(("f1", "precision", "recall"), 0.0) | {"ill": 0, "written": 0}
 
 
-def test_a_line_of_before_there_were_triplets_is_read(small: SqliteStore) -> None:
-    row = recorded(small, answer_of(small, "e.anna", BORN), "Oslo").to_json()
-    del row["triplets"]
-    assert record_from_json(row).triplets is None
+def test_a_linked_question_has_what_the_linker_made_of_it(small: SqliteStore) -> None:
+    asked = Question("q", "Where was Anna born?", ["Anna"], ["Oslo"])
+    for linked in (True, False):
+        one = record_of(small, asked, LinkingError("x"), RULES, 0.1, linked=linked)
+        assert (one.linking is not None) == linked
+
+
+def test_a_bad_entry_is_a_record_without_a_score() -> None:
+    one = bad_entry_record(BadEntry("f.jsonl", 3, "not JSON"))
+    assert (one.id, one.outcome, one.answered) == ("f.jsonl, line 3", "malformed", False)
+    assert (one.hits_at_1, one.legacy["gcr"]["hit"], one.legacy["rog"]["f1"]) == (0.0, 0.0, 0.0)
 
 
 def test_accuracy_is_of_the_first_answer_that_is_a_choice(small: SqliteStore) -> None:

@@ -1,0 +1,156 @@
+"""What formats share: reading lines, and pydantic models of their rows with errors in sentences.
+
+A format of JSON lines is a model of its row: :class:`JsonRows` reads every line into one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    StringConstraints,
+    ValidationError,
+)
+
+from kgqa.questions.base import QuestionFormat, unreadable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from kgqa.questions.base import Entry, Question
+
+BOM = b"\xef\xbb\xbf"
+_REASONS = {
+    "missing": "is missing",
+    "string_too_short": "is empty",
+    "string_pattern_mismatch": "is empty",
+}
+
+
+def _id(value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise ValueError("is neither text nor a whole number")
+    return str(value)
+
+
+def _listed(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+def _not_empty(value: object) -> object:
+    """Leave empty items out: null stands for a chain that is not known."""
+    return [one for one in value if one] if isinstance(value, list) else value or []
+
+
+def unique(values: list[str]) -> list[str]:
+    """Return ``values``, each once, in their order."""
+    return list(dict.fromkeys(values))
+
+
+Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+OrNone = BeforeValidator(lambda value: value or None)  # whatever is empty is None
+OptionalText = Annotated[Text | None, OrNone]
+Id = Annotated[str, BeforeValidator(_id)]
+Kind = Annotated[str, BeforeValidator(lambda value: value if isinstance(value, str) else "")]
+TextList = Annotated[list[Text], BeforeValidator(_listed)]  # one text is a list of one
+Texts = Annotated[TextList, AfterValidator(unique)]
+Names = Annotated[  # some of them may be empty
+    list[Annotated[str, StringConstraints(strip_whitespace=True)]], BeforeValidator(_listed)
+]
+Chains = Annotated[list[TextList], BeforeValidator(_not_empty)]
+_Part = Annotated[str, StringConstraints(pattern=r"\S")]
+Triples: TypeAlias = list[tuple[_Part, _Part, _Part]]
+
+
+class Row(BaseModel):
+    """One entry of a file; fields that the model does not have are left alone."""
+
+    model_config = ConfigDict(extra="ignore", populate_by_name=True)
+
+    def to_question(self) -> Question:
+        """Return the question of the row. Raises ValueError that says what is wrong with it."""
+        raise NotImplementedError
+
+
+class JsonRows(QuestionFormat):
+    """A format of one JSON object a line, each of the model ``row``."""
+
+    row: ClassVar[type[Row]]
+
+    def read(self, path: Path) -> Iterator[Entry]:
+        """Yield every line that is not blank."""
+        for number, _, line in raw_lines(path):
+            yield number, question_of(self.row, line)
+
+
+def question_of(row: type[Row], entry: object) -> Question | str:
+    """Return the question of an entry (JSON text as bytes, or an object), or what is wrong."""
+    try:
+        if isinstance(entry, bytes):
+            return row.model_validate_json(decoded(entry)).to_question()
+        return row.model_validate(entry).to_question()
+    except ValueError as error:
+        return reason_of(error)
+
+
+def text_lines(path: Path, parse: Callable[[str, int], Question]) -> Iterator[Entry]:
+    """Read a file of one question a line; ``parse`` raises ValueError that says what is wrong."""
+    for number, _, line in raw_lines(path):
+        try:
+            yield number, parse(decoded(line), number)
+        except ValueError as error:
+            yield number, str(error)
+
+
+def raw_lines(path: Path) -> Iterator[tuple[int, int, bytes]]:
+    r"""Yield (number from 1, byte offset, line) of every line that is not blank.
+
+    Only ``\n`` ends a line: other separators may stand inside a JSON string. Raises DataError.
+    """
+    try:
+        with path.open("rb") as file:
+            offset = 0
+            for number, line in enumerate(file, 1):
+                bare = line.removeprefix(BOM) if number == 1 else line
+                if bare.strip():
+                    yield number, offset, bare
+                offset += len(line)
+    except OSError as error:
+        raise unreadable(path, error) from None
+
+
+def decoded(line: bytes) -> str:
+    """Return a line as text, without its end. Raises ValueError if it is not UTF-8."""
+    try:
+        return line.decode("utf-8").rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"not UTF-8 at byte {error.start + 1}") from None
+
+
+def reason_of(error: ValueError) -> str:
+    """Return why a row is not valid, in words: the first thing that is wrong with it.
+
+    >>> try:
+    ...     Row.model_validate_json("[]")
+    ... except ValueError as error:
+    ...     reason_of(error)
+    'not a JSON object'
+    """
+    if not isinstance(error, ValidationError):
+        return str(error)
+    first = error.errors(include_url=False, include_input=False)[0]
+    context: dict[str, Any] = first.get("ctx") or {}
+    if first["type"] == "json_invalid":
+        return f"not JSON: {context['error']}"
+    if not first["loc"]:
+        return "not a JSON object" if first["type"] == "model_type" else first["msg"]
+    place = " of ".join(
+        f"item {one + 1}" if isinstance(one, int) else f'"{one}"' for one in reversed(first["loc"])
+    )
+    message = first["msg"].removeprefix("Input ").removeprefix("Value error, ")
+    return f"{place} {_REASONS.get(first['type'], message)}"
