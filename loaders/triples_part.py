@@ -64,7 +64,8 @@ class Part:
         returns a row as it stands in the file, for a reject; a blank one is counted.
         """
         reasons = dict(faults or {})
-        parts, by_name = [], {}
+        parts: list[pa.Array] = []
+        by_name: dict[str, pa.Array] = {}
         for place in columns.places:
             column, wrong = text(place)
             parts.append(column)
