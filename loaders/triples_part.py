@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -64,8 +64,8 @@ class Part:
         returns a row as it stands in the file, for a reject; a blank one is counted.
         """
         reasons = dict(faults or {})
-        parts: list[pa.Array] = []
-        by_name: dict[str, pa.Array] = {}
+        parts: list[Any] = []
+        by_name: dict[str, Any] = {}
         for place in columns.places:
             column, wrong = text(place)
             parts.append(column)
