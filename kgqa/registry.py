@@ -158,9 +158,9 @@ class Registry:
         Text is converted to each field's type. Raises UsageError for an unknown or unusable one.
         """
         model = self.entry(name).options_model()
-        return validated(model, given, f"the {self.kind} {name}", self._having)
+        return validated(model, given, f"the {self.kind} {name}", self.having)
 
-    def _having(self, field: str) -> list[str]:
+    def having(self, field: str) -> list[str]:
         """Return the built-in entries that have an option of that name."""
         return [one.name for one in self.table if field in one.options_model().model_fields]
 
@@ -186,7 +186,10 @@ def validated(
     if unknown := [name for name in set_ if name not in model.model_fields]:
         shown = [name for name in model.model_fields if not name.endswith("_options")]
         near = get_close_matches(unknown[0], shown, 1)
-        if others := having(unknown[0]):
+        others = having(unknown[0])
+        for registry in model.parts.values():
+            others += [f"the {registry.kind} {one}" for one in registry.having(unknown[0])]
+        if others:
             hint = f"It belongs to: {', '.join(others)}."
         else:
             hint = f"Did you mean `{near[0]}`?" if near else f"There are: {', '.join(shown)}."
@@ -213,6 +216,11 @@ def validated(
                 f"Leave out `{name}`, or set `{other}` to {value}.",
             )
     return options
+
+
+def is_option(name: str) -> bool:
+    """Return whether a built-in method, search or loader has an option of that name."""
+    return any(table.having(name) for table in (METHODS, SEARCHES, LOADERS))
 
 
 def is_flag(info: FieldInfo) -> bool:

@@ -130,7 +130,9 @@ def build_command(home: Home, options: Mapping[str, Any]) -> str:
     """Return the command that builds the index which ``options`` would use."""
     settings = home.settings
     graph = without_secrets(settings.graph) if settings.graph else None
-    given = {"kg": settings.kg, "graph": graph, "home": home.named, **options}
+    renamed = {"walk": "sample_walk", "seed": "sample_seed"}
+    given = {"kg": settings.kg, "graph": graph, "home": home.named}
+    given |= {renamed.get(name, name): value for name, value in options.items()}
     flags = [
         f"--{name.replace('_', '-')} {shlex.quote(str(value))}"
         for name, value in given.items()
@@ -302,6 +304,13 @@ def _entity_trie(
             "Choose another entity, or the other `direction`.",
         )
     return "graph", stored_constraint([(path_tokens(store, table, lexicon), table)])
+
+
+def sample_words(sample: dict[str, Any]) -> str:
+    """Return a sample of paths in words."""
+    from kgqa.paths.sample import Sample
+
+    return str(Sample(**sample))
 
 
 def tries_of(home: Home, info: KGInfo, entity_id: str) -> list[dict[str, Any]]:

@@ -60,15 +60,10 @@ class QA:
         session.store = store
         return session
 
-    @cached_property
-    def _class(self) -> type[Method[Any]]:
-        found: type[Method[Any]] = METHODS.entry(self.name).load()
-        return found
-
     @property
     def baseline(self) -> bool:
         """Whether the method answers without the graph: to be measured, not to be relied on."""
-        return bool(self._class.baseline)
+        return self.options.baseline
 
     @cached_property
     def method(self) -> Method[Any]:
@@ -83,7 +78,7 @@ class QA:
             open_index=self._open_index if self.store is not None else None,
             build_command=partial(build_command, self._home),
         )
-        method: Method[Any] = self._class(self.options, self._resources)
+        method: Method[Any] = METHODS.entry(self.name).load()(self.options, self._resources)
         return method
 
     def ask(
@@ -163,7 +158,7 @@ class QA:
         if self._resources is not None:
             self._resources.close()
             self._resources = None
-            del self.method
+            self.__dict__.pop("method", None)
 
     def __enter__(self) -> Self:
         return self

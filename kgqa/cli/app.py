@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -143,6 +144,13 @@ def _misused(error: Any) -> NoReturn:
     """Report a wrong option or argument, and where the right ones are listed."""
     command = error.ctx.command_path if getattr(error, "ctx", None) else "kgqa"
     message = error.format_message().replace("Value error, ", "")
+    unknown = re.match(r"No such option: --(?:no-)?([a-z-]+)", message)
+    if unknown is not None:
+        from kgqa.registry import is_option
+
+        name = unknown[1].replace("-", "_")
+        if is_option(name):
+            _fail(f"{unknown[0]}. It is set by --set {name}=VALUE. See: {command} --help")
     if type(error).__name__ == "NoArgsIsHelpError":  # `kgqa` alone asks what there is
         print(message)
         sys.exit(0)

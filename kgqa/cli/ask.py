@@ -54,14 +54,14 @@ def ask(
     if len(questions) == 1 and questions[0] != STDIN and method == "gcr":
         options.setdefault("together", 1)
     given = {"entities": tuple(entity or ()), "choices": _choices(choices)}
+    if getattr(METHODS.entry(method).options_model(), "baseline", False):
+        raise UsageError(
+            f"The method {method} is a baseline that answers without the graph, to be measured and "
+            "not to be relied on.",
+            f"Measure it: kgqa eval FORMAT FILE --method {method}.",
+        )
     with ExitStack() as stack:
         session = QA(run.home, None, method, options)
-        if session.baseline:
-            raise UsageError(
-                f"The method {method} is a baseline that answers without the graph, to be measured "
-                "and not to be relied on.",
-                f"Measure it: kgqa eval FORMAT FILE --method {method}.",
-            )
         kg = stack.enter_context(run.kg())
         qa = stack.enter_context(session.on(kg.store))
         if questions != [STDIN] and len(questions) == 1:

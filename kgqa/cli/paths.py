@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from kgqa.api.index import sample_words
 from kgqa.cli.common import Run
 
 
@@ -48,9 +49,8 @@ def paths(
 
 
 def _in_index(trie: dict[str, Any]) -> str:
-    sample = trie["sample"]
     return (
         f"in the index of {trie['model']}: {trie['paths']:,} paths of at most {trie['hops']} hops, "
         f"{trie['nodes']:,} nodes, {trie['bytes']:,} bytes"
-        + (f" (a sample of {sample['size']:,}, {sample['walk']})" if sample else "")
+        + (f" (a sample: {sample_words(trie['sample'])})" if trie["sample"] else "")
     )

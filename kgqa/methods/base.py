@@ -122,8 +122,6 @@ class Method(ABC, Generic[OptionsT]):
 
     name: str
     Options: ClassVar[type[MethodOptions]] = MethodOptions
-    baseline: ClassVar[bool] = False
-    """Whether it answers without the graph: to be measured, not to be relied on."""
     asks_general: ClassVar[bool] = False
     """Whether it asks the general LLM itself; else that answers from the paths it found."""
 

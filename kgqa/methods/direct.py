@@ -43,7 +43,6 @@ _THINK = (
 class _WithoutGraph(Method[OptionsT]):
     """Answers of a general LLM alone: ``samples`` replies, with or without a chain of thought."""
 
-    baseline = True
     asks_general = True
     thinks = True
     samples = 1

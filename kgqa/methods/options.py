@@ -29,6 +29,7 @@ _SPEED = "speed"
 class MethodOptions(Options):
     """The options that every method has."""
 
+    baseline: ClassVar[bool] = False  # whether it answers without the graph: only to be measured
     needs_general: ClassVar[bool] = False  # whether a general LLM writes all of the answers
     graph_in_prompt: ClassVar[bool] = False  # whether a preset must have a place for a graph
 
@@ -153,6 +154,12 @@ class GcrOptions(KgLlmOptions):
     sample_seed: int | None = option(
         None, "Seed of a sample of random walks (0).", group=_WALKS, ge=0
     )
+
+    def check(self, settings: Settings) -> None:
+        """Raise UsageError for what does not fit together, the search's options with K too."""
+        super().check(settings)
+        search = SEARCHES.entry(self.search).load()(self.search_options)
+        search.check(self.k, self.length_penalty)
 
     @model_validator(mode="after")
     def _fit(self) -> Self:
@@ -280,6 +287,7 @@ class AllPathsOptions(MethodOptions):
 class DirectOptions(MethodOptions):
     """The options of a general LLM without the KG."""
 
+    baseline: ClassVar[bool] = True
     needs_general: ClassVar[bool] = True
 
 

@@ -97,11 +97,11 @@ def test_a_flag_goes_above_the_environment(kgqa: Kgqa, plain_home: Path) -> None
     [
         (("nope",), "nope"),
         (("ask",), "question"),
-        (("ask", "x", "--direction", "sideways"), "sideways"),
-        (("ask", "x", "--k", "0"), "--k"),
-        (("ask", "x", "--method", "guess"), "guess"),
-        (("ingest", "wikidata"), "wikidata"),
-        (("paths", "x", "--no-such-option"), "--no-such-option"),
+        (("paths", "x", "--direction", "sideways"), "sideways"),
+        (("paths", "x", "--hops", "0"), "--hops"),
+        (("ask", "x", "--no-such-option"), "--no-such-option"),
+        (("ask", "x", "--direction", "both"), "--set direction=VALUE"),
+        (("eval", "--no-cache-calls"), "--set cache_calls=VALUE"),
     ],
 )
 def test_a_wrong_option_is_one_line_that_names_the_help(
@@ -110,6 +110,61 @@ def test_a_wrong_option_is_one_line_that_names_the_help(
     error = kgqa(*arguments).error
     assert said in error
     assert error.endswith("--help")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("ask", "x", "--k", "0"), ("--k", "cannot be 0")),
+        (("ask", "x", "--method", "guess"), ("guess", "kg-cot")),
+        (("ask", "x", "--set", "method"), ("NAME=VALUE",)),
+        (("ask", "x", "--set", "hop=3"), ("--set hop=…", "--hops")),
+        (("ask", "x", "--set", "reasoner=y"), ("does not belong to the method gcr", "kg-cot")),
+        (("ask", "x", "--settings", "none.toml"), ("none.toml", "cannot be read")),
+        (("ask", "Who", "directed", "Apollo"), ("in quotes", 'kgqa ask "Who directed Apollo"')),
+        (("ingest", "wikidata"), ("wikidata", "freebase")),
+        (("options", "nothing"), ("nothing", "gcr")),
+        (("check", "Apollo 13"), ("head -> relation -> tail",)),
+    ],
+)
+def test_a_wrong_value_is_one_line_that_names_what_there_is(
+    kgqa: Kgqa, plain_home: Path, arguments: tuple[str, ...], words: tuple[str, ...]
+) -> None:
+    error = kgqa(*arguments, "--home", plain_home).error
+    assert all(word in error for word in words), error
+
+
+def test_a_wrong_option_loads_no_model_and_no_framework(plain_home: Path) -> None:
+    code = (
+        "import sys, atexit; atexit.register(lambda: print(*sys.modules)); "
+        f"sys.argv = ['kgqa', 'ask', 'x', '--set', 'reasoner=y', '--home', {str(plain_home)!r}]; "
+        "from kgqa.cli import main; main()"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "does not belong to the method gcr" in shown.stderr
+    assert not set(shown.stdout.split()) & {"torch", "transformers", "neo4j", "pyarrow", "rich"}
+
+
+def test_the_help_of_ask_fits_a_screen_and_groups_its_flags(kgqa: Kgqa) -> None:
+    shown = kgqa("ask", "--help").out
+    own = shown[: shown.index("For every command:")]
+    flags = [line for line in own.splitlines() if line.startswith("  --")]
+    assert 8 <= len(flags) <= 14
+    assert len(shown.splitlines()) <= 60
+    assert "--set NAME=VALUE" in shown
+
+
+def test_a_settings_file_gives_what_flags_and_set_do_not(
+    kgqa: Kgqa, plain_home: Path, tmp_path: Path
+) -> None:
+    toml, wrong = tmp_path / "s.toml", tmp_path / "s.json"
+    toml.write_text('k = 3\nmethod = "nothing"\n', encoding="utf-8")
+    wrong.write_text('{"k": 0}', encoding="utf-8")
+    ask = ("ask", "x", "--home", plain_home, "--settings")
+    assert "no method 'nothing'" in kgqa(*ask, toml).error
+    assert "cannot be 0" in kgqa(*ask, wrong).error
+    assert "cannot be '-1'" in kgqa(*ask, wrong, "--set", "k=-1").error
+    assert "cannot be -2" in kgqa(*ask, wrong, "--set", "k=-1", "--k", "-2").error
 
 
 def test_an_unknown_preset_is_told_before_anything_is_opened(kgqa: Kgqa, tmp_path: Path) -> None:

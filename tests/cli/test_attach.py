@@ -158,7 +158,7 @@ def test_a_server_or_account_that_is_not_there_is_one_line(
     nothing = f"bolt://127.0.0.1:{port}"
     assert "No Neo4j answers" in kgqa("attach", "films", "--graph", nothing, *HOW, **env).error
     for url in ("sqlite:///x.sqlite", "somewhere"):
-        assert "is no Neo4j server" in kgqa("attach", "x", "--graph", url, *HOW, **env).error
+        assert "is not a Neo4j server" in kgqa("attach", "x", "--graph", url, *HOW, **env).error
     assert "not said which Neo4j" in kgqa("attach", "films", *HOW, **env).error
     assert "cannot name a KG" in kgqa("attach", "a/b", "--graph", films.uri, *HOW, **env).error
     assert "--label" in kgqa("attach", "films", "--graph", films.uri, **env).error

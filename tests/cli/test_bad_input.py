@@ -6,6 +6,7 @@ What an index or a server that is out of order gets is in ``test_faults``.
 from __future__ import annotations
 
 import gzip
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -169,7 +170,10 @@ def test_a_model_that_is_nowhere(
 def test_the_offline_model_is_not_installed(
     kgqa: Kgqa, plain_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kgqa.models.offline._PACKAGE", "kgqa-no-such-package")
+    def missing(package: str) -> None:
+        raise metadata.PackageNotFoundError(package)
+
+    monkeypatch.setattr("kgqa.models.offline.metadata.files", missing)
     error = kgqa("ask", QUESTION, "--home", plain_home).error
     assert "SmolLM2-135M-Instruct" in error
     assert "pip install" in error

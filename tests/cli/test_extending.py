@@ -79,7 +79,8 @@ def test_the_method(kgqa: Kgqa, home: Path) -> None:
         answer = kg.ask(question, method="nearest", most=2)
     assert {one.name for one in answer.answers} == {"Charles Babbage", "London"}
     assert "most" in kgqa("options", "nearest").out
-    assert "`most`" in kgqa("ask", question, "--set", "most=0", *command[2:4], "--home", home).error
+    wrong = kgqa("ask", question, "--set", "most=0", "--method", "nearest", "--home", home)
+    assert "most" in wrong.error
 
 
 def test_the_search(kgqa: Kgqa, home: Path) -> None:

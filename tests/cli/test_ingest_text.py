@@ -108,7 +108,7 @@ def test_no_general_model_is_one_line(kgqa: Kgqa, notes: Path, tmp_path: Path) -
     env = {"OPENAI_BASE_URL": NOWHERE, "OPENAI_API_KEY": "sk-x"}
     error = kgqa("ingest", "text", notes, "--home", tmp_path, **env).error
     assert "none is named" in error
-    assert "--general-model M" in error
+    assert "--general-model (or KGQA_GENERAL_MODEL)" in error
     assert not (tmp_path / "notes").exists()
 
 
@@ -125,9 +125,15 @@ def test_a_server_that_is_not_there_is_the_error(kgqa: Kgqa, notes: Path, tmp_pa
         (("text", "--general-model", "m"), "needs a SOURCE"),
         (("text", "none.md", "--general-model", "m"), "There is no none.md"),
         (("text", "-", "--general-model", "m", "--kg", "x"), "not read from standard input"),
-        (("text", "a.md", "--general-model", "m", "--columns", "a,b"), "has no option columns"),
-        (("freebase", "--limit", "3"), "loader freebase has no option limit"),
-        (("freebase", "--no-cache-calls"), "loader freebase has no option cache_calls"),
+        (
+            ("text", "a.md", "--general-model", "m", "--columns", "a,b"),
+            "--columns does not belong to the loader text",
+        ),
+        (("freebase", "--limit", "3"), "--limit does not belong to the loader freebase"),
+        (
+            ("freebase", "--set", "cache_calls=false"),
+            "cache_calls=… does not belong to the loader freebase",
+        ),
     ],
 )
 def test_what_cannot_be_meant_is_one_line(

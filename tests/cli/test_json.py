@@ -29,7 +29,7 @@ ASK = {
     "question": str,
     "method": str,
     "topic_entities": [NODE | {"score": float}],
-    "answers": [{"id": (str, None), "name": str, "score": float, "grounded": bool}],
+    "answers": [{"id": (str, None), "name": str, "score": float, "grounded": bool, "paths": [int]}],
     "others": [{"id": str, "name": str, "score": float, "grounded": bool}],
     "confidence": (float, None),
     "paths": [PATH | {"score": float}],
@@ -46,6 +46,7 @@ ASK = {
     "timings": dict.fromkeys(("link", "constraint", "decode", "ground", "answer", "total"), float),
     "forwards": int,
     "search": {"kind": str, "proven": None, "certain": None, "bound": None, "demands": None},
+    "notes": [str],
     "browser_url": None,
 }
 SCORES = dict.fromkeys(("hit", "f1", "precision", "recall"), float)

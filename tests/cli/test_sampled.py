@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from tests.cli.conftest import Kgqa
 
 OBAMA = "m.02mjmr"
-FLAGS = ("--sample", "20", "--walk", "random", "--seed", "3")
+FLAGS = ("--sample", "20", "--sample-walk", "random", "--sample-seed", "3")
+SET = ("--set", "sample=20", "--set", "sample_walk=random", "--set", "sample_seed=3")
+OTHER = (*SET[:-1], "sample_seed=4")
 SAMPLE = {"size": 20, "walk": "random", "seed": 3}
 IN_WORDS = "at most 20 paths of an entity, by random walks (seed 3)"
 
@@ -72,17 +74,17 @@ def test_an_answer_comes_from_a_sample_only_where_one_was_asked_for(
     kgqa: Kgqa, sampled: Path
 ) -> None:
     ask = ("ask", QUESTION, "--k", "2", "--json", "--home", sampled)
-    some = kgqa(*ask, *FLAGS)
+    some = kgqa(*ask, *SET)
     [use] = [one for one in some.json["constraints"] if one["entity"] == OBAMA]
     assert (use["source"], use["paths"]) == ("shard", 20)
     assert f"The index holds a sample of Barack Obama ({OBAMA}): {IN_WORDS}" in some.err
     whole = kgqa(*ask)
     assert {one["source"] for one in whole.json["constraints"]} == {"composed"}
     assert "a sample" not in whole.err
-    other = kgqa(*ask, "--sample", "20", "--walk", "random", "--seed", "4")
+    other = kgqa(*ask, *OTHER)
     assert {one["source"] for one in other.json["constraints"]} == {"composed"}
     assert "seed 3, not 4" in other.err
-    assert "--sample 20 --walk random --seed 4" in other.err
+    assert "--sample 20 --sample-walk random --sample-seed 4" in other.err
 
 
 @pytest.mark.model
@@ -91,14 +93,14 @@ def test_a_sample_is_measured_as_what_it_is(kgqa: Kgqa, sampled: Path, tmp_path:
     row = {"id": "1", "question": QUESTION, "topic_entities": [OBAMA], "answers": ["Honolulu"]}
     file.write_text(json.dumps(row), encoding="utf-8")
     measure = ("eval", "jsonl", file, "--k", "2", "--home", sampled)
-    some = kgqa(*measure, *FLAGS, "--out", out, "--json")
+    some = kgqa(*measure, *SET, "--out", out, "--json")
     assert "Answering on the fly" not in some.err
     assert json.loads((out / "run.json").read_text("utf-8"))["sample"] == SAMPLE
     assert some.json["answered"] == 1
     # the same questions over all paths are another run
     assert "another sample" in kgqa(*measure, "--out", out).error
-    other = kgqa(*measure, "--sample", "20", "--walk", "random", "--seed", "4")
-    assert "--sample 20 --walk random --seed 4" in other.err
+    other = kgqa(*measure, *OTHER)
+    assert "--sample 20 --sample-walk random --sample-seed 4" in other.err
 
 
 def test_questions_with_graphs_of_their_own_have_no_sample(
@@ -107,21 +109,20 @@ def test_questions_with_graphs_of_their_own_have_no_sample(
     file = tmp_path / "r.jsonl"
     row = {"id": "1", "question": "?", "q_entity": ["a"], "graph": [["a", "r", "b"]]}
     file.write_text(json.dumps({**row, "a_entity": ["b"]}), encoding="utf-8")
-    assert "--sample names an index of a KG" in kgqa("eval", "rog", file, *FLAGS).error
+    assert "sample=… names an index of a KG" in kgqa("eval", "rog", file, *SET).error
 
 
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("options", "said"),
     [
-        (["--walk", "random"], "--walk says which paths a sample has"),
-        (["--seed", "0"], "--seed says which paths a sample has"),
-        (["--sample", "5", "--walk", "depth", "--seed", "1"], "A seed changes nothing"),
+        (("sample_walk=random",), "says which paths a sample has"),
+        (("sample_seed=0",), "says which paths a sample has"),
+        (("sample=5", "sample_walk=depth", "sample_seed=1"), "A seed changes nothing"),
     ],
 )
-@pytest.mark.parametrize(
-    "command", [["precompute-tries"], ["ask", QUESTION], ["eval", "jsonl", "none.jsonl"]]
-)
-def test_flags_that_cannot_be_meant_are_said(
-    kgqa: Kgqa, sampled: Path, command: list[str], flags: list[str], said: str
+@pytest.mark.parametrize("command", [["precompute-tries"], ["ask", QUESTION]])
+def test_options_that_cannot_be_meant_are_said(
+    kgqa: Kgqa, sampled: Path, command: list[str], options: tuple[str, ...], said: str
 ) -> None:
-    assert said in kgqa(*command, *flags, "--home", sampled).error
+    given = [part for one in options for part in ("--set", one)]
+    assert said in kgqa(*command, *given, "--home", sampled).error

@@ -152,11 +152,9 @@ def test_a_sample_is_the_same_by_one_process_and_by_two(
     kgqa: Kgqa, plain_home: Path, tmp_path: Path
 ) -> None:
     homes = [shutil.copytree(plain_home, tmp_path / name) for name in ("one", "two", "other")]
-    command = ("precompute-tries", "--json", "--sample", "5", "--walk", "random")
-    for home, flags in zip(
-        homes, (["--seed", "1"], ["--seed", "1", "--workers", "2"], ["--seed", "2"]), strict=True
-    ):
-        done = kgqa(*command, *flags, "--home", home).json
+    command = ("precompute-tries", "--json", "--sample", "5", "--sample-walk", "random")
+    for home, flags in zip(homes, (["1"], ["1", "--workers", "2"], ["2"]), strict=True):
+        done = kgqa(*command, "--sample-seed", *flags, "--home", home).json
         assert done["composed"] == 0
         assert done["paths"] <= 5 * done["stored"]
     one, two, other = map(index_files, homes)
@@ -177,7 +175,7 @@ def test_ray_that_is_not_installed_is_said_with_how_to_install_it(plain_home: Pa
 
 def test_an_address_without_ray_is_an_error(kgqa: Kgqa, plain_home: Path) -> None:
     error = kgqa("precompute-tries", "--address", "auto", "--home", plain_home).error
-    assert "--engine ray" in error
+    assert "--engine" in error
 
 
 @pytest.mark.model

@@ -88,7 +88,7 @@ def test_too_many_paths_are_an_error_never_a_part_of_them(
     monkeypatch.setattr(api_index, "MOST_SHOWN", 20)
     error = kgqa("tries", "export", OBAMA, "--home", plain_home).error
     assert "more than 20 paths" in error
-    assert "--hops 1" in error
+    assert "--hops" in error
 
 
 def test_an_entity_that_has_no_path_is_named(kgqa: Kgqa, tmp_path: Path) -> None:

@@ -190,5 +190,5 @@ def by_lines(data: bytes, language: str) -> Read:
     """Return what a dump holds."""
     read = Read()
     for number, raw in enumerate(data.split(b"\n")[:-1], 1):
-        take_line(read, number, raw.removesuffix(b"\r"), language)
+        take_line(read, number, raw.rstrip(b"\r"), language)
     return read

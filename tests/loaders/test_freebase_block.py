@@ -88,7 +88,7 @@ def by_columns(data: bytes, size: int, language: str) -> tuple[Read, int, int]:
             read.inverses |= part.inverses
             triples += part.triples
             for line, _, text in part.rejects:
-                raw = data.split(b"\n")[line - 1].removesuffix(b"\r")
+                raw = data.split(b"\n")[line - 1].rstrip(b"\r")
                 if in_form(raw):  # others are shown as they were written anew
                     assert text == raw.decode(errors="backslashreplace")
     read.dropped += Counter()  # without the zeros

@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 from dataclasses import asdict, dataclass, fields, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
@@ -188,6 +189,11 @@ def _sha256(content: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
+@cache
+def _adapter() -> TypeAdapter[Manifest]:
+    return TypeAdapter(Manifest)  # takes milliseconds to build
+
+
 def read_manifest(folder: Path) -> Manifest | None:
     """Return the manifest in ``folder``, None if there is none.
 
@@ -204,7 +210,7 @@ def read_manifest(folder: Path) -> Manifest | None:
             raise ValueError("its checksum does not fit")
         if content["schema"] != SCHEMA_VERSION:
             return None
-        return TypeAdapter(Manifest).validate_json(text, strict=True)
+        return _adapter().validate_json(text, strict=True)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
