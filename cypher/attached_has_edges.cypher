@@ -1,5 +1,5 @@
-// Whether each of some edges is there. A row is missing where one of its ends is not there, or not
-// alone.
+// Whether each of some edges is there. A row is missing if one of its ends is missing or not
+// unique.
 // :param heads => ['m.03_r3']
 // :param tails => ['m.0160w']
 // :param types => ['location.country.languages_spoken']

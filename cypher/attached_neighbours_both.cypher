@@ -1,6 +1,6 @@
 // The edges that touch some nodes, by type: the row in $ids, the type, whether they
 // leave it, and the ids at the other end.
-// A node that is there has a row, if with no type; one that is not, or not alone, has none.
+// Every existing node has a row, maybe with no type; a missing or repeated id has none.
 // :param ids => ['m.03_r3']
 UNWIND range(0, size($ids) - 1) AS row
 MATCH (n:`Freebase`) WHERE n.`id` = $ids[row]

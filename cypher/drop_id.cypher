@@ -1,2 +1,2 @@
-// Take the constraint on ids away, after the nodes are gone.
+// Drop the constraint on ids, after the nodes are gone.
 DROP CONSTRAINT `Freebase id` IF EXISTS

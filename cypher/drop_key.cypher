@@ -1,2 +1,2 @@
-// Take the constraint on keys away, after the nodes are gone.
+// Drop the constraint on keys, after the nodes are gone.
 DROP CONSTRAINT `Freebase key` IF EXISTS

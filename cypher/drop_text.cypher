@@ -1,2 +1,2 @@
-// Take the full-text index away; done first, so that deleting nodes need not keep it up.
+// Drop the full-text index; done first, so that deleting nodes need not update it.
 DROP INDEX `Freebase text` IF EXISTS
