@@ -101,9 +101,9 @@ def load(home: Home, name: str, sources: Sequence[Path], given: dict[str, Any]) 
             found = find_sources(loader, sources, settings.dumps_folder)
         if found.note:
             home.note(found.note)
-        if settings.kg is None and found.paths[0] == STDIN:
-            raise UsageError("Triples from standard input have no name.", "Name the KG by `kg`.")
         dump = found.bundled or name in _NAMED
+        if settings.kg is None and not dump and found.paths[0] == STDIN:
+            raise UsageError("Triples from standard input have no name.", "Name the KG by `kg`.")
         kg = check_kg_name(settings.kg or (name if dump else _stem(found)))
         folder = home.folder(kg)
         writer = stack.enter_context(

@@ -176,8 +176,8 @@ TABLES = (
         "Mediators",
         (
             Row("default", "collapsed, L = 2"),
-            Row("keep-l2", "kept, L = 2 edges", ("--mediators", "keep")),
-            Row("keep-l4", "kept, L = 4 edges", ("--mediators", "keep", "--hops", "4")),
+            Row("keep-l2", "kept, L = 2 edges", ("--set", "mediators=keep")),
+            Row("keep-l4", "kept, L = 4 edges", ("--set", "mediators=keep", "--hops", "4")),
         ),
     ),
     Table(

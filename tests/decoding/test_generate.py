@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -240,29 +238,3 @@ def test_sequences_that_fit_no_prompt_are_refused() -> None:
         processor(torch.tensor([[9]] * 3), torch.zeros(3, VOCABULARY))
     with pytest.raises(UsageError, match="shorter than its prompt"):
         PrefixAllowedTokens(two[0], 4, eos_token_id=EOS)(0, torch.tensor([9]))
-
-
-@pytest.mark.model
-@pytest.mark.parametrize("document", ["README.md", "docs/decoding.md"])
-def test_the_lines_in_the_docs_run_and_write_paths_of_the_graph(
-    document: str, smollm_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from kgqa.graph.open import open_writer
-    from kgqa.loaders import make_loader
-    from kgqa.loading.pipeline import load as ingest
-    from kgqa.progress import Silent
-
-    root = Path(__file__).parents[2]
-    dump = root / "kgqa" / "data" / "freebase" / "sample.nt.gz"
-    with open_writer(tmp_path, "freebase") as writer:
-        folder = tmp_path / "freebase"
-        ingest(make_loader("freebase"), [dump], "freebase", writer, folder, Silent())
-    text = (root / document).read_text(encoding="utf-8")
-    (lines,) = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)[:1]
-    names: dict[str, Any] = {"home": tmp_path, "folder": smollm_folder}
-    capsys.readouterr()
-    exec(lines, names)
-    names["store"].close()
-    paths = capsys.readouterr().out.strip().splitlines()
-    assert len(set(paths)) == 5
-    assert all(path.strip().startswith("J. R. R. Tolkien -> ") for path in paths)

@@ -43,7 +43,7 @@ RIGHT = Record(
     grounded=True,
     grounded_paths=1.0,
     seconds=1.0,
-    forwards=8,
+    forward_passes=8,
     general_llm={"model": "m", "calls": 2, "prompt_tokens": 10, "completion_tokens": 3},
 )
 WRONG = Record(
@@ -61,7 +61,7 @@ WRONG = Record(
     gold_relation_paths=["a -> b"],
     paths=[{"text": "x -> <b> -> y", "score": -2.5, "relation_path": "b"}],
     seconds=3.0,
-    forwards=10,
+    forward_passes=10,
 )
 FAR = Record(
     id="q3", question="who?", outcome="not reachable", error="There is no path.", seconds=0.1
@@ -99,5 +99,5 @@ def answer_of(store: GraphStore, topic: str, *texts: str, answers: tuple[str, ..
         kg_llm=KgLlmUse("m", None, 1, 1, 1),
         general_llm=None,
         timings=Timings(decode=2.0),
-        forwards=4,
+        forward_passes=4,
     )

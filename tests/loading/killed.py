@@ -126,7 +126,7 @@ def main() -> None:
         (ColumnWriter, "close"),
         (Buckets, "add"),
         (Buckets, "take"),
-        (sqlite_write, "_sync"),
+        (sqlite_write, "sync"),
         (sqlite_write, "_remove"),
     ):
         moments.watch(owner, name)
