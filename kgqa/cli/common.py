@@ -20,12 +20,13 @@ from kgqa.errors import UsageError, without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from contextlib import AbstractContextManager
 
     from pydantic.fields import FieldInfo
     from typer._click import Context, HelpFormatter
 
     from kgqa.api import KG, Home
-    from kgqa.progress import Progress
+    from kgqa.progress import Progress, Task
     from kgqa.registry import Options, Registry
 
 
@@ -58,9 +59,7 @@ class Run:
     @functools.cached_property
     def progress(self) -> Progress:
         """Where progress and notes are shown: stderr."""
-        from kgqa.cli.terminal import TerminalProgress
-
-        return TerminalProgress(as_flags)
+        return _Terminal()
 
     @contextmanager
     def kg(self) -> Iterator[KG]:
@@ -81,6 +80,24 @@ class Run:
             sys.stdout.write(json.dumps(result, ensure_ascii=not unicode) + "\n")
         else:
             human()
+
+
+class _Terminal:
+    """The terminal, which is imported when something is first shown."""
+
+    @functools.cached_property
+    def _shown(self) -> Progress:
+        from kgqa.cli.terminal import TerminalProgress
+
+        return TerminalProgress(as_flags)
+
+    def task(
+        self, what: str, total: int | None = None, unit: str = ""
+    ) -> AbstractContextManager[Task]:
+        return self._shown.task(what, total, unit)
+
+    def note(self, text: str) -> None:
+        self._shown.note(text)
 
 
 _COMMON: dict[str, Any] = {

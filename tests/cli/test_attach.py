@@ -159,7 +159,7 @@ def test_a_server_or_account_that_is_not_there_is_one_line(
     assert "No Neo4j answers" in kgqa("attach", "films", "--graph", nothing, *HOW, **env).error
     for url in ("sqlite:///x.sqlite", "somewhere"):
         assert "is not a Neo4j server" in kgqa("attach", "x", "--graph", url, *HOW, **env).error
-    assert "not said which Neo4j" in kgqa("attach", "films", *HOW, **env).error
+    assert "The Neo4j to attach is not named" in kgqa("attach", "films", *HOW, **env).error
     assert "cannot name a KG" in kgqa("attach", "a/b", "--graph", films.uri, *HOW, **env).error
     assert "--label" in kgqa("attach", "films", "--graph", films.uri, **env).error
     if not films.password:

@@ -64,7 +64,7 @@ def test_an_option_of_another_loader_is_named(
     kgqa: Kgqa, tmp_path: Path, dump: str, option: str, value: str
 ) -> None:
     error = kgqa("ingest", dump, option, value, "--home", tmp_path).error
-    assert f"{option[2:].replace('-', '_')}` does not belong to the loader {dump}" in error
+    assert f"{option} does not belong to the loader {dump}" in error
 
 
 def test_weights_and_senses_of_conceptnet(kgqa: Kgqa, tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ def test_what_cannot_be_meant_is_said_before_anything_is_loaded(kgqa: Kgqa, tmp_
     out = ("--out", tmp_path / "x")
     assert "nothing to train on" in kgqa("train", "run", *out).error
     file = ("--questions", tmp_path / "q.jsonl")
-    assert "Add `self`" in kgqa("train", "data", *out, *file, "--general-model", "m").error
+    assert "Add --self" in kgqa("train", "data", *out, *file, "--general-model", "m").error
     assert (
         "`topics`"
         in kgqa(

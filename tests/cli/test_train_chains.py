@@ -104,7 +104,7 @@ def test_an_adapter_is_trained_and_asked_with_its_prompt(
     assert "--method dog --adapter adapter" in readme
     assert "at most 6 triplets, chosen by all-MiniLM-L6-v2" in readme
     ask = ("ask", "Where was Person 3 born?", "--entity", "p3", "--method", "dog", "--json")
-    asked = kgqa(*ask, "--adapter", out, "--beams", "1", *model).json
+    asked = kgqa(*ask, "--adapter", out, "--set", "beams=1", *model).json
     assert asked["method"] == "dog"
     assert asked["kg_llm"]["adapter"] == "adapter"
     assert [path["grounded"] for path in asked["paths"]] == [True]
@@ -144,7 +144,7 @@ def test_what_has_no_meaning_for_chains_is_refused(
     def refused(*flags: object) -> str:
         return kgqa("train", "run", *map(str, flags)).error
 
-    assert "`self` has no meaning for the method dog" in refused(*dog, "--self")
+    assert "--self has no meaning for the method dog" in refused(*dog, "--self")
     assert "`paths` has no meaning" in refused(*dog, "--paths", "best")
     assert "`preset` has no meaning" in refused(*dog, "--preset", "gcr")
     assert "The `loss` relations is for paths" in refused(*dog, "--loss", "relations")

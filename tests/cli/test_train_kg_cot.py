@@ -73,7 +73,7 @@ def reasoner(
 def test_what_was_trained_answers_and_is_measured(
     kgqa: Kgqa, graph: str, reasoner: Path, questions: Path, tmp_path: Path
 ) -> None:
-    flags = ("--method", "kg-cot", "--reasoner", reasoner, "--graph", graph)
+    flags = ("--method", "kg-cot", "--set", f"reasoner={reasoner}", "--graph", graph)
     asked = kgqa("ask", "where was person 3 born", "--entity", "p3", *flags, "--json").json
     assert asked["method"] == "kg-cot"
     assert asked["answers"][0]["id"] == "c3"
@@ -91,7 +91,7 @@ def test_what_was_trained_answers_and_is_measured(
     assert found["hits_at_1"] > 50.0
     settings = json.loads((out / "run.json").read_text("utf-8"))
     assert settings["reasoner"] == str(reasoner)
-    more = kgqa("eval", "jsonl", questions, *flags, "--out", out, "--paths-each", "2")
+    more = kgqa("eval", "jsonl", questions, *flags, "--out", out, "--set", "paths_each=2")
     assert "another paths_each" in more.error
 
 
@@ -175,7 +175,7 @@ def test_phrases_stand_beside_questions(
 
 
 def test_choices_and_several_topics(kgqa: Kgqa, graph: str, reasoner: Path) -> None:
-    flags = ("--method", "kg-cot", "--reasoner", reasoner, "--graph", graph, "--json")
+    flags = ("--method", "kg-cot", "--set", f"reasoner={reasoner}", "--graph", graph, "--json")
     two = ("--entity", "p3", "--entity", "p8", "--choices", "City 3,City 8,nowhere")
     asked = kgqa("ask", "where was person 3 born", *two, *flags).json
     assert {one["name"] for one in asked["answers"][:2]} == {"City 3", "City 8"}
@@ -186,18 +186,25 @@ def test_a_reasoner_that_cannot_be_used_is_named(
     kgqa: Kgqa, graph: str, reasoner: Path, plain_home: Path, tmp_path: Path
 ) -> None:
     asked = ("ask", "where was person 3 born", "--entity", "p3", "--graph", graph)
-    flags = ("--method", "kg-cot", "--reasoner")
-    assert "is not there" in kgqa(*asked, *flags, tmp_path / "none").error
-    other = kgqa(*asked, *flags, reasoner, "--preset", "gcr").error
+    flags = ("--method", "kg-cot", "--set")
+    assert "is not there" in kgqa(*asked, *flags, f"reasoner={tmp_path / 'none'}").error
+    other = kgqa(*asked, *flags, f"reasoner={reasoner}", "--preset", "gcr").error
     assert "The preset gcr does not go with --method kg-cot" in other
     assert "add --method kg-cot" in kgqa(*asked, "--preset", "kg-cot").error
     damaged = tmp_path / "damaged"
     damaged.mkdir()
     (damaged / "reasoner.json").write_text("{", "utf-8")
-    assert "is not JSON" in kgqa(*asked, *flags, damaged).error
-    assert "--reasoner belongs to --method kg-cot" in kgqa(*asked, "--reasoner", reasoner).error
-    assert "walks 2 hops at most" in kgqa(*asked, *flags, reasoner, "--hops", "3").error
-    other = kgqa("ask", "Where was Barack Obama born?", "--home", plain_home, *flags, reasoner)
+    assert "is not JSON" in kgqa(*asked, *flags, f"reasoner={damaged}").error
+    assert (
+        "--reasoner belongs to --method kg-cot"
+        in kgqa(*asked, "--set", f"reasoner={reasoner}").error
+    )
+    assert (
+        "walks 2 hops at most" in kgqa(*asked, *flags, f"reasoner={reasoner}", "--hops", "3").error
+    )
+    other = kgqa(
+        "ask", "Where was Barack Obama born?", "--home", plain_home, *flags, f"reasoner={reasoner}"
+    )
     assert "it is another KG's" in other.error
 
 

@@ -43,7 +43,7 @@ RIGHT = Record(
     grounded=True,
     grounded_paths=1.0,
     seconds=1.0,
-    forward_passes=8,
+    forwards=8,
     general_llm={"model": "m", "calls": 2, "prompt_tokens": 10, "completion_tokens": 3},
 )
 WRONG = Record(
@@ -61,7 +61,7 @@ WRONG = Record(
     gold_relation_paths=["a -> b"],
     paths=[{"text": "x -> <b> -> y", "score": -2.5, "relation_path": "b"}],
     seconds=3.0,
-    forward_passes=10,
+    forwards=10,
 )
 FAR = Record(
     id="q3", question="who?", outcome="not reachable", error="There is no path.", seconds=0.1
