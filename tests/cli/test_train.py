@@ -121,7 +121,7 @@ def test_what_cannot_be_meant_is_said_before_anything_is_loaded(kgqa: Kgqa, tmp_
     file = ("--questions", tmp_path / "q.jsonl")
     assert "Add --self" in kgqa("train", "data", *out, *file, "--general-model", "m").error
     assert (
-        "`topics`"
+        "--topics"
         in kgqa(
             *("train", "data", *out, *file, "--format", "rog", "--topics", tmp_path / "t.json")
         ).error

@@ -145,11 +145,11 @@ def test_what_has_no_meaning_for_chains_is_refused(
         return kgqa("train", "run", *map(str, flags)).error
 
     assert "--self has no meaning for the method dog" in refused(*dog, "--self")
-    assert "`paths` has no meaning" in refused(*dog, "--paths", "best")
-    assert "`preset` has no meaning" in refused(*dog, "--preset", "gcr")
-    assert "The `loss` relations is for paths" in refused(*dog, "--loss", "relations")
-    assert "Set `method` to dog" in refused(*common, "--preset", "dog")
-    assert "Set `method` to dog" in refused(*common, "--preset", "dog-short")
-    assert "`triplets` belongs to the method dog" in refused(*common, "--triplets", "4")
-    assert "`encoder` belongs to the method dog" in refused(*common, "--encoder", "x")
+    assert "--paths has no meaning" in refused(*dog, "--paths", "best")
+    assert "--preset has no meaning" in refused(*dog, "--preset", "gcr")
+    assert "The --loss relations is for paths" in refused(*dog, "--loss", "relations")
+    assert "Set --method to dog" in refused(*common, "--preset", "dog")
+    assert "Set --method to dog" in refused(*common, "--preset", "dog-short")
+    assert "--triplets belongs to the method dog" in refused(*common, "--triplets", "4")
+    assert "--encoder belongs to the method dog" in refused(*common, "--encoder", "x")
     assert not (tmp_path / "x").exists()
