@@ -71,7 +71,11 @@ class _Noting(SqliteStore):
     @property
     def info(self) -> KGInfo:  # a unit asks once, before all else
         self._new_unit = True
-        return super().info
+        return self._info
+
+    @info.setter
+    def info(self, info: KGInfo) -> None:
+        self._info = info
 
     def entities(self, keys: IntArray) -> Entities:
         if self._new_unit:
