@@ -49,7 +49,7 @@ def nothing_read(what: str, sources: Sequence[Path], report: Report) -> DumpMalf
         " …" if len(sources) > 3 else ""
     )
     if not report.lines:
-        return DumpMalformedError(f"{names} is empty.", f"Give a {what} file that has lines.")
+        return DumpMalformedError(f"{names} is empty.", f"Give a file that holds {what}.")
     common = report.reasons.most_common(1)
     why = f" (mostly: {common[0][0]})" if common else ""
     return DumpMalformedError(

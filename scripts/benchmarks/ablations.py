@@ -166,7 +166,7 @@ TABLES = (
             Row("diverse", "diverse beam, penalty 1", ("--search", "diverse")),
             Row(
                 "exact",
-                "exact, at most 60 forwards",
+                "exact, at most 60 forward passes",
                 ("--search", "exact", "--set", "max_forward_passes=60"),
             ),
         ),

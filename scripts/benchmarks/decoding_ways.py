@@ -31,7 +31,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Decoded:
-    """What a way gave for some questions: the ranked lists, forwards, seconds in all."""
+    """What a way gave for some questions: the ranked lists, forward passes, seconds in all."""
 
     ranked: list[Ranked]
     forwards: int
