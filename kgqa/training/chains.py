@@ -24,7 +24,7 @@ from kgqa.methods.dog.chains import OPENING, ChainOptions
 from kgqa.paths.ground import ground
 from kgqa.paths.triplets import WIDTH, StoreTriplets, as_paths, turned
 from kgqa.paths.walk import FIRST, MEDIATOR, SECOND, TAIL
-from kgqa.training.data import DataReport, near_best, relation_paths_of
+from kgqa.training.data import DataReport, TrainingExample, near_best, relation_paths_of
 from kgqa.training.templates import words_of_relation
 from kgqa.trie.lexicon import names_of
 
@@ -58,27 +58,24 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class ChainExample:
-    """What the model is trained on: the prompt's parts, and a chain.
+class ChainExample(TrainingExample):
+    """The prompt's parts, and a chain.
 
     ``graph``: the texts of the prompt's triplets in their order, ``steps`` of them at least.
     """
 
-    question_id: str
-    question: str
-    topics: tuple[str, ...]  # names
     graph: tuple[str, ...]
     steps: tuple[Step, ...]
     answers: tuple[str, ...]
     topic_ids: tuple[str, ...] = ()
 
     @property
-    def head(self) -> str:
-        """The first triplet's head."""
-        return self.steps[0].head
+    def written(self) -> tuple[object, ...]:
+        """The chain's triplets."""
+        return self.hops
 
     @property
-    def hops(self) -> tuple[tuple[str, ...], ...]:
+    def hops(self) -> tuple[tuple[str, str, str], ...]:
         """The triplets, one for each step."""
         return tuple((one.head, one.relation, one.tail) for one in self.steps)
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from kgqa.paths.format import PathFormat
     from kgqa.paths.walk import WalkRules
     from kgqa.progress import Progress
-    from kgqa.training.chains import ChainExample
     from kgqa.training.options import Selection
 
 _NEAR = 0.85  # of the best relation path's mark: others that are taken beside it
@@ -54,26 +53,42 @@ class TrainingQuestion:
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
-    """What the model is trained on: the prompt's parts, and a path as names and relations.
-
-    ``topic_ids``: the ids of ``topics``, for whoever wants to decode the question in its KG.
-    """
+class TrainingExample:
+    """What is trained on: a question, and a path or a chain that :attr:`written` is."""
 
     question_id: str
     question: str
     topics: tuple[str, ...]  # names
+
+    @property
+    def written(self) -> tuple[object, ...]:
+        """What tells examples of the same question apart."""
+        raise NotImplementedError
+
+
+ExampleT = TypeVar("ExampleT", bound=TrainingExample)
+
+
+@dataclass(frozen=True, slots=True)
+class Example(TrainingExample):
+    """The prompt's parts, and a path as names and relations.
+
+    ``topic_ids``: the ids of ``topics``, for whoever wants to decode the question in its KG.
+    """
+
     head: str
     hops: tuple[tuple[str, str], ...]  # (relation, tail) texts
     topic_ids: tuple[str, ...] = ()
 
     @property
+    def written(self) -> tuple[object, ...]:
+        """The path."""
+        return self.head, self.hops
+
+    @property
     def relations(self) -> tuple[str, ...]:
         """The relation path, as text."""
         return tuple(relation for relation, _ in self.hops)
-
-
-ExampleT = TypeVar("ExampleT", bound="Example | ChainExample")
 
 
 @dataclass(slots=True)
@@ -148,11 +163,11 @@ def without_repeats(
     for example in examples:
         asked = _asked(example)
         if asked not in kept_apart:
-            found.setdefault((asked, example.head, example.hops), example)
+            found.setdefault((asked, example.written), example)
     return list(found.values())
 
 
-def _asked(example: Example | ChainExample) -> tuple[str, tuple[str, ...]]:
+def _asked(example: TrainingExample) -> tuple[str, tuple[str, ...]]:
     return normalise(example.question), tuple(sorted(example.topics))
 
 
