@@ -14,10 +14,9 @@ from kgqa.training.chains import ChainReport, build_chains
 from kgqa.training.check import always_open, held_out_of
 from kgqa.training.data import DataReport, build_examples, without_repeats
 from kgqa.training.options import CHAIN_PRESETS
-from kgqa.training.phrasing import phrased
+from kgqa.training.phrasing import phrased, read_phrases
 from kgqa.training.questions import read_file
-from kgqa.training.self_made import SelfMadeOptions, self_made
-from kgqa.training.templates import read_phrases, templated_examples
+from kgqa.training.self_made import SelfMadeOptions, self_made, templated_examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

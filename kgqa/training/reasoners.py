@@ -12,11 +12,11 @@ from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules
 from kgqa.questions.splits import is_held_out
 from kgqa.training.gather import about
+from kgqa.training.phrasing import read_phrases
 from kgqa.training.questions import read_file
 from kgqa.training.reasoner_fit import fit_reasoner
 from kgqa.training.reasoner_questions import is_check, made_questions, walk_questions
-from kgqa.training.self_made import SelfMadeOptions, self_made
-from kgqa.training.templates import read_phrases, templated_examples
+from kgqa.training.self_made import SelfMadeOptions, self_made, templated_examples
 
 if TYPE_CHECKING:
     from kgqa.graph.store import GraphStore

@@ -24,7 +24,7 @@ from kgqa.progress import Silent
 from kgqa.training.chains import ChainExample, Step, as_stored, build_chains, can_be_said, concluded
 from kgqa.training.data import TrainingQuestion, without_repeats
 from kgqa.training.encode import IGNORED, chain_tokens, encode, encode_chain
-from kgqa.training.templates import Phrases
+from kgqa.training.phrasing import Phrases
 from kgqa.trie.lexicon import PathLexicon
 from kgqa.trie.triplets import TripletLanguage
 from tests.graph.tables import entity, random_tables, tables_of

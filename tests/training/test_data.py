@@ -21,12 +21,8 @@ from kgqa.training.data import (
     build_examples,
     without_repeats,
 )
-from kgqa.training.templates import (
-    Phrases,
-    read_phrases,
-    templated_examples,
-    words_of_relation,
-)
+from kgqa.training.phrasing import Phrases, read_phrases, words_of_relation
+from kgqa.training.self_made import templated_examples
 from tests.graph.store_conformance import entity, tables_of
 
 if TYPE_CHECKING:

@@ -13,9 +13,8 @@ from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules, walk
 from kgqa.progress import Silent
 from kgqa.training.data import Example
-from kgqa.training.phrasing import checked, phrased
+from kgqa.training.phrasing import Phrases, checked, phrased, words_of_relation
 from kgqa.training.self_made import SelfMadeOptions, self_made
-from kgqa.training.templates import Phrases, words_of_relation
 from kgqa.trie.lexicon import names_of
 
 if TYPE_CHECKING:
