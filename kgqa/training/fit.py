@@ -24,8 +24,7 @@ from kgqa.models.tokenizer import HFEncoder
 from kgqa.training.check import PathCheck
 from kgqa.training.checkpoints import alone, checkpoint_to_resume, digest_of
 from kgqa.training.encode import ByLength, Collator, Encoded, encode
-from kgqa.training.model_card import write_readme
-from kgqa.training.reports import AdapterReport
+from kgqa.training.reports import AdapterReport, write_readme
 from kgqa.training.trainer import PathTrainer, RunLog, Watch
 
 if TYPE_CHECKING:
