@@ -1,16 +1,13 @@
 """Fitting a graph reasoner: questions and answers → a model that walks to the answers.
 
 After KG-CoT (IJCAI 2024, sec. 3.1): the squared error between the scores of the entities around a
-question and its answers, answers weighing more, and the cross-entropy of the hop weights if the
-hops are known. Beside it, which is this project's, relation paths that lead to just the answers
-teach the relation scores directly. The encoder is frozen, so each question is encoded once and
-kept. The best weights are chosen by the first answers to check questions.
+question and its answers, and the cross-entropy of the hop weights if the hops are known. Beside
+it, which is this project's, relation paths that lead to just the answers teach the relation scores
+directly. The best weights are chosen by the first answers to check questions.
 
 A checkpoint holds all that a run needs to end in the weights of one that nobody stopped: weights,
 optimizer, random state, and the numbers that relations got in the order they were met. Only the
-last is kept, and it appears whole or not at all. The questions' token states, hundreds of
-megabytes, are computed again. The loop is written out here, since a step is a walk over a graph
-rather than a batch of tensors, and the best of several checks is kept rather than the last step.
+last is kept, and it appears whole or not at all.
 """
 
 from __future__ import annotations
@@ -18,10 +15,10 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import pickle
 import shutil
 import time
 from dataclasses import dataclass, field
+from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -50,15 +47,7 @@ _WARM_UP = 0.05  # part of the steps in which the learning rate rises
 _CHECKED = 500  # questions that a checkpoint is chosen by, at most
 _LEAST = 0.05  # of the learning rate, at the end
 _STATE_FILE = "state.pt"
-_UNREADABLE = (
-    OSError,
-    EOFError,
-    LookupError,
-    TypeError,
-    ValueError,
-    RuntimeError,
-    pickle.UnpicklingError,
-)
+_UNREADABLE = (OSError, EOFError, LookupError, TypeError, ValueError, RuntimeError, UnpicklingError)
 
 
 def fit_reasoner(
@@ -76,10 +65,9 @@ def fit_reasoner(
 ) -> ReasonerReport:
     """Train on ``questions`` and write the reasoner that does best on ``checks`` into ``out``.
 
-    The walks are those of ``table``. ``described`` goes into the card. ``encoder_name``: what
-    loads the encoder again, if that is not its name. A run that was stopped goes on from its last
-    checkpoint in ``out/checkpoints``, unless ``resume`` is False, and ends in the weights that it
-    would have had; the checkpoints are removed when a run has ended.
+    ``described`` goes into the card. ``encoder_name``: what loads the encoder again, if that is
+    not its name. A run that was stopped goes on from its last checkpoint in ``out/checkpoints``,
+    unless ``resume`` is False, and ends in the weights that it would have had.
 
     Raises DataError if there is nothing to train on, or if the checkpoints are of another run or
     damaged; UsageError if two runs want the same folder; GraphError; and ModelError if ``out``
@@ -274,7 +262,7 @@ def _record(
     encoder: SentenceEncoder,
     settings: ReasonerSettings,
 ) -> dict[str, Any]:
-    """Return what a run is known by: KG, walks, encoder, questions in their order, settings."""
+    """Return what a run is known by."""
     asked = [
         one
         and (one.id, one.question, one.topics.tolist(), one.answers.tolist(), one.hops, one.paths)
@@ -294,7 +282,7 @@ def _record(
 
 
 def _rate(step: int, steps: int) -> float:
-    """Return the factor of the learning rate at ``step``: it rises, then falls by a cosine."""
+    """Return the factor of the learning rate: it rises, then falls by a cosine."""
     warm = max(1, round(_WARM_UP * steps))
     if step < warm:
         return (step + 1) / warm

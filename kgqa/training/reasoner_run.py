@@ -54,7 +54,7 @@ class Checked:
 
 
 class ReasonerRun:
-    """One run: the model, the questions' states, and the relations as the model counts them."""
+    """The model, the questions' states, and the relations as the model counts them."""
 
     def __init__(
         self,
@@ -84,8 +84,7 @@ class ReasonerRun:
         self._pairs: dict[tuple[int, int], int] = {}
         self.seen = torch.zeros(2, 2 * len(relations), dtype=torch.bool)
 
-    def walk(self, rows: IntArray) -> tuple[Walked, Reading]:
-        """Walk the questions of ``rows``."""
+    def _walk(self, rows: IntArray) -> tuple[Walked, Reading]:
         reading = self.model.read(*padded(self.states, rows))
         tables = self.model.tables(self.words)
 
@@ -101,16 +100,11 @@ class ReasonerRun:
 
     def loss(self, rows: IntArray) -> Tensor:
         """Return the loss of a batch."""
-        walked, reading = self.walk(rows)
+        walked, reading = self._walk(rows)
         settings = self.settings
-        wanted = self._wanted(walked, rows)
-        error = walk_loss(
-            walked.scores,
-            torch.from_numpy(wanted),
-            torch.from_numpy(walked.question),
-            len(rows),
-            settings.answer_weight,
-        )
+        wanted = torch.from_numpy(self._wanted(walked, rows))
+        question = torch.from_numpy(walked.question)
+        error = walk_loss(walked.scores, wanted, question, len(rows), settings.answer_weight)
         hops = [self.questions[row].hops for row in rows]
         error = error + settings.hop_weight * hop_loss(reading.log_beta, hops)
         if not settings.path_weight:
@@ -157,7 +151,7 @@ class ReasonerRun:
         f1 = np.zeros(len(_THRESHOLDS))
         for start in range(0, len(rows), self.settings.batch_size):
             batch = rows[start : start + self.settings.batch_size]
-            walked, _ = self.walk(batch)
+            walked, _ = self._walk(batch)
             wanted = self._wanted(walked, batch)
             bounds = np.searchsorted(walked.question, np.arange(len(batch) + 1))
             for number, row in enumerate(batch):

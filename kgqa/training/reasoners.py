@@ -84,7 +84,11 @@ def _from_files(
         mine = [one for one in file.questions if one.id not in apart]
         resolved = ((file.in_graph(table.store, one), one.hops or 0) for one in mine)
         some, report = walk_questions(table, resolved, len(mine), progress)
-        progress.note(f"{path.name}: {report}")
+        progress.note(
+            f"{path.name}: {report.used:,} of {report.questions:,} questions are used; "
+            f"{len(report.unreachable):,} have no path to an answer, {len(report.unknown):,} name "
+            "entities that are not in the KG."
+        )
         used.append(f"{report.used} of {report.questions} in {path.name}")
         found += some
     if used:
