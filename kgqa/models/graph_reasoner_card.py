@@ -19,8 +19,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 
 from kgqa.errors import AdapterMismatchError, ModelError, ModelNotFoundError
-from kgqa.models.adapter import Mediators, Walk  # noqa: TC001 - pydantic reads them
-from kgqa.models.cards import CONFIG, card_content, read_json_card
+from kgqa.models.adapter import CONFIG, Mediators, Walk, card_content, read_json_card
 from kgqa.models.graph_reasoner import (
     UNTRAINED,
     BetaReads,

@@ -1,9 +1,8 @@
 """From what a user calls a model to a folder on disk that holds it.
 
 A name is, in this order: nothing (the offline default), a ``.gguf`` file, a folder, the name of a
-model on the Hugging Face hub. The hub's local cache is looked at first, so that a model once
-fetched needs no network; one short request tells whether the hub can be reached at all, so that
-nobody waits for a network that is not there. ``HF_HUB_OFFLINE=1`` is respected.
+model on the Hugging Face hub. The hub's local cache is looked at first; one short request then
+tells whether the hub can be reached at all. ``HF_HUB_OFFLINE=1`` is respected.
 """
 
 from __future__ import annotations
@@ -20,8 +19,7 @@ from huggingface_hub.errors import (
 )
 
 from kgqa.errors import ModelError, ModelNotFoundError
-from kgqa.models.gguf import converted_gguf
-from kgqa.models.offline import SMOLLM, smollm_folder
+from kgqa.models.offline import SMOLLM, converted_gguf, smollm_folder
 from kgqa.models.pretrained import quiet
 
 if TYPE_CHECKING:
