@@ -109,8 +109,7 @@ class AdapterCard:
 def read_card(folder: Path) -> AdapterCard:
     """Return the card of an adapter folder.
 
-    Raises ModelNotFoundError if there is no folder or no card in it, ModelError if the card cannot
-    be read or used, AdapterMismatchError if it is of another version.
+    Raises what :func:`read_json_card` raises.
     """
     return read_json_card(
         AdapterCard,
@@ -125,7 +124,6 @@ def read_card(folder: Path) -> AdapterCard:
 
 
 def _of_version_1(content: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of version 2 of those of version 1, which had other names."""
     names = {
         "doubt": "min_confidence",
         "slope": "calibration_slope",
@@ -153,9 +151,8 @@ def read_json_card(
     ``version`` is the ``format_version`` that is read; ``older`` makes of a card of an earlier one
     the next. ``missing`` is the hint if there is no card, ``again`` if it cannot be used.
 
-    Raises ModelNotFoundError if the file does not exist, ModelError if it cannot be read or a field
-    is unknown, missing or unusable, AdapterMismatchError for another version (checked first, since
-    another version may have other fields).
+    Raises ModelNotFoundError if the file does not exist, ModelError if it cannot be read or used,
+    AdapterMismatchError for another version (checked first: it may have other fields).
     """
     try:
         content = json.loads(file.read_text("utf-8"))
@@ -197,7 +194,6 @@ def card_content(card: Any) -> dict[str, Any]:
 
 
 def _fault(error: Any) -> str:
-    """Return what is wrong with a field, by its name."""
     message = str(error["msg"]).removeprefix("Value error, ")
     if error["type"] == "unexpected_keyword_argument":
         message = "it is not known"

@@ -11,7 +11,7 @@ import hashlib
 import json
 import sqlite3
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import openai
@@ -97,31 +97,27 @@ class CallCache:
 
     def get(self, key: str) -> Completion | None:
         """Return what was answered to the call, None if it was not made yet."""
-        with self._lock:
-            try:
-                row = self._file.execute(
-                    "SELECT text, prompt_tokens, completion_tokens FROM calls WHERE key = ?", (key,)
-                ).fetchone()
-            except sqlite3.Error as error:
-                raise self._unusable(error) from None
+        query = "SELECT text, prompt_tokens, completion_tokens FROM calls WHERE key = ?"
+        row = self._run(query, (key,))
         return None if row is None else Completion(*row)
 
     def put(self, key: str, model: str, answer: Completion) -> None:
         """Keep the answer to a call; it is on disk when this returns. The first one stays."""
-        row = (key, model, answer.text, answer.prompt_tokens, answer.completion_tokens)
-        with self._lock:
-            try:
-                self._file.execute(
-                    "INSERT OR IGNORE INTO calls "
-                    "(key, model, text, prompt_tokens, completion_tokens) VALUES (?, ?, ?, ?, ?)",
-                    row,
-                )
-            except (sqlite3.Error, UnicodeEncodeError) as error:
-                raise self._unusable(error) from None
+        self._run(
+            "INSERT OR IGNORE INTO calls (key, model, text, prompt_tokens, completion_tokens) "
+            "VALUES (?, ?, ?, ?, ?)",
+            (key, model, answer.text, answer.prompt_tokens, answer.completion_tokens),
+        )
 
     def __len__(self) -> int:
+        return int(self._run("SELECT count(*) FROM calls", ())[0])
+
+    def _run(self, query: str, values: tuple[str | int, ...]) -> Any:
         with self._lock:
-            return int(self._file.execute("SELECT count(*) FROM calls").fetchone()[0])
+            try:
+                return self._file.execute(query, values).fetchone()
+            except (sqlite3.Error, UnicodeEncodeError) as error:
+                raise self._unusable(error) from None
 
     def close(self) -> None:
         """Close the file. Calling it again does nothing."""
@@ -146,13 +142,9 @@ class CallCache:
 class GeneralLLM:
     """A client for one model of one server; may be used by several threads.
 
-    ``base_url`` None is OpenAI's own. ``key`` may be missing for a private server; it is read from
-    nowhere else. ``timeout_s`` is for one attempt, ``retries`` for what may pass: no
-    connection, time-outs, 408, 409, 429 and 5xx. ``cache``: the calls that were made before; it is
-    closed with the client.
-
-    Raises GeneralModelError if OpenAI's own server is meant and there is no key, or if the URL is
-    malformed.
+    ``base_url`` None is OpenAI's own, which needs a ``key``. ``timeout_s`` is for one attempt,
+    ``retries`` for what may pass: no connection, time-outs, 408, 409, 429 and 5xx. ``cache``: the
+    calls that were made before; it is closed with the client. Raises GeneralModelError.
     """
 
     def __init__(
@@ -212,9 +204,7 @@ class GeneralLLM:
         """Return what the model answers to ``prompt`` as a user's turn.
 
         With a ``temperature`` above 0 it is a sample; ``seed`` distinguishes samples of one prompt
-        to a cache and to servers that know seeds. Raises GeneralModelError if the server cannot be
-        reached, refuses, is too slow, or answers something other than a chat completion, and if
-        the cache cannot be used.
+        to the cache and to servers that know seeds. Raises GeneralModelError.
         """
         messages = [{"role": "system", "content": system}] if system else []
         messages.append({"role": "user", "content": prompt})
@@ -282,7 +272,6 @@ class GeneralLLM:
             return response
 
     def _explain(self, error: openai.OpenAIError) -> NoReturn:
-        """Raise the GeneralModelError for an error of the client."""
         if isinstance(error, openai.APITimeoutError):
             self._fail(
                 f"gave no answer within {self._timeout_s:g} s", "Is it busy, or the model too big?"
@@ -309,7 +298,6 @@ class GeneralLLM:
         self._fail(f"answered something unusable ({type(error).__name__})", _URL)
 
     def _words(self, error: openai.APIStatusError) -> str:
-        """Return the server's own message, shortened, without secrets."""
         text = " ".join(without_secrets(error.message).split())
         if self._key:
             text = text.replace(self._key, "***")
@@ -318,14 +306,7 @@ class GeneralLLM:
     def _fail(self, what: str, hint: str) -> NoReturn:
         raise GeneralModelError(f"The general model's server {self.url} {what}.", hint) from None
 
-    def _count(
-        self, calls: int = 0, prompt_tokens: int = 0, completion_tokens: int = 0, cached: int = 0
-    ) -> None:
+    def _count(self, **more: int) -> None:
         with self._lock:
-            used = self._usage
-            self._usage = Usage(
-                used.calls + calls,
-                used.prompt_tokens + prompt_tokens,
-                used.completion_tokens + completion_tokens,
-                used.cached + cached,
-            )
+            used = {name: getattr(self._usage, name) + added for name, added in more.items()}
+            self._usage = replace(self._usage, **used)

@@ -52,16 +52,11 @@ def locate_model(model: str | None, cache: Path, progress: Progress) -> ModelFol
         return ModelFolder(name, converted_gguf(path, cache, progress, name=name))
     if path.is_dir():
         return ModelFolder(path.resolve().name, _model_folder(path))
+    hint = "Name a folder with config.json and safetensors, a .gguf file, or a hub name."
     if path.exists():
-        raise ModelError(
-            f"{path} is neither a folder nor a .gguf file.",
-            "Name a folder with config.json and safetensors, a .gguf file, or a hub name.",
-        )
+        raise ModelError(f"{path} is neither a folder nor a .gguf file.", hint)
     if not _HUB_NAME.fullmatch(model):
-        raise ModelNotFoundError(
-            f"There is no model folder {path}.",
-            "Name a folder with config.json and safetensors, a .gguf file, or a hub name.",
-        )
+        raise ModelNotFoundError(f"There is no model folder {path}.", hint)
     return ModelFolder(model, _hub_folder(model, progress))
 
 
@@ -127,7 +122,7 @@ def _hub_folder(model: str, progress: Progress) -> Path:
 
 
 def _is_whole(folder: Path) -> bool:
-    """Whether a cached snapshot can be loaded: an interrupted fetch leaves one without weights."""
+    """Whether a snapshot can be loaded: an interrupted fetch leaves one without weights."""
     if not (folder / "config.json").is_file():
         return False
     index = folder / "model.safetensors.index.json"
