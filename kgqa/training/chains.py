@@ -98,13 +98,6 @@ class ChainReport(DataReport):
     unwritable: int = 0  # questions of which no answer can be written
     put_in: int = 0  # chains with a triplet that was not in the graph that the filter chose
 
-    def add(self, other: DataReport) -> None:
-        """Count what another report counts too."""
-        DataReport.add(self, other)
-        if isinstance(other, ChainReport):
-            self.unwritable += other.unwritable
-            self.put_in += other.put_in
-
     def __str__(self) -> str:
         """Return the report as a sentence."""
         more = f" Of {self.put_in:,} chains a triplet had to be put into the prompt's graph."

@@ -6,7 +6,6 @@ later on. Which of a relation path's tails was written does not count.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -55,11 +54,6 @@ def held_out_of(
         gold = frozenset(one.relations for one in of)
         found.append(HeldOut(of[0].question, of[0].topics, of[0].topic_ids, gold, graph))
     return found
-
-
-def always_open(store: GraphStore) -> Callable[[], AbstractContextManager[GraphStore]]:
-    """Return how a store that stays open is opened."""
-    return lambda: nullcontext(store)
 
 
 class PathCheck:

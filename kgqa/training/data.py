@@ -7,7 +7,7 @@ gold relation path or predicates, if a data set has them, and takes a few paths 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import compress
 from typing import TYPE_CHECKING, TypeVar
 
@@ -103,11 +103,8 @@ class DataReport:
 
     def add(self, other: DataReport) -> None:
         """Count what another report counts too."""
-        self.questions += other.questions
-        self.used += other.used
-        self.examples += other.examples
-        self.unreachable += other.unreachable
-        self.unknown += other.unknown
+        for one in fields(other):
+            setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
 
     def __str__(self) -> str:
         """Return the report as a sentence."""

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import torch
-from torch.utils.data import Dataset, Sampler
+from torch.utils.data import Sampler
 
 from kgqa.methods.dog.chains import BETWEEN, OPENING, SPAN_TOKENS, TOKENS, markers_of
 from kgqa.models.prompt import lead_to_answer
@@ -31,19 +31,6 @@ IGNORED = -100  # the label that cross entropy leaves out
 _TOGETHER = 50  # batches that are drawn together and sorted by length
 
 Row: TypeAlias = "dict[str, list[int]]"
-
-
-class Encoded(Dataset[Row]):
-    """Rows of ``input_ids`` and ``labels``."""
-
-    def __init__(self, rows: Sequence[Row]) -> None:
-        self.rows = rows
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, index: int) -> Row:
-        return self.rows[index]
 
 
 def encode(

@@ -22,7 +22,7 @@ from kgqa.models.pretrained import quiet, with_adapter
 from kgqa.models.tokenizer import HFEncoder
 from kgqa.training.check import PathCheck
 from kgqa.training.checkpoints import alone, checkpoint_to_resume, digest_of
-from kgqa.training.encode import ByLength, Collator, Encoded, encode
+from kgqa.training.encode import ByLength, Collator, encode
 from kgqa.training.reports import AdapterReport, write_readme
 from kgqa.training.trainer import PathTrainer, RunLog, Watch
 
@@ -248,8 +248,8 @@ def _trainer(
         order,
         model=model,
         args=arguments,
-        train_dataset=Encoded(rows),
-        eval_dataset=Encoded(held_rows) if held_rows else None,
+        train_dataset=rows,
+        eval_dataset=held_rows or None,
         data_collator=Collator(pad if isinstance(pad, int) else kg_llm.encoder.eos_id),
     )
     trainer.remove_callback(PrinterCallback)  # prints on stdout

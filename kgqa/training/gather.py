@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -12,12 +13,12 @@ from kgqa.progress import Silent
 from kgqa.questions.own_graph import own_store
 from kgqa.questions.splits import is_held_out
 from kgqa.training.chains import ChainReport, build_chains
-from kgqa.training.check import always_open, held_out_of
+from kgqa.training.check import held_out_of
 from kgqa.training.data import DataReport, build_examples, without_repeats
 from kgqa.training.options import CHAIN_PRESETS
 from kgqa.training.phrasing import phrased, read_phrases
 from kgqa.training.questions import read_file
-from kgqa.training.self_made import SelfMadeOptions, self_made, templated_examples
+from kgqa.training.self_made import self_made, templated_examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -102,7 +103,7 @@ class Gathered:
                         for one in loaded:
                             asked.append(file.in_graph(store, one))
                             t.advance()
-                    self._add(store, asked, apart, into, always_open(store))
+                    self._add(store, asked, apart, into, lambda: nullcontext(store))
                 for one in mine:
                     if one.graph is not None:
                         with own_store(one) as graph:
@@ -167,14 +168,8 @@ class Gathered:
     def add_made(self, store: GraphStore, general: GeneralLLM | None) -> None:
         """Add examples made from the KG; they are split too if no file holds questions out."""
         options = self._options
-        amounts = SelfMadeOptions(
-            per_relation=options.per_relation,
-            per_path=options.per_pair,
-            topics=options.entities,
-            seed=options.seed,
-        )
         rules = rules_of(store.info, self._card, options)
-        made = self_made(store, rules, self._form, self._phrases, amounts, self._progress)
+        made = self_made(store, rules, self._form, self._phrases, options, self._progress)
         examples = made.examples
         stated = (
             f"{len(examples):,} examples made from the KG, of {made.relations:,} of its "
@@ -198,7 +193,7 @@ class Gathered:
             replace(one, question_id=f"{one.question_id}:{number}")
             for number, one in enumerate(apart)
         ]
-        self.checks += held_out_of(numbered, always_open(store))
+        self.checks += held_out_of(numbered, lambda: nullcontext(store))
         self.held += apart
         heads = len({one.head for one in apart})
         self.described["held out"] = f"the questions about {heads} entities"
@@ -206,16 +201,8 @@ class Gathered:
     def add_templated(self, store: GraphStore, templates: Path) -> None:
         """Add examples made from the phrases of a file."""
         options = self._options
-        made = templated_examples(
-            store,
-            rules_of(store.info, self._card, options),
-            self._form,
-            self._phrases,
-            per_relation=options.per_relation,
-            per_pair=options.per_pair,
-            seed=options.seed,
-            progress=self._progress,
-        )
+        rules = rules_of(store.info, self._card, options)
+        made = templated_examples(store, rules, self._form, self._phrases, options, self._progress)
         self._progress.note(f"{len(made):,} examples made from the phrases of {templates.name}.")
         self.described["made from phrases"] = f"{len(made)} examples, by {templates.name}"
         self.train += made

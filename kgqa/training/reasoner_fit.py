@@ -17,7 +17,7 @@ import json
 import math
 import shutil
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
@@ -95,7 +95,7 @@ def fit_reasoner(
             questions=fit.questions,
             checked=len(fit.check_rows),
             steps=best.step,
-            loss=float(np.mean(fit.reached.losses[-fit.every :])),
+            loss=float(np.mean(fit.losses[-fit.every :])),
             **dataclasses.asdict(best.checked),
             seconds=time.perf_counter() - began,
             resumed_from=step,
@@ -114,20 +114,6 @@ class _Best:
     checked: Checked
     step: int
     weights: dict[str, Tensor]
-
-    @property
-    def mark(self) -> tuple[float, int]:
-        """What checks are ordered by: the figures, then the earlier one."""
-        return self.checked.hits_at_1 + self.checked.f1, -self.step
-
-
-@dataclass(slots=True)
-class _Reached:
-    """How far a run has come: ``step`` steps, the loss of each, the best check."""
-
-    step: int = 0
-    losses: list[float] = field(default_factory=list)
-    best: _Best | None = None
 
 
 class _Fit:
@@ -167,49 +153,50 @@ class _Fit:
         self.schedule = torch.optim.lr_scheduler.LambdaLR(
             self.optimizer, lambda step: _rate(step, self.steps)
         )
-        self.reached = _Reached()
+        self.step = 0
+        self.losses: list[float] = []  # of each step
+        self.best: _Best | None = None
 
     def train(self, checkpoints: Path, last: Path | None) -> _Best:
         """Take the steps that are left; return the best check, whose weights the model then has."""
-        run, reached, size = self.run, self.reached, self.settings.batch_size
+        run, size = self.run, self.settings.batch_size
         began = time.perf_counter()
         keep_every = self.settings.checkpoint_every
         run.model.train()
         with self.progress.task("training", self.steps, "steps") as task:
-            task.advance(reached.step)
-            for step in range(reached.step + 1, self.steps + 1):
+            task.advance(self.step)
+            for step in range(self.step + 1, self.steps + 1):
                 loss = run.loss(self.order[(step - 1) * size : step * size])
                 self.optimizer.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]
                 torch.nn.utils.clip_grad_norm_(run.model.parameters(), 1.0)
                 self.optimizer.step()
                 self.schedule.step()
-                reached.step = step
-                reached.losses.append(float(loss.detach()))
+                self.step = step
+                self.losses.append(float(loss.detach()))
                 task.advance()
                 if step % self.every == 0 or step == self.steps:
                     checked = run.check(self.check_rows)
-                    mean = np.mean(reached.losses[-self.every :])
+                    mean = np.mean(self.losses[-self.every :])
                     self.progress.note(
                         f"step {step}/{self.steps}: loss {mean:.4f}, check questions: {checked}; "
                         f"{time.perf_counter() - began:.0f} s"
                     )
-                    weights = {name: one.clone() for name, one in run.model.state_dict().items()}
-                    best = _Best(checked, step, weights)
-                    if reached.best is None or best.mark > reached.best.mark:
-                        reached.best = best
+                    if self.best is None or checked.mark > self.best.checked.mark:
+                        weights = {name: w.clone() for name, w in run.model.state_dict().items()}
+                        self.best = _Best(checked, step, weights)
                 if keep_every and step % keep_every == 0:
                     last = self.keep(checkpoints, last)
-        assert reached.best is not None  # the last step is always checked
-        run.model.load_state_dict(reached.best.weights)
+        assert self.best is not None  # the last step is always checked
+        run.model.load_state_dict(self.best.weights)
         run.model.forget(*run.seen)
-        return reached.best
+        return self.best
 
     def keep(self, checkpoints: Path, before: Path | None) -> Path:
         """Write a checkpoint and remove the one before. Raises ModelError if that fails."""
-        reached = self.reached
+        best = None if self.best is None else dataclasses.asdict(self.best)
         state = {
-            "reached": dataclasses.asdict(reached),
+            "reached": {"step": self.step, "losses": self.losses, "best": best},
             "weights": self.run.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "schedule": self.schedule.state_dict(),
@@ -217,12 +204,12 @@ class _Fit:
             "relations": torch.from_numpy(self.run.table.relations()),
             "random": torch.get_rng_state(),
         }
-        folder = checkpoints / f"checkpoint-{reached.step}"
+        folder = checkpoints / f"checkpoint-{self.step}"
         part = folder.with_name(f"{folder.name}.part")
         try:
             part.mkdir()
             torch.save(state, part / _STATE_FILE)
-            (part / STEP_FILE).write_text(json.dumps({"global_step": reached.step}) + "\n", "utf-8")
+            (part / STEP_FILE).write_text(json.dumps({"global_step": self.step}) + "\n", "utf-8")
             part.rename(folder)
             if before is not None:
                 shutil.rmtree(before)
@@ -244,9 +231,10 @@ class _Fit:
             run.seen.copy_(state["seen"])
             run.table.number(state["relations"].numpy())
             torch.set_rng_state(state["random"])
-            self.reached = _Reached(**state["reached"])
-            if (best := state["reached"]["best"]) is not None:
-                self.reached.best = _Best(**{**best, "checked": Checked(**best["checked"])})
+            reached = state["reached"]
+            self.step, self.losses = reached["step"], reached["losses"]
+            if (best := reached["best"]) is not None:
+                self.best = _Best(**{**best, "checked": Checked(**best["checked"])})
         except _UNREADABLE as error:
             why = str(error).partition("\n")[0][:120]
             raise DataError(

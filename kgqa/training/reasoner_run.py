@@ -45,6 +45,11 @@ class Checked:
     f1: float
     answer_threshold: float
 
+    @property
+    def mark(self) -> float:
+        """What checks are compared by."""
+        return self.hits_at_1 + self.f1
+
     def __str__(self) -> str:
         """Return the figures as words."""
         return (

@@ -28,8 +28,10 @@ if TYPE_CHECKING:
     from kgqa.paths.format import PathFormat
     from kgqa.paths.walk import PathTable
     from kgqa.progress import Progress
+    from kgqa.training.options import QuestionSource
     from kgqa.training.phrasing import Phrases
 
+MOST = 8_000  # examples made
 _AT_ONCE = 256  # topics walked in one go
 _LONGEST = 60  # characters of a name that is used
 # self_made
@@ -60,22 +62,6 @@ class _Reservoir:
 
 
 @dataclass(frozen=True, slots=True)
-class SelfMadeOptions:
-    """How many examples, and how they are spread.
-
-    ``per_relation``: of one hop for each relation; ``per_path``: of more hops for each relation
-    path; ``most``: in all, each number of hops with an equal share; ``topics``: entities that are
-    looked at.
-    """
-
-    per_relation: int = 12
-    per_path: int = 3
-    most: int = 8_000
-    topics: int = 20_000
-    seed: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class SelfMade:
     """Examples made from a KG; ``relations`` of its ``of_relations`` are asked about."""
 
@@ -89,12 +75,16 @@ def self_made(
     rules: WalkRules,
     form: PathFormat,
     phrases: Mapping[str, Phrases],
-    options: SelfMadeOptions,
+    options: QuestionSource,
     progress: Progress,
+    most: int = MOST,
 ) -> SelfMade:
-    """Return examples made from a KG, in random order; the same for the same KG and options."""
+    """Return examples made from a KG, in random order; the same for the same KG and options.
+
+    ``most``: examples in all, each number of hops with an equal share.
+    """
     random = np.random.default_rng(options.seed)
-    keys = np.sort(random.permutation(all_topics(store))[: options.topics])
+    keys = np.sort(random.permutation(all_topics(store))[: options.entities])
     names = store.relations().names
     reservoir = _Reservoir(random)
     relations: dict[tuple[str, ...], set[int]] = {}  # of each relation path
@@ -107,11 +97,11 @@ def self_made(
                 walks = [*walks, *_more_hops(store, quiet, rules, options.seed)]
             for steps, stations in walks:
                 labels = tuple(form.relation(first, second, names) for first, second in steps)
-                most = options.per_relation if len(labels) == 1 else options.per_path
-                reservoir.offer(labels, stations, most)
+                wanted = options.per_relation if len(labels) == 1 else options.per_pair
+                reservoir.offer(labels, stations, wanted)
                 relations[labels] = {step // 2 for pair in steps for step in pair if step >= 0}
             task.advance(len(part))
-    share = max(1, options.most // rules.hops)
+    share = max(1, most // rules.hops)
     examples: list[Example] = []
     for length in range(1, rules.hops + 1):
         chosen = _spread(reservoir.kept, length, share, random)
@@ -176,19 +166,15 @@ def templated_examples(
     rules: WalkRules,
     form: PathFormat,
     phrases: Mapping[str, Phrases],
-    *,
-    per_relation: int = 12,
-    per_pair: int = 3,
-    most: int = 8_000,
-    seed: int = 0,
+    options: QuestionSource,
     progress: Progress,
+    most: int = MOST,
 ) -> list[Example]:
     """Return up to ``most`` examples, spread over relations and pairs of relations.
 
-    ``per_relation`` examples of one hop for each relation with phrases, one for a relation without;
-    ``per_pair`` of two hops for each pair of relations with phrases.
+    A relation without phrases gets one, and only relations with phrases make pairs.
     """
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(options.seed)
     keys = np.sort(random.permutation(all_topics(store))[:_TOPICS])
     names = store.relations().names
     short = WalkRules(min(rules.hops, 2), rules.direction, rules.mediators)
@@ -203,9 +189,9 @@ def templated_examples(
                 labels = tuple(form.relation(hop[FIRST], hop[SECOND], names) for hop in hops)
                 if len(labels) > 1 and not (few[row] and all(one in phrases for one in labels)):
                     continue
-                wanted = per_relation if labels[0] in phrases else 1
+                wanted = options.per_relation if labels[0] in phrases else 1
                 stations = [int(table.topic[row]), *(hop[TAIL] for hop in hops)]
-                reservoir.offer(labels, stations, wanted if len(labels) == 1 else per_pair)
+                reservoir.offer(labels, stations, wanted if len(labels) == 1 else options.per_pair)
             task.advance(len(part))
     made = [
         example
