@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from kgqa.answers.answer import Answer, ScoredPath
     from kgqa.answers.choices import AnswerChoice
     from kgqa.graph.store import GraphStore
-    from kgqa.models.general import GeneralLLM
-    from kgqa.models.general_cache import Completion
+    from kgqa.models.general import Completion, GeneralLLM
 
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
 _PLACE = re.compile(r"\{(paths|question|choices)\}")

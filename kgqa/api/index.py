@@ -169,8 +169,8 @@ def build_index(home: Home, store: GraphStore, given: dict[str, Any]) -> IndexBu
 
     # what takes a second to import waits until the cheap mistakes are out of the way
     from kgqa.methods.base import path_format
-    from kgqa.models.bare import bare_encoder
     from kgqa.models.kg_llm import load_encoder
+    from kgqa.models.tokenizer import bare_encoder
     from kgqa.trie.index.manifest import IndexKey
     from kgqa.trie.index.shard import token_width
     from kgqa.trie.index.writer import IndexWriter

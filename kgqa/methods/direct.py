@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 
     from kgqa.graph.store import GraphStore
     from kgqa.methods.base import Found, LinkedQuestion, Resources
-    from kgqa.models.general import GeneralLLM
-    from kgqa.models.general_cache import Completion
+    from kgqa.models.general import Completion, GeneralLLM
 
 _MARKER = re.compile(r"^\W*answers?\W*:\W*", re.IGNORECASE | re.MULTILINE)
 _LISTED = (

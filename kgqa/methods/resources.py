@@ -127,8 +127,7 @@ class LoadedResources:
         return found
 
     def _general(self, model: str, *, cache_calls: bool) -> GeneralLLM:
-        from kgqa.models.general import GeneralLLM
-        from kgqa.models.general_cache import FILE_NAME, CallCache
+        from kgqa.models.general import FILE_NAME, CallCache, GeneralLLM
 
         settings = self.settings
         cache = CallCache(settings.cache_folder / FILE_NAME) if cache_calls else None

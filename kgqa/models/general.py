@@ -1,29 +1,46 @@
 """The general LLM: any server that speaks OpenAI's chat completions.
 
-Temperature 0 unless a sample is asked for, a time limit, few retries, and errors that say which
-server and what to check. Calls and tokens are counted, and a call that a cache knows is not made
-again. No message holds the key or credentials of the URL.
+Calls and tokens are counted, and a call that the cache knows, one SQLite file that several threads
+and processes may use, is not made again. It never forgets, and holds no key or credentials of the
+URL; neither does a message.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+import sqlite3
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import openai
 from openai.types.chat import ChatCompletion
 
 from kgqa.errors import GeneralModelError, without_secrets
-from kgqa.models.general_cache import CallCache, Completion, call_key
 
 if TYPE_CHECKING:
-    from pydantic import SecretStr
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
-__all__ = ["OPENAI_URL", "Completion", "GeneralLLM", "Usage"]
+    from pydantic import SecretStr
 
 OPENAI_URL = "https://api.openai.com/v1"
 _SHOWN = 200  # characters of a server's own words in a message
+_URL = "Check OPENAI_BASE_URL: it must name the API, not a web page (it often ends in /v1)."
+FILE_NAME = "general-calls.sqlite"
+_VERSION = 1
+_WAIT_S = 30.0  # for another process that writes
+_TABLE = """
+CREATE TABLE IF NOT EXISTS calls (
+    key TEXT PRIMARY KEY,
+    model TEXT NOT NULL,
+    text TEXT NOT NULL,
+    prompt_tokens INTEGER NOT NULL,
+    completion_tokens INTEGER NOT NULL,
+    at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP
+) WITHOUT ROWID
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +56,95 @@ class Usage:
     cached: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What the model wrote, and how many tokens that took as the server counts them."""
+
+    text: str
+    prompt_tokens: int
+    completion_tokens: int
+
+
+def call_key(
+    url: str, model: str, messages: Sequence[Mapping[str, str]], parameters: Mapping[str, Any]
+) -> str:
+    """Return the key of a call: hex SHA-256 of all that decides its answer."""
+    content = [_VERSION, url.rstrip("/"), model, list(messages), dict(parameters)]
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+class CallCache:
+    """The answers of earlier calls. Use it in ``with``, or close it.
+
+    Raises GeneralModelError if the file cannot be used, now or later.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = sqlite3.connect(
+                path, timeout=_WAIT_S, isolation_level=None, check_same_thread=False
+            )
+        except (OSError, sqlite3.Error) as error:
+            raise self._unusable(error) from None
+        try:
+            self._file.execute(_TABLE)
+        except sqlite3.Error as error:
+            self._file.close()
+            raise self._unusable(error) from None
+
+    def get(self, key: str) -> Completion | None:
+        """Return what was answered to the call, None if it was not made yet."""
+        query = "SELECT text, prompt_tokens, completion_tokens FROM calls WHERE key = ?"
+        row = self._run(query, (key,))
+        return None if row is None else Completion(*row)
+
+    def put(self, key: str, model: str, answer: Completion) -> None:
+        """Keep the answer to a call; it is on disk when this returns. The first one stays."""
+        self._run(
+            "INSERT OR IGNORE INTO calls (key, model, text, prompt_tokens, completion_tokens) "
+            "VALUES (?, ?, ?, ?, ?)",
+            (key, model, answer.text, answer.prompt_tokens, answer.completion_tokens),
+        )
+
+    def __len__(self) -> int:
+        return int(self._run("SELECT count(*) FROM calls", ())[0])
+
+    def _run(self, query: str, values: tuple[str | int, ...]) -> Any:
+        with self._lock:
+            try:
+                return self._file.execute(query, values).fetchone()
+            except (sqlite3.Error, UnicodeEncodeError) as error:
+                raise self._unusable(error) from None
+
+    def close(self) -> None:
+        """Close the file. Calling it again does nothing."""
+        with self._lock:
+            self._file.close()
+
+    def __enter__(self) -> CallCache:
+        """Return the cache itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the file."""
+        self.close()
+
+    def _unusable(self, error: Exception) -> GeneralModelError:
+        return GeneralModelError(
+            f"The file of the general model's earlier calls, {self.path}, cannot be used: {error}.",
+            "Remove it, check that the disk has room, or set `cache_calls` to false.",
+        )
+
+
 class GeneralLLM:
     """A client for one model of one server; may be used by several threads.
 
-    ``base_url`` None is OpenAI's own. ``key`` may be missing for a private server; it is read from
-    nowhere else. ``timeout_s`` is for one attempt, ``retries`` for what may pass: no
-    connection, time-outs, 408, 409, 429 and 5xx. ``cache``: the calls that were made before; it is
-    closed with the client.
-
-    Raises GeneralModelError if OpenAI's own server is meant and there is no key, or if the URL is
-    malformed.
+    ``base_url`` None is OpenAI's own, which needs a ``key``. ``timeout_s`` is for one attempt,
+    ``retries`` for what may pass: no connection, time-outs, 408, 409, 429 and 5xx. ``cache``: the
+    calls that were made before; it is closed with the client. Raises GeneralModelError.
     """
 
     def __init__(
@@ -108,9 +204,7 @@ class GeneralLLM:
         """Return what the model answers to ``prompt`` as a user's turn.
 
         With a ``temperature`` above 0 it is a sample; ``seed`` distinguishes samples of one prompt
-        to a cache and to servers that know seeds. Raises GeneralModelError if the server cannot be
-        reached, refuses, is too slow, or answers something other than a chat completion, and if
-        the cache cannot be used.
+        to the cache and to servers that know seeds. Raises GeneralModelError.
         """
         messages = [{"role": "system", "content": system}] if system else []
         messages.append({"role": "user", "content": prompt})
@@ -178,7 +272,6 @@ class GeneralLLM:
             return response
 
     def _explain(self, error: openai.OpenAIError) -> NoReturn:
-        """Raise the GeneralModelError for an error of the client."""
         if isinstance(error, openai.APITimeoutError):
             self._fail(
                 f"gave no answer within {self._timeout_s:g} s", "Is it busy, or the model too big?"
@@ -205,7 +298,6 @@ class GeneralLLM:
         self._fail(f"answered something unusable ({type(error).__name__})", _URL)
 
     def _words(self, error: openai.APIStatusError) -> str:
-        """Return the server's own message, shortened, without secrets."""
         text = " ".join(without_secrets(error.message).split())
         if self._key:
             text = text.replace(self._key, "***")
@@ -214,17 +306,7 @@ class GeneralLLM:
     def _fail(self, what: str, hint: str) -> NoReturn:
         raise GeneralModelError(f"The general model's server {self.url} {what}.", hint) from None
 
-    def _count(
-        self, calls: int = 0, prompt_tokens: int = 0, completion_tokens: int = 0, cached: int = 0
-    ) -> None:
+    def _count(self, **more: int) -> None:
         with self._lock:
-            used = self._usage
-            self._usage = Usage(
-                used.calls + calls,
-                used.prompt_tokens + prompt_tokens,
-                used.completion_tokens + completion_tokens,
-                used.cached + cached,
-            )
-
-
-_URL = "Check OPENAI_BASE_URL: it must name the API, not a web page (it often ends in /v1)."
+            used = {name: getattr(self._usage, name) + added for name, added in more.items()}
+            self._usage = replace(self._usage, **used)

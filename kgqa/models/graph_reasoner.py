@@ -1,16 +1,12 @@
 """The graph reasoner: step attention over a question, relation scores, transitions.
 
-After KG-CoT (IJCAI 2024, sec. 3.1) and TransferNet, which it builds on: at step t an attention over
-the question's tokens gives ``q_t``, an MLP of it a score in 0..1 for each relation, and the scores
-of entities are passed along edges times the score of their relation; ``beta`` says how many steps
-the question takes. Three things are this project's: the whole question and the step go into the
-MLP beside ``q_t``, since the encoder is frozen and its tokens were not trained for this; ``beta``
-reads attentions over the tokens too, one for each number of hops, where the pooled vector alone
-often mistakes it; and a relation is one or two *parts* (the halves of a collapsed mediator), its
-logit the sum of theirs, so that a pair that was never seen is scored by what its halves mean.
-
-All is integer arrays and tensors: rows of a batch, numbered relations, numbered pairs of a row and
-a node.
+After KG-CoT (IJCAI 2024, sec. 3.1) and TransferNet: at step t an attention over the question's
+tokens gives ``q_t``, an MLP of it a score in 0..1 for each relation, and the scores of entities are
+passed along edges times the score of their relation; ``beta`` says how many steps the question
+takes. Three things are this project's: the whole question and the step go into the MLP beside
+``q_t``, since the encoder is frozen; ``beta`` reads attentions over the tokens too, one for each
+number of hops; and a relation is one or two *parts* (the halves of a collapsed mediator), its logit
+the sum of theirs, so that a pair that was never seen is scored by what its halves mean.
 """
 
 from __future__ import annotations
@@ -98,11 +94,6 @@ class GraphReasoner(nn.Module):
             self.bias_of_words = nn.Parameter(torch.zeros(2, 2, width))
             self.bias = nn.Parameter(torch.zeros(2, 2))
 
-    @property
-    def relations_by(self) -> RelationsBy:
-        """Whether relations have rows of their own, or are read by their words."""
-        return "ids" if self.shape.relations else "text"
-
     @torch.no_grad()
     def forget(self, first: Tensor, second: Tensor) -> None:
         """Make low what was never trained: ``first`` and ``second`` ``[steps]`` say what was.
@@ -185,25 +176,18 @@ def transition(before: Tensor, source: Tensor, passed: Tensor, target: Tensor, s
 
     ``before`` are the scores of (row, entity) pairs; edge i goes from pair ``source[i]`` to pair
     ``target[i]`` of the ``size`` pairs after the step, and ``passed[i]`` is its relation's score.
-    The sum over edges is clamped: where it is over 1 it is divided by its own detached value, which
-    keeps the gradient's direction.
     """
     moved = before[source] * passed
-    summed = torch.zeros(size, dtype=moved.dtype).index_add(0, target, moved)
-    return clamped(summed)
+    return clamped(torch.zeros(size, dtype=moved.dtype).index_add(0, target, moved))
 
 
 def clamped(scores: Tensor) -> Tensor:
-    """Return ``scores`` with each that is over 1 divided by its own detached value."""
+    """Return ``scores``, those over 1 divided by their detached values."""
     return scores / scores.detach().clamp(min=1.0)
 
 
 def walk_loss(
-    scores: Tensor,
-    wanted: Tensor,
-    row: Tensor,
-    rows: int,
-    answer_weight: float,
+    scores: Tensor, wanted: Tensor, row: Tensor, rows: int, answer_weight: float
 ) -> Tensor:
     """Return the mean over questions of the weighed squared error over their neighbourhoods.
 
@@ -218,10 +202,7 @@ def walk_loss(
 
 
 def hop_loss(log_beta: Tensor, hops: Sequence[int]) -> Tensor:
-    """Return the cross-entropy of the hop weights over rows whose ``hops`` are known (0: not).
-
-    It is 0 if no row's are known.
-    """
+    """Return the cross-entropy of the hop weights over rows whose ``hops`` are known (0: not)."""
     wanted = torch.tensor(hops) - 1
     known = (wanted >= 0) & (wanted < log_beta.shape[1])
     if not bool(known.any()):
@@ -233,9 +214,8 @@ def path_loss(logits: Tensor, right: Tensor) -> Tensor:
     """Return how far relations' ``logits`` are from what gold relation paths take at a step.
 
     Both are ``[rows, relations]``; ``right`` is True where the step takes the relation. The right
-    ones are pulled above 0 and all others below, the hardest most: ``log(1 + sum exp(-logit))``
-    over the right ones and ``log(1 + sum exp(logit))`` over the others, the mean over rows. Unlike
-    the walk's squared error it does not fade where a score is wrong and sure.
+    ones are pulled above 0 and all others below, the hardest most. Unlike the walk's squared error
+    it does not fade where a score is wrong and sure.
     """
     none = torch.zeros(len(logits), 1)
     away = torch.where(right, -torch.inf, logits)

@@ -1,8 +1,7 @@
 """A graph reasoner on disk: a folder with its weights and its card.
 
-``reasoner.json`` says what the reasoner was trained for (walk rules, relations, encoder) and how;
-it is checked when it is read, and against the weights. A name is a folder, or one of the bundled
-reasoners.
+``reasoner.json`` says what the reasoner was trained for and how; it is checked when it is read, and
+against the weights. A name is a folder, or one of the bundled reasoners.
 """
 
 from __future__ import annotations
@@ -19,8 +18,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 
 from kgqa.errors import AdapterMismatchError, ModelError, ModelNotFoundError
-from kgqa.models.adapter import Mediators, Walk  # noqa: TC001 - pydantic reads them
-from kgqa.models.cards import CONFIG, card_content, read_json_card
+from kgqa.models.adapter import CONFIG, Mediators, Walk, card_content, read_json_card
 from kgqa.models.graph_reasoner import (
     UNTRAINED,
     BetaReads,
@@ -53,28 +51,20 @@ _AtLeastOne = Annotated[int, Field(ge=1)]
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CONFIG)
 class ReasonerCard:
-    """What a reasoner was trained for and how; pydantic's ValidationError if a field is unusable.
-
-    ``relations``: the ids of the relations it was trained with, in the order of its weights; with
-    ``relations_by`` "text" ``texts`` holds their words, whose vectors are kept beside the weights.
-    ``beta_reads``: what the number of hops is read from, the pooled vector alone or tokens too.
-    ``encoder``: a sentence encoder's name, or its folder. ``answer_threshold``: answers are
-    entities with at least this part of the first one's score. ``described``: data, settings,
-    figures.
-    """
+    """What a reasoner was trained for and how; unusable fields are a ValidationError."""
 
     hops: _AtLeastOne
     direction: Walk
     mediators: Mediators
     relations_by: RelationsBy
-    encoder: Annotated[str, Field(min_length=1)]
+    encoder: Annotated[str, Field(min_length=1)]  # a sentence encoder's name, or its folder
     width: _AtLeastOne
     hidden: _AtLeastOne
-    relations: Annotated[tuple[str, ...], Field(min_length=1)]
-    texts: tuple[str, ...] = ()
+    relations: Annotated[tuple[str, ...], Field(min_length=1)]  # ids, in the order of the weights
+    texts: tuple[str, ...] = ()  # the relations' words, if they are read by them
     beta_reads: BetaReads = "tokens"
-    answer_threshold: Annotated[float, Field(ge=0, le=1)] = 0.5
-    described: dict[str, Any] = Field(default_factory=dict)
+    answer_threshold: Annotated[float, Field(ge=0, le=1)] = 0.5  # part of the first one's score
+    described: dict[str, Any] = Field(default_factory=dict)  # data, settings, figures
     format_version: int = FORMAT_VERSION
 
     @field_validator("relations")
@@ -146,16 +136,14 @@ def read_reasoner_card(folder: Path) -> ReasonerCard:
         folder / CARD_FILE,
         "reasoner",
         version=FORMAT_VERSION,
-        older={1: lambda card: {**card, "beta_reads": "pooled"}, 2: _of_version_2},
+        older={
+            1: lambda card: {**card, "beta_reads": "pooled"},
+            2: lambda card: {"answer_threshold" if k == "cut" else k: v for k, v in card.items()},
+        },
         missing=f"A reasoner is a folder with {CARD_FILE} and {WEIGHTS_FILE}, as `kgqa train "
         f"kg-cot` writes it; bundled are: {', '.join(bundled_reasoners()) or 'none'}.",
         again=_AGAIN,
     )
-
-
-def _of_version_2(content: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of version 3 of those of version 2."""
-    return {"answer_threshold" if name == "cut" else name: one for name, one in content.items()}
 
 
 def save_reasoner(

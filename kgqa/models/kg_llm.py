@@ -55,11 +55,7 @@ Quantize: TypeAlias = Literal["4bit", "8bit"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KgLLM:
-    """A loaded KG-LLM, ready to be decoded with.
-
-    ``model`` is in eval mode and asks for no gradients: float32 on CPU and MPS, bfloat16 on CUDA.
-    ``encoder`` makes token ids of path parts; ``vocab_size`` there is the width of the logits.
-    """
+    """A loaded KG-LLM, its ``model`` in eval mode: float32 on CPU and MPS, bfloat16 on CUDA."""
 
     name: str
     adapter: str | None
@@ -77,11 +73,9 @@ class KgLLM:
         return "".join(piece.text for piece in pieces)
 
     def prompt_ids(self, question: str, topics: Sequence[str], graph: str = "") -> list[int]:
-        """Return the prompt's token ids, up to where the path begins.
+        """Return the prompt's token ids up to the path; no argument can spell a special one.
 
-        ``graph``: what stands where the card's prompt has ``{graph}``. Nothing in it, in
-        ``question`` or ``topics`` becomes a special token. Raises ModelError if the card wants a
-        chat template and the tokenizer has none.
+        Raises ModelError if the card wants a chat template and the tokenizer has none.
         """
         pieces = prompt_pieces(self.card, self.tokenizer, question, topics, graph)
         return encode_prompt(pieces, self.tokenizer, self.encoder, chat=self.card.chat)
@@ -102,17 +96,13 @@ def load_kg_llm(
 ) -> KgLLM:
     """Load a KG-LLM.
 
-    ``model``: a hub name, a folder or a ``.gguf`` file; None is the offline SmolLM2.
-    ``adapter``: a folder, or the name of a bundled adapter; None is the bundled one if ``model`` is
-    None too and there is one; ``"none"`` is none at all.
-    ``device``: as torch names it; None takes CUDA, then MPS, then the CPU.
-    ``cache``: the folder where converted models are kept.
-    ``quantize``: weights in 4 or 8 bits by ``bitsandbytes``; an adapter is then merged into
-    quantized weights, which rounds it.
+    ``model``: a hub name, a folder or a ``.gguf`` file; None is the offline SmolLM2. ``adapter``: a
+    folder or a bundled one's name; None is the bundled one for the offline model, ``"none"`` none.
+    ``device``: None takes CUDA, then MPS, then the CPU. ``cache``: where converted models are kept.
+    ``quantize``: weights by ``bitsandbytes``; an adapter is merged into them, which rounds it.
 
-    Raises UsageError (device, or no ``bitsandbytes``), ModelNotFoundError (model or adapter neither
-    on disk nor on the hub), AdapterMismatchError (made for another model), ModelError (damaged, or
-    of an unknown form).
+    Raises UsageError (device, or no ``bitsandbytes``), ModelNotFoundError (neither on disk nor on
+    the hub), AdapterMismatchError (made for another model), ModelError (damaged, or unknown).
     """
     where = pick_device(device)
     quantization = _quantization(quantize, where) if quantize else None
@@ -159,10 +149,7 @@ class LoadedEncoder:
 def load_encoder(
     model: str | None, adapter: str | None, *, cache: Path, progress: Progress
 ) -> LoadedEncoder:
-    """Return the encoder that :func:`load_kg_llm` would give, in less time.
-
-    Raises what that raises, except for the weights, which are not read.
-    """
+    """Return the encoder that :func:`load_kg_llm` would give, without reading the weights."""
     _, card, located = _chosen(model, adapter, cache, progress)
     with quiet():
         try:
@@ -181,7 +168,6 @@ def load_encoder(
 def _chosen(
     model: str | None, adapter: str | None, cache: Path, progress: Progress
 ) -> tuple[Path | None, AdapterCard, ModelFolder]:
-    """Return the adapter's folder, the card and the model that two names stand for."""
     folder = adapter_folder(model, adapter)
     card = read_card(folder) if folder else None
     located = locate_model(model, cache, progress)
@@ -223,7 +209,6 @@ def adapter_folder(model: str | None, adapter: str | None) -> Path | None:
 
 
 def _quantization(quantize: Quantize, device: torch.device) -> Any:
-    """Return the configuration that loads quantized weights."""
     if quantize not in ("4bit", "8bit"):
         raise UsageError(f"Weights cannot be quantized to {quantize!r}.", "Use 4bit or 8bit.")
     if find_spec("bitsandbytes") is None or find_spec("accelerate") is None:
@@ -231,21 +216,25 @@ def _quantization(quantize: Quantize, device: torch.device) -> Any:
             "Quantized weights need the packages bitsandbytes and accelerate, and one is missing.",
             "Install them: pip install bitsandbytes accelerate",
         )
-    dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
     config: Any = BitsAndBytesConfig
     if quantize == "8bit":
         return config(load_in_8bit=True)
-    return config(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=dtype)
+    return config(
+        load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=_dtype(device)
+    )
 
 
-def _load(folder: Path, device: torch.device, quantization: Any = None) -> tuple[Any, Any]:
-    dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
+def _dtype(device: torch.device) -> torch.dtype:
+    return torch.bfloat16 if device.type == "cuda" else torch.float32
+
+
+def _load(folder: Path, device: torch.device, quantization: Any) -> tuple[Any, Any]:
     try:
         tokenizer = from_pretrained(AutoTokenizer, folder)
         more: dict[str, Any] = {}
         if quantization is not None:
             more = {"quantization_config": quantization, "device_map": {"": device}}
-        model = from_pretrained(AutoModelForCausalLM, folder, dtype=dtype, **more)
+        model = from_pretrained(AutoModelForCausalLM, folder, dtype=_dtype(device), **more)
     except (*LOADING_ERRORS, SafetensorError) as error:
         raise ModelError(
             f"The model in {folder} cannot be loaded: {first_line(error)}.",
@@ -257,8 +246,7 @@ def _load(folder: Path, device: torch.device, quantization: Any = None) -> tuple
 def make_special(tokenizer: Any, card: AdapterCard) -> None:
     """Add the card's tokens; make markers special that the tokenizer holds as ordinary ones.
 
-    A special token is split when it occurs in a name; an ordinary added one is not, and a name
-    could then spell the end of a path.
+    Only a special token is split in a name, which could else spell the end of a path.
     """
     special = {token.content: token.special for token in tokenizer.added_tokens_decoder.values()}
     markers = [marker for marker in (card.start, card.end) if marker in special]
@@ -269,11 +257,7 @@ def make_special(tokenizer: Any, card: AdapterCard) -> None:
 
 
 def _merged(model: Any, folder: Path) -> Any:
-    """Return the model with the adapter's weights in its own.
-
-    Raises AdapterMismatchError if a tensor of the adapter has no place in the model or another
-    shape, ModelError if the adapter cannot be read.
-    """
+    """Return the model with the adapter's weights in its own. Raises AdapterMismatchError."""
     file = folder / _WEIGHTS
     if not file.is_file():
         raise ModelError(

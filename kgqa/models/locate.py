@@ -1,9 +1,8 @@
 """From what a user calls a model to a folder on disk that holds it.
 
 A name is, in this order: nothing (the offline default), a ``.gguf`` file, a folder, the name of a
-model on the Hugging Face hub. The hub's local cache is looked at first, so that a model once
-fetched needs no network; one short request tells whether the hub can be reached at all, so that
-nobody waits for a network that is not there. ``HF_HUB_OFFLINE=1`` is respected.
+model on the Hugging Face hub. The hub's local cache is looked at first; one short request then
+tells whether the hub can be reached at all. ``HF_HUB_OFFLINE=1`` is respected.
 """
 
 from __future__ import annotations
@@ -20,8 +19,7 @@ from huggingface_hub.errors import (
 )
 
 from kgqa.errors import ModelError, ModelNotFoundError
-from kgqa.models.gguf import converted_gguf
-from kgqa.models.offline import SMOLLM, smollm_folder
+from kgqa.models.offline import SMOLLM, converted_gguf, smollm_folder
 from kgqa.models.pretrained import quiet
 
 if TYPE_CHECKING:
@@ -54,16 +52,11 @@ def locate_model(model: str | None, cache: Path, progress: Progress) -> ModelFol
         return ModelFolder(name, converted_gguf(path, cache, progress, name=name))
     if path.is_dir():
         return ModelFolder(path.resolve().name, _model_folder(path))
+    hint = "Name a folder with config.json and safetensors, a .gguf file, or a hub name."
     if path.exists():
-        raise ModelError(
-            f"{path} is neither a folder nor a .gguf file.",
-            "Name a folder with config.json and safetensors, a .gguf file, or a hub name.",
-        )
+        raise ModelError(f"{path} is neither a folder nor a .gguf file.", hint)
     if not _HUB_NAME.fullmatch(model):
-        raise ModelNotFoundError(
-            f"There is no model folder {path}.",
-            "Name a folder with config.json and safetensors, a .gguf file, or a hub name.",
-        )
+        raise ModelNotFoundError(f"There is no model folder {path}.", hint)
     return ModelFolder(model, _hub_folder(model, progress))
 
 
@@ -129,7 +122,7 @@ def _hub_folder(model: str, progress: Progress) -> Path:
 
 
 def _is_whole(folder: Path) -> bool:
-    """Whether a cached snapshot can be loaded: an interrupted fetch leaves one without weights."""
+    """Whether a snapshot can be loaded: an interrupted fetch leaves one without weights."""
     if not (folder / "config.json").is_file():
         return False
     index = folder / "model.safetensors.index.json"

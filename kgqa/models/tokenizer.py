@@ -5,6 +5,9 @@ and nothing is added in front or behind. SentencePiece tokenizers put a space (`
 text they encode; the parts of a path are joined, so a part must not bring its own: there a line
 break is encoded in front and its tokens cut off again. Where even that cannot keep the space away,
 ``dummy_prefix`` is true and every part starts with one.
+
+:class:`BareEncoder` gives the same ids without transformers, which with torch takes a process that
+only tokenises names seconds and hundreds of megabytes to import.
 """
 
 from __future__ import annotations
@@ -15,7 +18,10 @@ from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from tokenizers import Tokenizer
+
 from kgqa.errors import ModelError
+from kgqa.trie.check import NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +33,8 @@ _SPACES = "▁Ġ"  # how SentencePiece and byte-level tokenizers write a space i
 # Of a serialised fast tokenizer, what decides the ids of a text to which nothing is added. Padding
 # and truncation change with each call; the post-processor and the decoder never touch those ids.
 _DECISIVE = ("added_tokens", "normalizer", "pre_tokenizer", "model")
+_OWN_CODE = ("__call__", "_encode_plus", "decode", "_decode")  # where Python may change the ids
+_LEFT_OUT = ("truncation", "padding", "post_processor")  # they never touch the ids of a part
 
 
 class PartEncoder(ABC):
@@ -164,3 +172,64 @@ class HFEncoder(PartEncoder):
         )
         rows: list[list[int]] = batch["input_ids"]
         return rows
+
+
+class BareEncoder(PartEncoder):
+    """A :class:`kgqa.trie.tokens.TokenEncoder` over a serialised fast tokenizer.
+
+    Picklable: what is pickled is the serialised form.
+    """
+
+    def __init__(self, serialised: str, encoder: HFEncoder) -> None:
+        self._serialised = serialised
+        self.fingerprint = encoder.fingerprint
+        self.eos_id = encoder.eos_id
+        self.vocab_size = encoder.vocab_size
+        self.unknown_id = encoder.unknown_id
+        self.added_tokens = encoder.added_tokens
+        self.dummy_prefix = encoder.dummy_prefix
+        self._anchor = list(encoder._anchor)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_tokenizer"}
+
+    @cached_property
+    def _tokenizer(self) -> Tokenizer:
+        tokenizer = Tokenizer.from_str(self._serialised)
+        tokenizer.encode_special_tokens = True  # a name that spells one is text
+        return tokenizer
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of token ids, special tokens written out."""
+        text: str = self._tokenizer.decode(list(ids), skip_special_tokens=False)
+        return text
+
+    def _plain(self, texts: Sequence[str]) -> list[list[int]]:
+        batch = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+        return [encoding.ids for encoding in batch]
+
+
+def bare_encoder(encoder: HFEncoder) -> BareEncoder | None:
+    """Return what gives the same ids as ``encoder`` without transformers.
+
+    None for a slow tokenizer, for one whose class has its own code between a text and its ids, and
+    for one that is seen to give other ids for difficult texts.
+    """
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer: Any = encoder.tokenizer
+    kind = type(tokenizer)
+    if not isinstance(tokenizer, PreTrainedTokenizerFast) or any(
+        getattr(kind, name) is not getattr(PreTrainedTokenizerFast, name) for name in _OWN_CODE
+    ):
+        return None
+    whole = json.loads(tokenizer.backend_tokenizer.to_str())
+    whole |= dict.fromkeys(_LEFT_OUT)
+    bare = BareEncoder(json.dumps(whole, ensure_ascii=False), encoder)
+    special = [text for token in encoder.added_tokens for text in (token, f"Foo {token} bar")]
+    texts = [*NAMES, *special[:200]]
+    expected = encoder._plain(texts)
+    same = bare._plain(texts) == expected and all(
+        bare.decode(ids) == encoder.decode(ids) for ids in expected
+    )
+    return bare if same else None

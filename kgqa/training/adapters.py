@@ -108,7 +108,6 @@ def train_adapter(
 def _graph_filter(
     card: AdapterCard, options: ExampleOptions, device: str | None, cache: Path, progress: Progress
 ) -> GraphFilter | None:
-    """Return what chooses the graphs of prompts, as the method dog does; None for paths."""
     if options.method != "dog":
         return None
     from kgqa.methods.dog.graph import TRIPLETS, GraphFilter

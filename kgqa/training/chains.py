@@ -1,16 +1,15 @@
 """Chains to train on, for Decoding on Graphs: thoughts, triplets and the answer line.
 
-DoG (arXiv 2410.18415) asks untuned models; a small one can be tuned to write such chains. A chain
-follows the relation path that means the question (``data``): before each triplet a short thought
-made of the relation's words, then ``< head -> relation -> tail >`` as the constraint writes it, and
-at the end ``Therefore, the answer is * X, and * Y.`` It holds the triplets of as many answers as
-fit into its steps and names those answers, so that what it says is what it showed. The graph of the
-prompt is the one that the question would be asked with, the chain's own triplets always in it.
+A chain (DoG, arXiv 2410.18415) follows the relation path that means the question: before each
+triplet a short thought made of the relation's words, and at the end the answers, as many as fit
+with their triplets into its steps, so that what it says is what it showed. The graph of the prompt
+is the one that the question would be asked with, the chain's own triplets always in it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import compress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,14 +17,13 @@ import numpy as np
 from kgqa.answers.naming import form_of
 from kgqa.decoding.pieces import FreeText
 from kgqa.errors import EmptyLanguageError
-from kgqa.graph.model import keys_array
 from kgqa.methods.dog.answers import claimed
 from kgqa.methods.dog.chains import OPENING, ChainOptions
 from kgqa.paths.ground import ground
 from kgqa.paths.triplets import WIDTH, StoreTriplets, as_paths, turned
 from kgqa.paths.walk import FIRST, MEDIATOR, SECOND, TAIL
-from kgqa.training.data import DataReport, near_best, relation_paths_of
-from kgqa.training.templates import words_of_relation
+from kgqa.training.data import DataReport, TrainingExample, near_best, relation_paths_of
+from kgqa.training.phrasing import words_of_relation
 from kgqa.trie.lexicon import names_of
 
 if TYPE_CHECKING:
@@ -34,15 +32,14 @@ if TYPE_CHECKING:
     from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
     from kgqa.methods.dog.graph import GraphFilter
-    from kgqa.paths.format import PathFormat
     from kgqa.paths.ground import GroundedPath
     from kgqa.paths.shortest import RelationPath
     from kgqa.paths.walk import WalkRules
     from kgqa.progress import Progress
     from kgqa.training.data import TrainingQuestion
-    from kgqa.training.templates import Phrases
+    from kgqa.training.phrasing import Phrases
 
-STEPS = ChainOptions().steps
+_MOST = ChainOptions().steps  # triplets of a chain
 _NAMELESS = "look for a fact that helps"
 _ANOTHER = "There is another one."
 
@@ -58,27 +55,24 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class ChainExample:
-    """What the model is trained on: the prompt's parts, and a chain.
+class ChainExample(TrainingExample):
+    """The prompt's parts, and a chain.
 
     ``graph``: the texts of the prompt's triplets in their order, ``steps`` of them at least.
     """
 
-    question_id: str
-    question: str
-    topics: tuple[str, ...]  # names
     graph: tuple[str, ...]
     steps: tuple[Step, ...]
     answers: tuple[str, ...]
     topic_ids: tuple[str, ...] = ()
 
     @property
-    def head(self) -> str:
-        """The first triplet's head."""
-        return self.steps[0].head
+    def written(self) -> tuple[object, ...]:
+        """The chain's triplets."""
+        return self.hops
 
     @property
-    def hops(self) -> tuple[tuple[str, ...], ...]:
+    def hops(self) -> tuple[tuple[str, str, str], ...]:
         """The triplets, one for each step."""
         return tuple((one.head, one.relation, one.tail) for one in self.steps)
 
@@ -99,20 +93,10 @@ def concluded(answers: Sequence[str]) -> str:
 
 @dataclass(slots=True)
 class ChainReport(DataReport):
-    """What became of the questions. ``unwritable``: those of which no answer can be written.
+    """What became of the questions."""
 
-    ``put_in``: chains of which a triplet was not in the graph that the filter chose.
-    """
-
-    unwritable: int = 0
-    put_in: int = 0
-
-    def add(self, other: DataReport) -> None:
-        """Count what another report counts too."""
-        DataReport.add(self, other)
-        if isinstance(other, ChainReport):
-            self.unwritable += other.unwritable
-            self.put_in += other.put_in
+    unwritable: int = 0  # questions of which no answer can be written
+    put_in: int = 0  # chains with a triplet that was not in the graph that the filter chose
 
     def __str__(self) -> str:
         """Return the report as a sentence."""
@@ -130,26 +114,24 @@ def build_chains(
     *,
     phrases: Mapping[str, Phrases] | None = None,
     per_question: int = 1,
-    steps: int = STEPS,
-    cap: int = 200_000,
     seed: int = 0,
     progress: Progress,
 ) -> tuple[list[ChainExample], ChainReport]:
     """Return chains of ``questions``, at most ``per_question`` each, and a report.
 
-    ``chosen`` chooses the graph of a prompt, ``phrases`` say how relations are put into words,
-    ``steps``: triplets of a chain at most. A relation path of more hops than ``steps`` gives none.
-    Every triplet has been checked in ``store``. Raises GraphError.
+    ``chosen`` chooses the graph of a prompt, ``phrases`` say how relations are put into words. A
+    relation path of more hops than a chain has steps gives none. Every triplet has been checked in
+    ``store``. Raises GraphError.
     """
     made: list[ChainExample] = []
     report = ChainReport(questions=len(questions))
     random = np.random.default_rng(seed)
     with progress.task("chains to answers", len(questions), "questions") as task:
         for question in questions:
-            found = relation_paths_of(store, question, rules, cap, report)
+            found = relation_paths_of(store, question, rules, report)
             paths = near_best(found, per_question)
             if paths:
-                maker = _Maker(store, question, rules, chosen, phrases or {}, steps)
+                maker = _Maker(store, question, rules, chosen, phrases or {})
                 chains = [one for path in paths if (one := maker.chain(path, random, report))]
                 report.used += bool(chains)
                 report.unwritable += not chains
@@ -169,16 +151,14 @@ class _Maker:
         rules: WalkRules,
         chosen: GraphFilter,
         phrases: Mapping[str, Phrases],
-        most: int,
     ) -> None:
         self._store = store
         self._question = question
         self._filter = chosen
         self._phrases = phrases
-        self._most = most
-        keys = store.keys_of(question.topics).tolist()
-        self._known = [one for one, key in zip(question.topics, keys, strict=True) if key >= 0]
-        self._topics = keys_array([key for key in keys if key >= 0])
+        keys = store.keys_of(question.topics)
+        self._known = tuple(compress(question.topics, keys >= 0))
+        self._topics = keys[keys >= 0]
         # for one question alone: what was read of an entity is kept, and of a whole set it is much
         self._triplets = StoreTriplets(store, rules.mediators, entered=rules.direction != "out")
         self._graph: list[str] | None = None
@@ -186,9 +166,8 @@ class _Maker:
     def chain(
         self, path: RelationPath, random: np.random.Generator, report: ChainReport
     ) -> ChainExample | None:
-        """Return the chain of a relation path, None if none of its answers can be written."""
         store, form = self._store, self._filter.form
-        rows, walked, answers = _rows(store, path, self._most, random)
+        rows, walked, answers = _rows(store, path, random)
         # both ways of reading are checked in the store, edge by edge
         stored, walked_paths = (ground(store, as_paths(one), form) for one in (rows, walked))
         steps = _steps(stored, walked_paths, self._phrases)
@@ -196,7 +175,9 @@ class _Maker:
             return None
         if self._graph is None:
             self._graph = self._shown()
-        own = dict.fromkeys(_text(form, one) for one in steps)
+        own = dict.fromkeys(
+            " ".join(form.path(one.head, [(one.relation, one.tail)]).split()) for one in steps
+        )
         shown, missing = self._graph, [one for one in own if one not in self._graph]
         if missing:
             report.put_in += 1
@@ -208,11 +189,10 @@ class _Maker:
             graph=tuple(shown),
             steps=tuple(steps),
             answers=tuple(answers),
-            topic_ids=tuple(self._known),
+            topic_ids=self._known,
         )
 
     def _shown(self) -> list[str]:
-        """Return the graph that the question would be asked with; its tokens are no matter here."""
         try:
             graph = self._filter.graph(
                 self._store,
@@ -220,7 +200,7 @@ class _Maker:
                 self._question.question,
                 self._topics,
                 len(self._topics) + self._filter.most,
-                lambda texts: [0] * len(texts),
+                lambda texts: [0] * len(texts),  # its tokens do not matter here
             )
         except EmptyLanguageError:
             return []
@@ -228,11 +208,11 @@ class _Maker:
 
 
 def _rows(
-    store: GraphStore, path: RelationPath, most: int, random: np.random.Generator
+    store: GraphStore, path: RelationPath, random: np.random.Generator
 ) -> tuple[IntArray, IntArray, list[str]]:
     """Return the triplets of a chain as they are stored, as they are walked, and its answers.
 
-    Shapes ``[n, 5]``. Answers are taken in a drawn order while their triplets fit into ``most``;
+    Shapes ``[n, 5]``. Answers are taken in a drawn order while their triplets fit;
     one whose name cannot be written on the last line, or is another one's, is left out.
     """
     ends = path.paths.ends()
@@ -255,7 +235,7 @@ def _rows(
             for one, walk in zip(stored, new.tolist(), strict=True)
             if one not in walked
         }
-        if len(walked) + len(fresh) > most:
+        if len(walked) + len(fresh) > _MOST:
             continue
         walked.update(fresh)
         answers[form_of(name)] = name
@@ -317,14 +297,9 @@ def _steps(
 
 
 def _thought(name: str, relation: str, phrases: Mapping[str, Phrases]) -> str:
-    """Return what is looked for, in words; without names if they would open a triplet."""
     noun = (phrases.get(relation) or words_of_relation(relation)).nouns[0]
     text = " ".join(f"look for {noun.replace('{x}', name)}".split())
-    return _NAMELESS if OPENING in text else text
-
-
-def _text(form: PathFormat, step: Step) -> str:
-    return " ".join(form.path(step.head, [(step.relation, step.tail)]).split())
+    return _NAMELESS if OPENING in text else text  # a name must not open a triplet
 
 
 def _with(

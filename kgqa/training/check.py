@@ -6,7 +6,6 @@ later on. Which of a relation path's tails was written does not count.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -50,28 +49,17 @@ def held_out_of(
     by_question: dict[str, list[Example]] = {}
     for example in examples:
         by_question.setdefault(example.question_id, []).append(example)
-    return [
-        HeldOut(
-            of[0].question,
-            of[0].topics,
-            of[0].topic_ids,
-            frozenset(one.relations for one in of),
-            graph,
-        )
-        for of in by_question.values()
-    ]
-
-
-def always_open(store: GraphStore) -> Callable[[], AbstractContextManager[GraphStore]]:
-    """Return how a store that stays open is opened."""
-    return lambda: nullcontext(store)
+    found = []
+    for of in by_question.values():
+        gold = frozenset(one.relations for one in of)
+        found.append(HeldOut(of[0].question, of[0].topics, of[0].topic_ids, gold, graph))
+    return found
 
 
 class PathCheck:
     """Decodes the best path of each of ``questions`` with a model and counts the right ones.
 
-    ``rules`` says by which walks a graph's paths are found. The model may be trained between two
-    counts; it is the object that ``kg_llm`` holds.
+    The model may be trained between two counts; it is the object that ``kg_llm`` holds.
     """
 
     def __init__(
@@ -93,10 +81,7 @@ class PathCheck:
         return len(self._questions)
 
     def right(self) -> int:
-        """Return how many of the questions have a best path that takes a gold relation path.
-
-        A question whose decoding fails counts as wrong.
-        """
+        """Return how many best paths take a gold relation path; where decoding fails, none does."""
         return sum(self._is_right(one) for one in self._questions)
 
     def _is_right(self, question: HeldOut) -> bool:

@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 
 RUN_FILE = "run.json"
 STEP_FILE = "trainer_state.json"  # what a checkpoint gets last; its "global_step" is the step
-_NAMES = {"examples": "set of examples", "start from": "adapter to start from"}
+_NAMES = {
+    "examples": "set of examples",
+    "start from": "adapter to start from",
+    "prompt": "prompt",
+}
 
 
 @contextmanager
@@ -47,9 +51,8 @@ def checkpoint_to_resume(
 ) -> tuple[Path | None, int | None]:
     """Return the last whole checkpoint in ``folder`` and its step, None if there is none.
 
-    Makes the folder, with ``record`` in it; what was cut short while it was written is removed, and
-    everything if ``resume`` is False. Raises DataError if the checkpoints are of a run with another
-    model, other data or other settings, by the names of these.
+    Makes the folder, with ``record`` in it; what was cut short is removed, and everything if
+    ``resume`` is False. Raises DataError, which names what differs, if they are of another run.
     """
     if not resume and folder.is_dir():
         shutil.rmtree(folder)
@@ -86,19 +89,15 @@ def _check_same(folder: Path, record: Mapping[str, Any]) -> None:
     other = [name for name in record if before.get(name) != record[name]]
     if not other:
         return
-    said = ", ".join(_difference(name, before.get(name), record[name]) for name in other)
+    said = ", ".join(
+        _NAMES.get(name) or f"{name} ({before.get(name)}, not {record[name]})" for name in other
+    )
     what = f"another {said}" if before else "unknown settings"
     raise DataError(
         f"The checkpoints in {folder} are of a run with {what}.",
         "Give the same options and files to go on with it, another `out`, or set `resume` to false "
         "to start again.",
     )
-
-
-def _difference(name: str, before: Any, now: Any) -> str:
-    if name in (*_NAMES, "prompt"):
-        return _NAMES.get(name, name)
-    return f"{name} ({before}, not {now})"
 
 
 def digest_of(items: Any) -> str:

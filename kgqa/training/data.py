@@ -1,15 +1,14 @@
 """Training examples: a question, its topic entities, and a path that leads to an answer.
 
-Every shortest path to an answer is a possible example (GCR, arXiv 2410.13080, sec. 4.2), and
-``shortest`` takes them all. ``best`` ranks the relation paths of a question by how well *all* their
-tails match the answers and by the gold relation path or gold predicates, if a data set has them;
-a few paths of the best are taken, so that no question with a thousand answers drowns the others.
-A question may have gold relation paths and no answers: then what those lead to are its answers.
+``shortest`` takes every shortest path to an answer (GCR, arXiv 2410.13080, sec. 4.2). ``best``
+ranks the relation paths of a question by how well *all* their tails match the answers and by the
+gold relation path or predicates, if a data set has them, and takes a few paths of the best ones.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from itertools import compress
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -28,10 +27,10 @@ if TYPE_CHECKING:
     from kgqa.paths.format import PathFormat
     from kgqa.paths.walk import WalkRules
     from kgqa.progress import Progress
-    from kgqa.training.chains import ChainExample
     from kgqa.training.options import Selection
 
 _NEAR = 0.85  # of the best relation path's mark: others that are taken beside it
+_CAP = 200_000  # paths of a topic entity that are looked at
 _GOLD = 2.0  # what being the gold relation path adds to the mark, more than all else together
 
 
@@ -54,26 +53,42 @@ class TrainingQuestion:
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
-    """What the model is trained on: the prompt's parts, and a path as names and relations.
-
-    ``topic_ids``: the ids of ``topics``, for whoever wants to decode the question in its KG.
-    """
+class TrainingExample:
+    """A question, and a path or a chain, which is :attr:`written`."""
 
     question_id: str
     question: str
     topics: tuple[str, ...]  # names
+
+    @property
+    def written(self) -> tuple[object, ...]:
+        """What tells examples of the same question apart."""
+        raise NotImplementedError
+
+
+ExampleT = TypeVar("ExampleT", bound=TrainingExample)
+
+
+@dataclass(frozen=True, slots=True)
+class Example(TrainingExample):
+    """The prompt's parts, and a path as names and relations.
+
+    ``topic_ids``: the ids of ``topics``, for whoever wants to decode the question in its KG.
+    """
+
     head: str
     hops: tuple[tuple[str, str], ...]  # (relation, tail) texts
     topic_ids: tuple[str, ...] = ()
 
     @property
+    def written(self) -> tuple[object, ...]:
+        """The path."""
+        return self.head, self.hops
+
+    @property
     def relations(self) -> tuple[str, ...]:
         """The relation path, as text."""
         return tuple(relation for relation, _ in self.hops)
-
-
-ExampleT = TypeVar("ExampleT", bound="Example | ChainExample")
 
 
 @dataclass(slots=True)
@@ -88,11 +103,8 @@ class DataReport:
 
     def add(self, other: DataReport) -> None:
         """Count what another report counts too."""
-        self.questions += other.questions
-        self.used += other.used
-        self.examples += other.examples
-        self.unreachable += other.unreachable
-        self.unknown += other.unknown
+        for one in fields(other):
+            setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
 
     def __str__(self) -> str:
         """Return the report as a sentence."""
@@ -111,22 +123,17 @@ def build_examples(
     *,
     per_question: int | None = 4,
     selection: Selection = "best",
-    cap: int = 200_000,
     seed: int = 0,
     progress: Progress,
 ) -> tuple[list[Example], DataReport]:
-    """Return the examples of ``questions``, at most ``per_question`` each, and a report.
-
-    ``per_question`` None is without a bound, and means all of them to ``shortest``.
-    """
+    """Return the examples of ``questions``, at most ``per_question`` each (None: all)."""
     report = DataReport(questions=len(questions))
     examples: list[Example] = []
     random = np.random.default_rng(seed)
     with progress.task("paths to answers", len(questions), "questions") as task:
         for question in questions:
-            tables = _of_question(
-                store, question, rules, per_question, selection, cap, random, report
-            )
+            found = relation_paths_of(store, question, rules, report)
+            tables = _chosen(found, per_question, selection, random)
             made = list(_examples(store, question, tables, form))
             report.used += bool(made)
             examples.extend(made)
@@ -148,26 +155,21 @@ def without_repeats(
     for example in examples:
         asked = _asked(example)
         if asked not in kept_apart:
-            found.setdefault((asked, example.head, example.hops), example)
+            found.setdefault((asked, example.written), example)
     return list(found.values())
 
 
-def _asked(example: Example | ChainExample) -> tuple[str, tuple[str, ...]]:
+def _asked(example: TrainingExample) -> tuple[str, tuple[str, ...]]:
     return normalise(example.question), tuple(sorted(example.topics))
 
 
-def _of_question(
-    store: GraphStore,
-    question: TrainingQuestion,
-    rules: WalkRules,
+def _chosen(
+    found: Sequence[tuple[RelationPath, float]],
     per_question: int | None,
     selection: Selection,
-    cap: int,
     random: np.random.Generator,
-    report: DataReport,
 ) -> list[PathTable]:
-    """Return the paths that examples of ``question`` are made of, the best ones first."""
-    found = relation_paths_of(store, question, rules, cap, report)
+    """Return the paths of one question that examples are made of, the best ones first."""
     if not found:
         return []
     if selection == "shortest":
@@ -178,34 +180,42 @@ def _of_question(
         return [shortest]
     chosen = near_best(found, per_question or len(found))
     tables = []
-    for number, path in enumerate(chosen):
-        # the best relation path gets what the others leave of the question's examples
-        share = len(path.paths) if per_question is None else 1
-        if number == 0 and per_question is not None:
-            share = per_question - len(chosen) + 1
+    # the best relation path gets what the others leave of the question's examples
+    share = None if per_question is None else per_question - len(chosen) + 1
+    for path in chosen:
         rows = random.permutation(len(path.paths))[:share]
         tables.append(path.paths.take(np.sort(rows)))
+        share = None if per_question is None else 1
     return tables
 
 
 def relation_paths_of(
-    store: GraphStore, question: TrainingQuestion, rules: WalkRules, cap: int, report: DataReport
+    store: GraphStore, question: TrainingQuestion, rules: WalkRules, report: DataReport
 ) -> list[tuple[RelationPath, float]]:
     """Return the relation paths to the answers of ``question``, best first, each with its mark.
 
     If there is none, ``report`` lists the question as unknown or unreachable.
     """
-    topics = store.keys_of(question.topics)
-    answers = store.keys_of(question.answers)
-    topics, answers = topics[topics >= 0], answers[answers >= 0]
-    asked = len(answers) or (question.relation_paths and not question.answers)
-    if not len(topics) or not asked:
+    topics, answers = known_keys(store, question)
+    if not len(topics) or not (len(answers) or (question.relation_paths and not question.answers)):
         report.unknown.append(question.id)
         return []
-    found = _candidates(store, question, topics, answers, rules, cap)
+    found = _candidates(store, question, topics, answers, rules)
     if not found:
         report.unreachable.append(question.id)
     return found
+
+
+def known_keys(store: GraphStore, question: TrainingQuestion) -> tuple[IntArray, IntArray]:
+    """Return the keys of the topic entities and of the answers that ``store`` has."""
+    topics, answers = store.keys_of(question.topics), store.keys_of(question.answers)
+    return topics[topics >= 0], answers[answers >= 0]
+
+
+def fit_of(path: RelationPath, predicates: frozenset[str], ids: Sequence[str]) -> float:
+    """Return how well a relation path fits answers and gold predicates: 0 to 2, 1 from each."""
+    steps = [step for hop in path.steps for step in hop if step >= 0]
+    return path.f1 + sum(ids[step // 2] in predicates for step in steps) / len(steps)
 
 
 def near_best(found: Sequence[tuple[RelationPath, float]], most: int) -> list[RelationPath]:
@@ -219,15 +229,13 @@ def _candidates(
     topics: IntArray,
     answers: IntArray,
     rules: WalkRules,
-    cap: int,
 ) -> list[tuple[RelationPath, float]]:
-    """Return the relation paths to the answers, each with a mark for how likely it is meant."""
     gold = gold_paths(store, topics, question.relation_paths, rules, loose=question.loose)
     if not len(answers):
         answers = agreed(gold)
         found: list[RelationPath] = []
     else:
-        found = relation_paths_to(store, topics, answers, rules, cap)
+        found = relation_paths_to(store, topics, answers, rules, _CAP)
     rank = {(one.topic, one.steps): one.rank for one in reversed(gold)}
     there = {(path.topic, path.steps) for path in found}
     for one in gold:  # those that a hub kept the search from
@@ -238,14 +246,11 @@ def _candidates(
             f1 = 2 * right / (len(one.tails) + len(np.unique(answers)))
             paths = one.paths.take(np.flatnonzero(hit))
             found.append(RelationPath(one.topic, one.steps, f1, one.tails, paths))
-    relations = store.relations()
+    ids = store.relations().ids
 
     def mark(path: RelationPath) -> float:
-        """How likely the question means this relation path: tails, gold predicates, gold path."""
-        steps = [step for hop in path.steps for step in hop if step >= 0]
-        known = sum(relations.ids[step // 2] in question.predicates for step in steps)
         is_gold = (path.topic, path.steps) in rank and not question.loose
-        return path.f1 + known / len(steps) + _GOLD * is_gold
+        return fit_of(path, question.predicates, ids) + _GOLD * is_gold
 
     def order(pair: tuple[RelationPath, float]) -> tuple[float, int]:
         path, marked = pair
@@ -256,7 +261,6 @@ def _candidates(
 
 
 def _shortest(tables: Sequence[PathTable]) -> PathTable:
-    """Return the paths that no other path from their topic to their end is shorter than."""
     table = joined_tables(tables)
     ends = np.stack([table.topic, table.ends()], axis=1)
     _, pair = np.unique(ends, axis=0, return_inverse=True)
@@ -272,7 +276,7 @@ def _examples(
     if not tables:
         return
     keys = store.keys_of(question.topics)
-    known = [one for one, key in zip(question.topics, keys.tolist(), strict=True) if key >= 0]
+    known = tuple(compress(question.topics, keys >= 0))
     names = tuple(names_of(store, keys[keys >= 0]))
     relations = store.relations().names
     for table in tables:
@@ -283,4 +287,4 @@ def _examples(
                 (form.relation(int(hop[FIRST]), int(hop[SECOND]), relations), tail)
                 for hop, tail in zip(hops[:length], tails, strict=True)
             )
-            yield Example(question.id, question.question, names, head, texts, tuple(known))
+            yield Example(question.id, question.question, names, head, texts, known)

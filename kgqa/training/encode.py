@@ -1,9 +1,7 @@
 """Examples as token ids with labels, in batches of like lengths.
 
-The loss is on the completion only. Of a path these are its tokens, joined exactly as the constraint
-joins them, what the card says stands around them, and the closing token. A chain is what decoding
-on graphs can write after its prompt: free text ends in the opening marker's own tokens, a triplet
-is the joined tokens of its parts and the closing marker's.
+The loss is on the completion only: a path's tokens, joined exactly as the constraint joins them,
+and what the card says stands around them; or a chain, as decoding on graphs can write it.
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import torch
-from torch.utils.data import Dataset, Sampler
+from torch.utils.data import Sampler
 
 from kgqa.methods.dog.chains import BETWEEN, OPENING, SPAN_TOKENS, TOKENS, markers_of
 from kgqa.models.prompt import lead_to_answer
@@ -35,19 +33,6 @@ _TOGETHER = 50  # batches that are drawn together and sorted by length
 Row: TypeAlias = "dict[str, list[int]]"
 
 
-class Encoded(Dataset[Row]):
-    """Rows of ``input_ids`` and ``labels``."""
-
-    def __init__(self, rows: Sequence[Row]) -> None:
-        self.rows = rows
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, index: int) -> Row:
-        return self.rows[index]
-
-
 def encode(
     kg_llm: KgLLM,
     examples: Sequence[Example | ChainExample],
@@ -58,26 +43,21 @@ def encode(
     """Return ``input_ids`` and ``labels`` of each example, and how many were too long.
 
     ``loss`` "relations" leaves the tokens of entity names without labels: which of a relation
-    path's tails an example holds is mostly chance, and where questions never say it, learning it is
-    learning noise. What says where a path ends stays. An example of more than ``max_tokens`` tokens
-    is left out: cut, it would teach half a path. Of a chain the prompt's graph is made smaller
-    first (:func:`encode_chain`).
-    Raises MarkerMissingError if the tokenizer lacks a marker of ``form``.
+    path's tails an example holds is mostly chance. An example of more than ``max_tokens`` tokens
+    is left out: cut, it would teach half a path; of a chain the prompt's graph is made smaller
+    first. Raises MarkerMissingError if the tokenizer lacks a marker of ``form``.
     """
     lexicon = PathLexicon(kg_llm.encoder, form)
     card = kg_llm.card
     bare = kg_llm.with_card(replace(card, reply="")) if card.reply else kg_llm
     lead = lead_to_answer(card, kg_llm.tokenizer)
-    rows, too_long = [], 0
+    rows: list[Row] = []
+    too_long = 0
     for example in examples:
         if isinstance(example, ChainExample):
-            both = encode_chain(kg_llm, lexicon, example, max_tokens)
-            if both is None:
-                too_long += 1
-                continue
-            prompt, chain = both
-            labels = [IGNORED] * len(prompt) + chain
-            rows.append({"input_ids": prompt + chain, "labels": labels})
+            row = _chain_row(kg_llm, lexicon, example, max_tokens)
+            too_long += row is None
+            rows += [row] if row is not None else []
             continue
         prompt = kg_llm.prompt_ids(example.question, example.topics)
         given = len(prompt)
@@ -88,7 +68,7 @@ def encode(
         learnt = list(completion)
         if loss == "relations":
             learnt = [
-                token if place % 2 == 0 else IGNORED
+                IGNORED if place % 2 else token
                 for place, part in enumerate(parts)
                 for token in part
             ]
@@ -110,14 +90,12 @@ def _common(one: Sequence[int], other: Sequence[int]) -> int:
     return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
 
 
-def encode_chain(
+def _chain_row(
     kg_llm: KgLLM, lexicon: PathLexicon, example: ChainExample, max_tokens: int
-) -> tuple[list[int], list[int]] | None:
-    """Return the token ids of the prompt and of the chain after it.
+) -> Row | None:
+    """Return a row, from the end of whose graph triplets that the chain does not need may be gone.
 
-    Triplets of the prompt's graph that the chain does not need are left out from the end until both
-    fit into ``max_tokens``. None if they do not fit without any, or if the chain is longer than
-    decoding writes. Raises MarkerMissingError if the tokenizer has nothing for a marker.
+    None if it is too long without them, or if the chain is longer than decoding writes.
     """
     chain = chain_tokens(kg_llm.encoder, lexicon, example)
     if chain is None:
@@ -129,7 +107,8 @@ def encode_chain(
         prompt = kg_llm.prompt_ids(example.question, example.topics, BETWEEN.join(graph))
         over = len(prompt) + len(chain) - max_tokens
         if over <= 0:
-            return prompt, chain
+            labels = [IGNORED] * len(prompt) + chain
+            return {"input_ids": prompt + chain, "labels": labels}
         spare = [at for at, text in enumerate(graph) if text not in needed]
         if not spare:
             return None
@@ -143,10 +122,7 @@ def encode_chain(
 def chain_tokens(
     encoder: HFEncoder, lexicon: PathLexicon, example: ChainExample
 ) -> list[int] | None:
-    """Return the token ids of the chain to its end; None if decoding could not write it.
-
-    Raises MarkerMissingError if the tokenizer has nothing for a marker.
-    """
+    """Return the token ids of the chain to its end; None if decoding could not write it."""
     markers = markers_of(encoder)
     texts = [f" {step.thought} {OPENING}" for step in example.steps]
     *thoughts, conclusion = encoder.encode([*texts, f" {example.conclusion}"])
@@ -192,8 +168,7 @@ class Collator:
 class ByLength(Sampler[int]):
     """The order of an epoch: random, but those of a batch are of like lengths.
 
-    It depends on the seed and the epoch alone, so that a run which goes on in the middle of an
-    epoch sees the rest of that epoch and nothing twice.
+    It depends on the seed and the epoch alone, so that a resumed run sees the rest of its epoch.
     """
 
     def __init__(self, lengths: Sequence[int], batch: int, seed: int) -> None:

@@ -1,8 +1,7 @@
 """Fine-tuning a local model, so that it writes paths for questions.
 
-A LoRA adapter by default, all weights if asked for. The loop is transformers' Trainer: cosine
-schedule, bfloat16 by autocast, batches of like lengths, checkpoints that a stopped run goes on
-from. On the way and at the end it reports the held-out loss and the path accuracy.
+A LoRA adapter by default, all weights if asked for. The loop is transformers' Trainer: bfloat16 by
+autocast, batches of like lengths, checkpoints that a stopped run goes on from.
 """
 
 from __future__ import annotations
@@ -23,9 +22,8 @@ from kgqa.models.pretrained import quiet, with_adapter
 from kgqa.models.tokenizer import HFEncoder
 from kgqa.training.check import PathCheck
 from kgqa.training.checkpoints import alone, checkpoint_to_resume, digest_of
-from kgqa.training.encode import ByLength, Collator, Encoded, encode
-from kgqa.training.model_card import write_readme
-from kgqa.training.reports import AdapterReport
+from kgqa.training.encode import ByLength, Collator, encode
+from kgqa.training.reports import AdapterReport, write_readme
 from kgqa.training.trainer import PathTrainer, RunLog, Watch
 
 if TYPE_CHECKING:
@@ -70,13 +68,11 @@ def train(
 
     ``held_out``: one example of each held-out question, for the loss. ``questions``: those whose
     paths are decoded, by the walks that ``rules`` gives for a graph. ``data``: what the examples
-    are, for the model card. ``start_from``: the folder of an adapter of the same model, to go on
-    from its weights.
+    are, for the README. ``start_from``: the folder of an adapter of the same model, to go on from.
 
-    ``out`` gets an adapter (``adapter_model.safetensors`` in bfloat16, ``adapter_config.json``), or
-    with ``full`` a whole model with its tokenizer; beside it the project's ``kgqa.json``, a model
-    card and ``training.jsonl``. A run that was stopped goes on from its last checkpoint in
-    ``out/checkpoints``, unless ``resume`` is False; they are removed when a run has ended.
+    ``out`` gets an adapter in bfloat16, or with ``full`` a whole model with its tokenizer; beside
+    it ``kgqa.json``, ``README.md`` and ``training.jsonl``. A run that was stopped goes on from its
+    last checkpoint in ``out/checkpoints``, unless ``resume`` is False.
 
     Raises DataError if no example is left to train on, or if the checkpoints are of another run;
     UsageError if two runs want the same folder.
@@ -116,10 +112,7 @@ def train(
         trainer = _trainer(kg_llm, model, rows, held_rows, checkpoints, settings)
         watch = Watch(log, check, kg_llm, settings, progress)
         trainer.add_callback(watch)
-        with (
-            quiet(),
-            closing(watch),
-        ):  # warnings of autograd and accelerate are about things of their own
+        with quiet(), closing(watch):
             done = trainer.train(resume_from_checkpoint=None if last is None else str(last))
             final = trainer.evaluate() if held_rows else {}
             _save(kg_llm, model, out, settings)
@@ -144,8 +137,8 @@ def train(
 def with_markers(kg_llm: KgLLM, card: AdapterCard, seed: int = 0) -> KgLLM:
     """Return ``kg_llm`` asked by ``card``, its tokenizer and embeddings grown by missing markers.
 
-    A marker that the tokenizer lacks is named in the card that comes back (``added_tokens``); its
-    embedding is the mean of all with a little noise, which ``seed`` decides.
+    A marker that the tokenizer lacks is named in the new card's ``added_tokens``; its embedding is
+    the mean of all with a little noise, which ``seed`` decides.
     """
     markers = [one for one in (card.start, card.end) if one]
     missing = [one for one in markers if kg_llm.encoder.marker_id(one) is None]
@@ -154,17 +147,18 @@ def with_markers(kg_llm: KgLLM, card: AdapterCard, seed: int = 0) -> KgLLM:
     card = replace(card, added_tokens=(*card.added_tokens, *missing))
     make_special(kg_llm.tokenizer, card)
     model: Any = kg_llm.model
-    weight = model.get_input_embeddings().weight
     before = len(kg_llm.tokenizer) - len(missing)
-    if len(kg_llm.tokenizer) > weight.shape[0]:
+    if len(kg_llm.tokenizer) > model.get_input_embeddings().weight.shape[0]:
         with quiet():
             model.resize_token_embeddings(len(kg_llm.tokenizer), mean_resizing=False)
+    weight = model.get_input_embeddings().weight
     added = kg_llm.tokenizer.get_added_vocab()
     ids = [added[one] for one in missing]
     random = torch.Generator().manual_seed(seed)
     with torch.no_grad():
-        for embeddings in _tables(model):
-            own = embeddings.weight
+        output = model.get_output_embeddings()
+        tied = output is None or output.weight is weight
+        for own in [weight] if tied else [weight, output.weight]:
             start = own[:before].float().mean(dim=0)
             noise = torch.randn(len(ids), own.shape[1], generator=random) * start.std().cpu()
             own[ids] = (start.cpu() + _NEW_SPREAD * noise).to(own)
@@ -189,12 +183,6 @@ def _some(items: Sequence[_T], most: int) -> list[_T]:
     if len(items) <= most:
         return list(items)
     return [items[number * len(items) // most] for number in range(most)]
-
-
-def _tables(model: Any) -> list[Any]:
-    """Return the embeddings going in and out, one if they are the same weights."""
-    first, last = model.get_input_embeddings(), model.get_output_embeddings()
-    return [first] if last is None or last.weight is first.weight else [first, last]
 
 
 def _trainable(kg_llm: KgLLM, settings: TrainingSettings, start_from: Path | None) -> Any:
@@ -260,8 +248,8 @@ def _trainer(
         order,
         model=model,
         args=arguments,
-        train_dataset=Encoded(rows),
-        eval_dataset=Encoded(held_rows) if held_rows else None,
+        train_dataset=rows,
+        eval_dataset=held_rows or None,
         data_collator=Collator(pad if isinstance(pad, int) else kg_llm.encoder.eos_id),
     )
     trainer.remove_callback(PrinterCallback)  # prints on stdout

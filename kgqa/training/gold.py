@@ -2,9 +2,8 @@
 
 A gold relation path is a sequence of predicates. Two of them may be one hop here: the halves of a
 collapsed mediator, or a relation that was merged of both (``/a/b/c./d/e/f``). Some data sets write
-predicates without saying in which direction they were walked; those are matched loosely: a step
-from x to y counts if the KG has the predicate from x to y *or* from y to x, by whatever edge the
-rules let the step take. So ``sibling, sibling`` is the hop through a sibling relationship.
+predicates without their directions; those are matched loosely: a step from x to y counts if the
+KG has the predicate from x to y *or* from y to x, by whatever edge the rules let the step take.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -33,27 +32,23 @@ from kgqa.paths.walk import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kgqa.graph.model import BoolArray, IntArray, Relations
+    from kgqa.graph.model import BoolArray, IntArray
     from kgqa.graph.store import GraphStore
     from kgqa.paths.walk import Hops
 
-MOST_PATHS = 100_000  # walks of one gold relation path that are held in memory
-MOST_TAILS = 50  # of a gold relation path that no other one confirms
+_MOST_PATHS = 100_000  # walks of one gold relation path that are held in memory
+_MOST_TAILS = 50  # of a gold relation path that no other one confirms
 _HALVES = re.compile(r"\./|\.\.")
 
 
 @dataclass(frozen=True, slots=True)
 class GoldPath:
-    """Walks of one topic entity that take the same steps, those of a gold relation path.
-
-    ``steps`` is ``((first, second or -1), …)``, ``rank`` the gold relation path's place in its
-    list, ``tails`` the distinct keys where the walks end.
-    """
+    """Walks of one topic entity that take the same steps, those of a gold relation path."""
 
     topic: int
-    steps: tuple[tuple[int, int], ...]
-    rank: int
-    tails: IntArray
+    steps: tuple[tuple[int, int], ...]  # (first, second or -1)
+    rank: int  # the gold relation path's place in its list
+    tails: IntArray  # the distinct keys where the walks end
     paths: PathTable
 
 
@@ -78,20 +73,20 @@ def gold_paths(
 ) -> list[GoldPath]:
     """Return the walks of gold relation paths out of ``topics`` (keys), in the order of ``gold``.
 
-    ``loose``: predicates do not say in which direction they are walked. A relation path of more
-    than ``MOST_PATHS`` walks gives none.
+    ``loose``: predicates do not say in which direction they are walked. A relation path of too many
+    walks gives none.
     """
     reading = _Reading(store, rules, loose)
     found = []
     for rank, path in enumerate(gold):
         table = reading.walks(np.unique(topics), tuple(path))
-        for topic, steps, rows in by_steps(table):
+        for topic, steps, rows in _by_steps(table):
             of = table.take(rows)
             found.append(GoldPath(topic, steps, rank, np.unique(of.ends()), of))
     return found
 
 
-def by_steps(table: PathTable) -> Iterator[tuple[int, tuple[tuple[int, int], ...], IntArray]]:
+def _by_steps(table: PathTable) -> Iterator[tuple[int, tuple[tuple[int, int], ...], IntArray]]:
     """Yield (topic, steps, rows) of the paths that take the same steps from the same topic."""
     if not len(table):
         return
@@ -109,9 +104,8 @@ def by_steps(table: PathTable) -> Iterator[tuple[int, tuple[tuple[int, int], ...
 def agreed(paths: Sequence[GoldPath]) -> IntArray:
     """Return the tails that most of the gold relation paths lead to: what the answers must be.
 
-    Each gold relation path leads to the answers and perhaps beyond them, so what several have in
-    common are the answers. If one stands alone its tails are taken, unless they are more than
-    ``MOST_TAILS``; then there is nothing to go by.
+    Each leads to the answers and perhaps beyond them, so what several have in common are the
+    answers. If one stands alone its tails are taken, unless they are too many to go by.
     """
     by_rank: dict[int, set[int]] = {}
     for path in paths:
@@ -120,20 +114,15 @@ def agreed(paths: Sequence[GoldPath]) -> IntArray:
     if not support:
         return np.empty(0, np.int64)
     most = max(support.values())
+    common = {tail for tail, count in support.items() if count == most}
     if most == 1:
         first = by_rank[min(by_rank)]
-        common = sorted(first) if len(first) <= MOST_TAILS else []
-    else:
-        common = sorted(tail for tail, count in support.items() if count == most)
-    return np.array(common, np.int64)
+        common = first if len(first) <= _MOST_TAILS else set()
+    return np.array(sorted(common), np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class _Walks:
-    """Walks that have used the same number of a gold relation path's predicates."""
-
-    topic: IntArray
-    taken: IntArray  # [n, L, 4]
+# topics and hops taken, [n, L, 4], of walks that have used as many of a gold path's predicates
+_Walks: TypeAlias = "tuple[IntArray, IntArray]"
 
 
 class _Reading:
@@ -144,16 +133,19 @@ class _Reading:
         self._rules = rules
         self._loose = loose
         relations = store.relations()
-        self._relation = {
-            predicates_of(one): number for number, one in enumerate(relations.ids)
-        } | {(one,): number for number, one in enumerate(relations.ids)}
-        self._inverse = _inverse_keys(relations)
+        key = {one: number for number, one in enumerate(relations.ids)}
+        self._relation = {predicates_of(one): number for one, number in key.items()}
+        self._relation |= {(one,): number for one, number in key.items()}
+        self._inverse = {
+            number: key[other]
+            for number, other in enumerate(relations.inverses)
+            if other is not None and other in key
+        }
 
     def walks(self, topics: IntArray, gold: tuple[str, ...]) -> PathTable:
         """Return all walks out of ``topics`` that read as ``gold``."""
         hops = self._rules.hops
-        taken = np.full((len(topics), hops, 4), -1, np.int64)
-        level = {0: _Walks(topics, taken)}
+        level: dict[int, _Walks] = {0: (topics, np.full((len(topics), hops, 4), -1, np.int64))}
         done: list[tuple[int, _Walks]] = []
         for depth in range(hops):
             longer: dict[int, list[_Walks]] = {}
@@ -169,15 +161,16 @@ class _Reading:
             level = {then: _joined(parts) for then, parts in longer.items()}
         if not done:
             return empty_paths(hops)
-        whole = _joined([walks for _, walks in done])
-        length = np.concatenate([np.full(len(one.topic), depth) for depth, one in done])
-        return PathTable(whole.topic, length.astype(np.int64), whole.taken)
+        length = np.repeat([depth for depth, _ in done], [len(one[0]) for _, one in done])
+        whole, taken = _joined([walks for _, walks in done])
+        return PathTable(whole, length.astype(np.int64), taken)
 
     def _gone_on(
         self, walks: _Walks, depth: int, gold: tuple[str, ...], used: int
     ) -> list[tuple[int, _Walks]] | None:
         """Return the walks one hop longer by how many predicates they have used; None: too many."""
-        ends = walks.taken[:, depth - 1, TAIL] if depth else walks.topic
+        starting, before = walks
+        ends = before[:, depth - 1, TAIL] if depth else starting
         unique, at = np.unique(ends, return_inverse=True)
         hops = hops_out_of(self._store, unique, self._rules)
         reads = self._read(unique, hops, gold, used)
@@ -190,14 +183,14 @@ class _Reading:
             row, hop = hops.row[mine], hops.hop[mine]
             starts = np.searchsorted(row, np.arange(len(unique) + 1))
             counts = np.diff(starts)[at]
-            if int(counts.sum()) > MOST_PATHS:
+            if int(counts.sum()) > _MOST_PATHS:
                 return None
             pick = ranges(starts[:-1][at], counts)
-            topic, taken = np.repeat(walks.topic, counts), np.repeat(walks.taken, counts, axis=0)
+            topic, taken = np.repeat(starting, counts), np.repeat(before, counts, axis=0)
             good = admissible(topic, taken, depth, hop[pick])
             topic, taken = topic[good], taken[good]
             taken[:, depth] = hop[pick][good]
-            found.append((used + count, _Walks(topic, taken)))
+            found.append((used + count, (topic, taken)))
         return found
 
     def _read(self, unique: IntArray, hops: Hops, gold: tuple[str, ...], used: int) -> IntArray:
@@ -250,17 +243,6 @@ class _Reading:
         return says
 
 
-def _inverse_keys(relations: Relations) -> dict[int, int]:
-    key = {one: number for number, one in enumerate(relations.ids)}
-    return {
-        number: key[other]
-        for number, other in enumerate(relations.inverses)
-        if other is not None and other in key
-    }
-
-
 def _joined(parts: Sequence[_Walks]) -> _Walks:
-    return _Walks(
-        np.concatenate([part.topic for part in parts]),
-        np.concatenate([part.taken for part in parts]),
-    )
+    topics, taken = zip(*parts, strict=True)
+    return np.concatenate(topics), np.concatenate(taken)

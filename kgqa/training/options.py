@@ -1,9 +1,4 @@
-"""What training can be asked for: the options of its three entry points, each with a sentence.
-
-:class:`ExampleOptions` says where examples for a KG-LLM come from, :class:`AdapterTraining` adds
-how it is trained on them, and :class:`ReasonerTraining` is both for a graph reasoner. The settings
-of a run alone are :class:`TrainingSettings` and :class:`ReasonerSettings`.
-"""
+"""What training can be asked for: where examples come from, and how a model is trained on them."""
 
 from __future__ import annotations
 
@@ -163,10 +158,7 @@ class ExampleOptions(QuestionSource):
 
 
 class TrainingSettings(Options):
-    """The settings of a run that trains an adapter or a model; ``rank`` and ``dropout`` are LoRA's.
-
-    An optimiser step sees ``batch_size * accumulation`` examples. LoRA's alpha is twice its rank.
-    """
+    """The settings of a run that trains an adapter or a model."""
 
     epochs: float = _flag(3.0, "Passes over the examples.", gt=0)
     learning_rate: float = _flag(5e-4, "Peak learning rate.", gt=0)

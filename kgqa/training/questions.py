@@ -1,8 +1,4 @@
-"""Questions of a file as training reads them, and what they are in a graph.
-
-Files are read by :mod:`kgqa.questions`. Topic entities may stand in a file of their own, and
-questions without answers may have gold relation paths, whose tails are then the answers.
-"""
+"""Questions of a file as training reads them, and what they are in a graph."""
 
 from __future__ import annotations
 
@@ -69,28 +65,22 @@ def read_file(path: Path, form: str, topics: Path | None, progress: Progress) ->
         progress.note(f"{entry} - not a question.")
     if (more := len(file.bad_entries) - _SHOWN) > 0:
         progress.note(f"And {more:,} more entries that are not questions.")
-    questions = file.questions
+    questions = list(file.questions)
     if topics is not None:
         given = read_topics(topics)
-        questions = [
-            one if one.topic_entities else _asked_about(one, given.get(one.id, {}))
-            for one in questions
-        ]
+        for place, one in enumerate(questions):
+            if not one.topic_entities:
+                about = given.get(one.id, {})
+                names = {id_: name for id_, name in about.items() if name}
+                questions[place] = replace(one, topic_entities=list(about), names=names)
     return TrainingFile(questions, loose=form in _LOOSE)
-
-
-def _asked_about(question: Question, topics: dict[str, str]) -> Question:
-    names = {id_: name for id_, name in topics.items() if name}
-    return replace(question, topic_entities=list(topics), names=names)
 
 
 def read_topics(path: Path) -> dict[str, dict[str, str]]:
     """Return the topic entities of questions by id: a JSON list, or lines, of ``{id, …}``.
 
-    They stand under ``topic_entities``, ``q_entity`` or ``freebase_ids``, and are given with their
-    names, as far as the file has them (``names``, or the first of each ``pred_tuples_string``, as
-    the ELQ linker writes them); else "". Raises DataError if the file cannot be read or a record in
-    it is of another form.
+    They are given with their names, as far as the file has them (``names``, or the first of each
+    ``pred_tuples_string``, as the ELQ linker writes them); else "". Raises DataError.
     """
     lines = read_lines(path, "file of topic entities")
     text = "\n".join(lines)

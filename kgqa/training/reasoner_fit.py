@@ -1,16 +1,13 @@
 """Fitting a graph reasoner: questions and answers → a model that walks to the answers.
 
 After KG-CoT (IJCAI 2024, sec. 3.1): the squared error between the scores of the entities around a
-question and its answers, answers weighing more, and the cross-entropy of the hop weights if the
-hops are known. Beside it, which is this project's, relation paths that lead to just the answers
-teach the relation scores directly. The encoder is frozen, so each question is encoded once and
-kept. The best weights are chosen by the first answers to check questions.
+question and its answers, and the cross-entropy of the hop weights if the hops are known. Beside
+it, which is this project's, relation paths that lead to just the answers teach the relation scores
+directly. The best weights are chosen by the first answers to check questions.
 
 A checkpoint holds all that a run needs to end in the weights of one that nobody stopped: weights,
 optimizer, random state, and the numbers that relations got in the order they were met. Only the
-last is kept, and it appears whole or not at all. The questions' token states, hundreds of
-megabytes, are computed again. The loop is written out here, since a step is a walk over a graph
-rather than a batch of tensors, and the best of several checks is kept rather than the last step.
+last is kept, and it appears whole or not at all.
 """
 
 from __future__ import annotations
@@ -18,10 +15,10 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import pickle
 import shutil
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -50,15 +47,7 @@ _WARM_UP = 0.05  # part of the steps in which the learning rate rises
 _CHECKED = 500  # questions that a checkpoint is chosen by, at most
 _LEAST = 0.05  # of the learning rate, at the end
 _STATE_FILE = "state.pt"
-_UNREADABLE = (
-    OSError,
-    EOFError,
-    LookupError,
-    TypeError,
-    ValueError,
-    RuntimeError,
-    pickle.UnpicklingError,
-)
+_UNREADABLE = (OSError, EOFError, LookupError, TypeError, ValueError, RuntimeError, UnpicklingError)
 
 
 def fit_reasoner(
@@ -76,10 +65,9 @@ def fit_reasoner(
 ) -> ReasonerReport:
     """Train on ``questions`` and write the reasoner that does best on ``checks`` into ``out``.
 
-    The walks are those of ``table``. ``described`` goes into the card. ``encoder_name``: what
-    loads the encoder again, if that is not its name. A run that was stopped goes on from its last
-    checkpoint in ``out/checkpoints``, unless ``resume`` is False, and ends in the weights that it
-    would have had; the checkpoints are removed when a run has ended.
+    ``described`` goes into the card. ``encoder_name``: what loads the encoder again, if that is
+    not its name. A run that was stopped goes on from its last checkpoint in ``out/checkpoints``,
+    unless ``resume`` is False, and ends in the weights that it would have had.
 
     Raises DataError if there is nothing to train on, or if the checkpoints are of another run or
     damaged; UsageError if two runs want the same folder; GraphError; and ModelError if ``out``
@@ -107,7 +95,7 @@ def fit_reasoner(
             questions=fit.questions,
             checked=len(fit.check_rows),
             steps=best.step,
-            loss=float(np.mean(fit.reached.losses[-fit.every :])),
+            loss=float(np.mean(fit.losses[-fit.every :])),
             **dataclasses.asdict(best.checked),
             seconds=time.perf_counter() - began,
             resumed_from=step,
@@ -126,20 +114,6 @@ class _Best:
     checked: Checked
     step: int
     weights: dict[str, Tensor]
-
-    @property
-    def mark(self) -> tuple[float, int]:
-        """What checks are ordered by: the figures, then the earlier one."""
-        return self.checked.hits_at_1 + self.checked.f1, -self.step
-
-
-@dataclass(slots=True)
-class _Reached:
-    """How far a run has come: ``step`` steps, the loss of each, the best check."""
-
-    step: int = 0
-    losses: list[float] = field(default_factory=list)
-    best: _Best | None = None
 
 
 class _Fit:
@@ -179,49 +153,50 @@ class _Fit:
         self.schedule = torch.optim.lr_scheduler.LambdaLR(
             self.optimizer, lambda step: _rate(step, self.steps)
         )
-        self.reached = _Reached()
+        self.step = 0
+        self.losses: list[float] = []  # of each step
+        self.best: _Best | None = None
 
     def train(self, checkpoints: Path, last: Path | None) -> _Best:
         """Take the steps that are left; return the best check, whose weights the model then has."""
-        run, reached, size = self.run, self.reached, self.settings.batch_size
+        run, size = self.run, self.settings.batch_size
         began = time.perf_counter()
         keep_every = self.settings.checkpoint_every
         run.model.train()
         with self.progress.task("training", self.steps, "steps") as task:
-            task.advance(reached.step)
-            for step in range(reached.step + 1, self.steps + 1):
+            task.advance(self.step)
+            for step in range(self.step + 1, self.steps + 1):
                 loss = run.loss(self.order[(step - 1) * size : step * size])
                 self.optimizer.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]
                 torch.nn.utils.clip_grad_norm_(run.model.parameters(), 1.0)
                 self.optimizer.step()
                 self.schedule.step()
-                reached.step = step
-                reached.losses.append(float(loss.detach()))
+                self.step = step
+                self.losses.append(float(loss.detach()))
                 task.advance()
                 if step % self.every == 0 or step == self.steps:
                     checked = run.check(self.check_rows)
-                    mean = np.mean(reached.losses[-self.every :])
+                    mean = np.mean(self.losses[-self.every :])
                     self.progress.note(
                         f"step {step}/{self.steps}: loss {mean:.4f}, check questions: {checked}; "
                         f"{time.perf_counter() - began:.0f} s"
                     )
-                    weights = {name: one.clone() for name, one in run.model.state_dict().items()}
-                    best = _Best(checked, step, weights)
-                    if reached.best is None or best.mark > reached.best.mark:
-                        reached.best = best
+                    if self.best is None or checked.mark > self.best.checked.mark:
+                        weights = {name: w.clone() for name, w in run.model.state_dict().items()}
+                        self.best = _Best(checked, step, weights)
                 if keep_every and step % keep_every == 0:
                     last = self.keep(checkpoints, last)
-        assert reached.best is not None  # the last step is always checked
-        run.model.load_state_dict(reached.best.weights)
+        assert self.best is not None  # the last step is always checked
+        run.model.load_state_dict(self.best.weights)
         run.model.forget(*run.seen)
-        return reached.best
+        return self.best
 
     def keep(self, checkpoints: Path, before: Path | None) -> Path:
         """Write a checkpoint and remove the one before. Raises ModelError if that fails."""
-        reached = self.reached
+        best = None if self.best is None else dataclasses.asdict(self.best)
         state = {
-            "reached": dataclasses.asdict(reached),
+            "reached": {"step": self.step, "losses": self.losses, "best": best},
             "weights": self.run.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "schedule": self.schedule.state_dict(),
@@ -229,12 +204,12 @@ class _Fit:
             "relations": torch.from_numpy(self.run.table.relations()),
             "random": torch.get_rng_state(),
         }
-        folder = checkpoints / f"checkpoint-{reached.step}"
+        folder = checkpoints / f"checkpoint-{self.step}"
         part = folder.with_name(f"{folder.name}.part")
         try:
             part.mkdir()
             torch.save(state, part / _STATE_FILE)
-            (part / STEP_FILE).write_text(json.dumps({"global_step": reached.step}) + "\n", "utf-8")
+            (part / STEP_FILE).write_text(json.dumps({"global_step": self.step}) + "\n", "utf-8")
             part.rename(folder)
             if before is not None:
                 shutil.rmtree(before)
@@ -256,9 +231,10 @@ class _Fit:
             run.seen.copy_(state["seen"])
             run.table.number(state["relations"].numpy())
             torch.set_rng_state(state["random"])
-            self.reached = _Reached(**state["reached"])
-            if (best := state["reached"]["best"]) is not None:
-                self.reached.best = _Best(**{**best, "checked": Checked(**best["checked"])})
+            reached = state["reached"]
+            self.step, self.losses = reached["step"], reached["losses"]
+            if (best := reached["best"]) is not None:
+                self.best = _Best(**{**best, "checked": Checked(**best["checked"])})
         except _UNREADABLE as error:
             why = str(error).partition("\n")[0][:120]
             raise DataError(
@@ -274,7 +250,7 @@ def _record(
     encoder: SentenceEncoder,
     settings: ReasonerSettings,
 ) -> dict[str, Any]:
-    """Return what a run is known by: KG, walks, encoder, questions in their order, settings."""
+    """Return what a run is known by."""
     asked = [
         one
         and (one.id, one.question, one.topics.tolist(), one.answers.tolist(), one.hops, one.paths)
@@ -294,7 +270,7 @@ def _record(
 
 
 def _rate(step: int, steps: int) -> float:
-    """Return the factor of the learning rate at ``step``: it rises, then falls by a cosine."""
+    """Return the factor of the learning rate: it rises, then falls by a cosine."""
     warm = max(1, round(_WARM_UP * steps))
     if step < warm:
         return (step + 1) / warm

@@ -1,33 +1,32 @@
 """Questions as a reasoner is trained on them: keys of topic entities and answers, and hops.
 
-They come from question files (:func:`walk_questions`), or are made from the KG
-(:func:`made_questions`): ``templates`` and ``self_made`` put a relation path into words and follow
-one walk along it; a reasoner is asked for all that the relation path leads to, so it is followed
-again, whole.
+They come from question files (:func:`walk_questions`), or from examples made of the KG
+(:func:`made_questions`), whose relation paths are followed again, whole: a reasoner is asked for
+all that they lead to.
 """
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from kgqa.graph.model import Kind
 from kgqa.paths.shortest import relation_paths_to
-from kgqa.paths.walk import TAIL
-from kgqa.training.data import DataReport
+from kgqa.paths.walk import FIRST, SECOND, TAIL
+from kgqa.training.data import DataReport, fit_of, known_keys
 from kgqa.training.gold import agreed, gold_paths
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
     from kgqa.methods.kg_cot.hops import HopTable
     from kgqa.paths.format import PathFormat
-    from kgqa.paths.shortest import RelationPath
     from kgqa.paths.walk import WalkRules
     from kgqa.progress import Progress
     from kgqa.training.data import Example, TrainingQuestion
@@ -55,18 +54,6 @@ class WalkQuestion:
     paths: tuple[Steps, ...] = ()
 
 
-class WalkReport(DataReport):
-    """What became of the questions."""
-
-    def __str__(self) -> str:
-        """Return the report as a sentence."""
-        return (
-            f"{self.used:,} of {self.questions:,} questions are used; {len(self.unreachable):,} "
-            f"have no path to an answer, {len(self.unknown):,} name entities that are not in the "
-            "KG."
-        )
-
-
 def is_check(question_id: str, share: float = 0.1) -> bool:
     """Return whether a training question is one that checkpoints are chosen by.
 
@@ -81,15 +68,14 @@ def walk_questions(
     questions: Iterable[tuple[TrainingQuestion, int]],
     total: int,
     progress: Progress,
-) -> tuple[list[WalkQuestion], WalkReport]:
+) -> tuple[list[WalkQuestion], DataReport]:
     """Return the questions that can be trained on, each with its hops (0: not known), and a report.
 
-    A question without answers has those that most of its gold relation paths lead to
-    (:func:`kgqa.training.gold.agreed`). Whether an answer can be reached is checked if no gold
-    relation path is known. Raises GraphError.
+    A question without answers has those that most of its gold relation paths lead to. Whether an
+    answer can be reached is checked if no gold relation path is known. Raises GraphError.
     """
     store, rules = table.store, table.rules
-    report = WalkReport()
+    report = DataReport()
     found = []
     relations = store.relations().ids
     mediated = rules.mediators == "collapse" and store.info.mediators > 0
@@ -103,7 +89,7 @@ def walk_questions(
                 report.unknown.append(one.id)
                 continue
             paths = _spelt(one, rules, number)
-            if not paths and not np.isin(answers, around(table, topics)).any():
+            if not paths and not np.isin(answers, _around(table, topics)).any():
                 report.unreachable.append(one.id)
                 continue
             paths = paths or _meant(store, one, topics, answers, rules)
@@ -114,8 +100,7 @@ def walk_questions(
     return found, report
 
 
-def around(table: HopTable, topics: IntArray) -> IntArray:
-    """Return the keys that walks of the table's rules out of ``topics`` reach."""
+def _around(table: HopTable, topics: IntArray) -> IntArray:
     reached = frontier = np.unique(topics)
     found = [np.empty(0, np.int64)]
     for _ in range(table.rules.hops):
@@ -131,10 +116,7 @@ def around(table: HopTable, topics: IntArray) -> IntArray:
 
 
 def _spelt(one: TrainingQuestion, rules: WalkRules, number: Mapping[str, int]) -> tuple[Steps, ...]:
-    """Return the gold relation paths whose predicates are steps as they stand.
-
-    That is so if no mediator is collapsed; ``number`` is empty if one may be.
-    """
+    """Return the gold relation paths whose predicates are steps; ``number`` are the relations'."""
     found = []
     for path in () if one.loose else one.relation_paths:
         names = [step.removeprefix("^") for step in path]
@@ -153,11 +135,7 @@ def _meant(
     answers: IntArray,
     rules: WalkRules,
 ) -> tuple[Steps, ...]:
-    """Return the relation paths that a question seems to mean, found by walking.
-
-    The gold ones that lead to an answer, else those whose tails, all together, are most like the
-    answers.
-    """
+    """Return the gold paths that lead to an answer, else those whose tails are most like them."""
     gold = gold_paths(store, topics, one.relation_paths, rules, loose=one.loose)
     right = [path.steps for path in gold if np.isin(path.tails, answers).any()]
     if right:
@@ -166,12 +144,8 @@ def _meant(
         path for path in relation_paths_to(store, topics, answers, rules, _CAP) if path.f1 >= _LEAST
     ]
 
-    def mark(path: RelationPath) -> float:
-        steps = [step for hop in path.steps for step in hop if step >= 0]
-        return path.f1 + sum(relations[step // 2] in one.predicates for step in steps) / len(steps)
-
-    relations = store.relations().ids
-    marks = [mark(path) for path in fitting]
+    ids = store.relations().ids
+    marks = [fit_of(path, one.predicates, ids) for path in fitting]
     near = [
         path.steps
         for path, marked in zip(fitting, marks, strict=True)
@@ -181,9 +155,7 @@ def _meant(
 
 
 def _keys(store: GraphStore, one: TrainingQuestion, rules: WalkRules) -> tuple[IntArray, IntArray]:
-    topics = np.unique(store.keys_of(one.topics))
-    answers = np.unique(store.keys_of(one.answers))
-    topics, answers = topics[topics >= 0], answers[answers >= 0]
+    topics, answers = map(np.unique, known_keys(store, one))
     if not one.answers and one.relation_paths and len(topics):
         answers = agreed(gold_paths(store, topics, one.relation_paths, rules, loose=one.loose))
     return topics, answers
@@ -194,35 +166,36 @@ def made_questions(
 ) -> list[WalkQuestion]:
     """Return a question for each example, its answers all the tails of the relation path.
 
-    A relation path is text; of relations that share it all are meant. One that leads nowhere but
-    back to the topic entity gives no question. ``form``: what wrote the examples.
-    Raises GraphError.
+    A relation path is text, as ``form`` writes it; of relations that share it all are meant. One
+    that leads nowhere but back to the topic entity gives no question. Raises GraphError.
     """
-    labels = _Labels(table, form)
+    names = table.store.relations().names
+
+    @cache
+    def label(first: int, second: int) -> str:
+        return form.relation(first, second, names)
+
     found = []
     with progress.task("made questions", len(examples), "questions") as task:
         for number, example in enumerate(examples):
             topics = table.store.keys_of(example.topic_ids)
             topics = np.unique(topics[topics >= 0])
-            ends = _followed(table, labels, topics, example.relations)
-            answers = np.unique(np.concatenate([*ends.values(), np.empty(0, np.int64)]))
-            if len(answers):
+            ends = _followed(table, label, topics, example.relations)
+            if ends:
+                answers = np.unique(np.concatenate(list(ends.values())))
+                id_, hops = f"{example.question_id}:{number}", len(example.relations)
                 found.append(
-                    WalkQuestion(
-                        f"{example.question_id}:{number}",
-                        example.question,
-                        topics,
-                        answers,
-                        len(example.relations),
-                        tuple(ends),
-                    )
+                    WalkQuestion(id_, example.question, topics, answers, hops, tuple(ends))
                 )
             task.advance()
     return found
 
 
 def _followed(
-    table: HopTable, labels: _Labels, topics: IntArray, relations: Sequence[str]
+    table: HopTable,
+    label: Callable[[int, int], str],
+    topics: IntArray,
+    relations: Sequence[str],
 ) -> dict[Steps, IntArray]:
     """Return the tails (keys) of each relation path that is called ``relations``."""
     found: dict[Steps, IntArray] = {(): topics}
@@ -230,32 +203,16 @@ def _followed(
         longer: dict[Steps, IntArray] = {}
         for steps, frontier in found.items():
             out = table.out_of(frontier)
-            for number in np.unique(out.relation).tolist():
-                label, step = labels[number]
-                if label == relation:
+            numbers, at = np.unique(out.relation, return_index=True)
+            pairs = out.hop[at][:, (FIRST, SECOND)].tolist()
+            for number, (first, second) in zip(numbers.tolist(), pairs, strict=True):
+                if label(first, second) == relation:
                     here = out.relation == number
                     if place == len(relations):  # nobody asks for a mediator
                         here &= out.kind != Kind.MEDIATOR
                     tails = np.unique(out.hop[here, TAIL])
                     tails = np.setdiff1d(tails, topics, assume_unique=True)
                     if len(tails):
-                        longer[*steps, step] = tails
+                        longer[*steps, (first, second)] = tails
         found = longer
     return found
-
-
-class _Labels:
-    """The text and the steps of a table's relations by number; walking numbers more of them."""
-
-    def __init__(self, table: HopTable, form: PathFormat) -> None:
-        self._table = table
-        self._form = form
-        self._names = table.store.relations().names
-        self._known: list[tuple[str, tuple[int, int]]] = []
-
-    def __getitem__(self, number: int) -> tuple[str, tuple[int, int]]:
-        if number >= len(self._known):
-            for first, second in self._table.relations()[len(self._known) :].tolist():
-                label = self._form.relation(first, second, self._names)
-                self._known.append((label, (first, second)))
-        return self._known[number]

@@ -45,6 +45,11 @@ class Checked:
     f1: float
     answer_threshold: float
 
+    @property
+    def mark(self) -> float:
+        """What checks are compared by."""
+        return self.hits_at_1 + self.f1
+
     def __str__(self) -> str:
         """Return the figures as words."""
         return (
@@ -54,7 +59,7 @@ class Checked:
 
 
 class ReasonerRun:
-    """One run: the model, the questions' states, and the relations as the model counts them."""
+    """The model, the questions' states, and the relations as the model counts them."""
 
     def __init__(
         self,
@@ -84,8 +89,7 @@ class ReasonerRun:
         self._pairs: dict[tuple[int, int], int] = {}
         self.seen = torch.zeros(2, 2 * len(relations), dtype=torch.bool)
 
-    def walk(self, rows: IntArray) -> tuple[Walked, Reading]:
-        """Walk the questions of ``rows``."""
+    def _walk(self, rows: IntArray) -> tuple[Walked, Reading]:
         reading = self.model.read(*padded(self.states, rows))
         tables = self.model.tables(self.words)
 
@@ -101,16 +105,11 @@ class ReasonerRun:
 
     def loss(self, rows: IntArray) -> Tensor:
         """Return the loss of a batch."""
-        walked, reading = self.walk(rows)
+        walked, reading = self._walk(rows)
         settings = self.settings
-        wanted = self._wanted(walked, rows)
-        error = walk_loss(
-            walked.scores,
-            torch.from_numpy(wanted),
-            torch.from_numpy(walked.question),
-            len(rows),
-            settings.answer_weight,
-        )
+        wanted = torch.from_numpy(self._wanted(walked, rows))
+        question = torch.from_numpy(walked.question)
+        error = walk_loss(walked.scores, wanted, question, len(rows), settings.answer_weight)
         hops = [self.questions[row].hops for row in rows]
         error = error + settings.hop_weight * hop_loss(reading.log_beta, hops)
         if not settings.path_weight:
@@ -157,7 +156,7 @@ class ReasonerRun:
         f1 = np.zeros(len(_THRESHOLDS))
         for start in range(0, len(rows), self.settings.batch_size):
             batch = rows[start : start + self.settings.batch_size]
-            walked, _ = self.walk(batch)
+            walked, _ = self._walk(batch)
             wanted = self._wanted(walked, batch)
             bounds = np.searchsorted(walked.question, np.arange(len(batch) + 1))
             for number, row in enumerate(batch):

@@ -12,11 +12,11 @@ from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules
 from kgqa.questions.splits import is_held_out
 from kgqa.training.gather import about
+from kgqa.training.phrasing import read_phrases
 from kgqa.training.questions import read_file
 from kgqa.training.reasoner_fit import fit_reasoner
 from kgqa.training.reasoner_questions import is_check, made_questions, walk_questions
-from kgqa.training.self_made import SelfMadeOptions, self_made
-from kgqa.training.templates import read_phrases, templated_examples
+from kgqa.training.self_made import self_made, templated_examples
 
 if TYPE_CHECKING:
     from kgqa.graph.store import GraphStore
@@ -84,7 +84,11 @@ def _from_files(
         mine = [one for one in file.questions if one.id not in apart]
         resolved = ((file.in_graph(table.store, one), one.hops or 0) for one in mine)
         some, report = walk_questions(table, resolved, len(mine), progress)
-        progress.note(f"{path.name}: {report}")
+        progress.note(
+            f"{path.name}: {report.used:,} of {report.questions:,} questions are used; "
+            f"{len(report.unreachable):,} have no path to an answer, {len(report.unknown):,} name "
+            "entities that are not in the KG."
+        )
         used.append(f"{report.used} of {report.questions} in {path.name}")
         found += some
     if used:
@@ -101,26 +105,9 @@ def _made(
     store, rules, form = table.store, table.rules, PathFormat()
     phrases = read_phrases(options.templates) if options.templates is not None else {}
     if options.self:
-        amounts = SelfMadeOptions(
-            per_relation=options.per_relation,
-            per_path=options.per_pair,
-            most=options.made,
-            topics=options.entities,
-            seed=options.seed,
-        )
-        examples = self_made(store, rules, form, phrases, amounts, progress).examples
+        examples = self_made(store, rules, form, phrases, options, progress, options.made).examples
     else:
-        examples = templated_examples(
-            store,
-            rules,
-            form,
-            phrases,
-            per_relation=options.per_relation,
-            per_pair=options.per_pair,
-            most=options.made,
-            seed=options.seed,
-            progress=progress,
-        )
+        examples = templated_examples(store, rules, form, phrases, options, progress, options.made)
     split = options.held_out and not options.questions
     kept = [one for one in examples if not (split and is_held_out(one.question_id))]
     made = made_questions(table, kept, form, progress)

@@ -23,10 +23,9 @@ if TYPE_CHECKING:
 
 
 class RunLog:
-    """``training.jsonl``: a line for each log and each check, by step.
+    """``training.jsonl``: a line for each log and each check; those after a step may be dropped.
 
-    ``after``: the step of the checkpoint that the run goes on from; lines of later steps, which
-    will be written again, are dropped. None starts an empty file.
+    ``after``: the step of the checkpoint that the run goes on from; None starts an empty file.
     """
 
     def __init__(self, path: Path, after: int | None) -> None:
@@ -93,10 +92,7 @@ class PathTrainer(Trainer):
 
 
 def _head_is_plain(causal: Any, inputs: dict[str, Any]) -> bool:
-    """Return whether the logits are the output embeddings of the last hidden state, and no more.
-
-    Some architectures scale or cap them; those are asked for their logits.
-    """
+    """Return whether nothing is done to the logits: some architectures scale or cap them."""
     row = {name: inputs[name][:1] for name in ("input_ids", "attention_mask")}
     training = causal.training
     causal.eval()
@@ -114,10 +110,7 @@ def _head_is_plain(causal: Any, inputs: dict[str, Any]) -> bool:
 
 
 class Watch(TrainerCallback):
-    """Shows steps and losses, and logs them; counts right paths after every evaluation.
-
-    To be closed when the training has ended, however it did.
-    """
+    """Shows steps and losses, and logs them; counts right paths after every evaluation."""
 
     def __init__(
         self,

@@ -37,7 +37,7 @@ from benchmarks.index_graphs import (
 from benchmarks.index_published import PublishedTrie, path_texts
 from kgqa.graph.open import open_store, open_writer
 from kgqa.graph.sqlite import SqliteStore
-from kgqa.models.bare import bare_encoder
+from kgqa.models.tokenizer import bare_encoder
 from kgqa.paths.walk import WalkRules, walk
 from kgqa.progress import Silent
 from kgqa.trie.build import path_tokens

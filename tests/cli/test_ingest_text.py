@@ -9,7 +9,7 @@ import pytest
 
 from kgqa.loaders.options import TextOptions
 from kgqa.loaders.text_triplets import prompt
-from kgqa.models.general_cache import FILE_NAME, CallCache, Completion, call_key
+from kgqa.models.general import FILE_NAME, CallCache, Completion, call_key
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -183,8 +183,8 @@ def test_rows_do_not_depend_on_whether_transformers_tokenises(
     plain_home: Path, model_cache: Path
 ) -> None:
     from kgqa.graph.open import open_store
-    from kgqa.models.bare import bare_encoder
     from kgqa.models.kg_llm import load_encoder
+    from kgqa.models.tokenizer import bare_encoder
     from kgqa.paths.format import PathFormat
     from kgqa.paths.walk import WalkRules
     from kgqa.progress import Silent

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from kgqa.errors import GeneralModelError
-from kgqa.models.general import GeneralLLM, Usage
-from kgqa.models.general_cache import CallCache, Completion, call_key
+from kgqa.models.general import CallCache, Completion, GeneralLLM, Usage, call_key
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from kgqa.errors import ModelError, ModelNotFoundError
-from kgqa.models.gguf import converted_gguf
-from kgqa.models.offline import smollm_folder, smollm_gguf
+from kgqa.models.offline import converted_gguf, smollm_folder, smollm_gguf
 from kgqa.progress import Silent
 
 pytestmark = pytest.mark.model

@@ -23,8 +23,8 @@ from kgqa.paths.walk import WalkRules
 from kgqa.progress import Silent
 from kgqa.training.chains import ChainExample, Step, as_stored, build_chains, can_be_said, concluded
 from kgqa.training.data import TrainingQuestion, without_repeats
-from kgqa.training.encode import IGNORED, chain_tokens, encode, encode_chain
-from kgqa.training.templates import Phrases
+from kgqa.training.encode import IGNORED, chain_tokens, encode
+from kgqa.training.phrasing import Phrases
 from kgqa.trie.lexicon import PathLexicon
 from kgqa.trie.triplets import TripletLanguage
 from tests.graph.tables import entity, random_tables, tables_of
@@ -216,23 +216,21 @@ def test_a_long_graph_is_made_smaller_and_keeps_what_the_chain_needs(
     town: GraphStore, llm: KgLLM
 ) -> None:
     (chain,), _ = made(town, llm, asked("q", ["p1"], ["c2"]))
-    lexicon = PathLexicon(llm.encoder, FORM)
-    whole = encode_chain(llm, lexicon, chain, 4096)
-    assert whole is not None
+
+    def fitted(one: ChainExample, most: int) -> list[int]:
+        ((row,), _) = encode(llm, [one], FORM, most)
+        return row["input_ids"]
+
     needed = [" -> ".join(hop) for hop in chain.hops]
     least = replace(chain, graph=tuple(one for one in chain.graph if one in needed))
-    bare = encode_chain(llm, lexicon, least, 4096)
-    assert bare is not None
-    room = len(bare[0]) + len(bare[1])
-    for most in range(room, len(whole[0]) + len(whole[1]) + 1):
-        fitted = encode_chain(llm, lexicon, chain, most)
-        assert fitted is not None
-        assert len(fitted[0]) + len(fitted[1]) <= most
-        shown = llm.encoder.decode(fitted[0]).rpartition("\nGraph: ")[2].partition("\n")[0]
+    room = len(fitted(least, 4096))
+    for most in range(room, len(fitted(chain, 4096)) + 1):
+        ids = fitted(chain, most)
+        assert len(ids) <= most
+        shown = llm.encoder.decode(ids).rpartition("\nGraph: ")[2].partition("\n")[0]
         kept = shown.split(BETWEEN)
         assert [one for one in chain.graph if one in kept] == kept
         assert set(needed) <= set(kept)
-    assert encode_chain(llm, lexicon, chain, room - 1) is None
     assert encode(llm, [chain], FORM, room - 1) == ([], 1)
 
 

@@ -21,12 +21,9 @@ from kgqa.training.data import (
     build_examples,
     without_repeats,
 )
-from kgqa.training.templates import (
-    Phrases,
-    read_phrases,
-    templated_examples,
-    words_of_relation,
-)
+from kgqa.training.options import ExampleOptions
+from kgqa.training.phrasing import Phrases, read_phrases, words_of_relation
+from kgqa.training.self_made import templated_examples
 from tests.graph.store_conformance import entity, tables_of
 
 if TYPE_CHECKING:
@@ -161,8 +158,9 @@ def test_templated_questions_ask_for_real_paths(tmp_path: Path) -> None:
         "child": Phrases(("the child of {x}",), ("Who is the child of {x}?",)),
     }
     with SqliteStore(path) as store:
-        made = templated_examples(store, RULES, FORM, phrases, per_pair=5, progress=Silent())
-        again = templated_examples(store, RULES, FORM, phrases, per_pair=5, progress=Silent())
+        options = ExampleOptions(self=True, per_pair=5)
+        made = templated_examples(store, RULES, FORM, phrases, options, Silent())
+        again = templated_examples(store, RULES, FORM, phrases, options, Silent())
         names = dict(zip([n["name"] for n in nodes], [n["id"] for n in nodes], strict=True))
         relations = store.relations().ids
         for example in made:

@@ -12,8 +12,9 @@ from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import FIRST, SECOND, WalkRules, walk
 from kgqa.progress import Silent
 from kgqa.training.data import Example
+from kgqa.training.options import ExampleOptions
 from kgqa.training.reasoner_questions import made_questions
-from kgqa.training.self_made import SelfMadeOptions, self_made
+from kgqa.training.self_made import self_made
 
 if TYPE_CHECKING:
     from kgqa.graph.sqlite import SqliteStore
@@ -27,7 +28,7 @@ def test_answers_are_the_ends_of_all_walks_along_the_path(
     town: SqliteStore, hops: int, mediators: str
 ) -> None:
     rules = WalkRules(hops, "out", mediators)  # type: ignore[arg-type]
-    examples = self_made(town, rules, FORM, {}, SelfMadeOptions(), Silent()).examples
+    examples = self_made(town, rules, FORM, {}, ExampleOptions(self=True), Silent()).examples
     made = made_questions(HopTable(town, rules), examples, FORM, Silent())
     assert len(made) == len(examples)
     assert len({one.id for one in made}) == len(made)

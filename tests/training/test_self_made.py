@@ -13,21 +13,22 @@ from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules, walk
 from kgqa.progress import Silent
 from kgqa.training.data import Example
-from kgqa.training.phrasing import checked, phrased
-from kgqa.training.self_made import SelfMadeOptions, self_made
-from kgqa.training.templates import Phrases, words_of_relation
+from kgqa.training.options import ExampleOptions
+from kgqa.training.phrasing import Phrases, checked, phrased, words_of_relation
+from kgqa.training.self_made import self_made
 from kgqa.trie.lexicon import names_of
 
 if TYPE_CHECKING:
     from tests.conftest import OpenAIServer
 
 FORM = PathFormat()
+OPTIONS = ExampleOptions(self=True)
 
 
 @pytest.mark.parametrize("hops", [1, 2, 3])
 def test_every_relation_is_asked_about_by_real_paths_of_every_length(town, hops) -> None:
     rules = WalkRules(hops)
-    made = self_made(town, rules, FORM, {}, SelfMadeOptions(), Silent())
+    made = self_made(town, rules, FORM, {}, OPTIONS, Silent())
     assert made.relations == made.of_relations == 4
     assert {len(one.hops) for one in made.examples} == set(range(1, hops + 1))
     names = town.relations().names
@@ -46,7 +47,7 @@ def test_every_relation_is_asked_about_by_real_paths_of_every_length(town, hops)
 
 def test_the_same_seed_gives_the_same_questions(town) -> None:
     def made(seed: int) -> list[Example]:
-        options = SelfMadeOptions(per_relation=3, seed=seed)
+        options = ExampleOptions(self=True, per_relation=3, seed=seed)
         return self_made(town, WalkRules(), FORM, {}, options, Silent()).examples
 
     assert made(1) == made(1)
@@ -54,8 +55,8 @@ def test_the_same_seed_gives_the_same_questions(town) -> None:
 
 
 def test_no_relation_has_more_than_its_share_and_the_lengths_have_equal_ones(town) -> None:
-    options = SelfMadeOptions(per_relation=2, per_path=1, most=8)
-    examples = self_made(town, WalkRules(), FORM, {}, options, Silent()).examples
+    options = ExampleOptions(self=True, per_relation=2, per_pair=1)
+    examples = self_made(town, WalkRules(), FORM, {}, options, Silent(), most=8).examples
     assert len(examples) <= 8
     one_hop = [one.relations for one in examples if len(one.hops) == 1]
     assert len(one_hop) == 4
@@ -66,7 +67,7 @@ def test_no_relation_has_more_than_its_share_and_the_lengths_have_equal_ones(tow
 
 def test_phrases_are_used_where_a_file_has_them(town) -> None:
     phrases = {"person.born_in": Phrases(("the birthplace of {x}",), ("Where was {x} born?",))}
-    made = self_made(town, WalkRules(1), FORM, phrases, SelfMadeOptions(), Silent())
+    made = self_made(town, WalkRules(1), FORM, phrases, OPTIONS, Silent())
     asked = [one.question for one in made.examples if one.relations == ("person.born_in",)]
     assert asked
     assert all(one.lower().startswith("where was person ") for one in asked)
