@@ -1,13 +1,7 @@
 """Beam search: the ranked list of Hugging Face ``generate`` under the same constraint.
 
-``generate(num_beams=K, num_return_sequences=K, prefix_allowed_tokens_fn=…)`` looks at the 2 K best
-continuations of its K running hypotheses, finishes those that end among the first K, goes on with
-the K best that do not end, and stops when the best running hypothesis, were it to end at its
-present length, would not beat the worst of K finished ones. The same is done here, on scored moves.
-
-It differs in one point, on purpose: ``generate`` fills missing beams with copies at a score of -1e9
-and keeps what a length limit cut off; neither is a result of its own in the language, so neither is
-returned here.
+One difference, on purpose: ``generate`` fills missing beams with copies at a score of -1e9 and
+keeps what a length limit cut off; neither is in the language, so neither is returned here.
 """
 
 from __future__ import annotations
@@ -55,16 +49,11 @@ def beam(
 ) -> Search:
     """Search for up to ``k`` finished hypotheses, best first; fewer if the language has fewer.
 
-    A hypothesis is ranked by its sum of log-probabilities divided by its length to the power of
-    ``length_penalty``: 0 ranks by the sum, 1 (the default of ``generate``) by the mean; the prompt
-    is not counted, the closing token is. ``k`` 1 is ``generate``'s greedy search: the first end is
-    the answer. What has not ended after ``max_new_tokens`` is dropped.
-
-    Equal scores: the continuation of the better ranked hypothesis is first, then the smaller token;
-    among finished ones the one that finished first. ``generate`` promises no order there.
-    A hypothesis in a state without a continuation that is not an end is dropped.
-
-    Raises UsageError if an option cannot be meant, ModelError if scores are not log-probabilities.
+    Ranked by the sum of log-probabilities over length to the power of ``length_penalty``; the
+    closing token counts, the prompt does not. Of equal scores: the better ranked hypothesis, then
+    the smaller token; of finished ones the first. Dead ends, and what has not ended after
+    ``max_new_tokens``, are dropped. Raises UsageError, ModelError (scores that are not
+    log-probabilities).
     """
     BeamSearch(BeamOptions()).check(k)
     if max_new_tokens is not None and max_new_tokens < 1:
@@ -103,8 +92,8 @@ def candidates(
 ) -> list[tuple[Hypothesis, bool]]:
     """Return the ``count`` best continuations of ``running``, best first, and whether each ends.
 
-    ``scored`` answers the demand for ``running`` in its order. ``penalties`` of the moves change
-    their order, not their scores. Ends in the states ``passed_over`` are left out.
+    ``scored`` is in their order. ``penalties`` of moves change the order, not the scores. Ends in
+    ``passed_over`` are left out.
     """
     if not len(scored.scores):
         return []

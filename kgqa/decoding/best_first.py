@@ -1,9 +1,7 @@
 """Exact search: the K sequences of highest log-probability, and a proof that there are no better.
 
-No log-probability is above zero, so the sum over a prefix bounds every sequence that begins with
-it. The best open prefixes are scored first; once K finished sequences are at least as probable as
-every open prefix, nothing better can exist. It ranks by nothing but the sum, for a sum divided by a
-length is not a bound.
+The sum over a prefix bounds every sequence below it: once K finished ones are at least as probable
+as every open prefix, nothing better exists. A sum divided by a length is not a bound.
 """
 
 from __future__ import annotations
@@ -32,14 +30,9 @@ if TYPE_CHECKING:
 class ExactSearch(SearchStrategy[ExactOptions]):
     """The K most probable sequences, best first, with a certificate.
 
-    When its forward passes are spent, the search ends with what it has found, maybe fewer than K:
-    the certificate says that the list is not proven, how far an unseen sequence could get
-    (``bound``), and how many hypotheses at the head of the list are certain all the same.
-
-    ``width``: how many of the best open prefixes are demanded together, so that a forward pass over
-    many tokens is filled; it changes what is explored, never what is proven. Among equally probable
-    sequences at the end of the list any may be returned; in the list the one that was found first
-    is first, and the same search finds the same again.
+    When its forward passes are spent, it ends with what it has; the certificate then says how far
+    an unseen sequence could get (``bound``), and how many are certain. ``width``: open prefixes
+    demanded together; it changes what is explored, not what is proven.
     """
 
     Options = ExactOptions

@@ -1,12 +1,8 @@
 """Diverse beam search: groups that are kept apart by a Hamming penalty (Vijayakumar et al. 2016).
 
-The K hypotheses are divided into groups. At each step the groups choose one after the other, and a
-token loses ``diversity_penalty`` for each hypothesis of an earlier group that has just chosen it.
-The penalty steers that one choice: it is not summed up and is in no score that is reported.
-
-What this does beyond the published method: no sequence is returned twice (an end that an earlier
-group has finished is passed over), and if groups end with fewer than their share, because they
-followed the same path, the list is filled from the best prefixes that were left behind.
+The groups choose one after the other; a token loses ``diversity_penalty`` for each hypothesis of an
+earlier group that has just chosen it, in that choice and in no score. Beyond the method: no
+sequence is returned twice, and the best prefixes left behind fill a list that is too short.
 """
 
 from __future__ import annotations
@@ -41,10 +37,8 @@ if TYPE_CHECKING:
 class DiverseSearch(SearchStrategy[DiverseOptions]):
     """K different hypotheses in groups that are kept apart, best first.
 
-    Fewer come back only if the language has fewer. Groups share K as evenly as can be, the first
-    ones having one more. One group is :func:`kgqa.decoding.beam.beam` with the rest filled up.
-    ``length_penalty`` ranks, as there. Equal scores keep the order of the groups, and within a
-    group that of a beam.
+    Groups share K evenly, the first ones having one more. ``length_penalty`` ranks, as in
+    :func:`kgqa.decoding.beam.beam`. Equal scores keep the order of the groups.
     """
 
     Options = DiverseOptions
@@ -65,8 +59,6 @@ class DiverseSearch(SearchStrategy[DiverseOptions]):
 
 @dataclass(slots=True)
 class _Group:
-    """A beam of its own: ``size`` hypotheses run, and as many may finish."""
-
     size: int
     running: list[Hypothesis]
     finished: list[Hypothesis] = field(default_factory=list)
@@ -126,7 +118,6 @@ def _diverse_beam(
 
 
 def _moves_of(scored: Scored, rows: list[int]) -> Scored:
-    """Return the moves out of some rows, renumbered in the order given."""
     bounds = np.searchsorted(scored.moves.row, np.arange(max(rows) + 2))
     counts = [int(bounds[row + 1] - bounds[row]) for row in rows]
     mine = np.concatenate([np.arange(bounds[row], bounds[row + 1]) for row in rows])
@@ -144,8 +135,7 @@ def _filled(
 ) -> Generator[Demand, Scored, list[Hypothesis]]:
     """Return ``missing`` more sequences, by beams that start from what was left behind.
 
-    ``known`` is what has been scored so far; every sequence of the language that is not among
-    ``finished`` begins with one of its moves that nobody followed.
+    Every sequence not ``finished`` begins with a move of ``known`` that nobody followed.
     """
     gone = {one.state for wave, _ in known for one in wave} | {one.state for one in finished}
     more: list[Hypothesis] = []
@@ -172,7 +162,6 @@ def _left_behind(
     gone: set[int],
     count: int,
 ) -> tuple[list[Hypothesis], list[Hypothesis]]:
-    """Return the ``count`` most probable moves whose states are not ``gone``: ends, prefixes."""
     totals = [
         np.array([one.log_probability for one in wave])[scored.moves.row] + scored.scores
         for wave, scored in known

@@ -1,8 +1,6 @@
 """What opens and closes a span of constrained text, and a constraint with its closing changed.
 
-Markers are plain strings (``<`` and ``>``) or marker tokens that a model was trained with: a few
-tokens that the model writes itself to open a span, and that stand in place of the constraint's
-closing token to close it.
+Markers are strings (``<`` and ``>``), or tokens that a model was trained with.
 """
 
 from __future__ import annotations
@@ -29,12 +27,9 @@ if TYPE_CHECKING:
 class Markers:
     """Token sequences that open and close a span.
 
-    ``openings``: any of them opens a span when free text ends in it; the first is the one that is
-    forced if an opening is forced. An opening is recognised by its tokens and never by its text:
-    the same characters written as other tokens open nothing.
-    ``closing``: stands in place of the constraint's own closing token; empty: that one stays.
-
-    Raises MarkerMissingError if there is no opening, or an empty one.
+    Any of ``openings`` opens one, by its tokens and never by its text; the first is the one forced.
+    ``closing``: instead of the constraint's closing token, unless empty. Raises MarkerMissingError
+    without an opening, or for an empty one.
     """
 
     openings: tuple[tuple[int, ...], ...]
@@ -49,11 +44,9 @@ class Markers:
 
     @classmethod
     def of(cls, encoder: TokenEncoder, opening: str, closing: str = "") -> Markers:
-        """Return the markers that two strings are under a tokenizer.
+        """Return the markers that two strings are under a tokenizer: its tokens, or encoded.
 
-        A string that is a token of the tokenizer is that token; any other is the tokens it is
-        encoded as, and an opening of that kind may also have a space before it. Raises
-        MarkerMissingError if the tokenizer has nothing for a marker.
+        An encoded opening may follow a space, too. Raises MarkerMissingError.
         """
         spellings = [opening]
         if encoder.marker_id(opening) is None or len(encoder.encode([opening])[0]) == 1:
@@ -79,11 +72,7 @@ def _tokens(encoder: TokenEncoder, marker: str) -> tuple[int, ...]:
 
 
 class MarkedConstraint:
-    """A constraint closed by the tokens ``closing``; by its own closing token if there are none.
-
-    If the first closing token also goes on with a name, both moves are there, with one token and
-    two states: which one was meant is known by the state.
-    """
+    """A constraint closed by the tokens ``closing``; by its own closing token if there are none."""
 
     def __init__(self, inner: Constraint, closing: tuple[int, ...]) -> None:
         self._inner = inner
@@ -136,7 +125,6 @@ class MarkedConstraint:
         return self._inner.paths
 
     def _after(self, end: int, done: int) -> int:
-        """Return the state in which ``done`` closing tokens before the inner ``end`` are there."""
         if done == len(self._closing):
             return end
         number = self._numbers.get((end, done))

@@ -43,9 +43,8 @@ class Ending:
 class Span:
     """A path with its markers.
 
-    ``hypothesis``: the tokens after the opening, the closing included, with their score under the
-    score rule; its state is an end of ``constraint``. ``opening_log_probability``: of the opening's
-    tokens, over the whole vocabulary, forced or not.
+    ``hypothesis``: the tokens after the opening, scored by the rule, to an end of ``constraint``.
+    ``opening_log_probability``: of its tokens over the vocabulary, forced or not.
     """
 
     opening: tuple[int, ...]
@@ -71,10 +70,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """``tokens`` in all after the prompt, ``span_tokens`` between markers, ``spans`` in number.
-
-    A span's closing counts as its own. Raises UsageError if a limit is below 1 (spans: below 0).
-    """
+    """``tokens`` after the prompt, ``span_tokens`` of each, closing included, and ``spans``."""
 
     tokens: int = 512
     span_tokens: int = 256
@@ -93,10 +89,8 @@ class Limits:
 class SpanOptions:
     """How a text with spans is written.
 
-    ``end_tokens`` end it and stand in its last piece. ``stop``: strings that end it, looked for in
-    free text alone. ``force_opening``: the text begins with a span. ``rule`` scores inside spans;
-    free text is always over the vocabulary. ``ending`` is asked after each token of free text; what
-    is over opens no span any more.
+    ``end_tokens`` end it, ``stop`` strings do in free text. ``force_opening``: begin with a span.
+    ``rule`` scores spans. ``ending``: asked after each free token, then no span opens any more.
     """
 
     markers: Markers

@@ -1,12 +1,7 @@
 """Sampling without replacement: stochastic beam search (Kool et al. 2019).
 
-Every sequence gets its log-probability plus Gumbel noise, and the K highest are a sample without
-replacement. The noise is drawn from the top down: a prefix carries the highest noisy value below
-it, so a beam of K prefixes holds the K sequences that would come out if all of them were drawn.
-
-Sequences are drawn as sampling token by token under the constraint would draw them: the scores of a
-state's moves are renormalised to one. Reported scores stay as the scorer gave them, without noise,
-and do not rank.
+Log-probabilities get Gumbel noise, drawn from the top down, and the K highest are the sample. A
+state's moves are renormalised for drawing; reported scores are the scorer's, and do not rank.
 """
 
 from __future__ import annotations
@@ -36,11 +31,9 @@ if TYPE_CHECKING:
 
 
 class SampleSearch(SearchStrategy[SampleOptions]):
-    """K different sequences, in the order in which they were drawn.
+    """K different sequences in the order in which they were drawn, the same by the same seed.
 
-    The first is a sample from the model under the constraint, the second one from what is left, and
-    so on; a language smaller than K is returned whole, in a random order. The same seed draws the
-    same sequences. A prefix without a continuation that is not an end is dropped.
+    A language smaller than K is returned whole. Dead ends are dropped.
     """
 
     Options = SampleOptions
@@ -73,8 +66,6 @@ def _sample(constraint: Constraint, k: int, noise: np.random.Generator) -> Searc
 
 @dataclass(frozen=True, slots=True)
 class _Drawn:
-    """A prefix or a finished sequence with what decides whether it is kept."""
-
     hypothesis: Hypothesis
     ended: bool
     log_share: float  # its log-probability among the sequences of the language
@@ -104,7 +95,6 @@ def _drawn_below(
 
 
 def _log_shares(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the scores of one state's moves renormalised; all alike if all are impossible."""
     top = scores.max()
     if top == -math.inf:
         return np.full(len(scores), -math.log(len(scores)))
@@ -115,8 +105,8 @@ def _log_shares(scores: NDArray[np.float64]) -> NDArray[np.float64]:
 def _given_highest(values: NDArray[np.float64], highest: float) -> NDArray[np.float64]:
     """Return Gumbel ``values`` moved so that their maximum is ``highest``, in their distribution.
 
-    A Gumbel variable cut off at T is ``-log(exp(-T) - exp(-Z) + exp(-G))`` where Z is the maximum
-    of what was drawn; written so that no difference of large exponentials is taken.
+    ``-log(exp(-T) - exp(-Z) + exp(-G))`` for a cut at T and a maximum Z, without differences of
+    large exponentials.
     """
     top = values.max()
     below = values < top

@@ -1,9 +1,4 @@
-"""Two runs over the same questions, question by question.
-
-The difference of each figure has a paired bootstrap interval: both runs are drawn with the same
-questions. Questions that only one run has are counted, not compared; settings that differ are
-named.
-"""
+"""Two runs over the same questions, question by question, with a paired bootstrap interval."""
 
 from __future__ import annotations
 
@@ -40,9 +35,8 @@ _GROUPS = {
 class Difference:
     """One figure of both runs over the questions that both have, in percent; ``b`` minus ``a``.
 
-    ``interval``: low and high. ``better`` and ``worse`` count the questions on which b scores more
-    or less than a; ``p_value`` is the two-sided sign test over them (for Hits@1: McNemar's exact
-    test).
+    ``better``, ``worse``: questions on which b scores more or less; ``p_value``: their two-sided
+    sign test (for Hits@1: McNemar's exact test).
     """
 
     questions: int
@@ -57,11 +51,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two runs side by side.
-
-    ``figures``: the difference of every figure that both runs have; ``right``: how many questions
-    have a right first answer in both runs, in one, or in neither; ``settings``: those that differ.
-    """
+    """Two runs: ``figures`` of both, ``right`` first answers, ``settings`` that differ."""
 
     shared: int
     only_a: tuple[str, ...]
@@ -106,11 +96,7 @@ def compare(
     *,
     seed: int = 0,
 ) -> Comparison:
-    """Compare two runs, given as records by question id.
-
-    A figure is compared over the questions for which both runs have it. Raises DataError if no
-    question is in both.
-    """
+    """Compare runs, records by id, over common questions. Raises DataError if there is none."""
     shared = [one for one in a if one in b]
     if not shared:
         raise DataError(

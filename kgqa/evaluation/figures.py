@@ -1,7 +1,4 @@
-"""All records of a run → its figures: percentages over every question, with 95 % intervals.
-
-Every record is one of the denominator, whatever became of the question.
-"""
+"""Records of a run → figures: percentages over every question, whatever became of it."""
 
 from __future__ import annotations
 
@@ -29,12 +26,10 @@ _UNREACHABLE = "not reachable"  # the hops of a question whose answers no path l
 def summarise(
     records: Sequence[Record], *, kg: str, method: str, format: str, seed: int = 0
 ) -> dict[str, Any]:
-    """Return the JSON of ``kgqa eval``.
+    """Return the JSON of ``kgqa eval``; a figure that no question has is None.
 
-    ``by_hop`` and ``by_type`` map a hop or type to ``{questions, hits_at_1, hit_at_k, f1,
-    interval}`` (of Hits@1); ``intervals`` maps a figure to ``[low, high]``; ``outcomes`` counts
-    where questions ended; see :func:`linking_figures` and :func:`triplet_figures`. A figure that no
-    question has is None.
+    ``by_hop`` and ``by_type``: ``{questions, hits_at_1, hit_at_k, f1, interval}`` (of Hits@1);
+    ``intervals``: ``[low, high]`` of 95 %; ``outcomes``: where questions ended.
     """
     answered = [one for one in records if one.answered]
     correct = [one for one in answered if one.hit_at_k]
@@ -88,10 +83,7 @@ def summarise(
 
 
 def linking_figures(records: Sequence[Record], seed: int = 0) -> dict[str, Any] | None:
-    """Return percentages over the questions with a given topic entity, None for a run without.
-
-    A malformed entry counts as missed. ``intervals`` has ``[low, high]`` of each.
-    """
+    """Return percentages over questions with a given topic entity (malformed: missed), or None."""
     found = [one.linking for one in records if one.linking is not None]
     if not found:
         return None
@@ -106,11 +98,10 @@ def linking_figures(records: Sequence[Record], seed: int = 0) -> dict[str, Any] 
 
 
 def triplet_figures(records: Sequence[Record], method: str) -> dict[str, float | None] | None:
-    """Return percentages; None if no question has gold triplets and ``method`` is not DoG.
+    """Return percentages; None without gold triplets unless ``method`` is DoG.
 
-    ``f1``, ``precision`` and ``recall``: over the questions with gold triplets, a malformed entry
-    of such a file counting as missed; None if there are none. ``ill``: of all triplets that were
-    written; None if none were.
+    ``f1``, ``precision``, ``recall``: over questions with gold triplets (malformed: missed).
+    ``ill``: of all triplets written.
     """
     found = [one.triplets for one in records if one.triplets is not None]
     golden = [one for one in found if one["f1"] is not None]

@@ -1,7 +1,4 @@
-"""A run's report as one HTML file: no script, no font, no picture from elsewhere.
-
-Percentages are drawn as bars behind their numbers.
-"""
+"""A run's report as one HTML file: no script, font or picture from elsewhere."""
 
 from __future__ import annotations
 
@@ -81,10 +78,7 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def histogram(values: Sequence[float]) -> list[tuple[str, str, str]]:
-    """Return (from and to, how many, percent) of equal steps into which ``values`` fall.
-
-    The 1 % greatest go into the last step, so that one straggler does not flatten the rest.
-    """
+    """Return (from and to, how many, percent) of equal steps; the top 1 % are in the last."""
     end = float(np.quantile(values, 0.99)) or 1.0
     counts, edges = np.histogram(np.minimum(values, end), bins=_STEPS, range=(0.0, end))
     return [

@@ -1,8 +1,4 @@
-"""Bootstrap intervals of means and ratios over questions.
-
-Questions are drawn with a fixed seed, so the same results give the same interval. Nothing corrects
-for many figures being compared at once.
-"""
+"""Bootstrap intervals of means and ratios over questions, drawn with a fixed seed."""
 
 from __future__ import annotations
 
@@ -21,10 +17,7 @@ _DRAWN = 4_000_000  # questions drawn at once: what is held in memory
 def resampled_sums(
     values: ArrayLike, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> NDArray[np.float64]:
-    """Return the sums of ``values`` (``[n, figures]``) over ``resamples`` samples of n questions.
-
-    All figures see the same samples. Shape: ``[resamples, figures]``.
-    """
+    """Return sums of ``values`` ``[n, figures]`` over samples of n: ``[resamples, figures]``."""
     table = np.asarray(values, np.float64)
     if table.ndim != 2:
         raise ValueError(f"values are [questions, figures], not {table.shape}")
@@ -51,10 +44,7 @@ def interval(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> tuple[float, float] | None:
-    """Return the percentile interval of ``sum(values) / sum(weights)``, by default of the mean.
-
-    Both have shape ``[n]``. None without a question that has a weight.
-    """
+    """Return the percentile interval of ``sum(values) / sum(weights)``, of means by default."""
     above = np.asarray(values, np.float64)
     below = np.ones_like(above) if weights is None else np.asarray(weights, np.float64)
     if above.shape != below.shape or above.ndim != 1:

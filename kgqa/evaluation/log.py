@@ -1,7 +1,6 @@
 """A run's folder: what it was run with (``run.json``) and a line per question (``results.jsonl``).
 
-A run that was stopped goes on from it: questions that have a line are not asked again, and a last
-line that was cut is removed. A folder serves one run at a time, and only with the same settings.
+A stopped run goes on from it, a cut last line removed, by one run with the same settings.
 """
 
 from __future__ import annotations
@@ -50,10 +49,9 @@ class ResultLog:
 
 @contextmanager
 def open_log(folder: Path, settings: Mapping[str, Any]) -> Iterator[ResultLog]:
-    """Open a run's folder for as long as ``with`` lasts, with what an earlier run left.
+    """Open a run's folder for a ``with``, with what an earlier run left.
 
-    Raises UsageError if it cannot be written, holds a run with other settings, or is in use;
-    DataError if a line of it is not a record.
+    Raises UsageError (not writable, other settings, in use), DataError for a malformed line.
     """
     with ExitStack() as stack:
         try:
@@ -90,10 +88,7 @@ def read_settings(folder: Path) -> dict[str, Any]:
 
 
 def read_run(folder: Path) -> dict[str, Record]:
-    """Return the records in ``folder``, by id, in their order; a cut last line is left out.
-
-    Raises DataError.
-    """
+    """Return the records in ``folder`` by id, in order, whole lines only. Raises DataError."""
     path = folder / RESULTS
     try:
         return _read(path.read_bytes(), path)[1]
@@ -102,7 +97,6 @@ def read_run(folder: Path) -> dict[str, Record]:
 
 
 def _read(raw: bytes, path: Path) -> tuple[int, dict[str, Record]]:
-    """Return how many bytes are whole lines, and their records."""
     whole = raw.rfind(b"\n") + 1
     done: dict[str, Record] = {}
     for number, line in enumerate(raw[:whole].split(b"\n")[:-1], 1):
@@ -118,7 +112,6 @@ def _read(raw: bytes, path: Path) -> tuple[int, dict[str, Record]]:
 
 
 def _check_settings(folder: Path, settings: dict[str, Any]) -> None:
-    """Write the settings of a new run; raise UsageError if the folder holds another one."""
     path = folder / RUN
     if not path.exists():
         if (folder / RESULTS).exists():

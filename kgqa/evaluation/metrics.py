@@ -1,8 +1,7 @@
-"""How good one question's answers are, and the mean over a file: pure functions, shares in 0..1.
+"""How good one question's answers are, and the mean over a file, in 0..1.
 
-Two families. The strict ones compare entity ids (or whatever strings are given) exactly. The legacy
-ones do what the published GCR and RoG evaluation programs do, quirks included, so that figures can
-stand beside those of papers; they match text by substrings and flatter.
+Strict scores compare ids exactly. Legacy ones do what the published GCR and RoG programs do, quirks
+included: they match text by substrings and flatter.
 """
 
 from __future__ import annotations
@@ -23,11 +22,7 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 @dataclass(frozen=True, slots=True)
 class StrictScores:
-    """One question's scores by exact comparison, each in 0..1.
-
-    ``hits_at_1``: the first answer is right; ``hit_at_k``: any is; ``mrr``: one over the rank of
-    the first right one; ``precision``, ``recall``, ``f1``: of the set of answers.
-    """
+    """One question's scores by exact comparison; ``mrr``: one over the first right rank."""
 
     hits_at_1: float
     hit_at_k: float
@@ -39,10 +34,7 @@ class StrictScores:
 
 @dataclass(frozen=True, slots=True)
 class LegacyScores:
-    """One question's scores by substring, as a published program gives them.
-
-    In 0..1, but for RoG's ``precision`` and ``f1``, which may exceed 1.
-    """
+    """One question's scores by substring; RoG's ``precision`` and ``f1`` may exceed 1."""
 
     hit: float
     f1: float
@@ -57,7 +49,7 @@ def strict_scores(
     """Return the exact scores of ``predictions`` (best first) against the set ``gold``.
 
     Repeated predictions count once, at their first rank; ``hit_at_k`` looks at the first ``k`` (all
-    by default). Without gold all are 0: the question stays in the denominator.
+    by default). Without gold all are 0.
     """
     ranked = list(dict.fromkeys(predictions))
     wanted = set(gold)
@@ -86,12 +78,10 @@ def normalise_answer(text: str) -> str:
 
 
 def gcr_scores(prediction: str | Sequence[str], gold: Sequence[str]) -> LegacyScores:
-    """Return the scores that GCR's program gives.
+    """Return the scores that GCR's program gives; all are 0 without golds.
 
-    Text is one prediction a line; blank ones go, equal ones become one, the most frequent first.
-    Recall is the share of golds found anywhere, precision the share of predictions that contain a
-    gold. Without predictions all are 0 but ``acc`` and ``hit``: a gold of nothing but articles and
-    punctuation is found even in an empty text. Without golds all are 0.
+    Text is one prediction a line, the most frequent first. Recall is the share of golds found
+    anywhere, precision of predictions with a gold. An empty gold is found even in an empty text.
     """
     counted = Counter(line for line in _lines(prediction) if line.strip())
     predictions = [line for line, _ in counted.most_common()]
@@ -104,11 +94,10 @@ def gcr_scores(prediction: str | Sequence[str], gold: Sequence[str]) -> LegacySc
 
 
 def rog_scores(prediction: str | Sequence[str], gold: Sequence[str]) -> LegacyScores:
-    """Return the scores that RoG's program gives.
+    """Return the scores that RoG's program gives; all are 0 without golds.
 
-    Text is one prediction a line, blank and repeated lines counted; of a list, repeated ones count
-    once. Precision is golds found over predictions, so more golds than predictions make it, and F1,
-    exceed 1. Without golds all are 0.
+    Text is one prediction a line, repeated ones counted; in a list they count once. Precision is
+    golds found over predictions, so it and F1 can exceed 1.
     """
     predictions = _lines(prediction)
     if not isinstance(prediction, str):
@@ -121,11 +110,7 @@ def rog_scores(prediction: str | Sequence[str], gold: Sequence[str]) -> LegacySc
 
 
 def mean_percent(shares: Sequence[float], questions: int | None = None) -> float:
-    """Return 100 times the mean of ``shares`` over ``questions`` (as many as shares by default).
-
-    Questions without a share count as 0; none at all give 0. Raises ValueError if there are more
-    shares than questions.
-    """
+    """Return 100 times the mean over ``questions``; missing shares are 0. Raises ValueError."""
     count = len(shares) if questions is None else questions
     if len(shares) > count:
         raise ValueError(f"{len(shares)} shares cannot come from {count} questions")
@@ -141,7 +126,6 @@ def _contains(prediction: str, answer: str) -> bool:
 
 
 def _found(predictions: Sequence[str], gold: Sequence[str]) -> tuple[float, float]:
-    """Return the share of golds in all predictions together, and whether any is."""
     everything = normalise_answer(" ".join(predictions))
     found = sum(normalise_answer(answer) in everything for answer in gold)
     return (found / len(gold) if gold else 0.0), float(found > 0)

@@ -145,10 +145,7 @@ def write_reports(
     records: Sequence[Record],
     settings: Mapping[str, Any],
 ) -> tuple[Path, Path]:
-    """Write ``report.md`` and ``report.html`` to ``folder`` and return their paths.
-
-    Raises UsageError if they cannot be written.
-    """
+    """Write ``report.md`` and ``report.html``; return their paths. Raises UsageError."""
     tables = [(one.title, one.heads, one.rows) for one in figure_tables(figures)]
     texts = {
         "report.md": markdown(figures, records, settings),
@@ -195,7 +192,6 @@ def _between(interval: Sequence[float] | None) -> str:
 
 
 def _cell(value: object) -> str:
-    """Return a value so that it stays one cell of a table, and is not mark-up."""
     text = " ".join(str(value).split())
     for mark in "\\|`*<[":
         text = text.replace(mark, "\\" + mark)

@@ -1,7 +1,6 @@
-"""What a kind of store gives beside its :class:`kgqa.graph.store.GraphStore`: the KGs at one URL.
+"""What a kind of store gives beside its ``GraphStore``: the KGs at one URL.
 
-A class derived from :class:`StoreBackend` is entered into :data:`kgqa.registry.STORES` under the
-scheme of its URLs; what is after a ``+`` in a scheme (``bolt+s``) is the class's own matter.
+Entered into :data:`kgqa.registry.STORES` under the URLs' scheme (what is before a ``+``).
 """
 
 from __future__ import annotations
@@ -32,10 +31,7 @@ class StoreOptions(Options):
 
 
 class StoreBackend(ABC):
-    """The KGs at one URL.
-
-    Made from the URL and an instance of ``Options``; raises UsageError if the URL is malformed.
-    """
+    """The KGs at one URL, made from it and ``Options``; raises UsageError if it is malformed."""
 
     Options: ClassVar[type[Options]] = StoreOptions
     url: str  # without credentials
@@ -48,17 +44,11 @@ class StoreBackend(ABC):
 
     @abstractmethod
     def list_kgs(self, faults: list[KgqaError] | None = None) -> list[KGInfo]:
-        """Return the KGs; errors of unreadable ones are appended to ``faults``.
-
-        Raises StoreUnavailableError.
-        """
+        """Return the KGs; ``faults`` gets unreadable ones' errors. Raises StoreUnavailableError."""
 
     @abstractmethod
     def open(self, kg: str | None = None) -> GraphStore:
-        """Open the KG named ``kg``, or the only one; the caller closes it.
-
-        :func:`choose_kg` raises the errors of a KG that is missing or ambiguous.
-        """
+        """Open the KG named ``kg``, or the only one (:func:`choose_kg`); the caller closes it."""
 
     @abstractmethod
     def writer(self, kg: str) -> AbstractContextManager[GraphWriter]:
@@ -82,11 +72,7 @@ def is_kg_name(kg: str) -> bool:
 
 
 def choose_kg(infos: Sequence[KGInfo], kg: str | None, where: str) -> KGInfo:
-    """Return the KG named ``kg``, or the only one there is.
-
-    Raises KGNotFoundError if there is none, UsageError if there are several and ``kg`` is None;
-    both list what there is. ``where`` is a URL without credentials.
-    """
+    """Return the KG named ``kg``, or the only one. Raises KGNotFoundError, UsageError."""
     names = ", ".join(sorted(info.name for info in infos))
     if not infos:
         what = f"no KG named {kg}" if kg else "no KG"

@@ -145,9 +145,8 @@ def choose_method(
 ) -> Neo4jHome | None:
     """Return the home whose importer writes the KG; None if it is written over Bolt.
 
-    ``auto`` takes the importer if the KG is large, the home of this very server is known
-    (``neo4j_home``, or that of ``scripts/neo4j`` in a checkout), and its database holds nothing
-    else. Raises UsageError if ``admin`` is requested and cannot be used.
+    ``auto`` takes the importer if the KG is large, this server's home is known, and its database
+    holds nothing else. Raises UsageError if ``admin`` is requested and cannot be used.
     """
     from kgqa.graph.neo4j_admin import beside, is_enterprise
 

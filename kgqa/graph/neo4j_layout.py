@@ -1,8 +1,4 @@
-"""How a KG lies in Neo4j: its label, its names, and what Neo4j can hold at all.
-
-Normalised names are grouped: one node a name, with the keys that bear it. Whatever cannot be held
-is refused before anything is written, looking at columns.
-"""
+"""How a KG lies in Neo4j: labels, names grouped by their norm, and a check of what it can hold."""
 
 from __future__ import annotations
 
@@ -57,10 +53,7 @@ def indexed_name(name: str) -> str:
 
 
 def grouped_names(source: GraphSource) -> Iterator[pa.RecordBatch]:
-    """Yield ``GROUPED_SCHEMA``: each name once, with its keys ascending.
-
-    A name that is too long for an index stands there as its hash.
-    """
+    """Yield ``GROUPED_SCHEMA``: each name (hashed if too long) once, with its keys ascending."""
     left = NAME_SCHEMA.empty_table()
     for batch in source.name_batches():
         new_rows = pa.Table.from_batches([batch]).select(NAME_SCHEMA.names).cast(NAME_SCHEMA)
@@ -81,7 +74,6 @@ def grouped_names(source: GraphSource) -> Iterator[pa.RecordBatch]:
 
 
 def _grouped(rows: pa.Table, starts: np.ndarray) -> pa.RecordBatch:
-    """Group rows; ``starts`` says where each name begins, and last where all ends."""
     norms = rows.column("norm").combine_chunks().take(pa.array(starts[:-1]))
     long = pc.greater(pc.binary_length(norms), NAME_BYTES)
     if pc.any(long).as_py():
@@ -102,10 +94,7 @@ def check_version(version: tuple[int, int], url: str) -> None:
 
 
 def check_relations(source: GraphSource, others: int, url: str) -> None:
-    """Raise GraphError if the relations cannot be relationship types of one database.
-
-    ``others``: types that the database has already and that are not among these relations.
-    """
+    """Raise GraphError if one database cannot hold the relations beside ``others`` types."""
     ids = source.relations.column("id")
     if len(ids) + others > MAX_TYPES:
         beside = f" and {url} {others:,} other relationship types" if others else ""

@@ -1,8 +1,6 @@
-"""One KG on a Neo4j server, read-only.
+"""One KG on a Neo4j server, read-only: one record of flat integer lists for a whole frontier.
 
-Answers come back as few large flat lists of integers, one record for a whole frontier; paths and
-nodes never travel as objects. Every answer is given only while the KG it was asked of is in
-service: one that was replaced in the meantime is an error, never a part of two KGs.
+A KG that was replaced in the meantime is an error, never a part of two KGs.
 """
 
 from __future__ import annotations
@@ -32,10 +30,7 @@ _WORDS = 16  # words of a text that a suggestion looks at
 
 
 class Neo4jStore:
-    """The KG named ``kg`` in a connection's database. A ``GraphStore``.
-
-    The connection is released with the store. Raises KGNotFoundError, StoreUnavailableError.
-    """
+    """The KG ``kg``. A ``GraphStore``. Raises KGNotFoundError, StoreUnavailableError."""
 
     def __init__(self, connection: Neo4jConnection, kg: str) -> None:
         meta = connection.meta(kg)

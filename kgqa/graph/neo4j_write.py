@@ -1,9 +1,7 @@
 """Writing a whole KG into Neo4j over Bolt, in batches, beside other KGs of that database.
 
-A load writes under a label that no KG in service has and becomes visible by one step at its end,
-when the KG's ``KGMeta`` record is pointed at it; until then an older KG of that name serves. What a
-stopped load left is found and deleted by the next one. The first load of ``freebase`` writes
-``:Freebase``; one that replaces it ``:Freebase_2``, and the next ``:Freebase`` again.
+A load writes under a free label (``:Freebase``, ``:Freebase_2``) and becomes visible in one step,
+when the KG's ``KGMeta`` is pointed at it. The next load deletes what a stopped one left.
 """
 
 from __future__ import annotations
@@ -52,12 +50,10 @@ class Neo4jWriter:
         self._connection = connection
 
     def write(self, source: GraphSource, progress: Progress) -> None:
-        """Write the KG. Stopped anywhere, the older KG of that name still serves.
+        """Write the KG, unless that content is there; until the last step the older one serves.
 
-        Content that is there already is not written again. A second load of the same name at the
-        same time overtakes the first, which then ends with an error. Raises StoreUnavailableError;
-        GraphError if the server is too old, the KG has more relations than Neo4j has types, or
-        an id, relation or name cannot be written.
+        A later load of the same name overtakes this one. Raises StoreUnavailableError; GraphError
+        if overtaken, the server is too old, or it cannot hold the relations, an id or a name.
         """
         self._connection.acquire()
         try:
@@ -141,10 +137,7 @@ class Neo4jWriter:
     # -- after everything is written ---------------------------------------------------------
 
     def finish(self, source: GraphSource, label: str, load: str) -> bool:
-        """Make the indexes, await them, count, and publish; False if another load overtook it.
-
-        Raises GraphError if what is there is not what was written.
-        """
+        """Index, count and publish; False if another load overtook it. Raises GraphError."""
         self.run("index_text", of=label)
         self.run("await_indexes", seconds=INDEX_TIMEOUT)
         self._verify(label, source)
@@ -166,7 +159,6 @@ class Neo4jWriter:
             )
 
     def _clean(self, progress: Progress) -> None:
-        """Delete what was replaced or left by a stopped load; may be stopped and done again."""
         for old in self.run("dropping"):
             with progress.task(f"Deleting what is no longer in use ({old['label']})"):
                 self.run("drop_text", of=old["label"])
@@ -192,8 +184,6 @@ class Neo4jWriter:
 
 
 class _Load:
-    """The batches of one load. Each is written once, however often its transaction is tried."""
-
     def __init__(self, connection: Neo4jConnection, kg: str, label: str) -> None:
         self.id = uuid.uuid4().hex
         self.label = label
@@ -274,7 +264,6 @@ class _Load:
 
 
 def _pieces(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """Yield the batches in pieces of at most ``rows``, so that a transaction stays small."""
     for batch in batches:
         for start in range(0, len(batch), rows):
             yield batch.slice(start, rows)

@@ -1,8 +1,4 @@
-"""Writing a whole KG into an SQLite file.
-
-The file is made under another name beside the target, synced, and put in place in one step, so a
-reader sees the older KG or the newer one and never a part.
-"""
+"""Writing a whole KG into an SQLite file, made beside the target and put in place in one step."""
 
 from __future__ import annotations
 
@@ -43,10 +39,10 @@ class SqliteWriter:
         self.path = path.absolute()
 
     def write(self, source: GraphSource, progress: Progress) -> None:
-        """Write the KG and replace the one that lay there.
+        """Write the KG and replace the one that lay there, which serves until then.
 
-        Raises StoreUnavailableError if the file cannot be written, GraphError if another process
-        is writing it or the disk is full; the older KG then still serves.
+        Raises StoreUnavailableError if the file cannot be written, GraphError if it is locked or
+        full.
         """
         part = self.path.with_name(f".{self.path.name}.partial")
         try:
@@ -117,7 +113,6 @@ def _kinds(source: GraphSource) -> NDArray[np.uint8]:
 def _write_edges(
     db: sqlite3.Connection, source: GraphSource, kinds: NDArray[np.uint8], task: Task
 ) -> IntArray:
-    """Write both adjacencies and the edges' properties; return each node's degree."""
     degrees = np.zeros(len(kinds), dtype=np.int64)
 
     def columns_of(batches: Iterator[pa.RecordBatch], near: str, far: str) -> Iterator[Columns]:
@@ -146,10 +141,7 @@ def _write_edges(
 def _adjacency(
     columns: Iterable[Columns], kinds: NDArray[np.uint8]
 ) -> Iterator[tuple[int, int, bytes]]:
-    """Yield (key, CRC-32, packed edges) of each node that has edges on this side.
-
-    ``columns`` are sorted, so that a node's edges are in a row, but a batch may end among them.
-    """
+    """Yield (key, CRC-32, packed edges) of nodes; a batch may end within a node."""
     last, held = -1, b""
     for near, relations, far in columns:
         records = np.empty(len(near), dtype=EDGE)

@@ -1,8 +1,6 @@
 """The protocol of a store that holds a KG: batches of keys in, flat arrays out.
 
-Every implementation passes ``tests/graph/store_conformance.py`` and so gives the same entities,
-neighbours and matches. Walks of several hops, mediators and the ranking of mentions are for
-``kgqa.paths`` and ``kgqa.linking``, the same way over any store.
+Every implementation passes ``tests/graph/store_conformance.py``.
 """
 
 from __future__ import annotations
@@ -41,10 +39,7 @@ class GraphStore(Protocol):
         """Return the key of each id, -1 if there is none. Shape: ``[len(ids)]``."""
 
     def entities(self, keys: IntArray) -> Entities:
-        """Return ids, names and kinds of ``keys``, in their order; keys may repeat.
-
-        Raises EntityNotFoundError if a key is not in the KG.
-        """
+        """Return ids, names and kinds of ``keys``, in order. Raises EntityNotFoundError."""
 
     def details(self, key: int) -> EntityDetails:
         """Return all that is known of one entity. Raises EntityNotFoundError."""
@@ -53,10 +48,9 @@ class GraphStore(Protocol):
         """Return all relations; read once and kept."""
 
     def neighbours(self, keys: IntArray, direction: Direction) -> Adjacency:
-        """Return every edge that leaves (out), enters (in) or touches (both) ``keys``.
+        """Return every edge that leaves (out), enters (in) or touches (both) the distinct ``keys``.
 
-        ``keys`` are distinct. One round trip to the store for the whole frontier (in chunks if
-        a query has a bound). A self loop comes once for each direction asked for.
+        One round trip for the whole frontier. A self loop comes once for each direction asked for.
         """
 
     def has_edges(self, heads: IntArray, relations: IntArray, tails: IntArray) -> BoolArray:
@@ -66,24 +60,13 @@ class GraphStore(Protocol):
         """Return the number of edges that touch each key, both directions, a self loop once."""
 
     def find_names(self, names: Sequence[str]) -> tuple[IntArray, IntArray]:
-        """Return (position in ``names``, entity key) of every exact match.
-
-        ``names`` are normalised by :func:`kgqa.graph.names.normalise`; an entity matches by its
-        name or an alias.
-        Mediators and values never match. Sorted by (position, key), no pair twice.
-        """
+        """Return (position, key) of entities with that normalised name or alias, sorted."""
 
     def suggest(self, text: str, limit: int = 5) -> IntArray:
-        """Return keys of entities whose name or alias is like ``text``, best first.
-
-        Full text ranks differently from store to store: use it to suggest, never to decide.
-        """
+        """Return keys of entities like ``text``, best first: ranks differ between stores."""
 
     def topic_keys(self, after: int = -1, limit: int = 10_000) -> IntArray:
-        """Return up to ``limit`` keys above ``after`` of named entities that have an edge.
-
-        Kind ``ENTITY`` only, ascending: the entities a trie can be made for.
-        """
+        """Return up to ``limit`` keys above ``after``, ascending, of entities that have an edge."""
 
     def close(self) -> None:
         """Give back what the store holds open. Calling it again does nothing."""

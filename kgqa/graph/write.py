@@ -14,10 +14,7 @@ if TYPE_CHECKING:
 
 
 class GraphSource(Protocol):
-    """A whole KG, sorted, as a writer takes it: in batches, so that it need not fit in memory.
-
-    Each method may be called again and starts from the beginning.
-    """
+    """A whole KG, sorted, in batches; each method may be called again and starts anew."""
 
     @property
     def info(self) -> KGInfo:
@@ -44,7 +41,4 @@ class GraphWriter(Protocol):
     """Writes one KG so that it becomes visible only when it is whole, and replaces an older one."""
 
     def write(self, source: GraphSource, progress: Progress) -> None:
-        """Write the KG. If it stops anywhere, the older KG of that name still serves.
-
-        Raises StoreUnavailableError, GraphError.
-        """
+        """Write the KG; an older one serves until then. Raises GraphError."""

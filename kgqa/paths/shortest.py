@@ -1,8 +1,7 @@
 """Shortest paths from topic entities to answers, and relation paths ranked by what they reach.
 
-A question's answers are usually the tails of one relation path; among several shortest paths the
-one whose *tails are the answers* is the one that means the question (GCR, arXiv 2410.13080, sec.
-4.2, trains on every shortest path; ranking them by their tails is this project's refinement).
+GCR (arXiv 2410.13080, sec. 4.2) trains on every shortest path; ranking them by how well their tails
+match the answers is this project's refinement.
 """
 
 from __future__ import annotations
@@ -22,11 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RelationPath:
-    """All paths of one topic entity that take the same steps.
-
-    ``steps`` is ``((first, second or -1), …)``; ``f1`` compares the set of their tails with the
-    answers; ``paths`` holds those that end in an answer.
-    """
+    """Paths of one topic with the same steps, to answers; ``f1``: of all their tails."""
 
     topic: int
     steps: tuple[tuple[int, int], ...]
@@ -38,10 +33,9 @@ class RelationPath:
 def relation_paths_to(
     store: GraphStore, topics: IntArray, answers: IntArray, rules: WalkRules, cap: int
 ) -> list[RelationPath]:
-    """Return the relation paths from ``topics`` to any of ``answers``, best first.
+    """Return the relation paths from ``topics`` to any of ``answers``: by F1, hops, then steps.
 
-    Best is: the highest F1 of tails against answers, then the fewest hops, then the steps. Topics
-    with more than ``cap`` paths are walked one hop less each time until they fit.
+    Topics with more than ``cap`` paths are walked one hop less each time until they fit.
     """
     table, over = walk(store, np.unique(topics), rules, cap)
     while len(over) and rules.hops > 1:

@@ -1,7 +1,4 @@
-"""Multiple choice: CommonsenseQA and MedQA, as they are published (JSON lines).
-
-The answer is the text of the right choice.
-"""
+"""Multiple choice: CommonsenseQA and MedQA as published (JSON lines); choices' texts answer."""
 
 from __future__ import annotations
 

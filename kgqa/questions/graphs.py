@@ -1,9 +1,7 @@
 """Questions that come with a graph: ``q_entity``, ``a_entity`` and ``graph`` for each.
 
-``webqsp-graph`` and ``cwq-graph`` are asked of the KG that was loaded, and their graphs are not
-read; ``rog`` (the published RoG-webqsp and RoG-cwq sets, JSON lines or Parquet) is asked of each
-question's own graph. Such graphs are large: a question remembers where its graph stands in the
-file, and reads it when it is asked.
+``webqsp-graph`` and ``cwq-graph`` are asked of the loaded KG; ``rog`` (RoG-webqsp and RoG-cwq, JSON
+lines or Parquet) of each question's own graph, read from the file when it is asked.
 """
 
 from __future__ import annotations
@@ -48,8 +46,6 @@ _PREDICATE = re.compile(r"\bns:([a-z][a-z0-9_]*(?:\.[a-z0-9_]+){2,})")
 
 
 class _EntityRow(Row):
-    """A question whose graph is left alone: entities are ids, or names."""
-
     by_name: ClassVar[bool] = False
 
     id: Id = ""
@@ -84,10 +80,7 @@ class _EntityRow(Row):
     def _entities(
         self, field: str, names: list[str] | None, ids: list[str] | None, noted: dict[str, str]
     ) -> list[str] | None:
-        """Return entities by name, or by id with their names noted.
-
-        Ids count only if each name has one; an entity without a name stands by its id.
-        """
+        """Return entities by id, names noted, if each name has an id; else by name."""
         if names is not None and ids is not None and len(ids) == len(names):
             if not self.by_name:
                 noted.update((one, name) for one, name in zip(ids, names, strict=True) if name)
@@ -99,8 +92,6 @@ class _EntityRow(Row):
 
 
 class _RogRow(_EntityRow):
-    """A question of its own graph, whose entities are names."""
-
     by_name = True
     graph: Triples
 
@@ -131,8 +122,6 @@ class RogQuestions(QuestionFormat):
 
 @dataclass(frozen=True, slots=True)
 class _StoredGraph:
-    """Where a graph stands: at a byte of a file of lines, or in a row of a Parquet row group."""
-
     path: Path
     start: int
     group: int | None = None

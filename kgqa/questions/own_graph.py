@@ -1,8 +1,6 @@
-"""A question's own graph as a store, so that it is asked exactly as a loaded KG is.
+"""A question's own graph as a store in a temporary folder, asked as a loaded KG is.
 
-Entities are their names. A name of the shape of a Freebase mid (``m.0abc``, ``g.1abc``) is a
-mediator: such sets print nameless nodes that way. The store lies in a
-temporary folder.
+Entities are their names; one shaped like a Freebase mid (``m.0abc``) is a mediator.
 """
 
 from __future__ import annotations
@@ -80,10 +78,7 @@ def own_tables(name: str, triples: Iterable[Triple], entities: Iterable[str]) ->
 
 @contextmanager
 def own_store(question: Question, name: str = "own") -> Iterator[GraphStore]:
-    """Open the graph that ``question`` brings along; gone at the end of ``with``.
-
-    Raises DataError if the graph cannot be read, GraphError if it cannot be written.
-    """
+    """Open the question's own graph for a ``with``. Raises DataError, GraphError."""
     if question.graph is None:
         raise ValueError(f"question {question.id} has no graph of its own")
     kept: Sequence[str] = [*question.topic_entities, *question.answers]

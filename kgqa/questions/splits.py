@@ -21,10 +21,7 @@ def is_held_out(question_id: str, fifth: int = 0) -> bool:
 
 
 def split_of(file: QuestionFile, split: Split) -> QuestionFile:
-    """Return the questions of a split: the held-out fifth (``validation``), or the other four.
-
-    A bad entry has no id, and counts in each split. Raises DataError if no question is left.
-    """
+    """Return the held-out fifth (``validation``) or the rest. Raises DataError if empty."""
     if split == "all":
         return file
     chosen = [one for one in file.questions if is_held_out(one.id) == (split == "validation")]

@@ -1,9 +1,7 @@
 """From id paths to token sequences: parts tokenised once, joined and sorted by array operations.
 
-Thousands of paths share a few hundred parts, so the parts are put in token order once and paths are
-sorted by the ranks of their parts. That is the order of the tokens themselves if no part begins
-another one, which holds as soon as each part is looked at together with the token after it, except
-for names that contain the separator. Then the whole sequences are sorted.
+Paths are sorted by the ranks of their parts, which is the order of tokens if no part, with the
+token after it, begins another one; else (names with the separator) sequences are sorted.
 """
 
 from __future__ import annotations
@@ -27,12 +25,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PathParts:
-    """What the sequences of a path table are joined from.
+    """What the sequences of a path table are joined from: heads, relation texts, tails, closing.
 
-    The parts are the table's heads, its relation texts (each a distinct pair of first and second
-    step), its tails, each ascending, and the closing token. ``number`` has shape
-    ``[paths, 2 * hops + 2]``: the parts of each path in order, -1 beyond its end, the closing token
-    in the last column.
+    ``number`` ``[paths, 2 * hops + 2]``: the parts of each path in order, -1 beyond its end, the
+    closing token in the last column.
     """
 
     heads: IntArray
@@ -159,9 +155,8 @@ def _by_parts(all_of: JoinedSequences) -> Ordered | None:
 def _with_next_token(all_of: JoinedSequences) -> tuple[IntArray, Sequences] | None:
     """Return each part beside the token after it, if a path has it so: numbers and texts.
 
-    The numbers have shape ``[paths, 2 * hops + 1]``, -1 beyond a path's end; relations stand alone,
-    for what follows one differs and what one ends with (the link) does not occur within another.
-    None if the parts are not of that form.
+    Numbers: ``[paths, 2 * hops + 1]``, -1 beyond the end. Relations stand alone: their closing link
+    does not occur within another. None if the parts are not of that form.
     """
     number, parts = all_of.number, all_of.parts
     lengths = parts.lengths
@@ -192,7 +187,6 @@ def _with_next_token(all_of: JoinedSequences) -> tuple[IntArray, Sequences] | No
 
 
 def _sorted_rows(ranks: IntArray) -> tuple[IntArray, IntArray]:
-    """Return codes that order the rows as their columns do, sorted, and the rows in that order."""
     code = np.zeros(len(ranks), np.int64)
     room = 1
     for column in ranks.T:
@@ -212,7 +206,6 @@ def _sorted_rows(ranks: IntArray) -> tuple[IntArray, IntArray]:
 def _without_shared(
     paths: JoinedSequences, slot: IntArray, alike: IntArray, position: IntArray
 ) -> Ordered:
-    """Return sorted sequences, what each shares with the one above left out."""
     used = paths.number >= 0
     lengths = np.where(used, paths.parts.lengths[paths.number], 0)
     starts = paths.parts.offsets[paths.number]

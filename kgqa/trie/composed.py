@@ -1,8 +1,7 @@
 """The path language of topic entities, composed on the fly from one-hop tries over the graph.
 
-It accepts the same language as a stored trie of the same rules, and costs what the decoder asks of
-it, not what the language holds: relations out of the entities reached, then tails of a relation.
-One batch of states costs at most a few store calls, whatever the number of states.
+It accepts what a stored trie of the same rules does, at the cost of what the decoder asks of it: a
+few store calls for each batch of states.
 """
 
 from __future__ import annotations
@@ -26,10 +25,7 @@ _ONWARD = -1  # the last column of a path: whether a walk may leave the entity i
 
 
 class ComposedConstraint(LazyConstraint):
-    """The language of all paths out of ``topics`` under ``rules``, never built as a whole.
-
-    Raises EmptyLanguageError if the topics have no path at all. Not for use by several threads.
-    """
+    """All paths out of ``topics`` under ``rules``, for one thread. Raises EmptyLanguageError."""
 
     def __init__(
         self, store: GraphStore, topics: IntArray, rules: WalkRules, lexicon: PathLexicon

@@ -1,11 +1,9 @@
 """Where work units run: in this process, in processes of this machine, or on a Ray cluster.
 
-Every executor gives the same units in the same order, so the index does not depend on it. It holds
-a bounded number of them in flight, and never writes: only the process that started the run does.
-Processes of this machine are spawned, not forked: a fork would share open connections and threads.
-
-The nodes of a cluster need this kgqa, and have to reach the graph: a Neo4j server, or an SQLite
-file that lies at the same path on all of them. Units of a node that is lost are run on another.
+Every executor gives the same units in the same order, a bounded number in flight, and only the
+process that started the run writes. Processes are spawned: a fork would share connections and
+threads. Nodes of a cluster need this kgqa and reach the graph: a Neo4j server, or an SQLite file at
+the same path. Units of a lost node are run on another.
 """
 
 from __future__ import annotations
@@ -48,12 +46,10 @@ class Executor(Protocol):
     """Runs the units of a run."""
 
     def run(self, resources: Resources, units: Iterable[IntArray], settings: UnitSettings) -> Units:
-        """Yield the result of each of ``units`` (topic keys, ascending) in their order.
+        """Yield the result of each of ``units`` (topic keys, ascending), in order.
 
-        ``resources`` opens a store and makes a lexicon, in every process that makes units; it must
-        be picklable if that is another one. Raises what a unit raises, and IndexFault if a worker
-        is lost and the unit cannot be had from another. Closing the iterator early ends what was
-        started for it.
+        ``resources`` opens a store and makes a lexicon, where units run: picklable for another
+        process. Raises what a unit raises, and IndexFault if a worker is lost for good.
         """
 
 
@@ -157,13 +153,10 @@ _PROBE = (
 
 
 class RayExecutor:
-    """Runs units on the cluster at ``address`` (``host:port`` of its head, or ``auto``).
+    """Runs units on the cluster at ``address`` (``host:port``, ``auto``, or ``RAY_ADDRESS``).
 
-    Without an address that of the environment's ``RAY_ADDRESS`` is taken; if there is none either,
-    a Ray of this machine is started for the run, on the loopback, with ``workers`` CPUs (None:
-    all). Elsewhere ``workers`` bounds the units that run at once; None: as many as there are CPUs.
-
-    Raises UsageError if Ray is not installed or the address is malformed.
+    Without any a Ray of this machine is started on the loopback, with ``workers`` CPUs (None: all);
+    elsewhere ``workers`` bounds the units at once. Raises UsageError without Ray, or if malformed.
     """
 
     def __init__(self, address: str | None = None, workers: int | None = None) -> None:
@@ -179,8 +172,7 @@ class RayExecutor:
     def run(self, resources: Resources, units: Iterable[IntArray], settings: UnitSettings) -> Units:
         """Yield the result of each unit, in order.
 
-        Raises IndexFault if the cluster does not answer or has no CPU, a node cannot open the
-        graph, or a unit's workers are lost again and again.
+        Raises IndexFault without a cluster or CPU, or if a node cannot open the graph or is lost.
         """
         ray = self._ray
         with self._joined() as cpus:
@@ -262,7 +254,6 @@ _held: tuple[str, Worker] | None = None
 def _work_on_node(
     shared: list[Any], topics: IntArray, settings: UnitSettings, of_format: str
 ) -> Unit:
-    """Make a unit in a process of the cluster, which keeps its store and lexicon for the next."""
     global _held
     if of_format != _FORMAT:
         raise IndexFault(
@@ -288,7 +279,6 @@ def _work_on_node(
 
 
 def _import_ray(*, alone: bool) -> Any:
-    """Import Ray; ``alone``: for a Ray of our own, which listens on the loopback only."""
     for name, value in (_QUIET | _ALONE if alone else _QUIET).items():
         os.environ.setdefault(name, value)
     try:
@@ -301,10 +291,7 @@ def _import_ray(*, alone: bool) -> Any:
 
 
 def _check_answers(address: str) -> None:
-    """Raise IndexFault if no cluster answers, which Ray itself may take minutes to find out.
-
-    A process of its own joins it first: that can be ended when it hangs.
-    """
+    """Raise IndexFault if no cluster answers, by a process that can be ended."""
     if address != "auto":
         host, _, port = address.rpartition(":")
         if not host or not port.isdigit():

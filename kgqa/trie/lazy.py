@@ -1,9 +1,8 @@
 """Languages that are built while they are decoded: states are numbered as they are reached.
 
-A path is written in segments: a head, a relation, a tail, the next relation, and so on. What a
-segment may be is a small trie over the texts of some paths, made when a prefix gets there. A prefix
-can stand for several things at once (entities that share a name, a name that is the prefix of
-another, a name that contains the separator), so a state is a set of positions in such tries.
+A segment (head, relation, tail, …) is a small trie over the texts of some paths. A state is a set
+of positions, since a prefix may stand for several things: shared names, names that begin others or
+contain the separator.
 """
 
 from __future__ import annotations
@@ -35,11 +34,8 @@ Moves: TypeAlias = "tuple[IntArray, IntArray]"
 class Segment:
     """What a segment of some paths may be: a trie over its texts.
 
-    ``level`` counts the segments before it: names of entities have even levels, relations odd ones.
-    ``rows`` are the paths: in column 0 the topic entity's key, then the four columns of each hop,
-    so that a path of some hops ends in the entity in column ``4 * hops``. ``groups`` says which of
-    them have the text that ends in a leaf. ``following`` holds the segments that may follow a text,
-    by its leaf, as far as they were needed.
+    ``level``: segments before it (even: entities, odd: relations). ``rows``: the paths, topic key,
+    then four columns a hop. ``groups``: which have a leaf's text. ``following``: segments by leaf.
     """
 
     level: int
@@ -94,12 +90,10 @@ class Segments:
                 segment.following[leaf] = following
 
     def _extended(self, paths: list[tuple[int, IntArray]]) -> list[IntArray]:
-        """Return for each (number of hops, rows) the rows that take one more hop."""
         return [rows for _, rows in paths]
 
 
 def _segment(level: int, rows: IntArray, texts: Sequences, text_of: IntArray) -> Segment:
-    """Return the segment of ``rows``; ``text_of`` says for each of them which text it has."""
     distinct = in_order(texts)
     groups = Groups(distinct.number[text_of], len(distinct))
     return Segment(level, build_trie(distinct), rows, groups)
@@ -107,8 +101,6 @@ def _segment(level: int, rows: IntArray, texts: Sequences, text_of: IntArray) ->
 
 @dataclass(frozen=True, slots=True)
 class _Position:
-    """A node of the trie of a segment; ``leaf``: the text that ends here, -1 if none does."""
-
     segment: Segment
     node: int
     leaf: int
@@ -116,18 +108,13 @@ class _Position:
 
 @dataclass(slots=True)
 class _State:
-    """Where a prefix stands; ``ended``: the paths of a whole text, closing token included."""
-
     positions: list[_Position]
     moves: Moves | None = None
     ended: list[IntArray] = field(default_factory=list)
 
 
 class LazyConstraint(ABC):
-    """A :class:`kgqa.trie.constraint.Constraint` of paths of at most ``hops`` hops.
-
-    ``heads`` and what follows them are made by ``segments``. Not for use by several threads.
-    """
+    """A ``Constraint`` of paths of at most ``hops`` hops, made by ``segments``; for one thread."""
 
     def __init__(self, segments: Segments, heads: Iterable[Segment], hops: int) -> None:
         self._segments = segments
@@ -166,11 +153,9 @@ class LazyConstraint(ABC):
         """Return every id path that the text of the end ``state`` stands for."""
 
     def _ended(self, state: int) -> list[IntArray]:
-        """Return the paths that the text of ``state`` stands for, in parts; none if it goes on."""
         return self._states[state].ended
 
     def _enter_following(self, states: Sequence[_State]) -> None:
-        """Let ``positions`` of ``states`` hold the starts of the segments that may follow, too."""
         waiting = [(state, position) for state in states for position in state.positions]
         while waiting:
             ends = [

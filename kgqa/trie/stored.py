@@ -19,10 +19,7 @@ if TYPE_CHECKING:
 
 
 class StoredConstraint:
-    """The union of the languages of some path tables, each path with its token sequence.
-
-    ``trie``: the arrays of the sequences; ``paths_of`` the rows of ``table`` by the trie's leaves.
-    """
+    """The union of path tables' languages; ``paths_of``: rows of ``table`` by leaf."""
 
     def __init__(self, trie: TokenTrie, table: PathTable, paths_of: Groups) -> None:
         self.trie = trie
@@ -62,10 +59,7 @@ class StoredConstraint:
 def stored_constraint(
     parts: Sequence[tuple[JoinedSequences | Sequences, PathTable]],
 ) -> StoredConstraint:
-    """Return the constraint that accepts every sequence of ``parts``, each beside its id path.
-
-    Raises EmptyLanguageError if no part has a path.
-    """
+    """Return the constraint of every sequence in ``parts``. Raises EmptyLanguageError."""
     parts = [part for part in parts if len(part[1])]
     if not parts:
         raise nothing_to_write("The topic entities have no path")

@@ -1,14 +1,8 @@
 """The triplets that may be written next: those that touch an entity visited before.
 
-Decoding on Graphs (DoG, arXiv 2410.18415) writes one triplet at a time and may take any that
-touches an entity of the question or of the triplets before it, at either end. *One entity's* part
-of that language depends on nothing else, so it is composed once, when the entity is first visited,
-and kept: heads (the entity itself and all that point to it), then the relations of a head, then the
-tails of a relation. The language of several visited entities is the union of theirs, so a step of a
-chain adds a few tries, and nothing is made again or cut, however large a hub is.
-
-Entities that share a name stay distinct: a text stands for every triplet that it may mean, and
-:meth:`TripletConstraint.ground` returns them all.
+As in Decoding on Graphs (DoG, arXiv 2410.18415). One entity's part of the language is composed when
+it is first visited, and kept: heads, then relations, then tails; the language is the union of all
+visited ones'. A text stands for every triplet that it may mean.
 """
 
 from __future__ import annotations
@@ -32,10 +26,7 @@ if TYPE_CHECKING:
 
 
 class TripletLanguage(Segments):
-    """Triplets of one graph as tokens: what is known of an entity is shared by all constraints.
-
-    ``triplets``: the graph to walk in, all of it in ``store``. Not for use by several threads.
-    """
+    """Triplets of one graph as tokens, shared by all its constraints; for one thread."""
 
     def __init__(self, store: GraphStore, triplets: Triplets, lexicon: PathLexicon) -> None:
         super().__init__(store, lexicon)
@@ -43,7 +34,7 @@ class TripletLanguage(Segments):
         self._around: dict[int, Segment | None] = {}  # heads of the triplets that touch an entity
 
     def constraint(self, visited: Iterable[int]) -> TripletConstraint:
-        """Return the constraint of all triplets that touch one of ``visited`` (entity keys).
+        """Return the constraint of triplets that touch ``visited`` (keys).
 
         Raises EmptyLanguageError if there is none, GraphError if the store fails.
         """

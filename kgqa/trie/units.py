@@ -1,8 +1,6 @@
 """Work units: a few topic entities, walked and tokenised into the rows that an index keeps.
 
-A unit knows nothing of processes, machines or files; :mod:`kgqa.trie.executors` says where it runs
-and :mod:`kgqa.trie.precompute` what becomes of its rows. Nothing here imports a model library, so
-that a process which only makes units starts at once and stays small.
+Nothing here imports a model library, so that worker processes start at once and stay small.
 """
 
 from __future__ import annotations
@@ -32,11 +30,7 @@ _REMEMBERED = 512  # entities after which the names read so far are forgotten
 
 @dataclass(frozen=True, slots=True)
 class UnitSettings:
-    """What is the same for all units of a run.
-
-    ``kg_version`` is that of the KG whose entity keys the units hold: a store with another one
-    would give other paths under the same keys.
-    """
+    """What is the same for all units of a run, entity keys being those of ``kg_version``."""
 
     rules: WalkRules
     cap: int
@@ -69,8 +63,7 @@ class Worker:
     def work(self, topics: IntArray, settings: UnitSettings) -> Unit:
         """Return the rows of ``topics`` (ascending keys), and the ids of those that have too many.
 
-        With a sample a row holds no more paths than that, and no entity has too many. Raises
-        IndexFault if the store holds another version of the KG than the keys are of.
+        With a sample none has. Raises IndexFault if the store holds another version of the KG.
         """
         version = self.store.info.version
         if version != settings.kg_version:

@@ -1,8 +1,7 @@
-"""Writing an index so that it can be stopped anywhere and continued.
+"""Writing an index so that it can be stopped anywhere and continued, by one run at a time.
 
-A shard is written, synced and renamed, the folder synced, and only then the shard is entered in the
-manifest, so that not even a power cut leaves a manifest that names what is not there. What the
-manifest does not name is swept away by the next run. A second run at the same time is refused.
+A shard is written, synced and renamed, the folder synced, and then the manifest names it. What that
+does not name is swept away by the next run.
 """
 
 from __future__ import annotations
@@ -34,11 +33,9 @@ if TYPE_CHECKING:
 
 
 class IndexWriter:
-    """The one run that writes the index for ``key``; use it in ``with``.
+    """The one run that writes the index for ``key``, in ``with``; a stale one is dropped.
 
-    An index in its place that was made for another KG version or cap, or is damaged, is dropped.
-    Raises IndexFault if another run writes the same index, or it cannot be written: no space, no
-    permission.
+    Raises IndexFault if another run writes it, or there is no space or permission.
     """
 
     def __init__(
@@ -76,7 +73,6 @@ class IndexWriter:
         self._lock.release()
 
     def _take_over(self) -> None:
-        """Go on with the index in the folder if it fits, else begin with an empty one."""
         fresh = self.manifest
         try:
             found = read_manifest(self.folder)
