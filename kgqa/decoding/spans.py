@@ -9,10 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from kgqa.decoding.beam import beam
-from kgqa.decoding.marked import MarkedConstraint
-from kgqa.decoding.pieces import FreeText, Span
+from kgqa.decoding.pieces import FreeText, MarkedConstraint, Span
 from kgqa.decoding.search import check_log_probability, run
+from kgqa.decoding.searches import beam
 from kgqa.decoding.text import Text
 from kgqa.errors import ConstraintError, EmptyLanguageError, UsageError
 

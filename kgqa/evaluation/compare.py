@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kgqa.errors import DataError
-from kgqa.evaluation.intervals import LEVEL, RESAMPLES, resampled_sums
 from kgqa.evaluation.log import read_run, read_settings
+from kgqa.evaluation.metrics import LEVEL, RESAMPLES, resampled_sums
 from kgqa.evaluation.report import TITLES, ReportTable
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from kgqa.evaluation.report import figure_tables, time_sentence, write_reports
 from kgqa.graph.store import GraphStore
 from kgqa.progress import Silent
 from kgqa.questions.base import Question
-from kgqa.questions.own_graph import own_store
+from kgqa.questions.graphs import own_store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

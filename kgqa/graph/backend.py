@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
     from kgqa.errors import KgqaError
     from kgqa.graph.model import KGInfo
-    from kgqa.graph.store import GraphStore
-    from kgqa.graph.write import GraphWriter
+    from kgqa.graph.store import GraphStore, GraphWriter
 
 _NAME = re.compile(r"\w[\w.-]{0,99}")
 _RESERVED = ("cache", "dumps")  # folders of the home that hold no KG

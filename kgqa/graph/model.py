@@ -184,7 +184,7 @@ def normalised_names(nodes: pa.RecordBatch, start: int) -> pa.RecordBatch:
 
 @dataclass(frozen=True, slots=True)
 class GraphTables:
-    """A whole KG in memory: a :class:`kgqa.graph.write.GraphSource` that is its tables.
+    """A whole KG in memory: a :class:`kgqa.graph.store.GraphSource` that is its tables.
 
     ``nodes``: ``ENTITY_SCHEMA`` sorted by id, so that a row's number is its key.
     ``relations``: ``RELATION_SCHEMA`` sorted by id, so that a row's number is its key.

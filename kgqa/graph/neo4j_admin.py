@@ -21,8 +21,13 @@ from kgqa.errors import GraphError, KgqaError, StoreUnavailableError, UsageError
 from kgqa.graph.files import write_whole
 from kgqa.graph.neo4j_files import ARRAY_DELIMITER, ImportFiles, write_import_files
 from kgqa.graph.neo4j_home import LocalHome
-from kgqa.graph.neo4j_layout import check_entities, check_relations, check_version
-from kgqa.graph.neo4j_write import NODE_BATCH, Neo4jWriter
+from kgqa.graph.neo4j_write import (
+    NODE_BATCH,
+    Neo4jWriter,
+    check_entities,
+    check_relations,
+    check_version,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +35,7 @@ if TYPE_CHECKING:
 
     from kgqa.graph.neo4j import Neo4jConnection
     from kgqa.graph.neo4j_home import Neo4jHome
-    from kgqa.graph.write import GraphSource
+    from kgqa.graph.store import GraphSource
     from kgqa.progress import Progress
 
 START_SECONDS = 300.0  # that a restarted server may take until it answers

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kgqa.graph.neo4j import Neo4jConnection
     from kgqa.graph.neo4j_home import Neo4jHome
     from kgqa.graph.neo4j_store import Neo4jStore
-    from kgqa.graph.write import GraphSource
+    from kgqa.graph.store import GraphSource
     from kgqa.progress import Progress
 
 Method: TypeAlias = Literal["auto", "admin", "bolt"]

@@ -22,12 +22,12 @@ from pydantic.dataclasses import dataclass
 from kgqa.errors import GraphError, IngestError
 from kgqa.graph.files import write_whole
 from kgqa.graph.model import Kind
-from kgqa.graph.neo4j_layout import KIND_LABELS, RESERVED_LABELS, grouped_names, label_for
+from kgqa.graph.neo4j_write import KIND_LABELS, RESERVED_LABELS, grouped_names, label_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from kgqa.graph.write import GraphSource
+    from kgqa.graph.store import GraphSource
     from kgqa.progress import Progress
 
 ARRAY_DELIMITER = "\x1f"  # a control character that names do not hold; one that does is patched

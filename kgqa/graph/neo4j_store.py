@@ -15,7 +15,7 @@ from kgqa.errors import EntityNotFoundError, GraphError, KGNotFoundError
 from kgqa.graph.model import Adjacency, Entities, EntityDetails, Kind, Relations, keys_array
 from kgqa.graph.names import is_storable, normalise
 from kgqa.graph.neo4j import info_of
-from kgqa.graph.neo4j_layout import indexed_name
+from kgqa.graph.neo4j_write import indexed_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 
     from kgqa.graph.backend import StoreBackend
     from kgqa.graph.model import KGInfo
-    from kgqa.graph.store import GraphStore
-    from kgqa.graph.write import GraphWriter
+    from kgqa.graph.store import GraphStore, GraphWriter
     from kgqa.registry import Entry
 
 __all__ = [

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kgqa.graph.model import IntArray
-    from kgqa.graph.write import GraphSource
+    from kgqa.graph.store import GraphSource
     from kgqa.progress import Progress, Task
 
     Columns = tuple[IntArray, IntArray, IntArray]  # near end, relation, far end

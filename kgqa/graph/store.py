@@ -1,6 +1,6 @@
-"""The protocol of a store that holds a KG: batches of keys in, flat arrays out.
+"""The protocols of a store that holds a KG, of a whole KG, and of what writes it into a store.
 
-Every implementation passes ``tests/graph/store_conformance.py``.
+Every store passes ``tests/graph/store_conformance.py``: batches of keys in, flat arrays out.
 """
 
 from __future__ import annotations
@@ -8,8 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from types import TracebackType
+
+    import pyarrow as pa
 
     from kgqa.graph.model import (
         Adjacency,
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
         KGInfo,
         Relations,
     )
+    from kgqa.progress import Progress
 
 
 @runtime_checkable
@@ -78,3 +81,34 @@ class GraphStore(Protocol):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None: ...
+
+
+class GraphSource(Protocol):
+    """A whole KG, sorted, in batches; each method may be called again and starts anew."""
+
+    @property
+    def info(self) -> KGInfo:
+        """The meta record, with the counts of all that follows."""
+
+    @property
+    def relations(self) -> pa.Table:
+        """``RELATION_SCHEMA`` sorted by id, so that a row's number is its key."""
+
+    def node_batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield ``ENTITY_SCHEMA`` sorted by id: a row's number, counted through, is its key."""
+
+    def edge_batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield ``KEYED_EDGE_SCHEMA``, unique, sorted by (head, relation, tail)."""
+
+    def incoming_batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield ``INCOMING_SCHEMA``: the same edges sorted by (tail, relation, head)."""
+
+    def name_batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield (norm: string, key: int64), unique, sorted: normalised names of entities."""
+
+
+class GraphWriter(Protocol):
+    """Writes one KG so that it becomes visible only when it is whole, and replaces an older one."""
+
+    def write(self, source: GraphSource, progress: Progress) -> None:
+        """Write the KG; an older one serves until then. Raises GraphError."""

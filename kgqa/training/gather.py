@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules
 from kgqa.progress import Silent
-from kgqa.questions.own_graph import own_store
+from kgqa.questions.graphs import own_store
 from kgqa.questions.splits import is_held_out
 from kgqa.training.chains import ChainReport, build_chains
 from kgqa.training.check import always_open, held_out_of

@@ -14,16 +14,14 @@ import numpy as np
 
 from kgqa.progress import Rate
 from kgqa.trie.check import check_joining, sample_paths
-from kgqa.trie.executors import LocalExecutor
-from kgqa.trie.units import AT_ONCE, UnitSettings
+from kgqa.trie.executors import AT_ONCE, LocalExecutor, UnitSettings
 
 if TYPE_CHECKING:
     from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
     from kgqa.progress import Progress
-    from kgqa.trie.executors import Executor
+    from kgqa.trie.executors import Executor, Resources
     from kgqa.trie.index.writer import IndexWriter
-    from kgqa.trie.units import Resources
 
 UNIT = 512  # entities of a shard, rounded up to whole work units
 SHARD_BYTES = 1 << 26  # of rows, uncompressed: a shard with more ends, for they are held till then

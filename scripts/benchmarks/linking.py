@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from kgqa.errors import LinkingError
-from kgqa.evaluation.intervals import interval
+from kgqa.evaluation.metrics import interval
 from kgqa.graph.model import EDGE_SCHEMA, ENTITY_SCHEMA, EdgeBatch, EntityBatch, Kind
 from kgqa.graph.names import normalise
 from kgqa.graph.sqlite import SqliteStore

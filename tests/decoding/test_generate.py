@@ -10,7 +10,6 @@ import pytest
 import torch
 from transformers import BatchEncoding, LogitsProcessorList
 
-from kgqa.decoding.beam import beam
 from kgqa.decoding.generate import (
     ConstraintLogitsProcessor,
     PrefixAllowedTokens,
@@ -18,6 +17,7 @@ from kgqa.decoding.generate import (
     accepted_of_each,
 )
 from kgqa.decoding.search import run
+from kgqa.decoding.searches import beam
 from kgqa.errors import ConstraintError, UsageError
 from tests.decoding.languages import (
     EOS,

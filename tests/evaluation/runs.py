@@ -99,5 +99,5 @@ def answer_of(store: GraphStore, topic: str, *texts: str, answers: tuple[str, ..
         kg_llm=KgLlmUse("m", None, 1, 1, 1),
         general_llm=None,
         timings=Timings(decode=2.0),
-        forwards=4,
+        forward_passes=4,
     )

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgqa.evaluation.intervals import interval, resampled_sums
+from kgqa.evaluation.metrics import interval, resampled_sums
 
 SHARES = st.lists(st.floats(0, 1), min_size=1, max_size=60)
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kgqa.decoding.marked import MarkedConstraint, Markers
+from kgqa.decoding.pieces import MarkedConstraint, Markers
 from kgqa.errors import EmptyLanguageError
 from kgqa.graph.model import Kind, keys_array
 from kgqa.paths.format import PathFormat
@@ -24,8 +24,8 @@ from kgqa.paths.triplets import (
     lasting,
     turned,
 )
+from kgqa.trie.composed import TripletLanguage
 from kgqa.trie.lexicon import PathLexicon
-from kgqa.trie.triplets import TripletLanguage
 from tests.graph.tables import entity, random_tables, tables_of
 from tests.trie.language import (
     CharacterEncoder,

@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 from kgqa.errors import ShardDamagedError
 from kgqa.paths.walk import FIRST, MEDIATOR, SECOND, TAIL, PathTable, ordered
 from kgqa.trie.arrays import Sequences, offsets_of
-from kgqa.trie.build import JoinedSequences, ordered_paths, path_parts
 from kgqa.trie.index.manifest import REBUILD, ShardRecord
+from kgqa.trie.stored import JoinedSequences, ordered_paths, path_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
