@@ -11,7 +11,7 @@ import numpy as np
 
 from kgqa.errors import DataError
 from kgqa.evaluation.log import read_run, read_settings
-from kgqa.evaluation.metrics import LEVEL, RESAMPLES, resampled_sums
+from kgqa.evaluation.metrics import interval
 from kgqa.evaluation.report import TITLES, ReportTable
 
 if TYPE_CHECKING:
@@ -93,8 +93,6 @@ def compare(
     b: Mapping[str, Record],
     settings_a: Mapping[str, Any] = MappingProxyType({}),
     settings_b: Mapping[str, Any] = MappingProxyType({}),
-    *,
-    seed: int = 0,
 ) -> Comparison:
     """Compare runs, records by id, over common questions. Raises DataError if there is none."""
     shared = [one for one in a if one in b]
@@ -110,7 +108,7 @@ def compare(
         pairs = [(getattr(a[one], figure), getattr(b[one], figure)) for one in shared]
         found = [(x, y) for x, y in pairs if x is not None and y is not None]
         if found:
-            figures[figure] = _difference(np.array(found, np.float64), seed)
+            figures[figure] = _difference(np.array(found, np.float64))
     return Comparison(
         shared=len(shared),
         only_a=tuple(one for one in a if one not in b),
@@ -145,10 +143,9 @@ def sign_test(better: int, worse: int) -> float:
     return min(1.0, round(2 * math.fsum(math.exp(term) for term in terms), 12))
 
 
-def _difference(pairs: NDArray[np.float64], seed: int) -> Difference:
+def _difference(pairs: NDArray[np.float64]) -> Difference:
     gain = pairs[:, 1] - pairs[:, 0]
-    sums = resampled_sums(gain[:, None], resamples=RESAMPLES, seed=seed)[:, 0] / len(gain)
-    low, high = np.quantile(sums, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    low, high = interval(gain) or (0.0, 0.0)
     better, worse = int((gain > 0).sum()), int((gain < 0).sum())
     a, b = 100 * pairs.mean(axis=0)
     return Difference(
@@ -156,7 +153,7 @@ def _difference(pairs: NDArray[np.float64], seed: int) -> Difference:
         a=float(a),
         b=float(b),
         difference=float(b - a),
-        interval=(float(100 * low), float(100 * high)),
+        interval=(100 * low, 100 * high),
         better=better,
         worse=worse,
         p_value=sign_test(better, worse),

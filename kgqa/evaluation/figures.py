@@ -22,9 +22,7 @@ _LINKING = ("first", "in_linked", "all_linked", "in_five")
 _UNREACHABLE = "not reachable"  # the hops of a question whose answers no path leads to
 
 
-def summarise(
-    records: Sequence[Record], *, kg: str, method: str, format: str, seed: int = 0
-) -> dict[str, Any]:
+def summarise(records: Sequence[Record], *, kg: str, method: str, format: str) -> dict[str, Any]:
     """Return the JSON of ``kgqa eval``; a figure that no question has is None.
 
     ``by_hop`` and ``by_type``: ``{questions, hits_at_1, hit_at_k, f1, interval}`` (of Hits@1);
@@ -67,21 +65,19 @@ def summarise(
         "faithful_of_correct": mean_percent([float(one.grounded) for one in correct]),
         "path_recall": means.get("path_recall"),
         "reachable": means["reachable"],
-        "by_hop": _parts(
-            records, lambda one: _UNREACHABLE if one.hops is None else str(one.hops), seed
-        ),
-        "by_type": _parts([one for one in records if one.type], lambda one: one.type, seed),
-        "intervals": {name: _interval(shares, seed) for name, shares in columns.items()},
+        "by_hop": _parts(records, lambda one: _UNREACHABLE if one.hops is None else str(one.hops)),
+        "by_type": _parts([one for one in records if one.type], lambda one: one.type),
+        "intervals": {name: _interval(shares) for name, shares in columns.items()},
         "outcomes": dict(Counter(one.outcome for one in records).most_common()),
         "seconds": _percentiles([o.seconds for o in answered if o.seconds is not None], 50, 95),
         "forwards": _percentiles([o.forwards for o in answered if o.forwards is not None], 50),
         "general_llm": _general(records),
-        "linking": linking_figures(records, seed),
+        "linking": linking_figures(records),
         "triplets": triplet_figures(records, method),
     }
 
 
-def linking_figures(records: Sequence[Record], seed: int = 0) -> dict[str, Any] | None:
+def linking_figures(records: Sequence[Record]) -> dict[str, Any] | None:
     """Return percentages over questions with a given topic entity (malformed: missed), or None."""
     found = [one.linking for one in records if one.linking is not None]
     if not found:
@@ -92,7 +88,7 @@ def linking_figures(records: Sequence[Record], seed: int = 0) -> dict[str, Any] 
         "questions": len(found) + missed,
         **{name: mean_percent(shares) for name, shares in columns.items()},
         "topics": round(sum(len(one["linked"]) for one in found) / len(found), 3),
-        "intervals": {name: _interval(shares, seed) for name, shares in columns.items()},
+        "intervals": {name: _interval(shares) for name, shares in columns.items()},
     }
 
 
@@ -119,9 +115,7 @@ def _malformed(records: Sequence[Record]) -> int:
     return sum(one.outcome == Outcome.MALFORMED for one in records)
 
 
-def _parts(
-    records: Sequence[Record], part: Callable[[Record], str], seed: int
-) -> dict[str, dict[str, Any]]:
+def _parts(records: Sequence[Record], part: Callable[[Record], str]) -> dict[str, dict[str, Any]]:
     parts: dict[str, list[Record]] = defaultdict(list)
     for one in records:
         parts[part(one)].append(one)
@@ -132,14 +126,14 @@ def _parts(
                 figure: mean_percent([getattr(one, figure) for one in parts[name]])
                 for figure in ("hits_at_1", "hit_at_k", "f1")
             },
-            "interval": _interval([one.hits_at_1 for one in parts[name]], seed),
+            "interval": _interval([one.hits_at_1 for one in parts[name]]),
         }
         for name in sorted(parts)
     }
 
 
-def _interval(shares: Sequence[float], seed: int) -> list[float] | None:
-    found = interval(shares, seed=seed) if len(shares) else None
+def _interval(shares: Sequence[float]) -> list[float] | None:
+    found = interval(shares)
     return None if found is None else [round(100 * one, 2) for one in found]
 
 

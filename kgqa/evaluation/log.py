@@ -15,6 +15,7 @@ from filelock import FileLock, Timeout
 
 from kgqa.errors import DataError, UsageError
 from kgqa.evaluation.record import Record
+from kgqa.graph.files import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -116,9 +117,7 @@ def _check_settings(folder: Path, settings: dict[str, Any]) -> None:
     if not path.exists():
         if (folder / RESULTS).exists():
             raise UsageError(f"The folder {folder} has results, but no {RUN} beside them.", _OTHER)
-        part = path.with_name(f".{RUN}.partial")
-        part.write_text(json.dumps(settings, indent=1, ensure_ascii=False), "utf-8")
-        part.replace(path)
+        write_whole(path, json.dumps(settings, indent=1, ensure_ascii=False).encode())
         return
     there = read_settings(folder)
     for name in [*settings, *there]:

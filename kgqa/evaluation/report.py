@@ -100,7 +100,7 @@ def time_sentence(figures: Mapping[str, Any]) -> str:
     )
 
 
-def worst(records: Sequence[Record], number: int = WORST) -> list[Record]:
+def worst(records: Sequence[Record]) -> list[Record]:
     """Return the failures that are furthest off: nothing right first, the surest of them first."""
     failed = [one for one in records if one.outcome != Outcome.RIGHT]
     return sorted(
@@ -112,7 +112,7 @@ def worst(records: Sequence[Record], number: int = WORST) -> list[Record]:
             -(one.paths[0]["score"] if one.paths else -1e9),
             one.id,
         ),
-    )[:number]
+    )[:WORST]
 
 
 def markdown(

@@ -223,14 +223,14 @@ def own_tables(name: str, triples: Iterable[Triple], entities: Iterable[str]) ->
 
 
 @contextmanager
-def own_store(question: Question, name: str = "own") -> Iterator[GraphStore]:
+def own_store(question: Question) -> Iterator[GraphStore]:
     """Open the question's own graph for a ``with``. Raises DataError, GraphError."""
     if question.graph is None:
         raise ValueError(f"question {question.id} has no graph of its own")
     kept: Sequence[str] = [*question.topic_entities, *question.answers]
-    tables = own_tables(name, question.graph.triples(), kept)
+    tables = own_tables("own", question.graph.triples(), kept)
     with tempfile.TemporaryDirectory(prefix="kgqa-") as folder:
         path = Path(folder) / "graph.sqlite"
         SqliteWriter(path).write(tables, Silent())
-        with SqliteStore(path, name=name) as store:
+        with SqliteStore(path, name="own") as store:
             yield store

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter
 
 from kgqa.errors import ShardDamagedError
+from kgqa.graph.files import sync, write_whole
 from kgqa.graph.model import Direction  # noqa: TC001 - pydantic reads annotations when it runs
 from kgqa.paths.sample import Sample, Walk
 from kgqa.paths.walk import Mediators, WalkRules
@@ -156,24 +156,8 @@ class Manifest:
         content = asdict(self)
         content["sha256"] = _sha256(content)
         text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
-        temporary = folder / f".{MANIFEST}.{os.getpid()}"
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(folder / MANIFEST)
-        sync_folder(folder)
-
-
-def sync_folder(folder: Path) -> None:
-    """Have the names in ``folder`` on disk, as files are synced: renames may be lost otherwise."""
-    if os.name == "nt":
-        return  # a folder cannot be opened there, and needs no syncing
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        write_whole(folder / MANIFEST, text.encode())
+        sync(folder)
 
 
 def _sha256(content: dict[str, Any]) -> str:

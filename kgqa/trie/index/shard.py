@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgqa.errors import ShardDamagedError
+from kgqa.graph.files import sync
 from kgqa.paths.walk import FIRST, MEDIATOR, SECOND, TAIL, PathTable, ordered
 from kgqa.trie.arrays import Sequences, offsets_of
 from kgqa.trie.index.manifest import REBUILD, ShardRecord
@@ -183,8 +184,7 @@ def write_shard(folder: Path, name: str, rows: Sequence[dict[str, Any]]) -> Shar
     ) as writer:
         for group in _groups(rows):
             writer.write_table(pa.Table.from_pylist(group, schema=SCHEMA))
-    with temporary.open("rb+") as file:
-        os.fsync(file.fileno())
+    sync(temporary)
     data = temporary.read_bytes()
     temporary.replace(folder / name)
     return ShardRecord(

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock, Timeout
 
 from kgqa.errors import IndexFault, KgqaError, ShardDamagedError
+from kgqa.graph.files import sync
 from kgqa.trie.index.manifest import (
     MANIFEST,
     IndexKey,
     Manifest,
     index_folder,
     read_manifest,
-    sync_folder,
 )
 from kgqa.trie.index.reader import TrieIndex
 from kgqa.trie.index.shard import write_shard
@@ -82,7 +82,7 @@ class IndexWriter:
         if found is None or self._rebuild or (found.key, found.cap, found.token_width) != settings:
             # first the manifest, so that none ever names a shard that has gone
             fresh.write(self.folder)
-            sync_folder(self.folder.parent)
+            sync(self.folder.parent)
             found = fresh
         self.manifest = found
         with TrieIndex(self.folder, found) as index:
@@ -112,7 +112,7 @@ class IndexWriter:
             if rows:
                 number = 1 + max((int(shard.file[6:-8]) for shard in shards), default=-1)
                 shards = (*shards, write_shard(self.folder, f"shard-{number:05}.parquet", rows))
-                sync_folder(self.folder)
+                sync(self.folder)
             self._enter(shards=shards, composed=tuple(sorted({*self.manifest.composed, *composed})))
 
     def record_joining(self, check: JoinCheck) -> None:
