@@ -130,10 +130,7 @@ class Engine:
         return next(outcome for _, outcome in self.run([request]))
 
     def run(self, requests: Iterable[DecodingRequest]) -> Iterator[tuple[int, DecodingOutcome]]:
-        """Run all searches; yield each outcome with its request's number, as they end.
-
-        Requests are taken when there is room. Raises UsageError for a second run at once.
-        """
+        """Run all searches; yield each outcome with its request's number. Raises UsageError."""
         if self._running:
             raise UsageError("The engine is running searches already.")
         self._running = True

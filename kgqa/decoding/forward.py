@@ -76,10 +76,7 @@ class PromptTree:
         return np.concatenate([self.columns, *(own[-1:] for own in self.above.values())])
 
     def drop_beside(self, states: Iterable[int]) -> NDArray[np.int64]:
-        """Forget where all prefixes are cached but ``states``, those above and those below them.
-
-        Returns the freed columns. What was dropped cannot be scored any more.
-        """
+        """Forget, and return, the columns of prefixes that are not above or below ``states``."""
         tree, below = self.tree, set(states)
         for state in self.above:  # parents stand before their children
             if state != tree.start and tree.node(state).parent in below:
@@ -225,10 +222,7 @@ class PlainForward:
         self.model = model
 
     def next_batch(self, asked: PromptTree, states: Sequence[int], widest: int) -> list[list[int]]:
-        """Return the first of ``states`` as runs (each with its forced run) in a batch.
-
-        ``widest``: tokens of a forward pass, padding included; one row is always taken.
-        """
+        """Return the first of ``states``, with forced runs, that fit ``widest`` tokens."""
         runs: list[list[int]] = []
         longest = 0
         for state in states:

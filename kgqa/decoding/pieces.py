@@ -1,7 +1,4 @@
-"""What a text with constrained spans is made of, and what opens, closes and limits a span.
-
-Markers are strings (``<`` and ``>``), or tokens that a model was trained with.
-"""
+"""What a text with constrained spans is made of, and what opens, closes and limits a span."""
 
 from __future__ import annotations
 
@@ -46,10 +43,7 @@ class Markers:
 
     @classmethod
     def of(cls, encoder: TokenEncoder, opening: str, closing: str = "") -> Markers:
-        """Return the markers that two strings are under a tokenizer: its tokens, or encoded.
-
-        An encoded opening may follow a space, too. Raises MarkerMissingError.
-        """
+        """Return the markers of two strings under a tokenizer. Raises MarkerMissingError."""
         spellings = [opening]
         if encoder.marker_id(opening) is None or len(encoder.encode([opening])[0]) == 1:
             spellings.append(f" {opening}")

@@ -341,10 +341,7 @@ def _best_first(constraint: Constraint, k: int, width: int) -> Search:
 
 
 class SampleSearch(SearchStrategy[SampleOptions]):
-    """K different sequences in the order in which they were drawn, the same by the same seed.
-
-    A language smaller than K is returned whole. Dead ends are dropped.
-    """
+    """K different sequences in the order in which they were drawn, the same by the same seed."""
 
     Options = SampleOptions
 

@@ -78,10 +78,7 @@ class Writer:
         self._options = options
 
     def start(self, prompt: Sequence[int] | Text) -> Chain:
-        """Return the chain that has written nothing, or only the opening if that is forced.
-
-        Raises ModelError for an empty prompt, ConstraintError if a forced opening does not fit.
-        """
+        """Return the chain of nothing, or of a forced opening. Raises ConstraintError."""
         begun = prompt if isinstance(prompt, Text) else self._forward.text(prompt)
         chain = Chain(begun, len(begun.tokens))
         options = self._options
@@ -103,10 +100,7 @@ class Writer:
         return replace(chain, text=text, opened=(opening, total))
 
     def free(self, chains: Sequence[Chain]) -> list[Chain]:
-        """Return the chains, greedily written on, as each has opened a span or ended.
-
-        Raises ConstraintError if every token is forbidden, ModelError for other scores.
-        """
+        """Return chains, greedily written on to a span or end. Raises ConstraintError."""
         found = list(chains)
         while going := [at for at, one in enumerate(found) if one.stop is None and not one.opened]:
             full = [at for at in going if found[at].written >= self._options.limits.tokens]

@@ -126,11 +126,7 @@ class PrefixTree:
     def choose(
         self, demanded: Sequence[int], budget: int, *, deepest: int | None = None
     ) -> list[WaveNode]:
-        """Return the nodes to score, parents first: ``demanded`` all, then look-ahead.
-
-        ``demanded``: states, scored (they lead on) or not. ``budget``: nodes in all; ``deepest``:
-        depth.
-        """
+        """Return ``demanded`` nodes, parents first, then look-ahead to ``budget``."""
         wave = [self.node(state) for state in self.missing(demanded)]
         if len(wave) >= budget:
             return wave

@@ -1,7 +1,4 @@
-"""A run's folder: what it was run with (``run.json``) and a line per question (``results.jsonl``).
-
-A stopped run goes on from it, a cut last line removed, by one run with the same settings.
-"""
+"""A run's folder, ``run.json`` and a line per question (``results.jsonl``); it resumes."""
 
 from __future__ import annotations
 
@@ -50,10 +47,7 @@ class ResultLog:
 
 @contextmanager
 def open_log(folder: Path, settings: Mapping[str, Any]) -> Iterator[ResultLog]:
-    """Open a run's folder for a ``with``, with what an earlier run left.
-
-    Raises UsageError (not writable, other settings, in use), DataError for a malformed line.
-    """
+    """Open a run's folder, with what an earlier run left. Raises UsageError, DataError."""
     with ExitStack() as stack:
         try:
             folder.mkdir(parents=True, exist_ok=True)

@@ -92,7 +92,8 @@ def gcr_scores(prediction: str | Sequence[str], gold: Sequence[str]) -> LegacySc
     acc, hit = _found(predictions, gold)
     if not predictions:
         return LegacyScores(hit, 0.0, 0.0, 0.0, acc)
-    right = sum(any(_contains(line, answer) for answer in gold) for line in predictions)
+    forms = [normalise_answer(answer) for answer in gold]
+    right = sum(any(form in normalise_answer(line) for form in forms) for line in predictions)
     precision = right / len(predictions)
     return LegacyScores(hit, _harmonic(precision, acc), precision, acc, acc)
 
@@ -120,10 +121,6 @@ def mean_percent(shares: Sequence[float]) -> float:
 
 def _lines(prediction: str | Sequence[str]) -> list[str]:
     return prediction.split("\n") if isinstance(prediction, str) else list(prediction)
-
-
-def _contains(prediction: str, answer: str) -> bool:
-    return normalise_answer(answer) in normalise_answer(prediction)
 
 
 def _found(predictions: Sequence[str], gold: Sequence[str]) -> tuple[float, float]:

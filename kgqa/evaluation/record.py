@@ -135,10 +135,9 @@ def record_of(
     linked: bool = False,
     k: int | None = None,
 ) -> Record:
-    """Return the record of a question that was answered, or failed with an error.
+    """Return the record of a question that was answered, or failed. Raises GraphError.
 
-    ``seconds``: of a failed one. ``linked``: whether topics were looked for. ``k``: of Hit@K (None:
-    all ranked entities). Raises GraphError.
+    ``seconds``: of a failed one. ``linked``: whether topics were looked for. ``k``: of Hit@K.
     """
     answer, error = (None, given) if isinstance(given, Exception) else (given, None)
     gold = meanings_of(store, question.answers, question.names)

@@ -16,7 +16,7 @@ from kgqa.graph.names import normalise
 from kgqa.graph.sqlite_file import prepare, text_queries
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from kgqa.graph.model import IntArray
@@ -197,8 +197,10 @@ class CacheBuilder:
     def finish(self) -> tuple[str, list[str]]:
         """Close the file; return the version (hex SHA-256) and the relationship types by key."""
         types, version = sorted(self._types), self._digest.hexdigest()
+        touched = np.flatnonzero(self._degrees)
+        degrees = zip(self._degrees[touched].tolist(), touched.tolist(), strict=True)
         self._db.executemany("INSERT INTO relation VALUES (?, ?)", enumerate(types))
-        self._db.executemany("UPDATE node SET degree = ? WHERE key = ?", self._touched())
+        self._db.executemany("UPDATE node SET degree = ? WHERE key = ?", degrees)
         if self._with_text:
             self._db.execute("INSERT INTO node_text (node_text) VALUES ('optimize')")
         self._db.execute("INSERT INTO survey VALUES (?)", [version])
@@ -206,7 +208,3 @@ class CacheBuilder:
         self._db.close()
         sync(self.path)
         return version, types
-
-    def _touched(self) -> Iterator[tuple[int, int]]:
-        for key in np.flatnonzero(self._degrees).tolist():
-            yield int(self._degrees[key]), key

@@ -45,11 +45,7 @@ class _Nodes:
 
 
 class AttachedStore(SqliteReader):
-    """An attached KG. A ``GraphStore``; belongs to the thread that opened it.
-
-    ``folder``: of the record and the survey. Raises StoreUnavailableError if the survey is
-    unusable.
-    """
+    """An attached KG, a ``GraphStore`` for one thread. Raises StoreUnavailableError."""
 
     def __init__(self, connection: Neo4jConnection, record: AttachedRecord, folder: Path) -> None:
         super().__init__(folder / record.cache, "node", f"The store of {record.info.name}")

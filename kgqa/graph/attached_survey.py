@@ -1,7 +1,4 @@
-"""Attaching a Neo4j database as it is: a survey in read-only sessions, and the record it leaves.
-
-Missing indexes are returned as statements for the user to run.
-"""
+"""Attaching a Neo4j database as it is: a survey in read-only sessions, and its record."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What a kind of store gives beside its ``GraphStore``: the KGs at one URL.
-
-Entered into :data:`kgqa.registry.STORES` under the URLs' scheme (what is before a ``+``).
-"""
+"""What a kind of store gives beside its ``GraphStore``: the KGs at one URL."""
 
 from __future__ import annotations
 

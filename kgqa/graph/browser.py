@@ -21,8 +21,7 @@ MAX_LENGTH = 7_000  # characters of a link: Browser's server takes 8 kB of addre
 def browser_url(store: GraphStore, facts: Sequence[Fact], browser: str | None = None) -> str | None:
     """Return the link that draws just the given edges, None if the store is not in Neo4j.
 
-    ``facts``: in the order in which they matter; as many of the first as a link has room for.
-    ``browser``: where Browser is, if not on the server's usual port.
+    ``facts``: as many of the first as have room. ``browser``: where it is, if not as usual.
     """
     if not isinstance(store, Neo4jStore | AttachedStore):
         return None

@@ -265,10 +265,7 @@ class Relations:
 
 @dataclass(frozen=True, slots=True)
 class Adjacency:
-    """Edges out of a frontier: columns of one length, sorted by (row, step, target).
-
-    ``row`` is a position in the keys asked for; ``target``, ``kind`` are the other end's.
-    """
+    """Edges out of a frontier (``row``) to ``target``, sorted by (row, step, target)."""
 
     row: IntArray
     step: IntArray

@@ -103,10 +103,7 @@ class Neo4jConnection:
             )
 
     def stream(self, statement: str, **parameters: Any) -> Generator[neo4j.Record]:
-        """Yield the answer of a read-only statement, without a time limit; close it if left early.
-
-        Raises GraphError, StoreUnavailableError.
-        """
+        """Yield the answer of a read-only statement, however long it takes. Raises GraphError."""
         with (
             self.translated(),
             self._driver().session(

@@ -12,6 +12,7 @@ import dataclasses
 import re
 import time
 from contextlib import contextmanager
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -66,10 +67,7 @@ class _State:
 
 
 class Neo4jAdminWriter:
-    """Writes a whole KG by the server's importer. A ``GraphWriter``.
-
-    ``work_folder``: of import files, by default the home's ``import``, all that a container sees.
-    """
+    """Writes a KG by the server's importer, from ``work_folder`` or the home's ``import``."""
 
     def __init__(
         self,
@@ -115,8 +113,10 @@ class Neo4jAdminWriter:
         info = source.info
         serving = self._serving()
         state = self._state()
-        if state is not None and state.new == serving and self._is_published(state):
-            state = None  # only the tidying up was left
+        if state is not None and state.new == serving:
+            meta = self._connection.meta(state.kg)
+            if meta is not None and meta["load"] == state.files["load"]:
+                state = None  # only the tidying up was left
         if state is None or state.new != serving:
             self._refuse_others(info.name)
             if self._bolt.same_content(source):
@@ -180,7 +180,9 @@ class Neo4jAdminWriter:
         kg = source.info.name
         # a KG's name in ASCII letters, digits and dashes, as Neo4j wants it of databases
         stem = re.sub(r"[^a-z0-9]+", "-", kg.lower()).strip("-")[:40].strip("-") or "kg"
-        new = self._new_name(stem)
+        taken = self._home.databases() | {row["name"] for row in self._bolt.run("databases")}
+        names = (f"{_PREFIX}{stem}-{number}" for number in count(1))
+        new = next(name for name in names if name not in taken)
         folder = self._work / f"{_PREFIX}{stem}"
         files = write_import_files(source, folder, progress)
         kept = {name: getattr(files, name) for name in ("label", "load", "patches", "counts")}
@@ -272,17 +274,6 @@ class Neo4jAdminWriter:
         except (OSError, ValidationError):
             return None
 
-    def _is_published(self, state: _State) -> bool:
-        meta = self._connection.meta(state.kg)
-        return meta is not None and meta["load"] == state.files["load"]
-
-    def _new_name(self, stem: str) -> str:
-        taken = self._home.databases() | {row["name"] for row in self._bolt.run("databases")}
-        number = 1
-        while f"{_PREFIX}{stem}-{number}" in taken:
-            number += 1
-        return f"{_PREFIX}{stem}-{number}"
-
     def _tidy(
         self, serving: str, progress: Progress, *, kept: str | None = None, note: bool = True
     ) -> None:
@@ -325,10 +316,7 @@ class Neo4jAdminWriter:
 
 
 def import_options(files: ImportFiles, home: Neo4jHome) -> list[str]:
-    """Return every option of ``neo4j-admin database import full``: its defaults drift.
-
-    Raises UsageError for a folder with a comma in its path.
-    """
+    """Return every option of the importer: its defaults drift. Raises UsageError."""
     if "," in str(files.folder):
         raise UsageError(
             f"The importer cannot read files in {files.folder}: a comma is in the path.",

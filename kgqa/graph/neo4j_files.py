@@ -92,10 +92,7 @@ def finished_files(source: GraphSource, folder: Path) -> ImportFiles | None:
 
 
 def write_import_files(source: GraphSource, folder: Path, progress: Progress) -> ImportFiles:
-    """Write the import files of a KG into ``folder``, or find those that are finished there.
-
-    Raises IngestError if the folder cannot be written, GraphError if Neo4j cannot hold it.
-    """
+    """Write the import files, or find finished ones. Raises IngestError, GraphError."""
     found = finished_files(source, folder)
     if found is not None:
         progress.note(f"The import files in {folder} are finished already.")
@@ -176,7 +173,8 @@ class _Lines:
         self.rows += len(lines)
         self.longest = max(self.longest, pc.max(pc.binary_length(lines)).as_py())
         block = _bytes_of(lines)
-        if _has_breaks(block, len(lines)):
+        data = np.frombuffer(block, dtype=np.uint8)
+        if np.count_nonzero(data == 10) != len(lines) or (data == 13).any():  # breaks in fields
             broken = pc.or_(
                 pc.greater(pc.count_substring(lines, "\n"), 1), pc.match_substring(lines, "\r")
             )
@@ -210,11 +208,6 @@ def _bytes_of(lines: pa.Array) -> memoryview:
     _, offsets, data = lines.buffers()
     ends = np.frombuffer(offsets, dtype=np.int32)
     return memoryview(data)[ends[lines.offset] : ends[lines.offset + len(lines)]]
-
-
-def _has_breaks(block: memoryview, rows: int) -> bool:
-    data = np.frombuffer(block, dtype=np.uint8)
-    return bool(np.count_nonzero(data == 10) != rows or (data == 13).any())
 
 
 def _node_lines(

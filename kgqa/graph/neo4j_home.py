@@ -1,7 +1,4 @@
-"""A Neo4j server as its administrator sees it: its folder, its importer, stop, start, switch.
-
-It serves the database that ``initial.dbms.default_database`` names when it starts.
-"""
+"""A Neo4j server as its administrator sees it: its folder, its importer, stop, start, switch."""
 
 from __future__ import annotations
 
@@ -52,10 +49,7 @@ class Neo4jHome(ABC):
 
     @abstractmethod
     def import_full(self, database: str, options: Sequence[str], log: Path, keep: int) -> None:
-        """Import into a database that does not serve, logged to ``log``. Raises GraphError.
-
-        ``keep``: a file descriptor that the importer holds open as long as it runs.
-        """
+        """Import, logged to ``log``, a file descriptor ``keep`` held open. Raises GraphError."""
 
     @abstractmethod
     def switch(self, database: str) -> None:

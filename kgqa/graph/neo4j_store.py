@@ -1,7 +1,4 @@
-"""One KG on a Neo4j server, read-only: one record of flat integer lists for a whole frontier.
-
-A KG that was replaced in the meantime is an error, never a part of two KGs.
-"""
+"""One KG on a Neo4j server, read-only: flat lists for a whole frontier, of one KG or an error."""
 
 from __future__ import annotations
 

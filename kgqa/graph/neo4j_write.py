@@ -249,15 +249,6 @@ class Neo4jWriter:
         """Index, count and publish; False if another load overtook it. Raises GraphError."""
         self.run("index_text", of=label)
         self.run("await_indexes", seconds=INDEX_TIMEOUT)
-        self._verify(label, source)
-        meta = dataclasses.asdict(source.info) | {"label": label, "load": load}
-        return bool(self.run("load_publish", load=load, meta=meta))
-
-    def _counts(self, label: str) -> tuple[int, int]:
-        nodes, edges = (self.run(f"count_{w}", of=label)[0]["count"] for w in ("nodes", "edges"))
-        return nodes, edges
-
-    def _verify(self, label: str, source: GraphSource) -> None:
         nodes, edges = self._counts(label)
         info = source.info
         if (nodes, edges) != (info.nodes, info.edges):
@@ -266,6 +257,12 @@ class Neo4jWriter:
                 f"written were {info.nodes:,} and {info.edges:,}. The load is not published.",
                 "Load it again.",
             )
+        meta = dataclasses.asdict(info) | {"label": label, "load": load}
+        return bool(self.run("load_publish", load=load, meta=meta))
+
+    def _counts(self, label: str) -> tuple[int, int]:
+        nodes, edges = (self.run(f"count_{w}", of=label)[0]["count"] for w in ("nodes", "edges"))
+        return nodes, edges
 
     def _clean(self, progress: Progress) -> None:
         for old in self.run("dropping"):

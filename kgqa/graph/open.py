@@ -154,10 +154,7 @@ def _open_attached(folder: Path, backend: StoreBackend, options: dict[str, Any])
 def open_writer(
     url: str | Path, kg: str, *, home: str | Path | None = None, **options: Any
 ) -> Iterator[GraphWriter]:
-    """Give, for a ``with``, what writes the KG named ``kg`` at ``url``.
-
-    Raises UsageError if it is attached, or the URL is a file that holds another KG.
-    """
+    """Give, for a ``with``, what writes the KG named ``kg`` at ``url``. Raises UsageError."""
     check_kg_name(kg)
     backend = store_backend(url, **options)
     folder = _home(home, backend)

@@ -39,11 +39,7 @@ class SqliteWriter:
         self.path = path.absolute()
 
     def write(self, source: GraphSource, progress: Progress) -> None:
-        """Write the KG and replace the one that lay there, which serves until then.
-
-        Raises StoreUnavailableError if the file cannot be written, GraphError if it is locked or
-        full.
-        """
+        """Write the KG and replace the older one. Raises StoreUnavailableError, GraphError."""
         part = self.path.with_name(f".{self.path.name}.partial")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -94,7 +90,8 @@ def _fill(path: Path, source: GraphSource, progress: Progress) -> None:
             "INSERT INTO relation VALUES (?, ?, ?, ?)",
             ((key, *row.values()) for key, row in enumerate(relations)),
         )
-        kinds = _kinds(source)
+        parts = [batch.column("kind").to_numpy() for batch in source.node_batches()]
+        kinds = np.concatenate(parts) if parts else np.empty(0, dtype=np.uint8)
         degrees = _write_edges(db, source, kinds, task)
         _write_entities(db, source, degrees, task)
         for batch in source.name_batches():
@@ -103,11 +100,6 @@ def _fill(path: Path, source: GraphSource, progress: Progress) -> None:
         db.execute(INDEXES)
         db.execute("INSERT INTO entity_text (entity_text) VALUES ('optimize')")
         db.execute("COMMIT")
-
-
-def _kinds(source: GraphSource) -> NDArray[np.uint8]:
-    parts = [batch.column("kind").to_numpy() for batch in source.node_batches()]
-    return np.concatenate(parts) if parts else np.empty(0, dtype=np.uint8)
 
 
 def _write_edges(

@@ -1,7 +1,4 @@
-"""The protocols of a store that holds a KG, of a whole KG, and of what writes it into a store.
-
-Every store passes ``tests/graph/store_conformance.py``: batches of keys in, flat arrays out.
-"""
+"""The protocols of a store of a KG, of a whole KG, and of what writes it into a store."""
 
 from __future__ import annotations
 

@@ -83,10 +83,7 @@ class Sample:
 
 
 def sample_walk(store: GraphStore, topics: IntArray, rules: WalkRules, sample: Sample) -> PathTable:
-    """Return a sample of the paths out of each of ``topics`` (distinct keys), in their order.
-
-    Each topic's stand in depth-first order. Raises what the store raises.
-    """
+    """Return a sample of the paths out of each of distinct ``topics``, depth-first."""
     choose = {"breadth": _breadth_first, "depth": _depth_first, "random": _random_walks}
     if not len(topics):
         return empty_paths(rules.hops)
@@ -312,7 +309,8 @@ def _draw(
         hashed = _mixed(hashed ^ longer.taken[:, depth, part].astype(np.uint64))
     hashed = np.concatenate([_mixed(level.hashed[stops] ^ _STOP), hashed])
     chance = level.chance[at] + np.concatenate([ends, goes_on[parent]])
-    noisy = chance + _gumbel(hashed)
+    evenly = ((hashed >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+    noisy: Floats = chance - np.log(-np.log(evenly))
     best = np.full(len(rows), -np.inf)
     np.maximum.at(best, group, noisy)
     value = _under(level.value[at], noisy, best[group])
@@ -340,9 +338,3 @@ def _mixed(numbers: Hashes) -> Hashes:
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return mixed ^ (mixed >> np.uint64(31))
-
-
-def _gumbel(hashed: Hashes) -> Floats:
-    evenly = ((hashed >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
-    noise: Floats = -np.log(-np.log(evenly))
-    return noise

@@ -51,18 +51,14 @@ class StoreTriplets:
             self._around.update(dict.fromkeys(new.tolist(), NO_TRIPLETS))
             live = new[lasting(self._store, new)]
             if len(live):
-                self._read(live)
+                hops = hops_out_of(self._store, live, self._rules)
+                owner, rows = _as_stored(live, hops, entered=self._entered)
+                order = np.lexsort([*rows.T[::-1], owner])
+                owner, rows = owner[order], rows[order]
+                starts = np.searchsorted(owner, np.arange(len(live) + 1))
+                for number, key in enumerate(live.tolist()):
+                    self._around[key] = rows[starts[number] : starts[number + 1]]
         return [self._around[key] for key in keys.tolist()]
-
-    def _read(self, keys: IntArray) -> None:
-        owner, rows = _as_stored(
-            keys, hops_out_of(self._store, keys, self._rules), entered=self._entered
-        )
-        order = np.lexsort([*rows.T[::-1], owner])
-        owner, rows = owner[order], rows[order]
-        starts = np.searchsorted(owner, np.arange(len(keys) + 1))
-        for number, key in enumerate(keys.tolist()):
-            self._around[key] = rows[starts[number] : starts[number + 1]]
 
 
 class SomeTriplets:

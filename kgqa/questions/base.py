@@ -155,10 +155,7 @@ def iter_questions(
 def read_questions(
     path: Path, format: str = "jsonl", limit: int | None = None, **options: Any
 ) -> QuestionFile:
-    """Return the first ``limit`` entries of a file, with the bad ones.
-
-    Raises what :func:`iter_questions` raises, and DataError without any question.
-    """
+    """Return the first ``limit`` entries, with bad ones. Raises DataError without any question."""
     file = QuestionFile([], [], path, format)
     for one in islice(iter_questions(path, format, **options), limit):
         if isinstance(one, Question):

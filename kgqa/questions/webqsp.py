@@ -1,7 +1,4 @@
-"""WebQSP as Microsoft publishes it: one JSON object of ``Questions``, or one question a line.
-
-Answers and gold paths are those of all parses together; literals stand as their text.
-"""
+"""WebQSP as Microsoft publishes it; answers and gold paths are those of all parses together."""
 
 from __future__ import annotations
 

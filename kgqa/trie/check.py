@@ -119,10 +119,7 @@ def _shown(tokens: Sequence[str]) -> str:
 
 
 def check_joining(lexicon: PathLexicon, sample: Sequence[PathNames], *, seed: int = 0) -> JoinCheck:
-    """Compare the joined tokens of paths with the tokens of their whole strings.
-
-    ``sample``: real paths; ``seed`` joins difficult names, each as a head and a tail once.
-    """
+    """Compare joined tokens with those of whole strings, of ``sample`` and of difficult names."""
     found = [one for path in sample if (one := _difference(lexicon, path)) is not None]
     made = adversarial_paths(seed)
     hard: list[JoinExample] = []
@@ -178,10 +175,7 @@ def _alike(one: Sequence[int], other: Sequence[int]) -> int:
 def sample_paths(
     store: GraphStore, rules: WalkRules, form: PathFormat, *, count: int = SAMPLE, seed: int = 0
 ) -> list[PathNames]:
-    """Return real paths of random topic entities, one of each, in texts: at most ``count``.
-
-    Random walks of random lengths, which end at hubs; by ``seed`` they are the same again.
-    """
+    """Return at most ``count`` real paths of random topics, in texts; hubs end them."""
     choose = np.random.default_rng(seed)
     topics = _random_topics(store, count, choose)
     table = _random_walks(store, topics, rules, choose)

@@ -285,10 +285,7 @@ class TripletLanguage(Segments):
         self._around: dict[int, Segment | None] = {}  # heads of the triplets that touch an entity
 
     def constraint(self, visited: Iterable[int]) -> TripletConstraint:
-        """Return the constraint of triplets that touch ``visited`` (keys).
-
-        Raises EmptyLanguageError if there is none, GraphError if the store fails.
-        """
+        """Return the constraint of triplets that touch ``visited``. Raises EmptyLanguageError."""
         keys = np.unique(np.array(list(visited), np.int64))
         self._read(np.array([key for key in keys.tolist() if key not in self._around], np.int64))
         heads = [found for key in keys.tolist() if (found := self._around[key]) is not None]

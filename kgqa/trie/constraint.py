@@ -20,10 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """The moves out of some states: columns of one length, sorted by (row, token).
-
-    ``row``: a position in the states asked for. A state without a row has no continuation.
-    """
+    """The moves out of states (``row``: which of those asked for), sorted by (row, token)."""
 
     row: IntArray
     token: IntArray

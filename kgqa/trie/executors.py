@@ -83,10 +83,7 @@ class Worker:
         self._since = 0  # entities since the names were forgotten
 
     def work(self, topics: IntArray, settings: UnitSettings) -> Unit:
-        """Return the rows of ``topics`` (ascending keys), and the ids of those that have too many.
-
-        With a sample none has. Raises IndexFault if the store holds another version of the KG.
-        """
+        """Return the rows of ``topics``, and the ids of those with too many. Raises IndexFault."""
         version = self.store.info.version
         if version != settings.kg_version:
             raise IndexFault(
@@ -252,10 +249,7 @@ class RayExecutor:
             )
 
     def run(self, resources: Resources, units: Iterable[IntArray], settings: UnitSettings) -> Units:
-        """Yield the result of each unit, in order.
-
-        Raises IndexFault without a cluster or CPU, or if a node cannot open the graph or is lost.
-        """
+        """Yield the result of each unit, in order. Raises IndexFault."""
         ray = self._ray
         with self._joined() as cpus:
             shared = ray.put(resources)

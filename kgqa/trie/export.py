@@ -91,10 +91,7 @@ def _mark(children: int) -> str:
 
 
 def dot(trie: TokenTrie, encoder: TokenEncoder, limit: int, title: str = "") -> str:
-    """Return a Graphviz drawing of the first ``limit`` sequences in token order.
-
-    Forced tokens share a node, ``|`` between them; dashed nodes count what is left out.
-    """
+    """Return a Graphviz drawing of the first ``limit`` sequences; what is left out is counted."""
     show = _shower(encoder)
     counts = np.diff(trie.first_child)
     parent = _parents(trie)

@@ -274,17 +274,14 @@ def stored_constraint(
     parts = [part for part in parts if len(part[1])]
     if not parts:
         raise nothing_to_write("The topic entities have no path")
-    language = _in_order([sequences for sequences, _ in parts])
+    several = [sequences for sequences, _ in parts]
+    by_parts = [one for one in several if isinstance(one, JoinedSequences)]
+    if len(by_parts) == len(several):
+        language = ordered_paths(all_joined(by_parts))
+    else:
+        each = [one.joined() if isinstance(one, JoinedSequences) else one for one in several]
+        language = in_order(joined(each))
     paths_of = Groups(language.number, len(language))
     return StoredConstraint(
         build_trie(language), joined_tables([table for _, table in parts]), paths_of
-    )
-
-
-def _in_order(several: Sequence[JoinedSequences | Sequences]) -> Ordered:
-    by_parts = [one for one in several if isinstance(one, JoinedSequences)]
-    if len(by_parts) == len(several):
-        return ordered_paths(all_joined(by_parts))
-    return in_order(
-        joined([one.joined() if isinstance(one, JoinedSequences) else one for one in several])
     )

@@ -42,10 +42,7 @@ def all_manifests(tries: Path) -> list[tuple[Path, Manifest | ShardDamagedError]
 
 
 def open_index(tries: Path, key: IndexKey) -> TrieIndex:
-    """Return the index for ``key`` under ``<home>/<kg>/tries``.
-
-    Raises IndexStaleError if it is of something else, IndexMissingError, ShardDamagedError.
-    """
+    """Return the fitting index. Raises IndexStaleError, IndexMissingError, ShardDamagedError."""
     folder = index_folder(tries, key)
     manifest = read_manifest(folder)
     if manifest is not None and manifest.key == key:
@@ -94,19 +91,15 @@ class TrieIndex:
         if entity_id in self._decoded:
             self._decoded.move_to_end(entity_id)
             return self._decoded[entity_id]
-        found = self._decode(entity_id)
+        row, found = self._find(entity_id), None
+        if row is not None:
+            width = self.manifest.token_width
+            found = decode_row(row[1], self.manifest.key.hops, width, str(row[0]))
         self._decoded[entity_id] = found
         self._decoded_paths += _weight(found)
         while self._decoded_paths > _DECODED_PATHS and len(self._decoded) > 1:
             self._decoded_paths -= _weight(self._decoded.popitem(last=False)[1])
         return found
-
-    def _decode(self, entity_id: str) -> StoredTrie | None:
-        found = self._find(entity_id)
-        if found is None:
-            return None
-        path, row = found
-        return decode_row(row, self.manifest.key.hops, self.manifest.token_width, str(path))
 
     def read(self, entity_id: str) -> dict[str, Any] | None:
         """Return an entity's row undecoded (paths, nodes, bytes). Raises ShardDamagedError."""
