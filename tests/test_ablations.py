@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kgqa.questions.splits import is_held_out
+from kgqa.questions.base import is_held_out
 from scripts.benchmarks.ablations import (
     BEGIN,
     END,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias
 
 from kgqa.errors import DataError
 from kgqa.registry import QUESTION_FORMATS
@@ -181,3 +181,22 @@ def unreadable(path: Path, why: OSError | str) -> DataError:
         f"The question file {path} cannot be read: {reason}.",
         "Give a file of the form that `format` names.",
     )
+
+
+Split: TypeAlias = Literal["all", "validation", "rest"]
+
+
+def is_held_out(question_id: str) -> bool:
+    """Return whether a question belongs to the fixed fifth that is never trained on."""
+    digest = hashlib.sha256(question_id.encode()).digest()
+    return int.from_bytes(digest[:4], "big") % 5 == 0
+
+
+def split_of(file: QuestionFile, split: Split) -> QuestionFile:
+    """Return the held-out fifth (``validation``) or the rest. Raises DataError if empty."""
+    if split == "all":
+        return file
+    chosen = [one for one in file.questions if is_held_out(one.id) == (split == "validation")]
+    if not chosen:
+        raise DataError(f"No question of the file is in the split '{split}'.", "Leave out `split`.")
+    return replace(file, questions=chosen, split=split)

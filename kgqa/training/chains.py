@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from kgqa.methods.dog.graph import GraphFilter
     from kgqa.paths.format import PathFormat
     from kgqa.paths.ground import GroundedPath
-    from kgqa.paths.shortest import RelationPath
-    from kgqa.paths.walk import WalkRules
+    from kgqa.paths.walk import RelationPath, WalkRules
     from kgqa.progress import Progress
     from kgqa.training.data import TrainingQuestion
     from kgqa.training.templates import Phrases
