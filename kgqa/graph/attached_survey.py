@@ -131,6 +131,8 @@ class _Survey:
         self.text_index: str | None = None
         self._connection = connection
         self._given = attachment
+        aliases = attachment.alias_property
+        self._names = [attachment.name_property, *([aliases] if aliases else [])]
         self._is_mediator = _mediator_rule(attachment)
         self._progress = progress
         self._by_reference = True
@@ -227,12 +229,11 @@ class _Survey:
     def advice(self) -> list[str]:
         """Return the statements that would make the indexes that are missing."""
         given = self._given
-        names = [given.name_property, *([given.alias_property] if given.alias_property else [])]
         found: list[str] = []
         if self._by_reference:
             found.append(constraint_statement(given.label, given.id_property))
         if self.text_index is None:
-            found.append(text_index_statement(given.label, *names))
+            found.append(text_index_statement(given.label, *self._names))
         return found
 
     def _nodes(self) -> Generator[Node]:
@@ -327,14 +328,13 @@ class _Survey:
         except GraphError as error:
             self._progress.note(f"The indexes cannot be listed, so none is used: {error.message}")
             return
-        names = {given.name_property, *([given.alias_property] if given.alias_property else [])}
         for row in rows:
             labels, properties = row["labels"] or [], row["properties"] or []
             if row["state"] != "ONLINE" or row["entityType"] != "NODE" or given.label not in labels:
                 continue
             if row["type"] == "RANGE" and properties == [given.id_property]:
                 self._by_reference = False
-            elif row["type"] == "FULLTEXT" and names <= set(properties):
+            elif row["type"] == "FULLTEXT" and set(self._names) <= set(properties):
                 self.text_index = row["name"]
 
     def _changed(self) -> GraphError:

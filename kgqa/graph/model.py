@@ -64,17 +64,10 @@ EDGE_SCHEMA = pa.schema(
     ]
 )
 
-KEYED_EDGE_SCHEMA = pa.schema(
-    [
-        pa.field("head", pa.int64(), nullable=False),
-        pa.field("relation", pa.int64(), nullable=False),
-        pa.field("tail", pa.int64(), nullable=False),
-        pa.field("properties", pa.string()),
-    ]
-)
 INCOMING_SCHEMA = pa.schema(
-    [KEYED_EDGE_SCHEMA.field(name) for name in ("head", "relation", "tail")]
+    [pa.field(name, pa.int64(), nullable=False) for name in ("head", "relation", "tail")]
 )
+KEYED_EDGE_SCHEMA = INCOMING_SCHEMA.append(pa.field("properties", pa.string()))
 NAME_SCHEMA = pa.schema(
     [pa.field("norm", pa.string(), nullable=False), pa.field("key", pa.int64(), nullable=False)]
 )
@@ -186,9 +179,8 @@ def normalised_names(nodes: pa.RecordBatch, start: int) -> pa.RecordBatch:
 class GraphTables:
     """A whole KG in memory: a :class:`kgqa.graph.store.GraphSource` that is its tables.
 
-    ``nodes``: ``ENTITY_SCHEMA`` sorted by id, so that a row's number is its key.
-    ``relations``: ``RELATION_SCHEMA`` sorted by id, so that a row's number is its key.
-    ``edges``: ``KEYED_EDGE_SCHEMA``, unique, sorted by (head, relation, tail).
+    ``ENTITY_SCHEMA``, ``RELATION_SCHEMA`` sorted by id, so that a row's number is its key;
+    ``KEYED_EDGE_SCHEMA``, unique, sorted by (head, relation, tail).
     """
 
     info: KGInfo

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from types import TracebackType
 
     import pyarrow as pa
 
@@ -72,12 +71,7 @@ class GraphStore(Protocol):
         """Give back what the store holds open. Calling it again does nothing."""
 
     def __enter__(self) -> GraphStore: ...
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
 
 
 class GraphSource(Protocol):
