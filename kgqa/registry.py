@@ -379,25 +379,25 @@ SEARCHES = Registry(
     (
         Entry(
             "beam",
-            "kgqa.decoding.beam:BeamSearch",
+            "kgqa.decoding.searches:BeamSearch",
             "the ranked list of generate(num_beams=K)",
             "kgqa.decoding.options:BeamOptions",
         ),
         Entry(
             "diverse",
-            "kgqa.decoding.diverse:DiverseSearch",
+            "kgqa.decoding.searches:DiverseSearch",
             "beams in groups that are kept apart",
             "kgqa.decoding.options:DiverseOptions",
         ),
         Entry(
             "exact",
-            "kgqa.decoding.best_first:ExactSearch",
+            "kgqa.decoding.searches:ExactSearch",
             "the K most probable paths, with a proof",
             "kgqa.decoding.options:ExactOptions",
         ),
         Entry(
             "sample",
-            "kgqa.decoding.stochastic:SampleSearch",
+            "kgqa.decoding.searches:SampleSearch",
             "K paths drawn without replacement",
             "kgqa.decoding.options:SampleOptions",
         ),
@@ -446,8 +446,8 @@ QUESTION_FORMATS = Registry(
         Entry("rog", "kgqa.questions.graphs:RogQuestions", "the data sets of RoG and GCR"),
         Entry("metaqa", "kgqa.questions.text:MetaQA", "MetaQA"),
         Entry("pathquestion", "kgqa.questions.text:PathQuestion", "PathQuestion"),
-        Entry("commonsenseqa", "kgqa.questions.choice:CommonsenseQA", "CommonsenseQA"),
-        Entry("medqa", "kgqa.questions.choice:MedQA", "MedQA (USMLE)"),
+        Entry("commonsenseqa", "kgqa.questions.jsonl:CommonsenseQA", "CommonsenseQA"),
+        Entry("medqa", "kgqa.questions.jsonl:MedQA", "MedQA (USMLE)"),
         Entry("2wiki", "kgqa.questions.twowiki:TwoWiki", "2WikiMultihopQA"),
     ),
 )

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kgqa.questions.splits import is_held_out
+from kgqa.questions.base import is_held_out
 from scripts.benchmarks.ablations import (
     BEGIN,
     END,
@@ -143,7 +143,7 @@ def test_tries_grow_with_hops(tmp_path: Path) -> None:
     from kgqa.graph.sqlite_write import SqliteWriter
     from kgqa.progress import Silent
     from kgqa.questions import Question
-    from kgqa.questions.own_graph import own_tables
+    from kgqa.questions.graphs import own_tables
 
     tables = own_tables("kg", [("a", "r", "b"), ("b", "r", "c"), ("c", "r", "d")], [])
     SqliteWriter(tmp_path / "g.sqlite").write(tables, Silent())

@@ -13,7 +13,7 @@ from kgqa.errors import UsageError
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.graph.sqlite_write import SqliteWriter
 from kgqa.progress import Silent
-from kgqa.questions.own_graph import own_tables
+from kgqa.questions.graphs import own_tables
 from scripts.benchmarks.noise import Change, edges_of, noisy_tables
 
 if TYPE_CHECKING:

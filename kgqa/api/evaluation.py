@@ -42,7 +42,7 @@ def evaluate(
     """
     from kgqa.evaluation import evaluate as run
     from kgqa.questions import read_questions
-    from kgqa.questions.splits import split_of
+    from kgqa.questions.base import split_of
 
     fields = EvalOptions.model_fields
     asked = {name: value for name, value in given.items() if name in fields}

@@ -268,10 +268,9 @@ def _entity_trie(
     from kgqa.graph.model import keys_array
     from kgqa.paths.sample import sample_walk
     from kgqa.paths.walk import walk
-    from kgqa.trie.build import path_tokens
     from kgqa.trie.index.manifest import IndexKey
     from kgqa.trie.index.reader import open_index
-    from kgqa.trie.stored import stored_constraint
+    from kgqa.trie.stored import path_tokens, stored_constraint
 
     key = IndexKey.of(store.info, lexicon.encoder, lexicon.form, rules, sample)
     who = f"{found.name} ({found.id})"

@@ -1,9 +1,7 @@
 """The keys and values of all tokens that a tree of several questions attends to, as columns.
 
-A token's column is its place in one growing buffer for each layer. Columns are written once and
-never moved; a question that ends gives its columns back, and others' tokens are written over them.
-Order in the buffer means nothing: a token's position is in its key, and the mask says who sees
-whom.
+A token's column is its place in one growing buffer for each layer, never moved, and reused when
+given back. A token's position is in its key; the mask says who sees whom.
 """
 
 from __future__ import annotations
@@ -21,11 +19,7 @@ _STEP = 16  # widths come in steps, so that kernels and allocators meet few shap
 
 
 class ColumnCache(DynamicCache):
-    """A cache that models of transformers write to; :meth:`take` says where.
-
-    A forward pass that fails half way leaves nothing behind but columns that nobody owns: give them
-    back and go on.
-    """
+    """A cache that models of transformers write to; :meth:`take` says where, in free columns."""
 
     def __init__(self) -> None:
         super().__init__()

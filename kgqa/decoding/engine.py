@@ -1,15 +1,9 @@
 """Many searches over one model: they go on in lockstep and share their forward passes.
 
-Each search has its own prompt and constraint. In a round every search goes on until it demands a
-score that is not known yet; then one forward pass scores what all of them wait for, each with its
-own look-ahead. A search that ends leaves, and the next one takes its place. The results are those
-of one search at a time.
-
-How the model is run (over trees, or prefix by prefix) and how wide, is a :class:`Plan`. If memory
-runs out, the budget and the width of a forward pass are halved once, the user is notified, and all
-go on from where they were: a forward pass that fails has changed nothing. A time limit ends a
-question between two forward passes with an error; nothing is answered from half a search, whose
-best paths may be missing. Ctrl-C leaves an engine that can be used again.
+One forward pass scores what all searches wait for, each with its own look-ahead. The results are
+those of one search at a time. If memory runs out, budget and width are halved once, with a note. A
+time limit ends a question with an error: nothing is answered from half a search. Ctrl-C leaves an
+engine that can be used again.
 """
 
 from __future__ import annotations
@@ -49,11 +43,8 @@ if TYPE_CHECKING:
 class Plan:
     """How a model is run: by trees or plainly, to which length by trees, how wide.
 
-    ``why``: what decided the way. ``limit``: tokens of a prompt with its path up to which trees are
-    right, None for any number. ``budget``: tokens that look-ahead fills a forward pass up to.
-    ``milliseconds``: what forward passes took by width; may be empty.
-
-    Raises UsageError if the budget is below 1.
+    ``why`` decided. ``limit``: tokens of prompt and path up to which trees are right, None: any.
+    ``budget``: tokens that look-ahead fills. ``milliseconds`` by width. Raises UsageError.
     """
 
     way: Literal["tree", "plain"] = "tree"
@@ -73,9 +64,8 @@ class Plan:
 class DecodingRequest:
     """One search: its prompt's token ids, its constraint, the rule of its scores.
 
-    ``time_limit``: seconds from when it is taken up, None for none. ``max_forward_passes``: those
-    that it may take part in; then a search that can (``exact``) ends with what it has.
-    ``coverage``: whether the outcome is to report it.
+    ``time_limit``: seconds from when it is taken up. ``max_forward_passes``: after these a search
+    that can (``exact``) ends with what it has.
     """
 
     prompt: Sequence[int]
@@ -91,9 +81,8 @@ class DecodingRequest:
 class DecodingOutcome:
     """The result of a request, or the error that ended it.
 
-    ``forward_passes``: those it took part in. ``seconds``: its part of their time, by the tokens
-    that it ran. ``coverage``: if it was asked for, for each hypothesis and each of its tokens the
-    logarithm of the share of the model's whole probability that the constraint allowed there.
+    ``seconds``: its part of the passes' time, by tokens. ``coverage``: if asked for, of each token
+    of each hypothesis the log of the probability that the constraint allowed there.
     """
 
     result: SearchResult | None
@@ -111,10 +100,7 @@ class DecodingOutcome:
 
 
 class Engine:
-    """A model that runs searches. Not for use by several threads.
-
-    ``together``: searches at a time at most. ``clock``: seconds, for time limits.
-    """
+    """A model that runs at most ``together`` searches, in one thread; ``clock``: in seconds."""
 
     def __init__(
         self,
@@ -144,11 +130,7 @@ class Engine:
         return next(outcome for _, outcome in self.run([request]))
 
     def run(self, requests: Iterable[DecodingRequest]) -> Iterator[tuple[int, DecodingOutcome]]:
-        """Run all searches and yield each outcome with its request's number, as they end.
-
-        Requests are taken from the iterable when there is room for them. One run at a time: raises
-        UsageError for a second.
-        """
+        """Run all searches; yield each outcome with its request's number. Raises UsageError."""
         if self._running:
             raise UsageError("The engine is running searches already.")
         self._running = True
@@ -174,7 +156,6 @@ class Engine:
             self._running = False
 
     def _leaving(self, live: list[_Live]) -> Iterator[tuple[int, DecodingOutcome]]:
-        """Let every search go on as far as it can, and take out those that have ended."""
         now = self._clock()
         for one in list(live):
             limit = one.request.time_limit
@@ -193,7 +174,6 @@ class Engine:
                 yield one.number, one.outcome()
 
     def _round(self, live: list[_Live]) -> None:
-        """Score what the searches wait for, or a part of it, in one forward pass."""
         plain = next((one for one in live if self._plainly(one)), None)
         while True:
             self._attempted = 0
@@ -232,10 +212,7 @@ class Engine:
         return None
 
     def _plainly(self, one: _Live) -> list[int]:
-        """Return the states, of those that ``one`` waits for, that cannot be scored in a tree.
-
-        No others are scored plainly: what is to be scored in a tree must have its parents there.
-        """
+        """Return the states, of those that ``one`` waits for, that cannot be scored in a tree."""
         tree, limit = one.asked.tree, self.plan.limit
         missing = tree.missing(one.demanded)
         if self.plan.way == "plain":
@@ -260,7 +237,6 @@ class Engine:
         self.forward_passes += 1
 
     def _parts(self, live: Sequence[_Live]) -> list[tuple[_Live, WavePart]]:
-        """Return what each search contributes to the next forward pass, within its width."""
         share = max(1, self.budget // len(live))
         room = self._widest or sys.maxsize
         limit = self.plan.limit
@@ -306,8 +282,6 @@ class Engine:
 
 
 class _Live:
-    """A search that is running. Raises KgqaError if it cannot begin."""
-
     def __init__(self, number: int, request: DecodingRequest, began: float) -> None:
         self.number = number
         self.request = request

@@ -1,15 +1,10 @@
 """The model's forward pass: over trees of tokens, or over whole prefixes one beside the other.
 
-A token of a tree sees its own question's prompt and its own ancestors, and its position is its
-depth. A question's prompt is run once, together with the first tokens after it, and shared by all
-its prefixes. The children's logits are gathered under one log-sum-exp over the whole vocabulary, so
-that no mask of the vocabulary's size is ever built. The mask of attention is additive and of the
-weights' type, which is right under eager and SDPA attention alike.
-
-Whether a model can be run over trees is not assumed here: :mod:`kgqa.decoding.probe` finds out.
-State-space layers, or attention windows shorter than the prompt with its path, take whole prefixes:
-a row holds the prompt, the prefix and the forced run after it, nothing is cached, nothing is looked
-at ahead, and the log-probabilities are the same.
+A token of a tree sees its question's prompt and its ancestors, and its position is its depth.
+Children's logits are gathered under one log-sum-exp, so no mask of the vocabulary's size is built.
+The attention mask is additive and of the weights' type, right under eager and SDPA alike. Models
+unfit for trees (:mod:`kgqa.decoding.probe`) take whole prefixes: a row holds the prompt, the prefix
+and the forced run after it; nothing is cached.
 """
 
 from __future__ import annotations
@@ -54,11 +49,9 @@ def _no_columns() -> NDArray[np.int64]:
 class PromptTree:
     """A prompt with what is known of the prefixes after it, and where its tokens are cached.
 
-    ``rule``: log-probabilities over the whole vocabulary (GCR), or renormalised over what the
-    constraint allows (DoG: the mask before the softmax). ``coverage``: whether the tree also learns
-    which share of the whole vocabulary's probability is allowed. ``columns`` are the prompt's
-    places in the cache, ``above`` those of each cached prefix, its own last. Raises ModelError for
-    an empty prompt.
+    ``rule``: log-probabilities over the vocabulary (GCR), or renormalised over allowed moves (DoG).
+    ``coverage``: learn the allowed share. ``columns``: the prompt's places in the cache, ``above``:
+    those of cached prefixes. Raises ModelError for an empty prompt.
     """
 
     prompt: Sequence[int]
@@ -83,11 +76,7 @@ class PromptTree:
         return np.concatenate([self.columns, *(own[-1:] for own in self.above.values())])
 
     def drop_beside(self, states: Iterable[int]) -> NDArray[np.int64]:
-        """Forget where all prefixes are cached but ``states``, those above and those below them.
-
-        Returns the columns that this frees. What was dropped, and what lies below it, cannot be
-        scored any more; scores that are known stay known.
-        """
+        """Forget, and return, the columns of prefixes that are not above or below ``states``."""
         tree, below = self.tree, set(states)
         for state in self.above:  # parents stand before their children
             if state != tree.start and tree.node(state).parent in below:
@@ -104,10 +93,7 @@ class PromptTree:
 
 @dataclass(frozen=True, slots=True)
 class WavePart:
-    """One question's part of a forward pass: the next ``prompt`` tokens of its prompt, then nodes.
-
-    Nodes stand after their parents; there are none before the prompt is complete.
-    """
+    """One question's part of a forward pass: ``prompt`` more tokens, then nodes, parents first."""
 
     asked: PromptTree
     prompt: int
@@ -127,10 +113,7 @@ class TreeForward:
         self.cache = ColumnCache()
 
     def score(self, parts: Sequence[WavePart]) -> None:
-        """Run one forward pass and let each question's tree learn what it says.
-
-        All or nothing: if it fails (out of memory, Ctrl-C) no tree and no question has changed.
-        """
+        """Run one forward pass and let each question's tree learn what it says, all or nothing."""
         for part in parts:
             check_tokens(self.model, [*part.asked.prompt, *(node.token for node in part.nodes)])
         expansions = [p.asked.tree.expansion([node.state for node in p.nodes]) for p in parts]
@@ -146,10 +129,7 @@ class TreeForward:
 
     @torch.inference_mode()
     def run(self, parts: Sequence[WavePart], read: Callable[[torch.Tensor], T]) -> T:
-        """Run one forward pass and return ``read`` of the nodes' logits ``[nodes, vocabulary]``.
-
-        What was run is cached for the parts' questions; if anything fails, nothing is.
-        """
+        """Run one pass; return ``read`` of the logits ``[nodes, vocabulary]``."""
         columns = self.cache.take(sum(part.tokens for part in parts))
         try:
             packed = _Packed(parts, columns)
@@ -191,11 +171,6 @@ class TreeForward:
 
 
 class _Packed:
-    """The parts of one forward pass as tokens, positions and what each token sees.
-
-    ``columns``: where each token is cached, in order.
-    """
-
     def __init__(self, parts: Sequence[WavePart], columns: NDArray[np.int64]) -> None:
         self.tokens: list[int] = []
         self.positions: list[int] = []
@@ -247,11 +222,7 @@ class PlainForward:
         self.model = model
 
     def next_batch(self, asked: PromptTree, states: Sequence[int], widest: int) -> list[list[int]]:
-        """Return the first of ``states`` as runs of states, each a row, that fit into a batch.
-
-        A run is a state with the forced run after it. ``widest``: tokens of a forward pass, padding
-        included; one row is always taken.
-        """
+        """Return the first of ``states``, with forced runs, that fit ``widest`` tokens."""
         runs: list[list[int]] = []
         longest = 0
         for state in states:
@@ -283,10 +254,7 @@ class PlainForward:
 
     @torch.inference_mode()
     def run(self, rows: Sequence[Sequence[int]], first: int) -> torch.Tensor:
-        """Return the logits from position ``first`` on. Shape ``[rows, positions, vocabulary]``.
-
-        Rows are padded on the right, where no causal model looks.
-        """
+        """Return the logits from ``first`` on: ``[rows, positions, vocabulary]``, padded right."""
         longest = max(map(len, rows))
         ids = torch.tensor([[*row, *[0] * (longest - len(row))] for row in rows])
         device = self.model.device
@@ -300,20 +268,14 @@ class PlainForward:
 
 
 def float_type(model: PreTrainedModel) -> torch.dtype:
-    """Return the type of the model's activations.
-
-    It is that of its embeddings, which stay as they are if other weights are quantized.
-    """
+    """Return the type of the embeddings: that of activations even if weights are quantized."""
     dtype = model.get_input_embeddings().weight.dtype
     assert isinstance(dtype, torch.dtype)
     return dtype if dtype.is_floating_point else model.dtype
 
 
 def check_tokens(model: PreTrainedModel, tokens: Sequence[int]) -> None:
-    """Raise ModelError if the model has no embedding of a token.
-
-    A device would fail on it for good, and take every other question with it.
-    """
+    """Raise ModelError for a token without an embedding, which would break a device for good."""
     weight = model.get_input_embeddings().weight
     assert isinstance(weight, torch.Tensor)
     _check_highest(max(tokens, default=0), len(weight))
@@ -333,9 +295,7 @@ _StateScores: TypeAlias = "tuple[NDArray[np.float64], NDArray[np.float64] | None
 def scores_of(logits: torch.Tensor, moves: Expansion, asked: PromptTree) -> _StateScores:
     """Return the moves' scores by the question's rule, and the log-coverage if it wants that.
 
-    A state's coverage is the share of the whole vocabulary's probability that its moves have.
-    Shape of ``logits``: ``[states, vocabulary]``; of the coverage ``[states]``, ``-inf`` without a
-    move.
+    ``logits``: ``[states, vocabulary]``; coverage: ``[states]``, ``-inf`` without a move.
     """
     if not asked.coverage:
         return log_probabilities(logits, moves, asked.rule), None
@@ -350,11 +310,7 @@ def scores_of(logits: torch.Tensor, moves: Expansion, asked: PromptTree) -> _Sta
 def log_probabilities(
     logits: torch.Tensor, moves: Expansion, rule: ScoreRule
 ) -> NDArray[np.float64]:
-    """Return the log-probability of each move; ``logits`` has a row for each expanded state.
-
-    Shape of ``logits``: ``[states, vocabulary]``. Raises ModelError if a token lies beyond the
-    vocabulary.
-    """
+    """Return moves' log-probabilities; ``logits``: ``[states, vocabulary]``. Raises ModelError."""
     if not len(moves.token):
         return np.empty(0)
     _check_highest(int(moves.token.max()), logits.shape[-1])
@@ -375,7 +331,6 @@ def log_probabilities(
 def _log_sums(
     values: NDArray[np.float64], rows: NDArray[np.int64], count: int
 ) -> NDArray[np.float64]:
-    """Return the logarithm of the sum of each row's exponentials, ``-inf`` for an empty row."""
     top = np.full(count, -np.inf)
     np.maximum.at(top, rows, values)
     top[np.isneginf(top)] = 0.0

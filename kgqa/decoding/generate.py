@@ -1,15 +1,8 @@
 """Constraints for people who decode with Hugging Face ``generate``.
 
-:class:`ConstraintLogitsProcessor` is a ``LogitsProcessor``, :class:`PrefixAllowedTokens` a
-``prefix_allowed_tokens_fn``; either keeps greedy search, sampling and beam search inside a
-constraint, for one prompt or for a batch with a constraint for each prompt. :func:`accepted` reads
-what ``generate`` returned. The searches of this package find the same list in fewer forward passes.
-
-Both fail closed. After a finished sequence, and after a prefix that is not in the language, only
-the end token may follow; the list of allowed tokens is never empty, since what ``generate`` does
-with an empty one has changed between its versions (some allowed everything). ``generate`` asks for
-such prefixes all the time, for it fills beams that it lacks with copies and impossible tokens, and
-may return them: hence :func:`accepted`.
+Both classes fail closed: after a finished sequence, or a prefix outside the language, only the end
+token may follow (an empty list means different things in its versions). ``generate`` fills missing
+beams with such prefixes and may return them: hence :func:`accepted`.
 """
 
 from __future__ import annotations
@@ -35,8 +28,6 @@ _NEVER = -1e9
 
 
 class _PromptConstraints:
-    """The constraints of a batch's prompts, and where the prompts end."""
-
     def __init__(
         self, constraint: Constraint | Sequence[Constraint], prompt: Prompt, *, eos_token_id: int
     ) -> None:
@@ -55,17 +46,10 @@ class _PromptConstraints:
 class PrefixAllowedTokens(_PromptConstraints):
     """A ``prefix_allowed_tokens_fn`` that keeps ``generate`` inside a constraint.
 
-    ``constraint``: one for all prompts, or a list with one for each prompt of the batch.
-    ``prompt``: the BatchEncoding given to ``generate``, or the number of columns of its
-    ``input_ids``, padding on the left counted. ``eos_token_id``: a token that ``generate`` ends a
-    sequence by; the constraint's closing token may be this one or another.
-
-    Calling it gives a list that is never empty: the tokens that may follow, or only
-    ``eos_token_id`` after a finished sequence and after a prefix outside the language. It may serve
-    one call of ``generate`` after another, but not two at once.
-
-    Raises UsageError if a prompt has no constraint, prompts are padded on the right, or a sequence
-    is shorter than the prompt.
+    ``constraint``: one, or one for each prompt of the batch. ``prompt``: the BatchEncoding, or the
+    number of columns of ``input_ids``, padding on the left included. ``eos_token_id``: a token that
+    ends a sequence. Raises UsageError if a prompt has no constraint, prompts are padded on the
+    right, or a sequence is shorter than the prompt. Serves one call at a time.
     """
 
     def __call__(self, batch_id: int, input_ids: torch.Tensor) -> list[int]:
@@ -80,12 +64,9 @@ class PrefixAllowedTokens(_PromptConstraints):
 class ConstraintLogitsProcessor(_PromptConstraints, LogitsProcessor):
     """A ``LogitsProcessor`` that keeps ``generate`` inside a constraint.
 
-    Arguments and errors are those of :class:`PrefixAllowedTokens`; rows of the batch are prompts in
-    order, each with as many rows as there are beams or sequences to return. It asks the constraint
-    for all rows at once, and an end that closes no sequence gets the score -1e9, so that no such
-    hypothesis ever outranks one of the language.
-
-    Raises ConstraintError if a constraint allows a token that the model does not have.
+    Arguments and errors as of :class:`PrefixAllowedTokens`; each prompt has as many rows as beams.
+    An end that closes no sequence scores -1e9, so that it never outranks the language. Raises
+    ConstraintError for a token that the model does not have.
     """
 
     def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
@@ -116,10 +97,8 @@ class Accepted:
 def accepted(constraint: Constraint, sequences: Any, prompt: Prompt) -> list[Accepted]:
     """Return what of the ``sequences`` of one prompt is in the language, in order, each once.
 
-    ``sequences`` is what ``generate`` returned, shape ``[n, columns]``, prompt first; ``prompt`` is
-    what the processor was made with. Left out is what a length limit cut off, and what ``generate``
-    fills its list with if the language has fewer sequences than were asked for; what follows a
-    finished sequence is padding and not read.
+    ``sequences``: as ``generate`` returned them, ``[n, columns]``, prompt first; ``prompt``: as the
+    processor got it. Left out: what a limit cut off, and what fills a list.
     """
     return _accepted(constraint, _after_prompt(_rows(sequences), _columns(prompt, 1)))
 
@@ -148,21 +127,12 @@ def _accepted(constraint: Constraint, rows: Sequence[tuple[int, ...]]) -> list[A
 
 
 class _Prefixes:
-    """What may follow the prefixes of one constraint; the states of those that were met are kept.
-
-    The empty prefix begins a new call of ``generate``, so that those of the one before are dropped.
-    """
-
     def __init__(self, constraint: Constraint) -> None:
         self._constraint = constraint
         self._states: dict[tuple[int, ...], int | None] = {(): constraint.start()}
 
     def allowed(self, prefixes: Sequence[tuple[int, ...]]) -> list[list[int] | None]:
-        """Return the tokens that may follow each prefix.
-
-        An empty list stands for a finished sequence, None for a prefix that is outside of the
-        language or cannot be finished.
-        """
+        """Return the tokens after each prefix; none after an end, None outside the language."""
         states = self._found(prefixes)
         inside = list(dict.fromkeys(state for state in states if state is not None))
         following: dict[int, list[int]] = {state: [] for state in inside}
@@ -179,7 +149,6 @@ class _Prefixes:
         ]
 
     def _found(self, prefixes: Sequence[tuple[int, ...]]) -> list[int | None]:
-        """Return the state of each prefix, None if it is not in the language."""
         if () in prefixes:
             self._states = {(): self._states[()]}
         new = [prefix for prefix in dict.fromkeys(prefixes) if prefix not in self._states]
@@ -189,7 +158,6 @@ class _Prefixes:
         return [self._states[prefix] for prefix in prefixes]
 
     def _walked(self, prefix: tuple[int, ...]) -> int | None:
-        """Return the state of one prefix, from that of the longest known one before it."""
         known = len(prefix)
         while prefix[:known] not in self._states:
             known -= 1
@@ -202,7 +170,6 @@ class _Prefixes:
 def _moved(
     constraint: Constraint, states: Sequence[int | None], tokens: Sequence[int]
 ) -> list[int | None]:
-    """Return where each state gets by its token, None if it may not go."""
     inside = list(dict.fromkeys(state for state in states if state is not None))
     if not inside:
         return [None] * len(states)
@@ -216,7 +183,6 @@ def _moved(
 
 
 def _columns(prompt: Prompt, constraints: int) -> int:
-    """Return how many columns of ``input_ids`` the prompts have, padding counted."""
     if isinstance(prompt, int):
         return prompt
     try:
@@ -262,7 +228,6 @@ def _after_prompt(rows: Sequence[Sequence[int]], columns: int) -> list[tuple[int
 
 
 def _divided(rows: Sequence[tuple[int, ...]], count: int) -> list[Sequence[tuple[int, ...]]]:
-    """Return the rows of each of ``count`` prompts."""
     size, left = divmod(len(rows), count)
     if left:
         raise _unequal(count, f"{len(rows)} sequences, which cannot be divided among them")

@@ -1,20 +1,134 @@
-"""What a text with constrained spans is made of, and the limits and options it is written under."""
+"""What a text with constrained spans is made of, and what opens, closes and limits a span."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from kgqa.errors import UsageError
+import numpy as np
+
+from kgqa.errors import MarkerMissingError, UsageError
+from kgqa.trie.constraint import Expansion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from numpy.typing import NDArray
+
     from kgqa.decoding.forward import ScoreRule
-    from kgqa.decoding.marked import Markers
     from kgqa.decoding.search import Hypothesis
     from kgqa.paths.walk import PathTable
     from kgqa.trie.constraint import Constraint
+    from kgqa.trie.tokens import TokenEncoder
+
+
+@dataclass(frozen=True, slots=True)
+class Markers:
+    """Token sequences that open and close a span.
+
+    Any of ``openings`` opens one, by its tokens and never by its text; the first is the one forced.
+    ``closing``: instead of the constraint's closing token, unless empty. Raises MarkerMissingError
+    without an opening, or for an empty one.
+    """
+
+    openings: tuple[tuple[int, ...], ...]
+    closing: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.openings or not all(self.openings):
+            raise MarkerMissingError(
+                "A span of constrained text has no opening marker, so it could never begin.",
+                "Name a marker that the tokenizer writes as at least one token.",
+            )
+
+    @classmethod
+    def of(cls, encoder: TokenEncoder, opening: str, closing: str = "") -> Markers:
+        """Return the markers of two strings under a tokenizer. Raises MarkerMissingError."""
+        spellings = [opening]
+        if encoder.marker_id(opening) is None or len(encoder.encode([opening])[0]) == 1:
+            spellings.append(f" {opening}")
+        openings = dict.fromkeys(_tokens(encoder, spelling) for spelling in spellings)
+        return cls(tuple(openings), _tokens(encoder, closing) if closing else ())
+
+    def completed(self, written: Sequence[int]) -> tuple[int, ...] | None:
+        """Return the longest opening that ``written`` ends in, None if it ends in none."""
+        found = [one for one in self.openings if tuple(written[-len(one) :]) == one]
+        return max(found, key=len, default=None)
+
+
+def _tokens(encoder: TokenEncoder, marker: str) -> tuple[int, ...]:
+    single = encoder.marker_id(marker)
+    tokens = (single,) if single is not None else tuple(encoder.encode([marker])[0])
+    if not tokens or encoder.decode(tokens).strip() != marker.strip() or not marker.strip():
+        raise MarkerMissingError(
+            f"The tokenizer cannot write the marker {marker!r}, so a span could not be held in it.",
+            "Use a model that was trained with it, or a marker of ordinary characters.",
+        )
+    return tokens
+
+
+class MarkedConstraint:
+    """A constraint closed by the tokens ``closing``; by its own closing token if there are none."""
+
+    def __init__(self, inner: Constraint, closing: tuple[int, ...]) -> None:
+        self._inner = inner
+        self._closing = closing
+        # states between the first and the last closing token: -1, -2, …
+        self._between: list[tuple[int, int]] = []  # the inner end, closing tokens written
+        self._numbers: dict[tuple[int, int], int] = {}
+
+    def start(self) -> int:
+        """Return the state after the opening."""
+        return self._inner.start()
+
+    def expand(self, states: Sequence[int]) -> Expansion:
+        """Return the moves out of every one of ``states``."""
+        own = [at for at, state in enumerate(states) if state < 0]
+        others = [at for at, state in enumerate(states) if state >= 0]
+        row, token, state = (np.empty(0, np.int64) for _ in range(3))
+        if others:
+            moves = self._inner.expand([states[at] for at in others])
+            row = np.array(others, np.int64)[moves.row]
+            token, state = moves.token, moves.state
+        if self._closing and len(state):
+            ends = np.flatnonzero(self._inner.is_end(state.tolist()))
+            token, state = token.copy(), state.copy()
+            token[ends] = self._closing[0]
+            state[ends] = [self._after(end, 1) for end in state[ends].tolist()]
+        if own:
+            tails = [self._between[-1 - states[at]] for at in own]
+            row = np.append(row, own)
+            token = np.append(token, [self._closing[done] for _, done in tails])
+            state = np.append(state, [self._after(end, done + 1) for end, done in tails])
+        order = np.lexsort((token, row))
+        return Expansion(row[order], token[order], state[order])
+
+    def is_end(self, states: Sequence[int]) -> NDArray[np.bool_]:
+        """Return which of ``states`` stand after the whole closing marker."""
+        inner = np.array([state >= 0 for state in states], bool)
+        ends = np.zeros(len(states), bool)
+        if inner.any():
+            ends[inner] = self._inner.is_end([state for state in states if state >= 0])
+        return ends
+
+    def ground(self, state: int) -> PathTable:
+        """Return every id path that the text of the end ``state`` stands for."""
+        return self._inner.ground(state)
+
+    @property
+    def paths(self) -> int | None:
+        """The number of id paths, None if they are not counted."""
+        return self._inner.paths
+
+    def _after(self, end: int, done: int) -> int:
+        if done == len(self._closing):
+            return end
+        number = self._numbers.get((end, done))
+        if number is None:
+            self._between.append((end, done))
+            number = self._numbers[end, done] = -len(self._between)
+        return number
+
 
 Stop: TypeAlias = Literal["end token", "stop string", "token limit", "ending"]
 
@@ -43,9 +157,8 @@ class Ending:
 class Span:
     """A path with its markers.
 
-    ``hypothesis``: the tokens after the opening, the closing included, with their score under the
-    score rule; its state is an end of ``constraint``. ``opening_log_probability``: of the opening's
-    tokens, over the whole vocabulary, forced or not.
+    ``hypothesis``: the tokens after the opening, scored by the rule, to an end of ``constraint``.
+    ``opening_log_probability``: of its tokens over the vocabulary, forced or not.
     """
 
     opening: tuple[int, ...]
@@ -71,10 +184,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """``tokens`` in all after the prompt, ``span_tokens`` between markers, ``spans`` in number.
-
-    A span's closing counts as its own. Raises UsageError if a limit is below 1 (spans: below 0).
-    """
+    """``tokens`` after the prompt, ``span_tokens`` of each, closing included, and ``spans``."""
 
     tokens: int = 512
     span_tokens: int = 256
@@ -93,10 +203,8 @@ class Limits:
 class SpanOptions:
     """How a text with spans is written.
 
-    ``end_tokens`` end it and stand in its last piece. ``stop``: strings that end it, looked for in
-    free text alone. ``force_opening``: the text begins with a span. ``rule`` scores inside spans;
-    free text is always over the vocabulary. ``ending`` is asked after each token of free text; what
-    is over opens no span any more.
+    ``end_tokens`` end it, ``stop`` strings do in free text. ``force_opening``: begin with a span.
+    ``rule`` scores spans. ``ending``: asked after each free token, then no span opens any more.
     """
 
     markers: Markers

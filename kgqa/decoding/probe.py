@@ -1,17 +1,9 @@
 """How a model is best run on its device: found out by running it, never assumed.
 
-First, whether it can be run over trees of tokens. A few prompts with a small tree behind each are
-run both ways: as trees that share forward passes, and each prefix alone. The tree is right if its
-log-probabilities differ from the plain ones by no more than rounding; how much the plain ones
-change when another ancestor stands in a prefix is the scale, so that a model with flat
-distributions cannot pass by having little to differ in. A configuration can say that attention ends
-after so many tokens: up to there a tree is tried, and beyond it never used.
-
-Then, how many tokens a forward pass should score. A wider wave needs fewer forward passes and each
-takes longer. How long, is measured; how many fewer, is known from real question graphs. The budget
-is the widest at which their product is close to its least, and at least the widest that costs no
-more than 1.3 times a single token: on a GPU, where a forward pass reads all weights whatever its
-width, that is wide; on a CPU it is narrower.
+Trees are right if log-probabilities differ from those of plain prefixes by no more than rounding,
+on the scale of how much another ancestor changes them. Where a configuration ends attention, trees
+end, too. The budget of tokens is the widest at which measured time times needed passes is close to
+its least, and at least what costs 1.3 times a single token.
 """
 
 from __future__ import annotations
@@ -80,7 +72,6 @@ def probe(model: PreTrainedModel) -> Plan:
 
 
 def _window_of(model: PreTrainedModel) -> int | None:
-    """Return after how many tokens the attention of some layer ends, as the configuration says."""
     config = model.config.get_text_config()
     kinds = getattr(config, "layer_types", None)
     if kinds and all(kind == "full_attention" for kind in kinds):

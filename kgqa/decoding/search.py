@@ -1,9 +1,7 @@
 """The interface between searches and what scores their moves.
 
-A search is a generator: it yields the states whose moves it must know (a :class:`Demand`), is sent
-their log-probabilities (:class:`Scored`) and returns a :class:`SearchResult`. So a search knows
-nothing of models, a table of numbers can stand in for one, and several questions can run in
-lockstep and share a forward pass.
+A search is a generator: it yields a :class:`Demand`, is sent :class:`Scored` and returns a
+:class:`SearchResult`; so several questions can share a forward pass.
 """
 
 from __future__ import annotations
@@ -32,10 +30,8 @@ _ROUNDING = 1e-3
 class Demand:
     """What a search must know before it can go on.
 
-    ``states``: distinct states of the constraint whose moves must be scored now; each is the start
-    or was led to by a move that has been scored. ``all_later_below``: the search promises that
-    whatever it demands later is one of these states or lies below one of them, so that what was
-    kept for other prefixes may be forgotten.
+    ``states``: distinct; the start, or led to by a scored move. ``all_later_below``: all later
+    demands are of these or below them, so other prefixes may be forgotten.
     """
 
     states: tuple[int, ...]
@@ -44,13 +40,9 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """The answer to a demand.
+    """The answer to a demand. Raises ModelError if a score is not a log-probability.
 
-    ``moves``: the expansion of ``Demand.states``, sorted by (row, token). ``scores``: the
-    log-probability of each move, shape ``[len(moves.token)]``.
-
-    Raises ModelError if a score is not a number or clearly above zero: a ranking made from it would
-    look like any other.
+    ``moves``: the expansion of ``Demand.states``, by (row, token); ``scores``: one a move.
     """
 
     moves: Expansion
@@ -80,11 +72,9 @@ class Hypothesis:
 class Certificate:
     """What an exact search can prove about its list.
 
-    ``proven``: no sequence outside the list has a higher log-probability than one in it, and the
-    list is shorter than asked only if the language is. ``bound``: the log-probability of the best
-    unexplored prefix, which nothing outside the list exceeds; ``-inf`` if nothing is unexplored.
-    ``certain``: how many hypotheses at the head of the list no unexplored prefix can beat.
-    ``demands``: how often the search asked.
+    ``proven``: no other sequence is more probable, and it is shorter than asked only if the
+    language is. ``bound``: of the best unexplored prefix, ``-inf`` without any. ``certain``: how
+    many of the first none can beat. ``demands``: how often the search asked.
     """
 
     proven: bool
@@ -102,10 +92,7 @@ class SearchResult:
 
 
 class ForwardPassesSpentError(UsageError):
-    """Thrown into a search, at a demand that will not be answered any more.
-
-    A search that can end with what it has catches it and returns; any other ends with this error.
-    """
+    """Thrown into a search at a demand that will not be answered; it may return what it has."""
 
 
 Search: TypeAlias = Generator[Demand, Scored, SearchResult]
@@ -116,20 +103,10 @@ OptionsT = TypeVar("OptionsT", bound=Options)
 class SearchStrategy(ABC, Generic[OptionsT]):
     """A way of searching, found by its name in ``kgqa.registry.SEARCHES``.
 
-    A search of another package derives from this class with its options model::
-
-        class MySearch(SearchStrategy[MyOptions]):
-            Options = MyOptions
-
-            def start(self, constraint, k, length_penalty=0.0):
-                self.check(k, length_penalty)
-                return self._search(constraint, k)
-
-    and is registered by an entry point in the group ``kgqa.searches``. What ``start`` returns is a
-    generator: it yields a :class:`Demand` for states whose moves it must know, is sent them as
-    :class:`Scored`, and returns a :class:`SearchResult` whose hypotheses end in states for which
-    ``constraint.is_end`` holds. It demands the start first, and then only states that a scored move
-    led to; log-probabilities are sums of the scores that it was sent, unchanged.
+    A search of another package derives from it, sets ``Options`` and is registered by an entry
+    point in the group ``kgqa.searches``. It demands the start first, and then only states that a
+    scored move led to; its hypotheses' log-probabilities are sums of the scores that it was sent,
+    and they end where ``constraint.is_end`` holds.
     """
 
     Options: ClassVar[type[Options]]
@@ -150,10 +127,7 @@ class SearchStrategy(ABC, Generic[OptionsT]):
 
     @abstractmethod
     def start(self, constraint: Constraint, k: int, length_penalty: float = 0.0) -> Search:
-        """Return a search for up to ``k`` finished hypotheses, best first.
-
-        Raises UsageError as :meth:`check` does, at once; the constraint is asked once it runs.
-        """
+        """Return a search for up to ``k`` finished hypotheses, best first. Raises UsageError."""
 
 
 class Scorer(Protocol):
@@ -164,10 +138,7 @@ class Scorer(Protocol):
 
 
 def run(search: Search, scorer: Scorer) -> SearchResult:
-    """Drive one search with one scorer to its end and return what it found.
-
-    Raises what the search and the scorer raise; the search is closed then.
-    """
+    """Drive one search with one scorer to its end, closing it. Raises what they raise."""
     try:
         demand = next(search)
         while True:

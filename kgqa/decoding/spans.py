@@ -1,13 +1,7 @@
 """Free text with constrained spans: the model writes freely until it opens a span, then only paths.
 
-A :class:`Chain` is a text that is being written: free, open (an opening marker was just written) or
-ended. :class:`Writer` continues chains: :meth:`Writer.free` greedily until they open a span or end,
-:meth:`Writer.branches` through a span by a beam, each of its hypotheses a chain of its own. So a
-beam over chains is a loop over the two.
-
-It fails closed. Inside a span there are only the constraint's moves. Outside, nothing can be taken
-for a span: spans are data with their end states, no text is parsed, and an opening that no path can
-follow (an empty language, no room left) is taken back, masked from there on, and noted.
+It fails closed. Spans are data with their end states, no text is parsed, and an opening that no
+path can follow is taken back, masked from there on, and noted.
 """
 
 from __future__ import annotations
@@ -15,10 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from kgqa.decoding.beam import beam
-from kgqa.decoding.marked import MarkedConstraint
-from kgqa.decoding.pieces import FreeText, Span
+from kgqa.decoding.pieces import FreeText, MarkedConstraint, Span
 from kgqa.decoding.search import check_log_probability, run
+from kgqa.decoding.searches import beam
 from kgqa.decoding.text import Text
 from kgqa.errors import ConstraintError, EmptyLanguageError, UsageError
 
@@ -39,9 +32,8 @@ ConstraintFor: TypeAlias = "Callable[[int, Sequence[Span]], Constraint | None]"
 class Chain:
     """A text that is being written: its tokens, where the cache has them, how it may go on.
 
-    ``stop`` is None while it may go on. ``opened`` is the opening just written and its
-    log-probability. ``draft`` is the free text since the last span, with its log-probabilities.
-    ``no_more``: openings are masked. Chains are never changed; one may go on in several ways.
+    Immutable. ``stop``: None while it may go on. ``opened``: the opening just written, its
+    log-probability. ``draft``: free text since the last span. ``no_more``: openings are masked.
     """
 
     text: Text
@@ -86,11 +78,7 @@ class Writer:
         self._options = options
 
     def start(self, prompt: Sequence[int] | Text) -> Chain:
-        """Return the chain that has written nothing, or only the opening if that is forced.
-
-        A prompt that is a text is not run again if the cache has it. Raises ModelError if the
-        prompt is empty, ConstraintError if a forced opening does not fit into the limits.
-        """
+        """Return the chain of nothing, or of a forced opening. Raises ConstraintError."""
         begun = prompt if isinstance(prompt, Text) else self._forward.text(prompt)
         chain = Chain(begun, len(begun.tokens))
         options = self._options
@@ -112,11 +100,7 @@ class Writer:
         return replace(chain, text=text, opened=(opening, total))
 
     def free(self, chains: Sequence[Chain]) -> list[Chain]:
-        """Return the chains as they are when each has opened a span or ended.
-
-        Each takes its likeliest token that it may write; one forward pass serves all chains. Raises
-        ConstraintError if every token is forbidden, ModelError if scores are not log-probabilities.
-        """
+        """Return chains, greedily written on to a span or end. Raises ConstraintError."""
         found = list(chains)
         while going := [at for at, one in enumerate(found) if one.stop is None and not one.opened]:
             full = [at for at in going if found[at].written >= self._options.limits.tokens]
@@ -133,9 +117,8 @@ class Writer:
     def branches(self, chain: Chain, k: int) -> list[Chain]:
         """Return up to ``k`` chains that went through the open span, best first: never none.
 
-        Where no path can follow, it is the chain as it was before its opening, which it may not
-        write again, with a note. Raises EmptyLanguageError or ConstraintError if the opening was
-        forced, UsageError if ``chain`` has not opened a span.
+        Without a path: the chain before its opening, now masked, with a note. If that was forced,
+        raises EmptyLanguageError or ConstraintError; UsageError if no span is open.
         """
         if chain.opened is None:
             raise UsageError("Only a chain that has opened a span can go through one.")
@@ -175,7 +158,6 @@ class Writer:
         self._forward.keep(chain.text for chain in chains)
 
     def _with_token(self, chain: Chain, scores: torch.Tensor) -> Chain:
-        """Return a free chain with its likeliest token, which may open a span or end it."""
         token, score = self._likeliest(chain, scores)
         drafted = (*chain.draft, (token, score))
         longer = replace(chain, text=chain.text.extended([token]), draft=drafted)
@@ -194,7 +176,6 @@ class Writer:
         return longer
 
     def _likeliest(self, chain: Chain, scores: torch.Tensor) -> tuple[int, float]:
-        """Return the likeliest token that may follow free text, and its log-probability."""
         options = self._options
         banned = set()
         if chain.no_more or not options.limits.spans or options.limits.tokens - chain.written < 2:
@@ -212,7 +193,6 @@ class Writer:
         raise ConstraintError("Every token would open a span, so nothing can be written.")
 
     def _language(self, chain: Chain) -> Constraint | None:
-        """Return the constraint of the next span, None if nothing can be written under it."""
         try:
             inner = self._constraint_for(len(chain.spans), chain.spans)
         except EmptyLanguageError:
@@ -242,7 +222,6 @@ class Writer:
         return replace(self._with_draft(chain, at), stop=stop, before=None)
 
     def _with_draft(self, chain: Chain, at: int | None = None) -> Chain:
-        """Return the chain with its draft as a piece, of whose text the first ``at`` characters."""
         if not chain.draft:
             return chain
         tokens = tuple(token for token, _ in chain.draft)
@@ -255,6 +234,5 @@ class Writer:
         return self._decode([token for token, _ in chain.draft])
 
     def _cut(self, text: str) -> int | None:
-        """Return where the first stop string begins, None if there is none."""
         places = [at for stop in self._options.stop if (at := text.find(stop)) >= 0]
         return min(places, default=None)

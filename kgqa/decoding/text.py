@@ -1,11 +1,7 @@
 """The probabilities of what follows a text: of the whole vocabulary, or of a constraint's moves.
 
-A :class:`Text` is a sequence of tokens with the places in the cache of those that have been run.
-Texts that begin alike share these places, so that a text may go on in several ways and nothing is
-copied or run twice. A place that was given back is known by its stamp: such a token is run again,
-never read from what others wrote there.
-
-Tokens are chosen by :mod:`kgqa.decoding.spans`.
+Texts that begin alike share the places of their tokens in the cache. A place that was given back is
+known by its stamp, and such a token run again.
 """
 
 from __future__ import annotations
@@ -42,10 +38,7 @@ _NONE = np.empty(0, np.int64)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Text:
-    """Tokens, prompt included; ``columns`` are the cache's places of the first of them.
-
-    ``stamps`` say which use of a column is meant; a column that was given back has another one.
-    """
+    """Tokens, prompt included; ``columns`` of the first in the cache, ``stamps`` of their use."""
 
     tokens: tuple[int, ...]
     columns: NDArray[np.int64]
@@ -57,11 +50,10 @@ class Text:
 
 
 class TextForward:
-    """A model with the cache of all texts that are being written. Not for several threads.
+    """A model with the cache of all texts that are being written, for one thread.
 
-    ``trees``: whether a tree of tokens fits the model (:mod:`kgqa.decoding.probe`); without one
-    every text is run whole. ``budget``: tokens that look-ahead in a span fills a forward pass up
-    to. ``forward_passes`` counts those that were run.
+    ``trees``: whether the model can run them, else texts are run whole. ``budget``: tokens that
+    look-ahead fills.
     """
 
     def __init__(
@@ -88,10 +80,7 @@ class TextForward:
 
     @torch.inference_mode()
     def following(self, texts: Sequence[Text]) -> tuple[list[Text], torch.Tensor]:
-        """Return the texts, now run, and the log-probability of every token after each.
-
-        One forward pass for all. Shape ``[texts, vocabulary]``, float32.
-        """
+        """Return the texts, now run, and next log-probabilities ``[texts, vocabulary]``."""
         self.forward_passes += 1
         if self.tree is None:
             rows = [text.tokens for text in texts]
@@ -128,7 +117,6 @@ class TextForward:
         return PromptTree(text.tokens, PrefixTree(constraint), rule, columns)
 
     def _valid(self, text: Text) -> int:
-        """Return how many of the text's columns are still its own."""
         other = np.flatnonzero(self._stamps[text.columns] != text.stamps)
         return int(other[0]) if len(other) else len(text.columns)
 
@@ -149,10 +137,7 @@ class TextForward:
 
 
 class SpanScorer:
-    """A scorer for one search after one text, which can also return the text with what was found.
-
-    Get one from :meth:`TextForward.scorer`.
-    """
+    """A scorer for one search after one text, from :meth:`TextForward.scorer`."""
 
     def __init__(self, forward: TextForward, asked: PromptTree) -> None:
         self._forward = forward

@@ -1,10 +1,7 @@
 """What is known of one question's prefixes, and which of them the next forward pass should score.
 
-A wave is chosen best first: what a search demands, then what it will probably demand next, until
-the budget of tokens is spent. A prefix whose own score is known has an exact priority (the sum of
-its log-probabilities); below it a priority is estimated: a forced token costs little, a choice
-among n costs log n. So forced runs are scored as far as they go, and of the branches below them
-those of the likeliest prefixes. What was scored stays known.
+A wave is chosen best first: demands, then likely later ones, by the sum of log-probabilities so far
+and an estimate below: a forced token costs little, a choice among n costs log n.
 """
 
 from __future__ import annotations
@@ -41,10 +38,7 @@ _ROUNDS = 96
 
 @dataclass(frozen=True, slots=True)
 class WaveNode:
-    """A state to score: its last token (``NO_TOKEN`` at the start), its parent and its depth.
-
-    ``depth`` is the number of tokens after the prompt; the start's is 0 and its parent itself.
-    """
+    """A state to score: its last token (``NO_TOKEN``: the start), parent, depth."""
 
     state: int
     token: int
@@ -116,10 +110,9 @@ class PrefixTree:
         return tuple(found[::-1])
 
     def learn(self, states: Sequence[int], scores: _Floats, covered: _Floats | None = None) -> None:
-        """Keep the scores of the moves out of ``states``, in the order of their expansion.
+        """Keep the scores of the moves out of ``states`` (parents first), in expansion order.
 
         ``covered``: the logarithm of the share of all probability that each state's moves have.
-        A state stands after its parent, or its parent was learned before.
         """
         if covered is not None:
             self._covered.update(zip(states, covered.tolist(), strict=True))
@@ -133,12 +126,7 @@ class PrefixTree:
     def choose(
         self, demanded: Sequence[int], budget: int, *, deepest: int | None = None
     ) -> list[WaveNode]:
-        """Return the nodes to score, parents first: ``demanded`` all, then look-ahead.
-
-        ``demanded`` are states of a search's demand, scored or not; those that are scored lead the
-        look-ahead on. ``budget``: nodes in all that look-ahead may fill up. ``deepest``: no
-        look-ahead deeper than this.
-        """
+        """Return ``demanded`` nodes, parents first, then look-ahead to ``budget``."""
         wave = [self.node(state) for state in self.missing(demanded)]
         if len(wave) >= budget:
             return wave
@@ -197,7 +185,6 @@ class PrefixTree:
         return self._totals[node.parent] + float(self._scores[node.parent][move])
 
     def _push_known(self, frontier: _Frontier, demanded: Sequence[int], budget: int) -> None:
-        """Push what is not scored yet below those of ``demanded`` that are, best moves first."""
         reached = [state for state in demanded if state in self._scores]
         for state in reached:  # grows while it is read
             tokens, below = self._moves[state]
@@ -214,8 +201,6 @@ class PrefixTree:
 
 
 class _Frontier:
-    """Candidates for look-ahead, best first; equal ones in the order in which they came."""
-
     def __init__(self, deepest: int | None) -> None:
         self._heap: list[tuple[float, int, int, int, WaveNode]] = []
         self._pushed = 0

@@ -1,9 +1,4 @@
-"""Two runs over the same questions, question by question.
-
-The difference of each figure has a paired bootstrap interval: both runs are drawn with the same
-questions. Questions that only one run has are counted, not compared; settings that differ are
-named.
-"""
+"""Two runs over the same questions, question by question, with a paired bootstrap interval."""
 
 from __future__ import annotations
 
@@ -15,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kgqa.errors import DataError
-from kgqa.evaluation.intervals import LEVEL, RESAMPLES, resampled_sums
 from kgqa.evaluation.log import read_run, read_settings
+from kgqa.evaluation.metrics import interval
 from kgqa.evaluation.report import TITLES, ReportTable
 
 if TYPE_CHECKING:
@@ -40,9 +35,8 @@ _GROUPS = {
 class Difference:
     """One figure of both runs over the questions that both have, in percent; ``b`` minus ``a``.
 
-    ``interval``: low and high. ``better`` and ``worse`` count the questions on which b scores more
-    or less than a; ``p_value`` is the two-sided sign test over them (for Hits@1: McNemar's exact
-    test).
+    ``better``, ``worse``: questions on which b scores more or less; ``p_value``: their two-sided
+    sign test (for Hits@1: McNemar's exact test).
     """
 
     questions: int
@@ -57,11 +51,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two runs side by side.
-
-    ``figures``: the difference of every figure that both runs have; ``right``: how many questions
-    have a right first answer in both runs, in one, or in neither; ``settings``: those that differ.
-    """
+    """Two runs: ``figures`` of both, ``right`` first answers, ``settings`` that differ."""
 
     shared: int
     only_a: tuple[str, ...]
@@ -103,14 +93,8 @@ def compare(
     b: Mapping[str, Record],
     settings_a: Mapping[str, Any] = MappingProxyType({}),
     settings_b: Mapping[str, Any] = MappingProxyType({}),
-    *,
-    seed: int = 0,
 ) -> Comparison:
-    """Compare two runs, given as records by question id.
-
-    A figure is compared over the questions for which both runs have it. Raises DataError if no
-    question is in both.
-    """
+    """Compare runs, records by id, over common questions. Raises DataError if there is none."""
     shared = [one for one in a if one in b]
     if not shared:
         raise DataError(
@@ -124,7 +108,7 @@ def compare(
         pairs = [(getattr(a[one], figure), getattr(b[one], figure)) for one in shared]
         found = [(x, y) for x, y in pairs if x is not None and y is not None]
         if found:
-            figures[figure] = _difference(np.array(found, np.float64), seed)
+            figures[figure] = _difference(np.array(found, np.float64))
     return Comparison(
         shared=len(shared),
         only_a=tuple(one for one in a if one not in b),
@@ -159,10 +143,9 @@ def sign_test(better: int, worse: int) -> float:
     return min(1.0, round(2 * math.fsum(math.exp(term) for term in terms), 12))
 
 
-def _difference(pairs: NDArray[np.float64], seed: int) -> Difference:
+def _difference(pairs: NDArray[np.float64]) -> Difference:
     gain = pairs[:, 1] - pairs[:, 0]
-    sums = resampled_sums(gain[:, None], resamples=RESAMPLES, seed=seed)[:, 0] / len(gain)
-    low, high = np.quantile(sums, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    low, high = interval(gain) or (0.0, 0.0)
     better, worse = int((gain > 0).sum()), int((gain < 0).sum())
     a, b = 100 * pairs.mean(axis=0)
     return Difference(
@@ -170,7 +153,7 @@ def _difference(pairs: NDArray[np.float64], seed: int) -> Difference:
         a=float(a),
         b=float(b),
         difference=float(b - a),
-        interval=(float(100 * low), float(100 * high)),
+        interval=(100 * low, 100 * high),
         better=better,
         worse=worse,
         p_value=sign_test(better, worse),

@@ -1,7 +1,4 @@
-"""All records of a run → its figures: percentages over every question, with 95 % intervals.
-
-Every record is one of the denominator, whatever became of the question.
-"""
+"""Records of a run → figures: percentages over every question, whatever became of it."""
 
 from __future__ import annotations
 
@@ -11,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kgqa.evaluation.graph_metrics import CHAINS, TRIPLET_SCORES
-from kgqa.evaluation.intervals import interval
-from kgqa.evaluation.metrics import mean_percent
+from kgqa.evaluation.metrics import interval, mean_percent
 from kgqa.evaluation.record import Outcome
 
 if TYPE_CHECKING:
@@ -26,15 +22,11 @@ _LINKING = ("first", "in_linked", "all_linked", "in_five")
 _UNREACHABLE = "not reachable"  # the hops of a question whose answers no path leads to
 
 
-def summarise(
-    records: Sequence[Record], *, kg: str, method: str, format: str, seed: int = 0
-) -> dict[str, Any]:
-    """Return the JSON of ``kgqa eval``.
+def summarise(records: Sequence[Record], *, kg: str, method: str, format: str) -> dict[str, Any]:
+    """Return the JSON of ``kgqa eval``; a figure that no question has is None.
 
-    ``by_hop`` and ``by_type`` map a hop or type to ``{questions, hits_at_1, hit_at_k, f1,
-    interval}`` (of Hits@1); ``intervals`` maps a figure to ``[low, high]``; ``outcomes`` counts
-    where questions ended; see :func:`linking_figures` and :func:`triplet_figures`. A figure that no
-    question has is None.
+    ``by_hop`` and ``by_type``: ``{questions, hits_at_1, hit_at_k, f1, interval}`` (of Hits@1);
+    ``intervals``: ``[low, high]`` of 95 %; ``outcomes``: where questions ended.
     """
     answered = [one for one in records if one.answered]
     correct = [one for one in answered if one.hit_at_k]
@@ -73,25 +65,20 @@ def summarise(
         "faithful_of_correct": mean_percent([float(one.grounded) for one in correct]),
         "path_recall": means.get("path_recall"),
         "reachable": means["reachable"],
-        "by_hop": _parts(
-            records, lambda one: _UNREACHABLE if one.hops is None else str(one.hops), seed
-        ),
-        "by_type": _parts([one for one in records if one.type], lambda one: one.type, seed),
-        "intervals": {name: _interval(shares, seed) for name, shares in columns.items()},
+        "by_hop": _parts(records, lambda one: _UNREACHABLE if one.hops is None else str(one.hops)),
+        "by_type": _parts([one for one in records if one.type], lambda one: one.type),
+        "intervals": {name: _interval(shares) for name, shares in columns.items()},
         "outcomes": dict(Counter(one.outcome for one in records).most_common()),
         "seconds": _percentiles([o.seconds for o in answered if o.seconds is not None], 50, 95),
         "forwards": _percentiles([o.forwards for o in answered if o.forwards is not None], 50),
         "general_llm": _general(records),
-        "linking": linking_figures(records, seed),
+        "linking": linking_figures(records),
         "triplets": triplet_figures(records, method),
     }
 
 
-def linking_figures(records: Sequence[Record], seed: int = 0) -> dict[str, Any] | None:
-    """Return percentages over the questions with a given topic entity, None for a run without.
-
-    A malformed entry counts as missed. ``intervals`` has ``[low, high]`` of each.
-    """
+def linking_figures(records: Sequence[Record]) -> dict[str, Any] | None:
+    """Return percentages over questions with a given topic entity (malformed: missed), or None."""
     found = [one.linking for one in records if one.linking is not None]
     if not found:
         return None
@@ -101,16 +88,15 @@ def linking_figures(records: Sequence[Record], seed: int = 0) -> dict[str, Any] 
         "questions": len(found) + missed,
         **{name: mean_percent(shares) for name, shares in columns.items()},
         "topics": round(sum(len(one["linked"]) for one in found) / len(found), 3),
-        "intervals": {name: _interval(shares, seed) for name, shares in columns.items()},
+        "intervals": {name: _interval(shares) for name, shares in columns.items()},
     }
 
 
 def triplet_figures(records: Sequence[Record], method: str) -> dict[str, float | None] | None:
-    """Return percentages; None if no question has gold triplets and ``method`` is not DoG.
+    """Return percentages; None without gold triplets unless ``method`` is DoG.
 
-    ``f1``, ``precision`` and ``recall``: over the questions with gold triplets, a malformed entry
-    of such a file counting as missed; None if there are none. ``ill``: of all triplets that were
-    written; None if none were.
+    ``f1``, ``precision``, ``recall``: over questions with gold triplets (malformed: missed).
+    ``ill``: of all triplets written.
     """
     found = [one.triplets for one in records if one.triplets is not None]
     golden = [one for one in found if one["f1"] is not None]
@@ -129,9 +115,7 @@ def _malformed(records: Sequence[Record]) -> int:
     return sum(one.outcome == Outcome.MALFORMED for one in records)
 
 
-def _parts(
-    records: Sequence[Record], part: Callable[[Record], str], seed: int
-) -> dict[str, dict[str, Any]]:
+def _parts(records: Sequence[Record], part: Callable[[Record], str]) -> dict[str, dict[str, Any]]:
     parts: dict[str, list[Record]] = defaultdict(list)
     for one in records:
         parts[part(one)].append(one)
@@ -142,14 +126,14 @@ def _parts(
                 figure: mean_percent([getattr(one, figure) for one in parts[name]])
                 for figure in ("hits_at_1", "hit_at_k", "f1")
             },
-            "interval": _interval([one.hits_at_1 for one in parts[name]], seed),
+            "interval": _interval([one.hits_at_1 for one in parts[name]]),
         }
         for name in sorted(parts)
     }
 
 
-def _interval(shares: Sequence[float], seed: int) -> list[float] | None:
-    found = interval(shares, seed=seed) if len(shares) else None
+def _interval(shares: Sequence[float]) -> list[float] | None:
+    found = interval(shares)
     return None if found is None else [round(100 * one, 2) for one in found]
 
 

@@ -1,8 +1,7 @@
 """What is measured of a question in its graph: distances, relation paths, linking, triplets.
 
-Distances are breadth-first over sets of entities, never over paths, so a hub costs its edges and no
-more. Triplets are measured as in Decoding on Graphs (arXiv 2410.18415, sec. 4): gold ones are
-names, as question files have them; whether a triplet is ill is decided by id, in the store.
+Distances are breadth-first over sets of entities. Triplets are measured as in Decoding on Graphs
+(arXiv 2410.18415, sec. 4); whether one is ill is decided by id, in the store.
 """
 
 from __future__ import annotations
@@ -37,10 +36,7 @@ _FIVE = 5  # candidates of the linker that are looked at
 
 
 def distance(store: GraphStore, topics: IntArray, wanted: IntArray, rules: WalkRules) -> int | None:
-    """Return how many hops the nearest of ``wanted`` is from any of ``topics``; both are keys.
-
-    None if no path of at most ``rules.hops`` hops leads to one.
-    """
+    """Return the hops from ``topics`` to the nearest ``wanted`` (keys), or None."""
     if not len(topics) or not len(wanted):
         return None
     seen = frontier = np.unique(topics)
@@ -62,8 +58,7 @@ def distance(store: GraphStore, topics: IntArray, wanted: IntArray, rules: WalkR
 def relation_path(path: GroundedPath, inverses: Mapping[str, str]) -> RelationPath:
     """Return the predicates of ``path``, mediators' halves apart; ``^`` marks one walked back.
 
-    A predicate whose inverse the KG knows (``inverses``) is never walked back: its inverse is
-    walked instead, so that both spellings of one path are equal.
+    A predicate with an inverse in the KG is written as that, so both spellings are equal.
     """
     steps = []
     for edge in path.edges:
@@ -92,12 +87,10 @@ def path_recall(
 
 
 def linking_of(store: GraphStore, question: Question) -> dict[str, Any] | None:
-    """Return how well the linker finds the topic entities that the file gives, if it gives any.
+    """Return how well the linker finds the topic entities that the file gives, if any.
 
-    The question is linked again, which gives the same candidates in milliseconds. ``first``,
-    ``in_five``: whether a given entity is the best candidate, or one of the first five
-    (``candidates``, ids). ``in_linked``, ``all_linked``: whether one, or all of them, are among
-    ``linked``, the topic entities that paths start from.
+    ``first``, ``in_five``: whether one is the best candidate, or in ``candidates`` (five ids).
+    ``in_linked``, ``all_linked``: whether one, or all, are among ``linked``.
     """
     expected = meanings_of(store, known_topics(store, question), question.names)
     if not expected.ids:
@@ -120,11 +113,9 @@ def linking_of(store: GraphStore, question: Question) -> dict[str, Any] | None:
 
 
 def triplets_of(store: GraphStore, question: Question, answer: Answer | None) -> dict[str, Any]:
-    """Return the triplet scores of a question's first path, and how many of all paths are ill.
+    """Return a first path's triplet scores, and how many of all paths' are ill. Raises GraphError.
 
-    ``f1``, ``precision`` and ``recall`` (0 to 1) are None if the file has no gold triplets, 0
-    without a path. ``ill`` of ``written`` are counted over the first reading of every path.
-    Raises GraphError.
+    ``f1``, ``precision``, ``recall`` (0 to 1) are None without gold triplets, 0 without a path.
     """
     paths = [path.groundings[0] for path in answer.paths if path.groundings] if answer else []
     found = triplet_scores(store, question.gold_triplets, paths[0] if paths else None)
@@ -136,11 +127,7 @@ def triplets_of(store: GraphStore, question: Question, answer: Answer | None) ->
 def triplet_scores(
     store: GraphStore, gold: Iterable[Triple], path: GroundedPath | None
 ) -> dict[str, float] | None:
-    """Return F1, precision and recall of a chain's triplets, None without gold ones.
-
-    Each triplet counts once; names are compared in the form that models' answers are compared in.
-    A chain that was not written (None) has no triplet. Raises GraphError.
-    """
+    """Return F1, precision and recall of a chain's triplets by name, None without gold."""
     relations = store.relations()
     names = dict(zip(relations.ids, relations.names, strict=True))
     wanted = {_formed(one) for one in gold}
@@ -158,11 +145,9 @@ def triplet_scores(
 def ill_triplets(
     store: GraphStore, paths: Sequence[GroundedPath], topics: Iterable[str]
 ) -> tuple[int, int]:
-    """Return how many triplets of ``paths`` are ill, and how many there are.
+    """Return how many triplets of ``paths`` are ill, and how many there are. Raises GraphError.
 
-    A triplet is well-formed if every fact behind it is in the store and one of its ends is among
-    ``topics`` (entity ids) or among the ends of the triplets before it that are not values. Nothing
-    that a decoder kept is believed: all is looked up. Raises GraphError.
+    Well-formed: every fact is stored, and an end is a topic or a non-value end of one before.
     """
     relations = {one: number for number, one in enumerate(store.relations().ids)}
     asked = frozenset(topics)
@@ -183,7 +168,6 @@ def ill_triplets(
 
 
 def _stored_facts(store: GraphStore, edge: PathEdge, relations: dict[str, int]) -> bool:
-    """Return whether the facts behind ``edge`` are stored, and lead from its head to its tail."""
     if not edge.facts or any(fact.predicate not in relations for fact in edge.facts):
         return False
     at = edge.head.id
@@ -202,7 +186,6 @@ def _stored_facts(store: GraphStore, edge: PathEdge, relations: dict[str, int]) 
 
 
 def _stored(edge: PathEdge, names: Mapping[str, str]) -> Triple:
-    """Return the triplet as it was written: in stored direction. ``names``: of predicates."""
     if not edge.inverse:
         return edge.head.name, edge.relation, edge.tail.name
     along = [names[fact.predicate] for fact in reversed(edge.facts)]

@@ -1,8 +1,4 @@
-"""A run's folder: what it was run with (``run.json``) and a line per question (``results.jsonl``).
-
-A run that was stopped goes on from it: questions that have a line are not asked again, and a last
-line that was cut is removed. A folder serves one run at a time, and only with the same settings.
-"""
+"""A run's folder, ``run.json`` and a line per question (``results.jsonl``); it resumes."""
 
 from __future__ import annotations
 
@@ -16,6 +12,7 @@ from filelock import FileLock, Timeout
 
 from kgqa.errors import DataError, UsageError
 from kgqa.evaluation.record import Record
+from kgqa.graph.files import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -50,11 +47,7 @@ class ResultLog:
 
 @contextmanager
 def open_log(folder: Path, settings: Mapping[str, Any]) -> Iterator[ResultLog]:
-    """Open a run's folder for as long as ``with`` lasts, with what an earlier run left.
-
-    Raises UsageError if it cannot be written, holds a run with other settings, or is in use;
-    DataError if a line of it is not a record.
-    """
+    """Open a run's folder, with what an earlier run left. Raises UsageError, DataError."""
     with ExitStack() as stack:
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -90,10 +83,7 @@ def read_settings(folder: Path) -> dict[str, Any]:
 
 
 def read_run(folder: Path) -> dict[str, Record]:
-    """Return the records in ``folder``, by id, in their order; a cut last line is left out.
-
-    Raises DataError.
-    """
+    """Return the records in ``folder`` by id, in order, whole lines only. Raises DataError."""
     path = folder / RESULTS
     try:
         return _read(path.read_bytes(), path)[1]
@@ -102,7 +92,6 @@ def read_run(folder: Path) -> dict[str, Record]:
 
 
 def _read(raw: bytes, path: Path) -> tuple[int, dict[str, Record]]:
-    """Return how many bytes are whole lines, and their records."""
     whole = raw.rfind(b"\n") + 1
     done: dict[str, Record] = {}
     for number, line in enumerate(raw[:whole].split(b"\n")[:-1], 1):
@@ -118,14 +107,11 @@ def _read(raw: bytes, path: Path) -> tuple[int, dict[str, Record]]:
 
 
 def _check_settings(folder: Path, settings: dict[str, Any]) -> None:
-    """Write the settings of a new run; raise UsageError if the folder holds another one."""
     path = folder / RUN
     if not path.exists():
         if (folder / RESULTS).exists():
             raise UsageError(f"The folder {folder} has results, but no {RUN} beside them.", _OTHER)
-        part = path.with_name(f".{RUN}.partial")
-        part.write_text(json.dumps(settings, indent=1, ensure_ascii=False), "utf-8")
-        part.replace(path)
+        write_whole(path, json.dumps(settings, indent=1, ensure_ascii=False).encode())
         return
     there = read_settings(folder)
     for name in [*settings, *there]:

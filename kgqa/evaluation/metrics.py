@@ -1,8 +1,7 @@
-"""How good one question's answers are, and the mean over a file: pure functions, shares in 0..1.
+"""How good one question's answers are, means over a file, and their bootstrap intervals.
 
-Two families. The strict ones compare entity ids (or whatever strings are given) exactly. The legacy
-ones do what the published GCR and RoG evaluation programs do, quirks included, so that figures can
-stand beside those of papers; they match text by substrings and flatter.
+Strict scores compare ids exactly. Legacy ones do what the published GCR and RoG programs do, quirks
+included: they match text by substrings and flatter.
 """
 
 from __future__ import annotations
@@ -14,8 +13,12 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from numpy.typing import ArrayLike
 
 _ARTICLE = re.compile(r"\b(a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -23,11 +26,7 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 @dataclass(frozen=True, slots=True)
 class StrictScores:
-    """One question's scores by exact comparison, each in 0..1.
-
-    ``hits_at_1``: the first answer is right; ``hit_at_k``: any is; ``mrr``: one over the rank of
-    the first right one; ``precision``, ``recall``, ``f1``: of the set of answers.
-    """
+    """One question's scores by exact comparison; ``mrr``: one over the first right rank."""
 
     hits_at_1: float
     hit_at_k: float
@@ -39,10 +38,7 @@ class StrictScores:
 
 @dataclass(frozen=True, slots=True)
 class LegacyScores:
-    """One question's scores by substring, as a published program gives them.
-
-    In 0..1, but for RoG's ``precision`` and ``f1``, which may exceed 1.
-    """
+    """One question's scores by substring; RoG's ``precision`` and ``f1`` may exceed 1."""
 
     hit: float
     f1: float
@@ -57,7 +53,7 @@ def strict_scores(
     """Return the exact scores of ``predictions`` (best first) against the set ``gold``.
 
     Repeated predictions count once, at their first rank; ``hit_at_k`` looks at the first ``k`` (all
-    by default). Without gold all are 0: the question stays in the denominator.
+    by default). Without gold all are 0.
     """
     ranked = list(dict.fromkeys(predictions))
     wanted = set(gold)
@@ -86,29 +82,27 @@ def normalise_answer(text: str) -> str:
 
 
 def gcr_scores(prediction: str | Sequence[str], gold: Sequence[str]) -> LegacyScores:
-    """Return the scores that GCR's program gives.
+    """Return the scores that GCR's program gives; all are 0 without golds.
 
-    Text is one prediction a line; blank ones go, equal ones become one, the most frequent first.
-    Recall is the share of golds found anywhere, precision the share of predictions that contain a
-    gold. Without predictions all are 0 but ``acc`` and ``hit``: a gold of nothing but articles and
-    punctuation is found even in an empty text. Without golds all are 0.
+    Text is one prediction a line, the most frequent first. Recall is the share of golds found
+    anywhere, precision of predictions with a gold. An empty gold is found even in an empty text.
     """
     counted = Counter(line for line in _lines(prediction) if line.strip())
     predictions = [line for line, _ in counted.most_common()]
     acc, hit = _found(predictions, gold)
     if not predictions:
         return LegacyScores(hit, 0.0, 0.0, 0.0, acc)
-    right = sum(any(_contains(line, answer) for answer in gold) for line in predictions)
+    forms = [normalise_answer(answer) for answer in gold]
+    right = sum(any(form in normalise_answer(line) for form in forms) for line in predictions)
     precision = right / len(predictions)
     return LegacyScores(hit, _harmonic(precision, acc), precision, acc, acc)
 
 
 def rog_scores(prediction: str | Sequence[str], gold: Sequence[str]) -> LegacyScores:
-    """Return the scores that RoG's program gives.
+    """Return the scores that RoG's program gives; all are 0 without golds.
 
-    Text is one prediction a line, blank and repeated lines counted; of a list, repeated ones count
-    once. Precision is golds found over predictions, so more golds than predictions make it, and F1,
-    exceed 1. Without golds all are 0.
+    Text is one prediction a line, repeated ones counted; in a list they count once. Precision is
+    golds found over predictions, so it and F1 can exceed 1.
     """
     predictions = _lines(prediction)
     if not isinstance(prediction, str):
@@ -120,28 +114,16 @@ def rog_scores(prediction: str | Sequence[str], gold: Sequence[str]) -> LegacySc
     return LegacyScores(hit, _harmonic(precision, acc), precision, acc, acc)
 
 
-def mean_percent(shares: Sequence[float], questions: int | None = None) -> float:
-    """Return 100 times the mean of ``shares`` over ``questions`` (as many as shares by default).
-
-    Questions without a share count as 0; none at all give 0. Raises ValueError if there are more
-    shares than questions.
-    """
-    count = len(shares) if questions is None else questions
-    if len(shares) > count:
-        raise ValueError(f"{len(shares)} shares cannot come from {count} questions")
-    return 100.0 * math.fsum(shares) / count if count else 0.0
+def mean_percent(shares: Sequence[float]) -> float:
+    """Return 100 times the mean, 0 of nothing."""
+    return 100.0 * math.fsum(shares) / len(shares) if shares else 0.0
 
 
 def _lines(prediction: str | Sequence[str]) -> list[str]:
     return prediction.split("\n") if isinstance(prediction, str) else list(prediction)
 
 
-def _contains(prediction: str, answer: str) -> bool:
-    return normalise_answer(answer) in normalise_answer(prediction)
-
-
 def _found(predictions: Sequence[str], gold: Sequence[str]) -> tuple[float, float]:
-    """Return the share of golds in all predictions together, and whether any is."""
     everything = normalise_answer(" ".join(predictions))
     found = sum(normalise_answer(answer) in everything for answer in gold)
     return (found / len(gold) if gold else 0.0), float(found > 0)
@@ -150,3 +132,27 @@ def _found(predictions: Sequence[str], gold: Sequence[str]) -> tuple[float, floa
 def _harmonic(precision: float, recall: float) -> float:
     both = precision + recall
     return 2.0 * precision * recall / both if both else 0.0
+
+
+RESAMPLES = 2_000
+LEVEL = 0.95
+_DRAWN = 4_000_000  # questions drawn at once: what is held in memory
+
+
+def interval(values: ArrayLike) -> tuple[float, float] | None:
+    """Return the 95 % bootstrap interval of the mean of ``values``; the same ones give the same."""
+    table = np.asarray(values, np.float64)
+    questions = len(table)
+    if not questions:
+        return None
+    random = np.random.default_rng(0)
+    block = max(1, _DRAWN // questions)
+    means = []
+    for start in range(0, RESAMPLES, block):
+        rows = min(block, RESAMPLES - start)
+        drawn = random.integers(0, questions, (rows, questions))
+        drawn += np.arange(rows)[:, None] * questions
+        counts = np.bincount(drawn.ravel(), minlength=rows * questions)
+        means.append(counts.reshape(rows, questions).astype(np.float64) @ table / questions)
+    low, high = np.quantile(np.concatenate(means), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return float(low), float(high)

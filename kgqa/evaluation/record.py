@@ -53,14 +53,10 @@ class Outcome(StrEnum):
 class Record(BaseModel):
     """One question's line. Scores are shares in 0..1; what a question does not have is None.
 
-    ``gold`` and ``predictions`` are ids (the text if the KG has none), the answers before what
-    else was ranked; ``gold_names`` and ``answers`` the names of the golds and of the answers;
-    ``paths`` are ``{text, score, relation_path}``, the best first. ``hops`` is the file's, else how
-    far the nearest answer is. ``grounded``: whether the first answer has a path;
-    ``grounded_paths``: the share of paths that have been checked. Precision, recall and F1 are of
-    the answers; Hits@1, Hit@K and MRR of the ranked list. ``linking``: for questions that were
-    linked, see :func:`kgqa.evaluation.graph_metrics.linking_of`. ``triplets``: for gold triplets
-    and written chains, see :func:`kgqa.evaluation.graph_metrics.triplets_of`.
+    ``gold``, ``predictions``: ids (or texts), answers before what else was ranked. ``paths``:
+    ``{text, score, relation_path}``, the best first. ``hops``: the file's, else to the nearest
+    answer. ``grounded``: whether the first answer has a path; ``grounded_paths``: share of checked
+    ones. Precision, recall, F1 are of the answers; Hits@1, Hit@K, MRR of the ranked list.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -139,11 +135,9 @@ def record_of(
     linked: bool = False,
     k: int | None = None,
 ) -> Record:
-    """Return the record of a question that was answered, or failed with an error.
+    """Return the record of a question that was answered, or failed. Raises GraphError.
 
-    ``store`` is the graph that it was asked of, ``rules`` those its paths were walked by,
-    ``seconds`` what a failed one took, ``linked`` whether its topic entities were looked for, ``k``
-    how many of the ranked entities Hit@K looks at (all). Raises GraphError.
+    ``seconds``: of a failed one. ``linked``: whether topics were looked for. ``k``: of Hit@K.
     """
     answer, error = (None, given) if isinstance(given, Exception) else (given, None)
     gold = meanings_of(store, question.answers, question.names)
@@ -234,7 +228,6 @@ def _legacy(names: Sequence[str], gold: Sequence[str] = ()) -> dict[str, dict[st
 def _accuracy(
     store: GraphStore, question: Question, answer: Answer | None, gold: Meanings
 ) -> float:
-    """Return 1 if the first answer that is one of the choices is the right one."""
     choices = meanings_of(store, question.choices, question.names)
     by_name = {normalise(name): one for one, name in zip(choices.ids, choices.names, strict=True)}
     for one in answer.answers if answer else ():
@@ -254,7 +247,6 @@ def _outcome(
     linked: bool,
     reachable: bool,
 ) -> Outcome:
-    """Return the first stage that failed the question."""
     if not gold.ids:
         return Outcome.NO_GOLD
     if right:

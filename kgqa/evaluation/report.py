@@ -1,12 +1,14 @@
-"""A run's figures as tables, for the terminal and for the two reports that a run's folder gets."""
+"""A run's figures as tables for the terminal, as Markdown, and as one HTML file by itself."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from kgqa.errors import UsageError
-from kgqa.evaluation.html_report import html_page
 from kgqa.evaluation.record import Outcome
 
 if TYPE_CHECKING:
@@ -98,7 +100,7 @@ def time_sentence(figures: Mapping[str, Any]) -> str:
     )
 
 
-def worst(records: Sequence[Record], number: int = WORST) -> list[Record]:
+def worst(records: Sequence[Record]) -> list[Record]:
     """Return the failures that are furthest off: nothing right first, the surest of them first."""
     failed = [one for one in records if one.outcome != Outcome.RIGHT]
     return sorted(
@@ -110,7 +112,7 @@ def worst(records: Sequence[Record], number: int = WORST) -> list[Record]:
             -(one.paths[0]["score"] if one.paths else -1e9),
             one.id,
         ),
-    )[:number]
+    )[:WORST]
 
 
 def markdown(
@@ -145,16 +147,10 @@ def write_reports(
     records: Sequence[Record],
     settings: Mapping[str, Any],
 ) -> tuple[Path, Path]:
-    """Write ``report.md`` and ``report.html`` to ``folder`` and return their paths.
-
-    Raises UsageError if they cannot be written.
-    """
-    tables = [(one.title, one.heads, one.rows) for one in figure_tables(figures)]
+    """Write ``report.md`` and ``report.html``; return their paths. Raises UsageError."""
     texts = {
         "report.md": markdown(figures, records, settings),
-        "report.html": html_page(
-            figures, records, worst(records), settings, tables, time_sentence(figures)
-        ),
+        "report.html": html_page(figures, records, settings),
     }
     for name, text in texts.items():
         try:
@@ -195,7 +191,6 @@ def _between(interval: Sequence[float] | None) -> str:
 
 
 def _cell(value: object) -> str:
-    """Return a value so that it stays one cell of a table, and is not mark-up."""
     text = " ".join(str(value).split())
     for mark in "\\|`*<[":
         text = text.replace(mark, "\\" + mark)
@@ -210,3 +205,102 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
         *(f"| {' | '.join(_cell(cell) for cell in row)} |" for row in rows),
         "",
     ]
+
+
+_PATHS = 5  # of a failure
+_NAMES = 10
+_STEPS = 12  # into which seconds fall
+
+_STYLE = """
+:root{color-scheme:light dark;--bar:#2f6f9f66;--line:#8886;--weak:#777}
+body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}
+table{border-collapse:collapse;margin:.5rem 0}
+td,th{padding:.2rem .8rem .2rem 0;text-align:left;border-bottom:1px solid var(--line)}
+.bar{min-width:12rem;padding-left:.4rem}
+.bar{background:linear-gradient(90deg,var(--bar) var(--wide),transparent var(--wide))}
+details{border-bottom:1px solid var(--line);padding:.3rem 0}
+code{overflow-wrap:anywhere}.weak{color:var(--weak)}
+"""
+
+
+def html_page(
+    figures: Mapping[str, Any], records: Sequence[Record], settings: Mapping[str, Any]
+) -> str:
+    """Return the report of a run as one HTML file: no script, font or picture from elsewhere."""
+    title = f"{figures['method']} on {settings.get('file') or figures['format']}"
+    parts = [
+        f"<h1>{_text(title)}</h1>",
+        f"<p>{figures['questions']} questions, {figures['answered']} answered; KG "
+        f"<b>{_text(figures['kg'])}</b>. Figures are percentages over all questions, with 95 % "
+        "bootstrap intervals.</p>",
+    ]
+    for one in figure_tables(figures):
+        parts += [f"<h2>{_text(one.title)}</h2>", table(one.heads, one.rows)]
+    seconds = [one.seconds for one in records if one.answered and one.seconds is not None]
+    if seconds:
+        parts += [
+            "<h2>Seconds a question</h2>",
+            table(("seconds", "questions", "%"), histogram(seconds)),
+            f"<p>{_text(time_sentence(figures))}</p>",
+        ]
+    if failures := worst(records):
+        parts.append(f"<h2>The worst {len(failures)} failures</h2>")
+        parts += [_failure(one) for one in failures]
+    shown = [(name, value) for name, value in settings.items() if value is not None]
+    parts += ["<h2>Settings</h2>", table(("setting", "value"), shown)]
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width">'
+        f"<title>{_text(title)}</title><style>{_STYLE}</style></head>\n<body>\n"
+        + "\n".join(parts)
+        + "\n</body></html>\n"
+    )
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Return a table; the columns ``%`` and ``Hits@1`` are percentages, drawn as bars."""
+    head = "".join(f"<th>{_text(one)}</th>" for one in heads)
+    body = "".join(
+        f"<tr>{''.join(_html_cell(one, cell) for one, cell in zip(heads, row, strict=True))}</tr>"
+        for row in rows
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def histogram(values: Sequence[float]) -> list[tuple[str, str, str]]:
+    """Return (from and to, how many, percent) of equal steps; the top 1 % are in the last."""
+    end = float(np.quantile(values, 0.99)) or 1.0
+    counts, edges = np.histogram(np.minimum(values, end), bins=_STEPS, range=(0.0, end))
+    return [
+        (f"{low:.2f} to {high:.2f}", str(count), f"{100 * count / len(values):.1f}")
+        for low, high, count in zip(edges[:-1], edges[1:], counts.tolist(), strict=True)
+    ]
+
+
+def _text(value: object) -> str:
+    return escape(str(value), quote=True)
+
+
+def _html_cell(head: str, value: object) -> str:
+    if head in ("%", "Hits@1"):
+        return f'<td class="bar" style="--wide:{float(str(value)):.1f}%">{_text(value)}</td>'
+    return f"<td>{_text(value)}</td>"
+
+
+def _failure(one: Record) -> str:
+    paths = "".join(
+        f'<li><code>{_text(path["text"])}</code> <span class="weak">{path["score"]:.2f}</span></li>'
+        for path in one.paths[:_PATHS]
+    )
+    gold = "".join(f"<li><code>{_text(path)}</code></li>" for path in one.gold_relation_paths[:3])
+    return (
+        f"<details><summary>{_text(one.question or one.id)} "
+        f'<span class="weak">{_text(one.outcome)}</span></summary>'
+        f"<p>Wanted: {_text(', '.join(one.gold_names[:_NAMES])) or '–'}<br>"
+        f"Given: {_text(', '.join(one.answers[:_NAMES])) or '–'}"
+        + (f"<br>{_text(one.error)}" if one.error else "")
+        + f'<br><span class="weak">{_text(one.id)}</span></p>'
+        + (f"<p>Gold relation paths</p><ul>{gold}</ul>" if gold else "")
+        + (f"<p>Paths</p><ol>{paths}</ol>" if paths else "")
+        + "</details>"
+    )

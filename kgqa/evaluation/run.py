@@ -1,7 +1,4 @@
-"""A run over a file of questions: each is asked, and its record is made while its graph is open.
-
-How a question is answered is the caller's: a function from a graph and questions to answers.
-"""
+"""A run over a file of questions: a caller's function answers, records are made as it goes."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ from kgqa.evaluation.report import figure_tables, time_sentence, write_reports
 from kgqa.graph.store import GraphStore
 from kgqa.progress import Silent
 from kgqa.questions.base import Question
-from kgqa.questions.own_graph import own_store
+from kgqa.questions.graphs import own_store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,12 +39,7 @@ Answers: TypeAlias = Callable[
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What came out of a run.
-
-    ``figures`` is the JSON of ``kgqa eval``; ``records`` has one for each entry of the file, the
-    bad ones last; ``settings`` is what the run was made with; ``reports`` are the files that show
-    it, if it has a folder; ``notes`` what a user should know.
-    """
+    """What came out of a run: the JSON of ``kgqa eval``, records (bad entries' last), reports."""
 
     figures: dict[str, Any]
     records: list[Record]
@@ -78,13 +70,10 @@ def evaluate(
 ) -> Evaluation:
     """Ask every question of a file and return the figures over all of them.
 
-    Questions are asked of ``store``, those that bring a graph along of that graph, one at a time;
-    if all do, ``store`` may be None. ``rules`` says by which walks a graph's paths are found.
-    ``settings`` says how answers are made, with the method's name under ``method``. ``out``: a
-    folder for a line per question and the reports; a run that was stopped goes on from it.
-    ``linked``: whether topic entities are looked for even if the file has them; then records say
-    how that went. ``k``: how many of the ranked entities Hit@K looks at, all if it is None. Notes
-    are shown by ``progress`` as they arise, too. Raises DataError, UsageError and GraphError.
+    Questions with a graph are asked of that, others of ``store``. ``settings`` say how answers are
+    made, with the method's name under ``method``. ``out``: a folder for lines and reports; a
+    stopped run goes on from it. ``linked``: look for topic entities even if given, and record how
+    that went. ``k``: of Hit@K, None for all. Raises DataError, UsageError and GraphError.
     """
     progress = progress or Silent()
     notes: list[str] = []
@@ -146,8 +135,6 @@ def evaluate(
 
 @dataclass(slots=True)
 class _Run:
-    """Asks questions and makes their records; ``proven``: of each exact search, whether it is."""
-
     answers: Answers
     rules: Callable[[GraphStore], WalkRules]
     linked: bool

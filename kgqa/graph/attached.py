@@ -1,7 +1,4 @@
-"""The record of an attachment: which database, label and properties a KG of the home stands for.
-
-It lies in ``<home>/<kg>/attached.json``, without credentials, beside the survey's cache.
-"""
+"""The record of an attached database, ``<home>/<kg>/attached.json``: labels, properties."""
 
 from __future__ import annotations
 
@@ -61,10 +58,7 @@ class AttachedRecord:
 
 
 def read_record(folder: Path) -> AttachedRecord:
-    """Return the record in a KG's folder; the KG is named after the folder.
-
-    Raises GraphError if there is none that can be used.
-    """
+    """Return the record in a KG's folder, named after it. Raises GraphError."""
     path = folder / RECORD_NAME
     again = f"Attach it again: `kgqa attach {folder.name} …`."
     try:
@@ -82,10 +76,7 @@ def is_attached(home: Path, kg: str) -> bool:
 
 
 def attached_kgs(home: Path, faults: list[KgqaError] | None = None) -> list[KGInfo]:
-    """Return the KGs that are attached in a home, by name; no server is asked.
-
-    One whose record cannot be read is left out, and its error appended to ``faults``.
-    """
+    """Return the KGs attached in a home, by name; ``faults`` gets the errors of unreadable ones."""
     found: list[KGInfo] = []
     for path in sorted(home.glob(f"*/{RECORD_NAME}"), key=lambda path: path.parent.name):
         try:

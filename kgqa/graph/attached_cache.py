@@ -1,8 +1,4 @@
-"""The cache of an attached database: what a survey of it found, in one SQLite file.
-
-The database itself is never written to, so what kgqa needs beside it lies here: which key an id
-has, the names as they are compared, the number of edges of each entity. Edges stay in the database.
-"""
+"""The survey's cache of an attached database: ids, names, degrees in SQLite; edges stay there."""
 
 from __future__ import annotations
 
@@ -20,7 +16,7 @@ from kgqa.graph.names import normalise
 from kgqa.graph.sqlite_file import prepare, text_queries
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from kgqa.graph.model import IntArray
@@ -76,15 +72,10 @@ _NODE = "INSERT INTO node (key, id, number, name, kind, aliases, ref) VALUES (?,
 
 
 class CacheBuilder:
-    """Writes the cache to ``path`` from nodes in any order, then their edges; for use in ``with``.
+    """Writes the cache to ``path``: ``add`` nodes, ``sort``, ``add_edges`` by key, ``finish``.
 
-    Memory stays bounded: SQLite sorts in files, and only a number for each node (its degree) is
-    held. The version is hashed over ids, names, aliases and kinds in the order of keys, then over
-    the edges by head, type and tail; so it does not depend on the order in which a server answers.
-    Raises sqlite3.Error, OSError.
-
-    ``with_text``: keep full text of names too, for a server that has no index of it. Order of
-    calls: ``add`` (often), ``sort``, ``add_edges`` for every head in the order of keys, ``finish``.
+    The version hashes nodes, then edges, in the order of keys. Memory holds one number for each
+    node. ``with_text``: keep full text of names too. Raises sqlite3.Error, OSError.
     """
 
     def __init__(self, path: Path, *, with_text: bool) -> None:
@@ -134,10 +125,7 @@ class CacheBuilder:
         )
 
     def sort(self, id_property: str, task: Task) -> int:
-        """Give every node its key; return how many there are.
-
-        Raises GraphError if an id comes more than once; it names the first of them.
-        """
+        """Give every node its key; return their number. Raises GraphError if an id comes twice."""
         self._refuse_duplicates(id_property)
         cursor = self._db.execute("SELECT * FROM staging.found ORDER BY id")
         key = 0
@@ -209,8 +197,10 @@ class CacheBuilder:
     def finish(self) -> tuple[str, list[str]]:
         """Close the file; return the version (hex SHA-256) and the relationship types by key."""
         types, version = sorted(self._types), self._digest.hexdigest()
+        touched = np.flatnonzero(self._degrees)
+        degrees = zip(self._degrees[touched].tolist(), touched.tolist(), strict=True)
         self._db.executemany("INSERT INTO relation VALUES (?, ?)", enumerate(types))
-        self._db.executemany("UPDATE node SET degree = ? WHERE key = ?", self._touched())
+        self._db.executemany("UPDATE node SET degree = ? WHERE key = ?", degrees)
         if self._with_text:
             self._db.execute("INSERT INTO node_text (node_text) VALUES ('optimize')")
         self._db.execute("INSERT INTO survey VALUES (?)", [version])
@@ -218,7 +208,3 @@ class CacheBuilder:
         self._db.close()
         sync(self.path)
         return version, types
-
-    def _touched(self) -> Iterator[tuple[int, int]]:
-        for key in np.flatnonzero(self._degrees).tolist():
-            yield int(self._degrees[key]), key

@@ -1,11 +1,7 @@
-"""A Neo4j database as it is, read-only.
+"""A Neo4j database as it is, read-only: edges from the server, keys, names, degrees of the survey.
 
-Edges, labels and properties are read from the server when they are asked for, always in read
-access, in which the server refuses to write. Keys, names and degrees are those of the survey that
-``kgqa attach`` made, read in place a few rows at a time. Whatever the server answers is checked
-against it: an id or a relationship type that the survey did not meet, or a node that is gone, means
-that the graph has changed, and is an error, never an answer. A new edge between known nodes simply
-is one of the graph's.
+An id or a relationship type that the survey did not meet, or a node that is gone, means that the
+graph has changed, and is an error, never an answer. A new edge between known nodes is allowed.
 """
 
 from __future__ import annotations
@@ -41,8 +37,6 @@ _SPARE = 20  # more suggestions than asked for, since mediators and values are l
 
 @dataclass(frozen=True, slots=True)
 class _Nodes:
-    """Columns of some nodes, in the order they were asked for."""
-
     ids: list[str]
     values: list[Value]  # the ids in the database's own type
     names: list[str | None]
@@ -51,11 +45,7 @@ class _Nodes:
 
 
 class AttachedStore(SqliteReader):
-    """An attached KG. A ``GraphStore``; belongs to the thread that opened it.
-
-    ``folder``: where the record and the survey lie. The connection is released with the store.
-    Raises StoreUnavailableError if the survey's file is missing, damaged, or of another survey.
-    """
+    """An attached KG, a ``GraphStore`` for one thread. Raises StoreUnavailableError."""
 
     def __init__(self, connection: Neo4jConnection, record: AttachedRecord, folder: Path) -> None:
         super().__init__(folder / record.cache, "node", f"The store of {record.info.name}")
@@ -76,10 +66,7 @@ class AttachedStore(SqliteReader):
         self._closed = False
 
     def details(self, key: int) -> EntityDetails:
-        """Return all that is known of one entity. Raises EntityNotFoundError.
-
-        ``types`` are the node's further labels; ``properties`` all but id, name and aliases.
-        """
+        """Return the node's further labels, other properties. Raises EntityNotFoundError."""
         nodes = self._nodes_of(keys_array([key]))
         given = self.record.attachment
         rows = self._ask("details", self._near(nodes))
@@ -104,10 +91,7 @@ class AttachedStore(SqliteReader):
         return Relations(types, types, [None] * len(types))
 
     def neighbours(self, keys: IntArray, direction: Direction) -> Adjacency:
-        """Return every edge that leaves (out), enters (in) or touches (both) ``keys``.
-
-        Raises GraphError if the graph has changed since it was attached.
-        """
+        """Return the edges of ``keys``. Raises GraphError if the graph has changed since."""
         keys = keys_array(keys)
         self.relations()
         none = keys_array([])
@@ -141,10 +125,7 @@ class AttachedStore(SqliteReader):
         return row + start, step, target, kind
 
     def has_edges(self, heads: IntArray, relations: IntArray, tails: IntArray) -> BoolArray:
-        """Return for each (head, relation, tail), in stored direction, whether it is in the KG.
-
-        Raises GraphError if an end is no longer in the graph.
-        """
+        """Return which triples are in the KG. Raises GraphError if an end is gone."""
         heads, relations, tails = (keys_array(column) for column in (heads, relations, tails))
         there = np.zeros(len(heads), dtype=np.bool_)
         types = self.relations().ids
@@ -163,10 +144,7 @@ class AttachedStore(SqliteReader):
         return there
 
     def suggest(self, text: str, limit: int = 5) -> IntArray:
-        """Return keys of entities whose name or alias is like ``text``, best first.
-
-        By the server's full-text index if it has one, else by the survey's names.
-        """
+        """Return keys of entities by the server's full-text index, else by the survey's names."""
         query, index = text_query(text), self.record.text_index
         if not query or limit < 1:
             return keys_array([])
@@ -178,10 +156,7 @@ class AttachedStore(SqliteReader):
         return keys_array(keys[kinds == Kind.ENTITY][:limit])
 
     def drawing(self, edges: Sequence[tuple[str, str, str]]) -> str:
-        """Return the Cypher that draws edges: head id, type, tail id, in stored direction.
-
-        Raises EntityNotFoundError if an id is not in the KG.
-        """
+        """Return the Cypher that draws edges given by id. Raises EntityNotFoundError."""
         ids = sorted({id_ for head, _, tail in edges for id_ in (head, tail)})
         values = self._nodes_of(self.keys_of(ids)).values
         literals = {
@@ -211,7 +186,6 @@ class AttachedStore(SqliteReader):
         return self.connection.read(statement, **parameters)
 
     def _near(self, nodes: _Nodes, name: str = "ids") -> dict[str, Any]:
-        """Return the parameters by which nodes are looked up."""
         refs = {f"{name}_refs": nodes.refs} if self.record.by_reference else {}
         return {name: nodes.values, **refs}
 
@@ -227,7 +201,6 @@ class AttachedStore(SqliteReader):
             raise self._changed(f"it has relationships of the new type {type_!r}") from None
 
     def _find(self, values: Sequence[Any]) -> tuple[IntArray, NDArray[np.uint8]]:
-        """Return (keys, kinds) of ids in the database's own type."""
         for value in values:
             if isinstance(value, bool) or not isinstance(value, str | int):
                 raise self._changed(f"it has a node with the new id {value!r}")

@@ -1,9 +1,4 @@
-"""Attaching a Neo4j database as it is: one survey of it, and the record that it leaves in the home.
-
-The survey reads everything in batches, in sessions in which the server refuses to write: neither
-data nor schema is changed. What would make look-ups quicker (an index, a constraint) is returned as
-a statement for the user to run.
-"""
+"""Attaching a Neo4j database as it is: a survey in read-only sessions, and its record."""
 
 from __future__ import annotations
 
@@ -62,9 +57,9 @@ def attach(
 ) -> Attached:
     """Survey a database and record it in ``folder``; the KG is named after the folder.
 
-    An older record of that name serves until the new one is in place. Raises UsageError if the
-    name is taken or an option is malformed, StoreUnavailableError if the server or the folder
-    cannot be used, GraphError if the database holds no such graph or changes meanwhile.
+    Raises UsageError if the name is taken or an option malformed, StoreUnavailableError if the
+    server or the folder cannot be used, GraphError if there is no such graph or it changes
+    meanwhile.
     """
     began = time.monotonic()
     survey = _Survey(connection, attachment, progress)
@@ -93,7 +88,6 @@ def attach(
 
 @contextlib.contextmanager
 def _folder_alone(folder: Path) -> Iterator[None]:
-    """Hold the KG's folder for one attaching, and turn its errors into ours."""
     made = not folder.exists()
     lock = FileLock(folder / ".attach.lock", timeout=0)
     try:
@@ -120,7 +114,6 @@ def _folder_alone(folder: Path) -> Iterator[None]:
 
 
 def _tidy(folder: Path, kept: str) -> None:
-    """Delete the files of older surveys and of ones that were stopped."""
     for pattern in ("attached-*.sqlite*", f".{RECORD_NAME}.partial"):
         for path in folder.glob(pattern):
             if path.name != kept:
@@ -129,11 +122,7 @@ def _tidy(folder: Path, kept: str) -> None:
 
 
 class _Survey:
-    """One reading of a database: ``check``, then ``run``.
-
-    ``left_out`` counts by reason what is not part of the KG. Raises UsageError for a pattern of
-    mediators that cannot be used.
-    """
+    """One reading of a database: ``check``, then ``run``; ``left_out`` counts by reason."""
 
     def __init__(
         self, connection: Neo4jConnection, attachment: Attachment, progress: Progress
@@ -142,6 +131,8 @@ class _Survey:
         self.text_index: str | None = None
         self._connection = connection
         self._given = attachment
+        aliases = attachment.alias_property
+        self._names = [attachment.name_property, *([aliases] if aliases else [])]
         self._is_mediator = _mediator_rule(attachment)
         self._progress = progress
         self._by_reference = True
@@ -184,7 +175,6 @@ class _Survey:
         self._find_indexes()
 
     def _there(self, what: str, nothing: str) -> str:
-        """Return the hint that lists the labels or properties there are."""
         there = sorted(self._rows(what)[0][what])
         listed = ", ".join(there[:_SHOWN]) + (", …" if len(there) > _SHOWN else "")
         return f"{what.capitalize()} there are: {listed}." if there else nothing
@@ -239,12 +229,11 @@ class _Survey:
     def advice(self) -> list[str]:
         """Return the statements that would make the indexes that are missing."""
         given = self._given
-        names = [given.name_property, *([given.alias_property] if given.alias_property else [])]
         found: list[str] = []
         if self._by_reference:
             found.append(constraint_statement(given.label, given.id_property))
         if self.text_index is None:
-            found.append(text_index_statement(given.label, *names))
+            found.append(text_index_statement(given.label, *self._names))
         return found
 
     def _nodes(self) -> Generator[Node]:
@@ -293,7 +282,6 @@ class _Survey:
         return text, isinstance(id_, int), _text(name), kind, names, reference
 
     def _edges(self, builder: CacheBuilder, start: int) -> None:
-        """Read the edges out of some nodes, in the order of keys."""
         heads = builder.nodes(start, _HEADS)
         parameters: dict[str, Any] = {"ids": [value_of(id_, number) for id_, number, _ in heads]}
         if self._by_reference:
@@ -312,7 +300,6 @@ class _Survey:
                 builder.add_edges(start + row, type_, tails[end - len(group) : end])
 
     def _count_left_out(self, edges: int) -> None:
-        """Count the edges that were not taken, and see that nothing changed meanwhile."""
         _, leaving, entering = self._counts
         if self._count(self._given.label) != self._counts:
             raise self._changed()
@@ -335,21 +322,19 @@ class _Survey:
         return list(self._connection.stream(statement, **parameters))
 
     def _find_indexes(self) -> None:
-        """See which indexes serve; a user who may not list them goes without."""
         given = self._given
         try:
             rows = self._rows("indexes")
         except GraphError as error:
             self._progress.note(f"The indexes cannot be listed, so none is used: {error.message}")
             return
-        names = {given.name_property, *([given.alias_property] if given.alias_property else [])}
         for row in rows:
             labels, properties = row["labels"] or [], row["properties"] or []
             if row["state"] != "ONLINE" or row["entityType"] != "NODE" or given.label not in labels:
                 continue
             if row["type"] == "RANGE" and properties == [given.id_property]:
                 self._by_reference = False
-            elif row["type"] == "FULLTEXT" and names <= set(properties):
+            elif row["type"] == "FULLTEXT" and set(self._names) <= set(properties):
                 self.text_index = row["name"]
 
     def _changed(self) -> GraphError:
@@ -360,7 +345,6 @@ class _Survey:
 
 
 def _text(value: object) -> str | None:
-    """Return a name as text; None if it has no text."""
     if isinstance(value, str):
         return value if value.strip() else None
     if isinstance(value, int | float) and not isinstance(value, bool):

@@ -1,8 +1,4 @@
-"""What a kind of store gives beside its :class:`kgqa.graph.store.GraphStore`: the KGs at one URL.
-
-A class derived from :class:`StoreBackend` is entered into :data:`kgqa.registry.STORES` under the
-scheme of its URLs; what is after a ``+`` in a scheme (``bolt+s``) is the class's own matter.
-"""
+"""What a kind of store gives beside its ``GraphStore``: the KGs at one URL."""
 
 from __future__ import annotations
 
@@ -20,8 +16,7 @@ if TYPE_CHECKING:
 
     from kgqa.errors import KgqaError
     from kgqa.graph.model import KGInfo
-    from kgqa.graph.store import GraphStore
-    from kgqa.graph.write import GraphWriter
+    from kgqa.graph.store import GraphStore, GraphWriter
 
 _NAME = re.compile(r"\w[\w.-]{0,99}")
 _RESERVED = ("cache", "dumps")  # folders of the home that hold no KG
@@ -32,10 +27,7 @@ class StoreOptions(Options):
 
 
 class StoreBackend(ABC):
-    """The KGs at one URL.
-
-    Made from the URL and an instance of ``Options``; raises UsageError if the URL is malformed.
-    """
+    """The KGs at one URL, made from it and ``Options``; raises UsageError if it is malformed."""
 
     Options: ClassVar[type[Options]] = StoreOptions
     url: str  # without credentials
@@ -48,17 +40,11 @@ class StoreBackend(ABC):
 
     @abstractmethod
     def list_kgs(self, faults: list[KgqaError] | None = None) -> list[KGInfo]:
-        """Return the KGs; errors of unreadable ones are appended to ``faults``.
-
-        Raises StoreUnavailableError.
-        """
+        """Return the KGs; ``faults`` gets unreadable ones' errors. Raises StoreUnavailableError."""
 
     @abstractmethod
     def open(self, kg: str | None = None) -> GraphStore:
-        """Open the KG named ``kg``, or the only one; the caller closes it.
-
-        :func:`choose_kg` raises the errors of a KG that is missing or ambiguous.
-        """
+        """Open the KG named ``kg``, or the only one (:func:`choose_kg`); the caller closes it."""
 
     @abstractmethod
     def writer(self, kg: str) -> AbstractContextManager[GraphWriter]:
@@ -82,11 +68,7 @@ def is_kg_name(kg: str) -> bool:
 
 
 def choose_kg(infos: Sequence[KGInfo], kg: str | None, where: str) -> KGInfo:
-    """Return the KG named ``kg``, or the only one there is.
-
-    Raises KGNotFoundError if there is none, UsageError if there are several and ``kg`` is None;
-    both list what there is. ``where`` is a URL without credentials.
-    """
+    """Return the KG named ``kg``, or the only one. Raises KGNotFoundError, UsageError."""
     names = ", ".join(sorted(info.name for info in infos))
     if not infos:
         what = f"no KG named {kg}" if kg else "no KG"

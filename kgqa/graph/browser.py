@@ -1,7 +1,4 @@
-"""Links that open Neo4j Browser with the Cypher that draws given paths.
-
-The link fills Browser's editor; the user runs it. The server is not asked anything.
-"""
+"""Links that fill Neo4j Browser's editor with the Cypher that draws given paths."""
 
 from __future__ import annotations
 
@@ -24,10 +21,7 @@ MAX_LENGTH = 7_000  # characters of a link: Browser's server takes 8 kB of addre
 def browser_url(store: GraphStore, facts: Sequence[Fact], browser: str | None = None) -> str | None:
     """Return the link that draws just the given edges, None if the store is not in Neo4j.
 
-    ``facts``: the edges of one or more paths, mediators' halves one by one, in the order in which
-    they matter; a repeated edge is drawn once. If a link has no room for all of them the first
-    ones are drawn, and a comment in the Cypher says how many that is. ``browser``: where Browser
-    is, if not on the server's usual port.
+    ``facts``: as many of the first as have room. ``browser``: where it is, if not as usual.
     """
     if not isinstance(store, Neo4jStore | AttachedStore):
         return None

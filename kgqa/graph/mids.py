@@ -1,8 +1,6 @@
-"""Freebase's machine ids as 64-bit numbers, so that they are sorted and joined as integers.
+"""Freebase's machine ids (``m.02mjmr``, ``g.11b6vh_9k``) as 64-bit numbers that sort as they do.
 
-A mid (``m.02mjmr``, ``g.11b6vh_9k``) is a prefix and up to eleven letters, digits or underscores.
-Its number is these in base 38, left-aligned with 0 for "no more": numbers are in the order of the
-ids, and every number has one id.
+A number is the id's up to eleven characters in base 38, left-aligned with 0 for "no more".
 """
 
 from __future__ import annotations

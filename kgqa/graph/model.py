@@ -1,8 +1,7 @@
 """What a graph is made of: batches of columns on the way in, flat integer arrays on the way out.
 
-An entity's ``key`` is the rank of its id among all ids of the KG (sorted by code point), so two
-stores that hold the same KG give every entity the same key. A relation's key is the rank of its id.
-A *step* is a relation walked in a direction: ``2 * relation_key`` along it, ``+ 1`` against it.
+A ``key`` of an entity or a relation is the rank of its id (by code point) among all of the KG. A
+*step* is a relation walked in a direction: ``2 * relation_key`` along it, ``+ 1`` against it.
 """
 
 from __future__ import annotations
@@ -65,17 +64,10 @@ EDGE_SCHEMA = pa.schema(
     ]
 )
 
-KEYED_EDGE_SCHEMA = pa.schema(
-    [
-        pa.field("head", pa.int64(), nullable=False),
-        pa.field("relation", pa.int64(), nullable=False),
-        pa.field("tail", pa.int64(), nullable=False),
-        pa.field("properties", pa.string()),
-    ]
-)
 INCOMING_SCHEMA = pa.schema(
-    [KEYED_EDGE_SCHEMA.field(name) for name in ("head", "relation", "tail")]
+    [pa.field(name, pa.int64(), nullable=False) for name in ("head", "relation", "tail")]
 )
+KEYED_EDGE_SCHEMA = INCOMING_SCHEMA.append(pa.field("properties", pa.string()))
 NAME_SCHEMA = pa.schema(
     [pa.field("norm", pa.string(), nullable=False), pa.field("key", pa.int64(), nullable=False)]
 )
@@ -92,9 +84,8 @@ class EntityBatch:
 class NameBatch:
     """Names of entities: columns id (string, or int64 for a mid), text (string), rank (int64).
 
-    Of all texts of an entity the one with the lowest rank below ``ALIAS`` is its name (of several
-    the first by code point, and a name in an ``EntityBatch`` has rank 0); the others are aliases.
-    ``defines``: whether an id that is named here is an entity even if no other batch says so.
+    The text of the lowest rank below ``ALIAS`` is the name (the first by code point; that of an
+    ``EntityBatch`` has rank 0). ``defines``: whether the id is an entity without another batch.
     """
 
     rows: pa.RecordBatch
@@ -110,10 +101,7 @@ class TypeBatch:
 
 @dataclass(frozen=True, slots=True)
 class TypeRules:
-    """What types mean: a nameless mid of one of ``mediators`` is a mediator.
-
-    ``shown``: whether a type stays with its entities.
-    """
+    """A nameless mid of a type in ``mediators`` is a mediator; ``shown``: which types are kept."""
 
     mediators: frozenset[str]
     shown: Callable[[str], bool]
@@ -128,21 +116,14 @@ class RelationBatch:
 
 @dataclass(frozen=True, slots=True)
 class EdgeBatch:
-    """Edges, in any order; both ends must come as entities, early or late.
-
-    Columns as in ``EDGE_SCHEMA``; relation may be a dictionary array. ``head`` and ``tail`` may be
-    int64, for mids.
-    """
+    """Edges as in ``EDGE_SCHEMA``, in any order; ends (int64: mids) may come later."""
 
     rows: pa.RecordBatch
 
 
 @dataclass(frozen=True, slots=True)
 class ValueBatch:
-    """Value nodes, unique within the batch or not: columns id (string), name (string).
-
-    A value that is the tail of no edge is left out.
-    """
+    """Value nodes, in columns id and name; one that is the tail of no edge is left out."""
 
     rows: pa.RecordBatch
 
@@ -156,10 +137,7 @@ Batch: TypeAlias = (
 
 @checked_dataclass(frozen=True, slots=True)
 class KGInfo:
-    """The meta record of a KG: what it is, where it came from, how big it is.
-
-    Raises pydantic.ValidationError for a value of another type; unknown names are passed over.
-    """
+    """The meta record of a KG. Raises pydantic.ValidationError; unknown names are passed over."""
 
     name: str
     source: str  # what was loaded: file names without folders, or "bundled sample"
@@ -180,10 +158,7 @@ class KGInfo:
 
 
 def normalised_names(nodes: pa.RecordBatch, start: int) -> pa.RecordBatch:
-    """Return (norm, key) of the names and aliases of a batch of nodes, unique, in no order.
-
-    ``start`` is the key of the first row. Mediators and values have none; empty forms are left out.
-    """
+    """Return (norm, key) of entities' names and aliases, unique; ``start``: the first key."""
     keys = pa.array(np.arange(start, start + len(nodes)))
     named = pc.equal(nodes.column("kind"), pa.scalar(Kind.ENTITY, pa.uint8()))
     rows, keys = nodes.filter(named), keys.filter(named)
@@ -202,11 +177,10 @@ def normalised_names(nodes: pa.RecordBatch, start: int) -> pa.RecordBatch:
 
 @dataclass(frozen=True, slots=True)
 class GraphTables:
-    """A whole KG in memory: a :class:`kgqa.graph.write.GraphSource` that is its tables.
+    """A whole KG in memory: a :class:`kgqa.graph.store.GraphSource` that is its tables.
 
-    ``nodes``: ``ENTITY_SCHEMA`` sorted by id, so that a row's number is its key.
-    ``relations``: ``RELATION_SCHEMA`` sorted by id, so that a row's number is its key.
-    ``edges``: ``KEYED_EDGE_SCHEMA``, unique, sorted by (head, relation, tail).
+    ``ENTITY_SCHEMA``, ``RELATION_SCHEMA`` sorted by id, so that a row's number is its key;
+    ``KEYED_EDGE_SCHEMA``, unique, sorted by (head, relation, tail).
     """
 
     info: KGInfo
@@ -271,11 +245,7 @@ class EntityDetails:
 
 @dataclass(frozen=True, slots=True)
 class Relations:
-    """All relations of a KG; the position is the key.
-
-    ``inverses``: the id of the relation that says the same the other way (of a symmetric one its
-    own), None if no loader knew it.
-    """
+    """Relations by key; ``inverses``: the id that says the same the other way, None if unknown."""
 
     ids: list[str]
     names: list[str]
@@ -287,11 +257,7 @@ class Relations:
 
 @dataclass(frozen=True, slots=True)
 class Adjacency:
-    """Edges out of a frontier, as three columns of one length, sorted by (row, step, target).
-
-    ``row`` is a position in the keys that were asked for, ``step`` a relation with its direction,
-    ``target`` the entity key at the other end, ``kind`` that entity's ``Kind``.
-    """
+    """Edges out of a frontier (``row``) to ``target``, sorted by (row, step, target)."""
 
     row: IntArray
     step: IntArray

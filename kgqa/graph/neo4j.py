@@ -30,12 +30,10 @@ logging.getLogger("neo4j").addHandler(logging.NullHandler())
 
 
 class Neo4jConnection:
-    """One driver to one database of one server, shared by stores and writers.
+    """One driver to one database (by default the one served) of a server, shared by its users.
 
-    Without ``database`` that is the one which the server serves by default. ``uri`` is
-    ``neo4j://``, ``bolt://`` or one of their ``+s``/``+ssc`` forms; a user and password in it are
-    used if none are given, and never shown. Without a password none is sent. Nothing is sent
-    before the first call. Closed by ``close`` or ``with``, or with the last of its stores.
+    ``uri``: ``neo4j://``, ``bolt://`` or a ``+s``/``+ssc`` form; its user and password are used if
+    none are given, and never shown. Nothing is sent before the first call.
     """
 
     def __init__(
@@ -75,10 +73,7 @@ class Neo4jConnection:
         return str(self.read(cypher.statement("database_name"))[0]["name"])
 
     def server_version(self) -> tuple[int, int]:
-        """Return the server's version, for instance (5, 26). Raises StoreUnavailableError.
-
-        It is an answer only if the server knows the user and has the database.
-        """
+        """Return the server's version, for instance (5, 26). Raises StoreUnavailableError."""
         rows = self.read(cypher.statement("server"))
         found = re.match(r"(\d+)\.(\d+)", rows[0]["versions"][0]) if rows else None
         return (int(found[1]), int(found[2])) if found else (0, 0)
@@ -108,11 +103,7 @@ class Neo4jConnection:
             )
 
     def stream(self, statement: str, **parameters: Any) -> Generator[neo4j.Record]:
-        """Yield the answer of a statement that only reads, as it comes, however long it takes.
-
-        The server refuses to write in it. Close it if it is not read to its end. Raises
-        GraphError, StoreUnavailableError.
-        """
+        """Yield the answer of a read-only statement, however long it takes. Raises GraphError."""
         with (
             self.translated(),
             self._driver().session(

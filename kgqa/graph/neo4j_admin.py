@@ -1,11 +1,9 @@
-"""Writing a whole KG into Neo4j by its own importer, into a database of a new name.
+"""Writing a whole KG by Neo4j's own importer, into a database of a new name.
 
-Import files are written, the importer makes a database of them while the old one serves, the
-server is restarted once with the new one as its default, indexes are built, counts compared, and
-then the KG becomes visible by one step. If that fails the old database is made the default again.
-What was imported before a stop is continued by the next run. One database serves at a time in Neo4j
-Community, so other KGs of the old one are out of reach afterwards: that is refused unless it is
-requested.
+The importer works while the old database serves; the server is restarted once with the new one as
+its default, and the KG published in one step. If that fails the old one is made the default again;
+an import that was stopped is continued by the next run. Other KGs of the old database are out of
+reach afterwards, which is refused unless it is requested.
 """
 
 from __future__ import annotations
@@ -14,6 +12,7 @@ import dataclasses
 import re
 import time
 from contextlib import contextmanager
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -23,8 +22,13 @@ from kgqa.errors import GraphError, KgqaError, StoreUnavailableError, UsageError
 from kgqa.graph.files import write_whole
 from kgqa.graph.neo4j_files import ARRAY_DELIMITER, ImportFiles, write_import_files
 from kgqa.graph.neo4j_home import LocalHome
-from kgqa.graph.neo4j_layout import check_entities, check_relations, check_version
-from kgqa.graph.neo4j_write import NODE_BATCH, Neo4jWriter
+from kgqa.graph.neo4j_write import (
+    NODE_BATCH,
+    Neo4jWriter,
+    check_entities,
+    check_relations,
+    check_version,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +36,7 @@ if TYPE_CHECKING:
 
     from kgqa.graph.neo4j import Neo4jConnection
     from kgqa.graph.neo4j_home import Neo4jHome
-    from kgqa.graph.write import GraphSource
+    from kgqa.graph.store import GraphSource
     from kgqa.progress import Progress
 
 START_SECONDS = 300.0  # that a restarted server may take until it answers
@@ -54,8 +58,6 @@ def is_enterprise(connection: Neo4jConnection) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """How far an import has got, kept in the home so that the next run continues it."""
-
     kg: str
     version: str
     old: str  # the database that serves until the switch
@@ -65,11 +67,7 @@ class _State:
 
 
 class Neo4jAdminWriter:
-    """Writes a whole KG by the server's importer. A ``GraphWriter``.
-
-    ``work_folder``: where import files are written, by default in the home's ``import``; a server
-    in a container sees those alone.
-    """
+    """Writes a KG by the server's importer, from ``work_folder`` or the home's ``import``."""
 
     def __init__(
         self,
@@ -89,11 +87,10 @@ class Neo4jAdminWriter:
         self._control = home.folder / "run" if local else home.work_folder
 
     def write(self, source: GraphSource, progress: Progress) -> None:
-        """Write the KG. Until the one restart the older database serves, and after a failure again.
+        """Write the KG, unless that content is there; the old database serves until the restart.
 
-        Content that is there already is not written again. Raises UsageError if the database
-        holds something else that would be out of reach; GraphError if the importer or the server
-        fails, or the KG cannot be held; IngestError if import files cannot be written.
+        Raises UsageError if something else would be out of reach; GraphError if the importer or the
+        server fails, or the KG cannot be held; IngestError if import files cannot be written.
         """
         self._connection.acquire()
         try:
@@ -116,8 +113,10 @@ class Neo4jAdminWriter:
         info = source.info
         serving = self._serving()
         state = self._state()
-        if state is not None and state.new == serving and self._is_published(state):
-            state = None  # only the tidying up was left
+        if state is not None and state.new == serving:
+            meta = self._connection.meta(state.kg)
+            if meta is not None and meta["load"] == state.files["load"]:
+                state = None  # only the tidying up was left
         if state is None or state.new != serving:
             self._refuse_others(info.name)
             if self._bolt.same_content(source):
@@ -137,7 +136,6 @@ class Neo4jAdminWriter:
         self._serve(source, state, progress)
 
     def _revive(self, progress: Progress) -> None:
-        """Start the server if an import was killed while it was stopped for the switch."""
         if self._state() is None:
             return
         try:
@@ -182,7 +180,9 @@ class Neo4jAdminWriter:
         kg = source.info.name
         # a KG's name in ASCII letters, digits and dashes, as Neo4j wants it of databases
         stem = re.sub(r"[^a-z0-9]+", "-", kg.lower()).strip("-")[:40].strip("-") or "kg"
-        new = self._new_name(stem)
+        taken = self._home.databases() | {row["name"] for row in self._bolt.run("databases")}
+        names = (f"{_PREFIX}{stem}-{number}" for number in count(1))
+        new = next(name for name in names if name not in taken)
         folder = self._work / f"{_PREFIX}{stem}"
         files = write_import_files(source, folder, progress)
         kept = {name: getattr(files, name) for name in ("label", "load", "patches", "counts")}
@@ -234,7 +234,6 @@ class Neo4jAdminWriter:
             )
 
     def _back(self, state: _State, progress: Progress) -> None:
-        """Serve the old database again, as well as possible."""
         try:
             (self._control / _STATE).unlink(missing_ok=True)
             self._switch(state.old)
@@ -252,7 +251,6 @@ class Neo4jAdminWriter:
             )
 
     def _await(self) -> str:
-        """Wait until the server answers; return the database it serves."""
         end = time.monotonic() + START_SECONDS
         while True:
             try:
@@ -263,7 +261,6 @@ class Neo4jAdminWriter:
                 time.sleep(0.5)
 
     def _serving(self) -> str:
-        """Return the name of the database that serves. Raises StoreUnavailableError."""
         for row in self._bolt.run("databases"):
             if row["default"] and row["currentStatus"] == "online":
                 return str(row["name"])
@@ -277,25 +274,10 @@ class Neo4jAdminWriter:
         except (OSError, ValidationError):
             return None
 
-    def _is_published(self, state: _State) -> bool:
-        meta = self._connection.meta(state.kg)
-        return meta is not None and meta["load"] == state.files["load"]
-
-    def _new_name(self, stem: str) -> str:
-        """Return a name that no database has."""
-        taken = self._home.databases() | {row["name"] for row in self._bolt.run("databases")}
-        number = 1
-        while f"{_PREFIX}{stem}-{number}" in taken:
-            number += 1
-        return f"{_PREFIX}{stem}-{number}"
-
     def _tidy(
         self, serving: str, progress: Progress, *, kept: str | None = None, note: bool = True
     ) -> None:
-        """Delete our databases that do not serve: replaced ones, and what a stopped import left.
-
-        ``kept``: one that has just been replaced; if it is not ours it is noted, not deleted.
-        """
+        """Delete our databases that do not serve; note ``kept`` if it is not ours."""
         now = self._serving()
         for name in sorted(self._home.databases() - {serving, now}):
             if name.startswith(_PREFIX):
@@ -334,10 +316,7 @@ class Neo4jAdminWriter:
 
 
 def import_options(files: ImportFiles, home: Neo4jHome) -> list[str]:
-    """Return every option of ``neo4j-admin database import full``: its defaults drift.
-
-    Raises UsageError if the folder's path cannot stand in a list of files.
-    """
+    """Return every option of the importer: its defaults drift. Raises UsageError."""
     if "," in str(files.folder):
         raise UsageError(
             f"The importer cannot read files in {files.folder}: a comma is in the path.",

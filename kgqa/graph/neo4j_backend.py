@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kgqa.graph.neo4j import Neo4jConnection
     from kgqa.graph.neo4j_home import Neo4jHome
     from kgqa.graph.neo4j_store import Neo4jStore
-    from kgqa.graph.write import GraphSource
+    from kgqa.graph.store import GraphSource
     from kgqa.progress import Progress
 
 Method: TypeAlias = Literal["auto", "admin", "bolt"]
@@ -145,9 +145,8 @@ def choose_method(
 ) -> Neo4jHome | None:
     """Return the home whose importer writes the KG; None if it is written over Bolt.
 
-    ``auto`` takes the importer if the KG is large, the home of this very server is known
-    (``neo4j_home``, or that of ``scripts/neo4j`` in a checkout), and its database holds nothing
-    else. Raises UsageError if ``admin`` is requested and cannot be used.
+    ``auto`` takes the importer if the KG is large, this server's home is known, and its database
+    holds nothing else. Raises UsageError if ``admin`` is requested and cannot be used.
     """
     from kgqa.graph.neo4j_admin import beside, is_enterprise
 

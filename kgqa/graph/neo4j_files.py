@@ -1,10 +1,8 @@
-"""Import files of a KG: what ``neo4j-admin database import full`` reads.
+"""Import files of a KG: what ``neo4j-admin database import full`` reads (CSV of RFC 4180).
 
-CSV as RFC 4180 has it, in UTF-8, headers in files of their own. Lines are joined by column kernels
-and written as one block a batch; there is no Python object a row. The few rows that hold a line
-break go to files of their own, since the importer reads such files much more slowly. What a file
-cannot hold (an array element with the delimiter in it, an array of one empty string) is left out
-of it and kept as a patch, to be set over Bolt after the import.
+Lines are joined by column kernels, a block a batch. Rows with line breaks go to files of their own,
+which the importer reads much more slowly. What a file cannot hold (an array element with the
+delimiter, an array of one empty string) is a patch, set over Bolt after the import.
 """
 
 from __future__ import annotations
@@ -24,12 +22,12 @@ from pydantic.dataclasses import dataclass
 from kgqa.errors import GraphError, IngestError
 from kgqa.graph.files import write_whole
 from kgqa.graph.model import Kind
-from kgqa.graph.neo4j_layout import KIND_LABELS, RESERVED_LABELS, grouped_names, label_for
+from kgqa.graph.neo4j_write import KIND_LABELS, RESERVED_LABELS, grouped_names, label_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from kgqa.graph.write import GraphSource
+    from kgqa.graph.store import GraphSource
     from kgqa.progress import Progress
 
 ARRAY_DELIMITER = "\x1f"  # a control character that names do not hold; one that does is patched
@@ -47,10 +45,9 @@ _HEADERS = {
 class ImportFiles:
     """The import files of one KG in ``folder``, as ``files.json`` there records them.
 
-    ``files``: of each of nodes, names, relations and edges the file names, the header's first.
-    ``multiline``: those that hold line breaks in fields. ``counts``: rows of each. ``longest``: of
-    all rows, in bytes. ``patches``: ``{key, aliases, types}`` of nodes, null if nothing is to
-    be set. ``label`` is that of the KG's nodes, ``load`` the load's id in names and relations.
+    ``files``: names of each of nodes, names, relations and edges, the header's first. ``counts``:
+    rows of each. ``longest``: bytes of a row. ``patches``: ``{key, aliases, types}`` of nodes, null
+    if nothing is to be set. ``load``: the load's id in names and relations.
     """
 
     folder: Path
@@ -95,11 +92,7 @@ def finished_files(source: GraphSource, folder: Path) -> ImportFiles | None:
 
 
 def write_import_files(source: GraphSource, folder: Path, progress: Progress) -> ImportFiles:
-    """Write the import files of a KG into ``folder``, or find those that are finished there.
-
-    Raises IngestError if the folder cannot be written, GraphError if Neo4j cannot hold what is to
-    be written.
-    """
+    """Write the import files, or find finished ones. Raises IngestError, GraphError."""
     found = finished_files(source, folder)
     if found is not None:
         progress.note(f"The import files in {folder} are finished already.")
@@ -161,8 +154,6 @@ def _write(source: GraphSource, folder: Path, progress: Progress) -> ImportFiles
 
 
 class _Lines:
-    """The files of one kind: a header, the rows, and the rows with line breaks if there are any."""
-
     def __init__(self, folder: Path, what: str) -> None:
         self.rows = self.longest = 0
         self.names = [f"{what}-header.csv", f"{what}.csv"]
@@ -182,7 +173,8 @@ class _Lines:
         self.rows += len(lines)
         self.longest = max(self.longest, pc.max(pc.binary_length(lines)).as_py())
         block = _bytes_of(lines)
-        if _has_breaks(block, len(lines)):
+        data = np.frombuffer(block, dtype=np.uint8)
+        if np.count_nonzero(data == 10) != len(lines) or (data == 13).any():  # breaks in fields
             broken = pc.or_(
                 pc.greater(pc.count_substring(lines, "\n"), 1), pc.match_substring(lines, "\r")
             )
@@ -211,17 +203,11 @@ class _Lines:
 
 
 def _bytes_of(lines: pa.Array) -> memoryview:
-    """Return the text of all lines as it lies in the array's buffer."""
     if not len(lines):
         return memoryview(b"")
     _, offsets, data = lines.buffers()
     ends = np.frombuffer(offsets, dtype=np.int32)
     return memoryview(data)[ends[lines.offset] : ends[lines.offset + len(lines)]]
-
-
-def _has_breaks(block: memoryview, rows: int) -> bool:
-    data = np.frombuffer(block, dtype=np.uint8)
-    return bool(np.count_nonzero(data == 10) != rows or (data == 13).any())
 
 
 def _node_lines(
@@ -316,7 +302,6 @@ def _edge_lines(batches: Iterable[pa.RecordBatch], relations: pa.Table) -> Itera
 
 
 def _blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the batches in pieces whose lines fit one array of strings."""
     for batch in batches:
         rows = len(batch)
         step = max(1, min(rows, 100_000, rows * _BLOCK_BYTES // max(batch.nbytes, 1)))
@@ -325,12 +310,10 @@ def _blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _line(*columns: pa.Array | pa.Scalar) -> pa.Array:
-    """Join columns to lines, a null to nothing; the last holds the line's end."""
     return pc.binary_join_element_wise(*columns, ",", null_handling="replace")
 
 
 def _quoted_column(texts: pa.Array) -> pa.Array:
-    """Return every text in quotes, those within doubled; null stays null."""
     if pc.any(pc.match_substring(texts, '"')).as_py():
         texts = pc.replace_substring(texts, '"', '""')
     return pc.binary_join_element_wise('"', texts, '"', "")

@@ -1,8 +1,4 @@
-"""A Neo4j server as its administrator sees it: its folder, its importer, stop, start, switch.
-
-A Community server serves one database, the one that its setting ``initial.dbms.default_database``
-names when it starts; a database of another name is files that may be written and removed meanwhile.
-"""
+"""A Neo4j server as its administrator sees it: its folder, its importer, stop, start, switch."""
 
 from __future__ import annotations
 
@@ -53,11 +49,7 @@ class Neo4jHome(ABC):
 
     @abstractmethod
     def import_full(self, database: str, options: Sequence[str], log: Path, keep: int) -> None:
-        """Import into a database that does not serve; the importer's output goes to ``log``.
-
-        ``keep``: a file descriptor that the importer holds open as long as it runs. Raises
-        GraphError with the importer's reason.
-        """
+        """Import, logged to ``log``, a file descriptor ``keep`` held open. Raises GraphError."""
 
     @abstractmethod
     def switch(self, database: str) -> None:
@@ -88,10 +80,7 @@ def open_home(folder: Path, password: str | None = None) -> Neo4jHome:
 
 
 class LocalHome(Neo4jHome):
-    """An installation on this machine, or the folder of a server that ``scripts/neo4j`` started.
-
-    The user may stop and start it by ``bin/neo4j``.
-    """
+    """A local installation, or the folder of ``scripts/neo4j``, run by ``bin/neo4j``."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -168,10 +157,7 @@ class LocalHome(Neo4jHome):
 
 
 class ComposeHome(Neo4jHome):
-    """The service ``neo4j`` of a Compose file, whose folder ``import`` is the server's /import.
-
-    The database it serves is named in ``.env`` beside the Compose file, which Compose reads.
-    """
+    """The service ``neo4j`` of a Compose file; its ``.env`` names the database."""
 
     def __init__(self, folder: Path, password: str | None) -> None:
         super().__init__(folder)

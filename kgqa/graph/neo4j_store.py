@@ -1,9 +1,4 @@
-"""One KG on a Neo4j server, read-only.
-
-Answers come back as few large flat lists of integers, one record for a whole frontier; paths and
-nodes never travel as objects. Every answer is given only while the KG it was asked of is in
-service: one that was replaced in the meantime is an error, never a part of two KGs.
-"""
+"""One KG on a Neo4j server, read-only: flat lists for a whole frontier, of one KG or an error."""
 
 from __future__ import annotations
 
@@ -17,7 +12,7 @@ from kgqa.errors import EntityNotFoundError, GraphError, KGNotFoundError
 from kgqa.graph.model import Adjacency, Entities, EntityDetails, Kind, Relations, keys_array
 from kgqa.graph.names import is_storable, normalise
 from kgqa.graph.neo4j import info_of
-from kgqa.graph.neo4j_layout import indexed_name
+from kgqa.graph.neo4j_write import indexed_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,10 +27,7 @@ _WORDS = 16  # words of a text that a suggestion looks at
 
 
 class Neo4jStore:
-    """The KG named ``kg`` in a connection's database. A ``GraphStore``.
-
-    The connection is released with the store. Raises KGNotFoundError, StoreUnavailableError.
-    """
+    """The KG ``kg``. A ``GraphStore``. Raises KGNotFoundError, StoreUnavailableError."""
 
     def __init__(self, connection: Neo4jConnection, kg: str) -> None:
         meta = connection.meta(kg)

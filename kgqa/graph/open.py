@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 
     from kgqa.graph.backend import StoreBackend
     from kgqa.graph.model import KGInfo
-    from kgqa.graph.store import GraphStore
-    from kgqa.graph.write import GraphWriter
+    from kgqa.graph.store import GraphStore, GraphWriter
     from kgqa.registry import Entry
 
 __all__ = [
@@ -78,10 +77,10 @@ def list_kgs(
     faults: list[KgqaError] | None = None,
     **options: Any,
 ) -> list[KGInfo]:
-    """Return the KGs that lie at ``url`` and those attached in ``home``, by name.
+    """Return the KGs at ``url`` and those attached in ``home``, by name.
 
-    A damaged store of a home is left out and its error appended to ``faults``; so is a server or
-    file that cannot be read while something is attached. Raises StoreUnavailableError otherwise.
+    ``faults`` gets the errors of damaged stores, and of an unreadable server beside attached KGs.
+    Raises StoreUnavailableError otherwise.
     """
     backend = store_backend(url, **options)
     return _list(backend, _home(home, backend), faults)
@@ -108,11 +107,9 @@ def _list(backend: StoreBackend, home: Path | None, faults: list[KgqaError] | No
 def open_store(
     url: str | Path, kg: str | None = None, *, home: str | Path | None = None, **options: Any
 ) -> GraphStore:
-    """Open the KG named ``kg``, or the only one there is, at ``url``; the caller closes it.
+    """Open the KG named ``kg`` (attached in ``home`` or at ``url``), or the only one there is.
 
-    An account in the URL goes before ``username`` and ``password``. A KG that is attached in
-    ``home`` is opened by its name wherever ``url`` leads.
-    Raises UsageError, KGNotFoundError, StoreUnavailableError, GraphError.
+    The caller closes it. Raises UsageError, KGNotFoundError, StoreUnavailableError, GraphError.
     """
     backend = store_backend(url, **options)
     folder = _home(home, backend)
@@ -124,7 +121,6 @@ def open_store(
 
 
 def _attached_name(backend: StoreBackend, home: Path, kg: str | None) -> str | None:
-    """Return the name of the attached KG that is meant, None if it is not an attached one."""
     if kg is not None:
         return kg if is_kg_name(kg) and is_attached(home, kg) else None
     if backend.holds_one or not attached_kgs(home):
@@ -158,11 +154,7 @@ def _open_attached(folder: Path, backend: StoreBackend, options: dict[str, Any])
 def open_writer(
     url: str | Path, kg: str, *, home: str | Path | None = None, **options: Any
 ) -> Iterator[GraphWriter]:
-    """Give, for a ``with``, what writes the KG named ``kg`` at ``url``.
-
-    Raises UsageError if the name cannot be used (an attached KG's database is not written to), or
-    the URL is a file that holds another KG.
-    """
+    """Give, for a ``with``, what writes the KG named ``kg`` at ``url``. Raises UsageError."""
     check_kg_name(kg)
     backend = store_backend(url, **options)
     folder = _home(home, backend)

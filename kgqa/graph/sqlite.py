@@ -1,7 +1,4 @@
-"""The embedded store: one KG in one SQLite file, read-only, with no server.
-
-A store belongs to the thread that opened it; another thread opens its own.
-"""
+"""The embedded store: one KG in one SQLite file, read-only, opened once a thread."""
 
 from __future__ import annotations
 
@@ -122,11 +119,10 @@ class SqliteStores(StoreBackend):
 
 
 class SqliteStore(SqliteReader):
-    """The KG in the file ``path``. A ``GraphStore``.
+    """The KG in the file ``path``, called ``name``. A ``GraphStore``. ``timeout``: of locks.
 
-    ``name``: what the KG is called here, if not what the file says. ``timeout``: seconds to wait
-    for another process's lock. Raises KGNotFoundError if there is no file, StoreUnavailableError
-    if it is not a KG, damaged or may not be read, GraphError if it has another layout.
+    Raises KGNotFoundError if there is no file, StoreUnavailableError if it is not a KG, damaged or
+    may not be read, GraphError if it has another layout.
     """
 
     def __init__(self, path: Path, *, name: str | None = None, timeout: float = 5.0) -> None:
@@ -245,7 +241,6 @@ class SqliteStore(SqliteReader):
 
 
 def _check_file(path: Path) -> None:
-    """Raise if ``path`` is missing, not SQLite or shorter than its header says."""
     try:
         with path.open("rb") as file:
             header = file.read(100)

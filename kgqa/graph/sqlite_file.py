@@ -1,9 +1,7 @@
-"""SQLite files of nodes: the layout of a KG's file, and reading what its siblings share with it.
+"""SQLite files of nodes: a KG's file, and what reading it shares with an attached KG's cache.
 
-A KG's file and the cache of an attached database keep a row for each node under its key, normalised
-names, and full text of names; the tables' names differ. The edges of an entity are one row: a
-packed array of ``EDGE`` records, sorted, with its CRC-32, so that a frontier costs a row for each
-entity and not for each edge, and a changed byte is noticed.
+An entity's edges are one row: a packed, sorted array of ``EDGE`` records with its CRC-32, so a
+frontier costs a row an entity and a changed byte is noticed.
 """
 
 from __future__ import annotations
@@ -79,9 +77,8 @@ INDEXES = "CREATE UNIQUE INDEX entity_id ON entity (id)"
 class SqliteReader(ABC):
     """What the stores of such files share; closed by ``close`` or ``with``.
 
-    ``table`` of the file ``path`` holds the nodes (key, id, name, kind, degree), ``<table>_text``
-    the full text of their names, ``name_norm`` the names as they are compared. ``called``: what
-    errors call the store. A store belongs to the thread that opened it.
+    ``table`` holds the nodes (key, id, name, kind, degree), ``<table>_text`` their full text,
+    ``name_norm`` the normalised names. ``called``: what errors call the store.
     """
 
     def __init__(self, path: Path, table: str, called: str) -> None:
@@ -94,10 +91,7 @@ class SqliteReader(ABC):
 
     @contextlib.contextmanager
     def _opening(self, timeout: float = 5.0) -> Iterator[tuple[int, int]]:
-        """Open the file and yield its (application id, layout), for the body to check.
-
-        The file is closed again if the body raises. ``timeout``: seconds to wait for a lock.
-        """
+        """Open the file; yield its (application id, layout) for the body to check."""
         try:
             self._db = sqlite3.connect(
                 f"{self.path.as_uri()}?mode=ro", uri=True, timeout=timeout, isolation_level=None
@@ -158,10 +152,7 @@ class SqliteReader(ABC):
         return keys_array([pair[0] for pair in pairs]), keys_array([pair[1] for pair in pairs])
 
     def suggest(self, text: str, limit: int = 5) -> IntArray:
-        """Return keys of entities whose name or alias is like ``text``, best first.
-
-        First those that share words with it, then those whose words begin alike.
-        """
+        """Return keys of entities that share words with ``text``, then of like beginnings."""
         # only letters and digits are left, in quotes: never FTS syntax
         words = normalise(text).split()
         starts = [word[: max(2, len(word) * 2 // 3)] for word in words]
@@ -199,7 +190,6 @@ class SqliteReader(ABC):
         self.close()
 
     def _nodes(self, columns: str, keys: IntArray) -> list[Any]:
-        """Return (position, columns) of each key. Raises EntityNotFoundError."""
         rows = list(self._by_keys(columns, self._table, keys))
         if len(rows) < len(keys):
             raise self._no_key(int(np.delete(keys, [row[0] for row in rows]).min()))
@@ -263,10 +253,7 @@ def prepare(db: sqlite3.Connection, application: int, layout: int, tables: str) 
 
 
 def text_queries(select: str, texts: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
-    """Yield statements, with parameters, that ask for the rows where a column is one of ``texts``.
-
-    ``select`` ends with ``WHERE`` and the column.
-    """
+    """Yield statements, with parameters, for rows whose column, named last, is one of ``texts``."""
     # Each once, and none that cannot be there.
     wanted = [text for text in dict.fromkeys(texts) if is_storable(text)]
     for start in range(0, len(wanted), _TEXTS):

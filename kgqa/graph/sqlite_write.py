@@ -1,8 +1,4 @@
-"""Writing a whole KG into an SQLite file.
-
-The file is made under another name beside the target, synced, and put in place in one step, so a
-reader sees the older KG or the newer one and never a part.
-"""
+"""Writing a whole KG into an SQLite file, made beside the target and put in place in one step."""
 
 from __future__ import annotations
 
@@ -30,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kgqa.graph.model import IntArray
-    from kgqa.graph.write import GraphSource
+    from kgqa.graph.store import GraphSource
     from kgqa.progress import Progress, Task
 
     Columns = tuple[IntArray, IntArray, IntArray]  # near end, relation, far end
@@ -43,11 +39,7 @@ class SqliteWriter:
         self.path = path.absolute()
 
     def write(self, source: GraphSource, progress: Progress) -> None:
-        """Write the KG and replace the one that lay there.
-
-        Raises StoreUnavailableError if the file cannot be written, GraphError if another process
-        is writing it or the disk is full; the older KG then still serves.
-        """
+        """Write the KG and replace the older one. Raises StoreUnavailableError, GraphError."""
         part = self.path.with_name(f".{self.path.name}.partial")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -98,7 +90,8 @@ def _fill(path: Path, source: GraphSource, progress: Progress) -> None:
             "INSERT INTO relation VALUES (?, ?, ?, ?)",
             ((key, *row.values()) for key, row in enumerate(relations)),
         )
-        kinds = _kinds(source)
+        parts = [batch.column("kind").to_numpy() for batch in source.node_batches()]
+        kinds = np.concatenate(parts) if parts else np.empty(0, dtype=np.uint8)
         degrees = _write_edges(db, source, kinds, task)
         _write_entities(db, source, degrees, task)
         for batch in source.name_batches():
@@ -109,15 +102,9 @@ def _fill(path: Path, source: GraphSource, progress: Progress) -> None:
         db.execute("COMMIT")
 
 
-def _kinds(source: GraphSource) -> NDArray[np.uint8]:
-    parts = [batch.column("kind").to_numpy() for batch in source.node_batches()]
-    return np.concatenate(parts) if parts else np.empty(0, dtype=np.uint8)
-
-
 def _write_edges(
     db: sqlite3.Connection, source: GraphSource, kinds: NDArray[np.uint8], task: Task
 ) -> IntArray:
-    """Write both adjacencies and the edges' properties; return each node's degree."""
     degrees = np.zeros(len(kinds), dtype=np.int64)
 
     def columns_of(batches: Iterator[pa.RecordBatch], near: str, far: str) -> Iterator[Columns]:
@@ -146,10 +133,7 @@ def _write_edges(
 def _adjacency(
     columns: Iterable[Columns], kinds: NDArray[np.uint8]
 ) -> Iterator[tuple[int, int, bytes]]:
-    """Yield (key, CRC-32, packed edges) of each node that has edges on this side.
-
-    ``columns`` are sorted, so that a node's edges are in a row, but a batch may end among them.
-    """
+    """Yield (key, CRC-32, packed edges) of nodes; a batch may end within a node."""
     last, held = -1, b""
     for near, relations, far in columns:
         records = np.empty(len(near), dtype=EDGE)

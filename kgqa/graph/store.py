@@ -1,17 +1,13 @@
-"""The protocol of a store that holds a KG: batches of keys in, flat arrays out.
-
-Every implementation passes ``tests/graph/store_conformance.py`` and so gives the same entities,
-neighbours and matches. Walks of several hops, mediators and the ranking of mentions are for
-``kgqa.paths`` and ``kgqa.linking``, the same way over any store.
-"""
+"""The protocols of a store of a KG, of a whole KG, and of what writes it into a store."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from types import TracebackType
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
 
     from kgqa.graph.model import (
         Adjacency,
@@ -23,6 +19,7 @@ if TYPE_CHECKING:
         KGInfo,
         Relations,
     )
+    from kgqa.progress import Progress
 
 
 @runtime_checkable
@@ -41,10 +38,7 @@ class GraphStore(Protocol):
         """Return the key of each id, -1 if there is none. Shape: ``[len(ids)]``."""
 
     def entities(self, keys: IntArray) -> Entities:
-        """Return ids, names and kinds of ``keys``, in their order; keys may repeat.
-
-        Raises EntityNotFoundError if a key is not in the KG.
-        """
+        """Return ids, names and kinds of ``keys``, in order. Raises EntityNotFoundError."""
 
     def details(self, key: int) -> EntityDetails:
         """Return all that is known of one entity. Raises EntityNotFoundError."""
@@ -53,10 +47,9 @@ class GraphStore(Protocol):
         """Return all relations; read once and kept."""
 
     def neighbours(self, keys: IntArray, direction: Direction) -> Adjacency:
-        """Return every edge that leaves (out), enters (in) or touches (both) ``keys``.
+        """Return every edge that leaves (out), enters (in) or touches (both) the distinct ``keys``.
 
-        ``keys`` are distinct. One round trip to the store for the whole frontier (in chunks if
-        a query has a bound). A self loop comes once for each direction asked for.
+        One round trip for the whole frontier. A self loop comes once for each direction asked for.
         """
 
     def has_edges(self, heads: IntArray, relations: IntArray, tails: IntArray) -> BoolArray:
@@ -66,32 +59,47 @@ class GraphStore(Protocol):
         """Return the number of edges that touch each key, both directions, a self loop once."""
 
     def find_names(self, names: Sequence[str]) -> tuple[IntArray, IntArray]:
-        """Return (position in ``names``, entity key) of every exact match.
-
-        ``names`` are normalised by :func:`kgqa.graph.names.normalise`; an entity matches by its
-        name or an alias.
-        Mediators and values never match. Sorted by (position, key), no pair twice.
-        """
+        """Return (position, key) of entities with that normalised name or alias, sorted."""
 
     def suggest(self, text: str, limit: int = 5) -> IntArray:
-        """Return keys of entities whose name or alias is like ``text``, best first.
-
-        Full text ranks differently from store to store: use it to suggest, never to decide.
-        """
+        """Return keys of entities like ``text``, best first: ranks differ between stores."""
 
     def topic_keys(self, after: int = -1, limit: int = 10_000) -> IntArray:
-        """Return up to ``limit`` keys above ``after`` of named entities that have an edge.
-
-        Kind ``ENTITY`` only, ascending: the entities a trie can be made for.
-        """
+        """Return up to ``limit`` keys above ``after``, ascending, of entities that have an edge."""
 
     def close(self) -> None:
         """Give back what the store holds open. Calling it again does nothing."""
 
     def __enter__(self) -> GraphStore: ...
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
+
+
+class GraphSource(Protocol):
+    """A whole KG, sorted, in batches; each method may be called again and starts anew."""
+
+    @property
+    def info(self) -> KGInfo:
+        """The meta record, with the counts of all that follows."""
+
+    @property
+    def relations(self) -> pa.Table:
+        """``RELATION_SCHEMA`` sorted by id, so that a row's number is its key."""
+
+    def node_batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield ``ENTITY_SCHEMA`` sorted by id: a row's number, counted through, is its key."""
+
+    def edge_batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield ``KEYED_EDGE_SCHEMA``, unique, sorted by (head, relation, tail)."""
+
+    def incoming_batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield ``INCOMING_SCHEMA``: the same edges sorted by (tail, relation, head)."""
+
+    def name_batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield (norm: string, key: int64), unique, sorted: normalised names of entities."""
+
+
+class GraphWriter(Protocol):
+    """Writes one KG so that it becomes visible only when it is whole, and replaces an older one."""
+
+    def write(self, source: GraphSource, progress: Progress) -> None:
+        """Write the KG; an older one serves until then. Raises GraphError."""

@@ -45,7 +45,7 @@ _NAMES_AT_ONCE = 1 << 19
 
 
 class GraphFiles:
-    """A KG that lies in ``folder``: a :class:`kgqa.graph.write.GraphSource`."""
+    """A KG that lies in ``folder``: a :class:`kgqa.graph.store.GraphSource`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from kgqa.graph.write import GraphWriter
+    from kgqa.graph.store import GraphWriter
     from kgqa.loaders.base import Loader, Report
     from kgqa.progress import Progress
 

@@ -36,10 +36,9 @@ from kgqa.models.profile import engine_for
 from kgqa.paths.sample import Sample
 from kgqa.paths.walk import joined_tables, ordered
 from kgqa.registry import SEARCHES
-from kgqa.trie.build import path_tokens
 from kgqa.trie.index.manifest import IndexKey
 from kgqa.trie.lexicon import PathLexicon
-from kgqa.trie.stored import stored_constraint
+from kgqa.trie.stored import path_tokens, stored_constraint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from kgqa.decoding.marked import Markers
-from kgqa.decoding.pieces import FreeText, Limits, SpanOptions
+from kgqa.decoding.pieces import FreeText, Limits, Markers, SpanOptions
 from kgqa.decoding.spans import Chain, Writer
 from kgqa.decoding.text import TextForward
 from kgqa.errors import ModelError

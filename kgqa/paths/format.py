@@ -1,8 +1,4 @@
-"""A path as text: one value object that says how names and relations are joined.
-
-``head -> relation -> tail -> relation -> tail``. Text is made from a path and never
-parsed: names may contain the separator.
-"""
+"""A path as text, ``head -> relation -> tail -> …``: made from a path, and never parsed."""
 
 from __future__ import annotations
 
@@ -19,12 +15,7 @@ FORMAT_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class PathFormat:
-    """How a path is written.
-
-    ``start`` and ``end`` are markers that the tokenizer has as single tokens; an empty ``start``
-    means that the path follows the prompt, an empty ``end`` that the model's end-of-text token
-    closes it.
-    """
+    """How a path is written; ``start`` and ``end`` are single tokens of the tokenizer, or empty."""
 
     separator: str = " -> "
     inverse: str = "^"
@@ -54,11 +45,9 @@ class PathFormat:
         return "" if self.start else self.gap
 
     def relation(self, first: int, second: int, names: Sequence[str]) -> str:
-        """Return the text of one hop's relation.
+        """Return the text of one hop's relation; each half walked backward has its own mark.
 
-        ``first`` is the hop's step, ``second`` the step out of its collapsed mediator or -1;
-        ``names`` are the relation names by key. Each half walked against its direction has its own
-        mark.
+        ``second``: the step out of a collapsed mediator or -1. ``names``: of relations by key.
         """
         text = self._step(first, names)
         return text if second < 0 else f"{text}{self.joiner}{self._step(second, names)}"

@@ -1,7 +1,4 @@
-"""From id paths to what is shown: every edge checked in the store, by id, before anyone sees it.
-
-A path's text is made at the end, from the ids that were checked.
-"""
+"""From id paths to what is shown: every edge is checked in the store, by id, before."""
 
 from __future__ import annotations
 
@@ -38,10 +35,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class PathEdge:
-    """One hop of a grounded path, with the one or two stored triples behind it.
-
-    ``inverse`` is true if every fact behind the hop is walked against its direction.
-    """
+    """One hop of a grounded path, its stored triples; ``inverse``: all are walked backward."""
 
     head: Node
     relation: str
@@ -78,10 +72,7 @@ class GroundedPath:
 
 
 def stored_edges(table: PathTable) -> tuple[IntArray, IntArray, IntArray, IntArray]:
-    """Return (path, head, relation, tail) of every stored edge behind every path.
-
-    Heads and tails are in stored direction, so each can be looked up as it is.
-    """
+    """Return (path, head, relation, tail) of the stored edges behind the paths, as stored."""
     parts = []
     for level in range(table.hops.shape[1]):
         there = np.flatnonzero(table.length > level)

@@ -1,18 +1,9 @@
 """A sample of the paths out of each topic entity, if all of them are more than is wanted.
 
-Three ways to choose, none of which needs the whole language:
-
-- ``breadth``: the first paths by length, then in the order of their hops;
-- ``depth``: the first paths in depth-first order, so a path stands before all that go on from it;
-- ``random``: distinct random walks. A walk draws its length evenly from 1 to L, takes at every step
-  one of its admissible hops, each as likely as the others, and ends sooner if there is none.
-  The paths are drawn one after another without being put back, so that an entity gets as many as
-  were asked for and short paths out of quiet entities are likelier than long ones through hubs.
-
-Hops are ordered by first step, second step, tail, mediator. An entity with fewer paths than asked
-for has all of them. What an entity gets depends on the KG, the rules, the sample and the entity
-alone, never on the other entities of a batch or on the store. Whoever keeps a sample has to record
-that it is not the language.
+``breadth``: the first by length, then hops; ``depth``: the first depth-first; ``random``: distinct
+random walks, drawn without replacement. A walk draws its length evenly from 1 to L, then hops
+evenly, and ends sooner if there is none. Hops are ordered by first step, second step, tail,
+mediator. A sample depends on the KG, the rules, the sample and the entity alone.
 """
 
 from __future__ import annotations
@@ -63,10 +54,7 @@ _SEEDS = 1 << 63
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """At most ``size`` paths of each entity; ``walk`` says which, ``seed`` is of random walks.
-
-    Raises UsageError for a size below 1, an unknown walk, a seed out of range or without use.
-    """
+    """At most ``size`` paths of each entity; ``seed``: of random walks. Raises UsageError."""
 
     size: int
     walk: Walk = "breadth"
@@ -95,11 +83,7 @@ class Sample:
 
 
 def sample_walk(store: GraphStore, topics: IntArray, rules: WalkRules, sample: Sample) -> PathTable:
-    """Return a sample of the paths out of each of ``topics`` (distinct keys).
-
-    The paths stand by topic, as ``topics`` has them, then in depth-first order. Raises what the
-    store raises.
-    """
+    """Return a sample of the paths out of each of distinct ``topics``, depth-first."""
     choose = {"breadth": _breadth_first, "depth": _depth_first, "random": _random_walks}
     if not len(topics):
         return empty_paths(rules.hops)
@@ -113,8 +97,6 @@ def sample_walk(store: GraphStore, topics: IntArray, rules: WalkRules, sample: S
 
 @dataclass(frozen=True, slots=True)
 class _Walks:
-    """Some walks, by slot: the position of their topic among the topics."""
-
     slot: IntArray
     length: IntArray
     taken: IntArray  # [n, L, 4]
@@ -134,7 +116,6 @@ def _concat(parts: Sequence[_Walks]) -> _Walks:
 
 
 def _rank(slot: IntArray) -> IntArray:
-    """Return the position of each row among those of its slot; slots stand in ascending order."""
     rank: IntArray = np.arange(len(slot)) - np.searchsorted(slot, slot)
     return rank
 
@@ -164,10 +145,9 @@ class _Steps:
     ) -> Iterator[tuple[IntArray, IntArray, _Walks]]:
         """Yield some of ``walks`` with all that go on from them by one hop, until none is wanted.
 
-        ``walks`` have ``depth`` hops each and stand by slot; those of a slot are extended in their
-        order, a few of every slot at a time. ``wanted`` gets slots and rows of ``walks`` and says
-        which are still wanted. Yields (the extended rows, ascending; of each new walk the row it
-        extends; the new walks, those of a row in the order of their hops).
+        ``walks`` have ``depth`` hops and stand by slot. ``wanted`` gets slots and rows and says
+        which are still wanted. Yields (the extended rows; of each new walk its row; the new walks
+        by hops).
         """
         ends = walks.taken[:, depth - 1, TAIL] if depth else self.topics[walks.slot]
         starts = np.searchsorted(walks.slot, np.arange(len(self.topics) + 1)).astype(np.int64)
@@ -189,7 +169,6 @@ class _Steps:
         rows: IntArray,
         wanted: Callable[[IntArray, IntArray], BoolArray],
     ) -> Iterator[tuple[IntArray, IntArray, _Walks]]:
-        """Read the hops out of all ``rows`` at once; join them to the walks a part at a time."""
         unique, position = np.unique(ends[rows], return_inverse=True)
         hops = hops_out_of(self.store, unique, self.rules)
         offsets = hops.offsets(len(unique))
@@ -310,7 +289,6 @@ def _beats(value: Floats, worst: Floats, slot: IntArray, rows: IntArray) -> Bool
 def _draw(
     level: _Draws, rows: IntArray, source: IntArray, longer: _Walks, depth: int, hops: int
 ) -> _Draws:
-    """Return how ``rows`` of ``level`` may go on: every walk of one hop more, and ending there."""
     parent = np.searchsorted(rows, source)
     counts = np.bincount(parent, minlength=len(rows))
     goes_on = np.full(len(rows), 0.0)  # log-probabilities
@@ -331,7 +309,8 @@ def _draw(
         hashed = _mixed(hashed ^ longer.taken[:, depth, part].astype(np.uint64))
     hashed = np.concatenate([_mixed(level.hashed[stops] ^ _STOP), hashed])
     chance = level.chance[at] + np.concatenate([ends, goes_on[parent]])
-    noisy = chance + _gumbel(hashed)
+    evenly = ((hashed >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+    noisy: Floats = chance - np.log(-np.log(evenly))
     best = np.full(len(rows), -np.inf)
     np.maximum.at(best, group, noisy)
     value = _under(level.value[at], noisy, best[group])
@@ -359,9 +338,3 @@ def _mixed(numbers: Hashes) -> Hashes:
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return mixed ^ (mixed >> np.uint64(31))
-
-
-def _gumbel(hashed: Hashes) -> Floats:
-    evenly = ((hashed >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
-    noise: Floats = -np.log(-np.log(evenly))
-    return noise

@@ -1,13 +1,8 @@
 """Triplets around entities, as flat integer arrays: what touches an entity, at either end.
 
-A triplet is a stored triple in its own direction, or the fact of a collapsed mediator. It is a row
-``[head, first, mediator, second, tail]``: the head's key, then a hop's columns (``walk.Hops``); so
-a single triple has -1 as its mediator and its second step. If a KG is walked both ways, a
-mediator's fact may also be entered against an edge (``^p..q``); a single triple never is, for its
-other end can be read at its other end.
-
-As in walks, a triplet does not lead from an entity to itself or through two mediators in a row, and
-nothing goes on from a value.
+A row ``[head, first, mediator, second, tail]`` is a stored triple in its own direction, or the fact
+of a collapsed mediator (-1: none). Only in a bidirectional KG may a mediator's fact be entered
+against an edge. No triplet leads to its head, through two mediators, or on from a value.
 """
 
 from __future__ import annotations
@@ -35,17 +30,11 @@ class Triplets(Protocol):
     """A graph to walk in, as the triplets that touch an entity."""
 
     def around(self, keys: IntArray) -> list[IntArray]:
-        """Return for each of the distinct ``keys`` the triplets that touch it, sorted.
-
-        Each of shape ``[n, 5]``. A value has none. Raises GraphError.
-        """
+        """Return each distinct key's triplets, sorted ``[n, 5]``. Raises GraphError."""
 
 
 class StoreTriplets:
-    """The whole store. What was read of an entity is kept, so it is read once.
-
-    ``entered``: whether a mediator's fact may be entered against an edge.
-    """
+    """The whole store, each entity read once; ``entered``: may mediators be entered backward."""
 
     def __init__(
         self, store: GraphStore, mediators: Mediators = "collapse", *, entered: bool = False
@@ -62,18 +51,14 @@ class StoreTriplets:
             self._around.update(dict.fromkeys(new.tolist(), NO_TRIPLETS))
             live = new[lasting(self._store, new)]
             if len(live):
-                self._read(live)
+                hops = hops_out_of(self._store, live, self._rules)
+                owner, rows = _as_stored(live, hops, entered=self._entered)
+                order = np.lexsort([*rows.T[::-1], owner])
+                owner, rows = owner[order], rows[order]
+                starts = np.searchsorted(owner, np.arange(len(live) + 1))
+                for number, key in enumerate(live.tolist()):
+                    self._around[key] = rows[starts[number] : starts[number + 1]]
         return [self._around[key] for key in keys.tolist()]
-
-    def _read(self, keys: IntArray) -> None:
-        owner, rows = _as_stored(
-            keys, hops_out_of(self._store, keys, self._rules), entered=self._entered
-        )
-        order = np.lexsort([*rows.T[::-1], owner])
-        owner, rows = owner[order], rows[order]
-        starts = np.searchsorted(owner, np.arange(len(keys) + 1))
-        for number, key in enumerate(keys.tolist()):
-            self._around[key] = rows[starts[number] : starts[number + 1]]
 
 
 class SomeTriplets:
@@ -132,7 +117,6 @@ def as_rows(table: PathTable) -> IntArray:
 
 
 def _as_stored(keys: IntArray, hops: Hops, *, entered: bool) -> tuple[IntArray, IntArray]:
-    """Return hops out of ``keys`` as triplets in stored direction, and whose each is."""
     rows = np.concatenate([keys[hops.row][:, None], hops.hop], axis=1)
     first, second = hops.hop[:, FIRST], hops.hop[:, SECOND]
     single = second < 0

@@ -1,9 +1,7 @@
 """Walking L hops out of many entities at once, over any store, as flat integer arrays.
 
-A hop is one edge, or the two edges through a mediator (an n-ary fact's nameless node) when
-mediators are collapsed. A walk never visits a node twice and ends at a value. Nothing is truncated:
-an entity with more paths than ``cap`` is reported as such and gets none, so that the caller can
-compose its language on the fly instead.
+A hop is one edge, or the two through a collapsed mediator. A walk visits no node twice and ends at
+a value. An entity with more paths than ``cap`` is reported and gets none.
 """
 
 from __future__ import annotations
@@ -33,10 +31,7 @@ FIRST, MEDIATOR, SECOND, TAIL = range(4)  # the columns of a hop
 
 @dataclass(frozen=True, slots=True)
 class WalkRules:
-    """Which walks are paths: at most ``hops`` hops, in ``direction``, mediators collapsed or kept.
-
-    A kept mediator is a node like any other: passing it takes two hops, and a path may end there.
-    """
+    """Which walks are paths: at most ``hops``; a kept mediator is a node like any other."""
 
     hops: int = 2
     direction: Direction = "out"
@@ -63,11 +58,10 @@ class WalkRules:
 
 @dataclass(frozen=True, slots=True)
 class Hops:
-    """All hops out of a frontier, sorted by ``row``: columns of one length.
+    """All hops out of a frontier, sorted by ``row``, a position in the frontier.
 
-    ``row`` is a position in the frontier; ``hop[:, FIRST]`` the step taken, ``hop[:, MEDIATOR]``
-    the collapsed mediator's key or -1, ``hop[:, SECOND]`` the step out of it or -1,
-    ``hop[:, TAIL]`` the key reached; ``kind`` is the tail's kind.
+    ``hop``: columns ``FIRST`` (step), ``MEDIATOR`` (key or -1), ``SECOND`` (its step or -1),
+    ``TAIL``.
     """
 
     row: IntArray
@@ -82,11 +76,7 @@ class Hops:
 
 @dataclass(frozen=True, slots=True)
 class PathTable:
-    """Paths of several topic entities, as ids.
-
-    ``topic`` and ``length`` have shape ``[n]``; ``hops`` has shape ``[n, L, 4]``, its columns are
-    those of :class:`Hops`, -1 beyond ``length``.
-    """
+    """Paths of topics: ``topic``, ``length`` ``[n]``; ``hops`` ``[n, L, 4]``, padded by -1."""
 
     topic: IntArray
     length: IntArray
@@ -176,10 +166,7 @@ def hops_out_of(store: GraphStore, frontier: IntArray, rules: WalkRules) -> Hops
 
 
 def admissible(topic: IntArray, hops: IntArray, depth: int, added: IntArray) -> BoolArray:
-    """Return which of the ``added`` hops lead to nodes that their walks have not visited.
-
-    ``topic`` is ``[n]``, ``hops`` ``[n, L, 4]`` of which ``depth`` are taken, ``added`` ``[n, 4]``.
-    """
+    """Return which ``added`` hops ``[n, 4]`` lead to nodes new to walks of ``depth``."""
     good: BoolArray = added[:, TAIL] != topic
     for level in range(depth):
         good &= added[:, TAIL] != hops[:, level, TAIL]
@@ -195,10 +182,7 @@ def admissible(topic: IntArray, hops: IntArray, depth: int, added: IntArray) -> 
 def walk(
     store: GraphStore, topics: IntArray, rules: WalkRules, cap: int | None = None
 ) -> tuple[PathTable, IntArray]:
-    """Return every path out of ``topics`` (distinct keys), and the topics that have too many.
-
-    A topic with more than ``cap`` paths gets none in the table and stands in the second value.
-    """
+    """Return every path out of distinct ``topics``, and the topics with more than ``cap``."""
     over = np.zeros(0, np.int64)
     frontier_topic = topics
     frontier_end = topics
@@ -255,3 +239,50 @@ def ordered(table: PathTable) -> PathTable:
         table.hops[:, level, part] for level in range(table.hops.shape[1]) for part in range(4)
     ]
     return table.take(np.lexsort([*reversed(columns), table.topic]))
+
+
+@dataclass(frozen=True, slots=True)
+class RelationPath:
+    """Paths of one topic with the same steps, to answers; ``f1``: of all their tails."""
+
+    topic: int
+    steps: tuple[tuple[int, int], ...]
+    f1: float
+    tails: IntArray
+    paths: PathTable
+
+
+def relation_paths_to(
+    store: GraphStore, topics: IntArray, answers: IntArray, rules: WalkRules, cap: int
+) -> list[RelationPath]:
+    """Return the relation paths from ``topics`` to any of ``answers``: by F1, hops, then steps.
+
+    GCR (arXiv 2410.13080, sec. 4.2) trains on every shortest path; ranking them by their tails is
+    this project's refinement. With more than ``cap`` paths, topics are walked one hop less.
+    """
+    table, over = walk(store, np.unique(topics), rules, cap)
+    while len(over) and rules.hops > 1:
+        rules = type(rules)(rules.hops - 1, rules.direction, rules.mediators)
+        more, over = walk(store, over, rules, cap)
+        table = joined_tables([table, more])
+    if not len(table):
+        return []
+    steps_of = table.hops[:, :, (FIRST, SECOND)]
+    signature = np.concatenate([table.topic[:, None], steps_of.reshape(len(table), -1)], axis=1)
+    _, group = np.unique(signature, axis=0, return_inverse=True)
+    group = group.reshape(-1)
+    ends = table.ends()
+    hit = np.isin(ends, answers)
+    gold = set(answers.tolist())
+    found = []
+    for number in np.unique(group[hit]).tolist():
+        members = np.flatnonzero(group == number)
+        tails = np.unique(ends[members])
+        right = len(gold.intersection(tails.tolist()))
+        f1 = 2 * right / (len(tails) + len(gold))
+        first = members[0]
+        steps = tuple((a, b) for a, b in steps_of[first, : table.length[first]].tolist())
+        paths = table.take(members[hit[members]])
+        found.append(RelationPath(int(table.topic[first]), steps, f1, tails, paths))
+    found.sort(key=lambda path: (-path.f1, len(path.steps), path.steps, path.topic))
+    return found

@@ -1,8 +1,7 @@
 """A question, the formats of question files, and reading a file with every entry accounted for.
 
 A format is a class of the registry ``QUESTION_FORMATS``. Entries that it cannot read are kept as
-:class:`BadEntry`, so that they are named and count as unanswered. Nothing is looked up in a KG: ids
-and names stay as they stand in the file.
+:class:`BadEntry` and count as unanswered. Ids and names stay as they are in the file.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias
 
 from kgqa.errors import DataError
 from kgqa.registry import QUESTION_FORMATS
@@ -35,13 +34,9 @@ class OwnGraph(Protocol):
 class Question:
     """One question; ``topic_entities`` and ``answers`` are ids or names, as the file has them.
 
-    ``choices`` is empty if the question is not multiple choice, ``answers`` if the KG cannot answer
-    it; ``hops`` is None if unknown, 0 without an answer to walk to. ``type`` is the file's own
-    kind of question. ``relation_paths``: the gold ones, each a sequence of predicates in which
-    ``^`` marks one walked against its direction. ``names``: the name that the file gives for an id.
-    ``graph``: the question's own graph, None if it is asked of the KG. ``gold_triplets``: (head,
-    relation, tail) of the gold chain, by name. ``predicates``: those of its gold query, in any
-    order and direction.
+    ``hops``: None if unknown, 0 without an answer to walk to. ``relation_paths``: gold predicates,
+    ``^`` for walked backward. ``names``: the file's, by id. ``graph``: the question's own, if any.
+    ``gold_triplets``: (head, relation, tail) names. ``predicates``: of the gold query, unordered.
     """
 
     id: str
@@ -63,10 +58,7 @@ Entry: TypeAlias = "tuple[int, Question | str]"
 
 
 class QuestionFormat:
-    """A format of question files: derive from it, and register the class under a name.
-
-    ``unit`` is what its numbers count: the lines of a file, or the entries of one JSON document.
-    """
+    """A format of question files; ``unit`` is what its numbers count: lines or entries."""
 
     Options: ClassVar[type[RegistryOptions]] = RegistryOptions
     unit: ClassVar[str] = "line"
@@ -99,10 +91,7 @@ class BadEntry:
 
 @dataclass(frozen=True, slots=True)
 class QuestionFile:
-    """The questions of a file, or of a split of it, and the entries that cannot be read.
-
-    ``path`` is None for questions that do not come from a file.
-    """
+    """The questions of a file (``path``, if any) or split, and the unreadable entries."""
 
     questions: list[Question]
     bad_entries: list[BadEntry] = field(default_factory=list)
@@ -142,9 +131,8 @@ def iter_questions(
 ) -> Iterator[Question | BadEntry]:
     """Yield the questions and bad entries of a file, in their order; blank lines are neither.
 
-    An id that was used before makes a bad entry; a missing id is the entry's number. ``options``
-    are those of the format. Raises UsageError for an unknown format, DataError if the file cannot
-    be read.
+    A repeated id makes a bad entry; a missing id is the entry's number. Raises UsageError for an
+    unknown format, DataError for an unreadable file.
     """
     reader: QuestionFormat = QUESTION_FORMATS.entry(format).load()(
         QUESTION_FORMATS.options(format, options)
@@ -167,10 +155,7 @@ def iter_questions(
 def read_questions(
     path: Path, format: str = "jsonl", limit: int | None = None, **options: Any
 ) -> QuestionFile:
-    """Return the first ``limit`` entries of a file (all by default), with those that are bad.
-
-    Raises what :func:`iter_questions` raises, and DataError if the file holds no question at all.
-    """
+    """Return the first ``limit`` entries, with bad ones. Raises DataError without any question."""
     file = QuestionFile([], [], path, format)
     for one in islice(iter_questions(path, format, **options), limit):
         if isinstance(one, Question):
@@ -196,3 +181,22 @@ def unreadable(path: Path, why: OSError | str) -> DataError:
         f"The question file {path} cannot be read: {reason}.",
         "Give a file of the form that `format` names.",
     )
+
+
+Split: TypeAlias = Literal["all", "validation", "rest"]
+
+
+def is_held_out(question_id: str) -> bool:
+    """Return whether a question belongs to the fixed fifth that is never trained on."""
+    digest = hashlib.sha256(question_id.encode()).digest()
+    return int.from_bytes(digest[:4], "big") % 5 == 0
+
+
+def split_of(file: QuestionFile, split: Split) -> QuestionFile:
+    """Return the held-out fifth (``validation``) or the rest. Raises DataError if empty."""
+    if split == "all":
+        return file
+    chosen = [one for one in file.questions if is_held_out(one.id) == (split == "validation")]
+    if not chosen:
+        raise DataError(f"No question of the file is in the split '{split}'.", "Leave out `split`.")
+    return replace(file, questions=chosen, split=split)

@@ -1,22 +1,36 @@
-"""Questions that come with a graph: ``q_entity``, ``a_entity`` and ``graph`` for each.
+"""Questions that come with a graph (``q_entity``, ``a_entity``, ``graph``), and it as a store.
 
-``webqsp-graph`` and ``cwq-graph`` are asked of the KG that was loaded, and their graphs are not
-read; ``rog`` (the published RoG-webqsp and RoG-cwq sets, JSON lines or Parquet) is asked of each
-question's own graph. Such graphs are large: a question remembers where its graph stands in the
-file, and reads it when it is asked.
+``webqsp-graph`` and ``cwq-graph`` are asked of the loaded KG; ``rog`` (RoG-webqsp and RoG-cwq, JSON
+lines or Parquet) of each question's own graph, read from the file when it is asked.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
+import tempfile
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import TypeAdapter
 
 from kgqa.errors import DataError
+from kgqa.graph.model import (
+    ENTITY_SCHEMA,
+    KEYED_EDGE_SCHEMA,
+    RELATION_SCHEMA,
+    GraphTables,
+    KGInfo,
+)
+from kgqa.graph.model import Kind as NodeKind
+from kgqa.graph.sqlite import SqliteStore
+from kgqa.graph.sqlite_write import SqliteWriter
+from kgqa.progress import Silent
 from kgqa.questions.base import Question, QuestionFormat, Triple, unreadable
 from kgqa.questions.rows import (
     BOM,
@@ -36,9 +50,9 @@ from kgqa.questions.rows import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from kgqa.graph.store import GraphStore
     from kgqa.questions.base import Entry
 
 _PARQUET = b"PAR1"
@@ -48,8 +62,6 @@ _PREDICATE = re.compile(r"\bns:([a-z][a-z0-9_]*(?:\.[a-z0-9_]+){2,})")
 
 
 class _EntityRow(Row):
-    """A question whose graph is left alone: entities are ids, or names."""
-
     by_name: ClassVar[bool] = False
 
     id: Id = ""
@@ -84,10 +96,7 @@ class _EntityRow(Row):
     def _entities(
         self, field: str, names: list[str] | None, ids: list[str] | None, noted: dict[str, str]
     ) -> list[str] | None:
-        """Return entities by name, or by id with their names noted.
-
-        Ids count only if each name has one; an entity without a name stands by its id.
-        """
+        """Return entities by id, names noted, if each name has an id; else by name."""
         if names is not None and ids is not None and len(ids) == len(names):
             if not self.by_name:
                 noted.update((one, name) for one, name in zip(ids, names, strict=True) if name)
@@ -99,8 +108,6 @@ class _EntityRow(Row):
 
 
 class _RogRow(_EntityRow):
-    """A question of its own graph, whose entities are names."""
-
     by_name = True
     graph: Triples
 
@@ -131,8 +138,6 @@ class RogQuestions(QuestionFormat):
 
 @dataclass(frozen=True, slots=True)
 class _StoredGraph:
-    """Where a graph stands: at a byte of a file of lines, or in a row of a Parquet row group."""
-
     path: Path
     start: int
     group: int | None = None
@@ -172,3 +177,60 @@ def _parquet(path: Path) -> Iterator[Entry]:
 
 def _with_graph(found: Question | str, graph: _StoredGraph) -> Question | str:
     return found if isinstance(found, str) else replace(found, graph=graph)
+
+
+_MID = re.compile(r"[mg]\.[0-9a-z_]+")
+
+
+def own_tables(name: str, triples: Iterable[Triple], entities: Iterable[str]) -> GraphTables:
+    """Return a graph of named triples as tables; ``entities`` are in it whatever their shape."""
+    unique = sorted(set(triples))
+    kept = set(entities)
+    nodes = sorted({end for head, _, tail in unique for end in (head, tail)})
+    relations = sorted({relation for _, relation, _ in unique})
+    nameless = [one not in kept and _MID.fullmatch(one) is not None for one in nodes]
+    key = {one: number for number, one in enumerate(nodes)}
+    relation_key = {one: number for number, one in enumerate(relations)}
+    # keys are ranks, so triples sorted by their texts are sorted by their keys
+    columns = np.array(
+        [(key[head], relation_key[relation], key[tail]) for head, relation, tail in unique],
+        np.int64,
+    ).reshape(-1, 3)
+    digest = hashlib.sha256("\n".join("\t".join(triple) for triple in unique).encode())
+    info = KGInfo(
+        name=name,
+        source="a question's own graph",
+        version=digest.hexdigest(),
+        direction="out",
+        entities=len(nodes) - sum(nameless),
+        mediators=sum(nameless),
+        values=0,
+        relations=len(relations),
+        edges=len(unique),
+    )
+    kinds = [NodeKind.MEDIATOR if one else NodeKind.ENTITY for one in nameless]
+    names = [None if less else one for one, less in zip(nodes, nameless, strict=True)]
+    no_texts: list[list[str]] = [[] for _ in nodes]
+    return GraphTables(
+        info,
+        pa.table(
+            [nodes, names, no_texts, [int(kind) for kind in kinds], no_texts, [None] * len(nodes)],
+            schema=ENTITY_SCHEMA,
+        ),
+        pa.table([relations, relations, [None] * len(relations)], schema=RELATION_SCHEMA),
+        pa.table([*columns.T, pa.nulls(len(unique), pa.string())], schema=KEYED_EDGE_SCHEMA),
+    )
+
+
+@contextmanager
+def own_store(question: Question) -> Iterator[GraphStore]:
+    """Open the question's own graph for a ``with``. Raises DataError, GraphError."""
+    if question.graph is None:
+        raise ValueError(f"question {question.id} has no graph of its own")
+    kept: Sequence[str] = [*question.topic_entities, *question.answers]
+    tables = own_tables("own", question.graph.triples(), kept)
+    with tempfile.TemporaryDirectory(prefix="kgqa-") as folder:
+        path = Path(folder) / "graph.sqlite"
+        SqliteWriter(path).write(tables, Silent())
+        with SqliteStore(path, name="own") as store:
+            yield store

@@ -1,8 +1,7 @@
 """What a question's answers, choices and topic entities are in a KG: texts of a file → entity ids.
 
-An id that the KG knows stands for itself; otherwise the name that the file gives for it, else the
-text as a name or as a literal's. Entities that share a name are one answer: any of them is right,
-and none of the others is missing then. What the KG does not know stays as it is, and is missed.
+A known id stands for itself; else the file's name for it, or the text as a name or literal.
+Entities that share a name are one answer. What the KG does not know stays, and is missed.
 """
 
 from __future__ import annotations
@@ -23,10 +22,7 @@ _TYPES = ("date", "dateTime", "gYear", "gYearMonth", "integer", "int", "float", 
 
 @dataclass(frozen=True, slots=True)
 class Meanings:
-    """What texts mean in a KG: ``ids`` and ``names`` have one entry for each different meaning.
-
-    ``same`` maps every id that is meant to its entry in ``ids``.
-    """
+    """What texts mean in a KG: one of ``ids``, ``names`` a meaning; ``same``: its place by id."""
 
     ids: tuple[str, ...]
     names: tuple[str, ...]
@@ -61,11 +57,7 @@ def meanings_of(store: GraphStore, texts: Sequence[str], names: Mapping[str, str
 
 
 def known_topics(store: GraphStore, question: Question) -> list[str]:
-    """Return the topic entities of a question as the KG knows them: ids, or names it has.
-
-    Those it does not know are left out if it knows any; if it knows none, all are returned as they
-    are, so that the error of resolving them names them.
-    """
+    """Return the topic entities that the KG knows, by id or name; if none, all, for the error."""
     names = question.names
     groups = _groups(store, question.topic_entities, names)
     found = [
@@ -80,7 +72,6 @@ def known_topics(store: GraphStore, question: Question) -> list[str]:
 def _groups(
     store: GraphStore, texts: Sequence[str], names: Mapping[str, str]
 ) -> dict[str, list[tuple[str, str]]]:
-    """Return (id, name) of the entities that each text means; what is unknown is left out."""
     groups: dict[str, list[tuple[str, str]]] = {}
 
     def by_id(spellings: Mapping[str, Sequence[str]]) -> None:

@@ -1,7 +1,4 @@
-"""What formats share: reading lines, and pydantic models of their rows with errors in sentences.
-
-A format of JSON lines is a model of its row: :class:`JsonRows` reads every line into one.
-"""
+"""What formats share: lines, and pydantic models of rows with errors in sentences."""
 
 from __future__ import annotations
 
@@ -43,7 +40,6 @@ def _listed(value: object) -> object:
 
 
 def _not_empty(value: object) -> object:
-    """Leave empty items out: null stands for a chain that is not known."""
     return [one for one in value if one] if isinstance(value, list) else value or []
 
 
@@ -108,10 +104,7 @@ def text_lines(path: Path, parse: Callable[[str, int], Question]) -> Iterator[En
 
 
 def raw_lines(path: Path) -> Iterator[tuple[int, int, bytes]]:
-    r"""Yield (number from 1, byte offset, line) of every line that is not blank.
-
-    Only ``\n`` ends a line: other separators may stand inside a JSON string. Raises DataError.
-    """
+    """Yield (number from 1, byte offset, line) of non-blank lines. Raises DataError."""
     try:
         with path.open("rb") as file:
             offset = 0

@@ -1,8 +1,7 @@
 """Benchmarks in lines of text: MetaQA and PathQuestion.
 
-MetaQA marks the topic entity in brackets (taken out of the question here) and keeps the types of
-its questions in a file beside (``qa_dev.txt``, ``qa_dev_qtype.txt``), from which hops and the gold
-relation path follow. PathQuestion gives a gold path for each question.
+MetaQA marks topics in brackets and has types of questions in a file beside (``qa_dev_qtype.txt``),
+from which hops and relation paths follow. PathQuestion gives a path.
 """
 
 from __future__ import annotations

@@ -1,13 +1,8 @@
 """2WikiMultihopQA as it is published: a JSON list of questions, or one question a line.
 
-Of a question are read ``answer`` (by its ``answer_id``, if it has one), the gold triplets
-(``evidences``) and the paragraphs' titles. No field names the topic entities: they are the titles
-of the supporting facts that stand in the question, as the question writes them (``Kes (film)`` may
-stand there as ``Kes``); if none does, the subjects of the evidences that do. The set has no graph:
-a KG is made of its paragraphs by ``kgqa ingest text``, which reads the same file.
-
-An entry without answer and evidences is a question of the test part, and has no gold answer.
-``yes`` and ``no`` are answers that no entity is.
+Topics are the titles of supporting facts that stand in the question (``Kes (film)`` maybe as
+``Kes``); else the subjects of evidences that do. Without answer and evidences an entry is of the
+test part. ``yes`` and ``no`` are answers that no entity is.
 """
 
 from __future__ import annotations
@@ -95,13 +90,11 @@ class _TwoWikiRow(Row):
         )
 
     def _titles(self) -> list[str]:
-        """Return the titles of the supporting facts, or of all paragraphs if there are none."""
         paragraphs = [] if self.context is None else context({"context": self.context})
         facts = [title for (title,) in self.supporting_facts or ()]
         return unique(facts or [one.title for one in paragraphs])
 
     def _ids(self, evidences: Sequence[Triple]) -> dict[str, str]:
-        """Return the ids that the file gives for names, by their normalised form."""
         ids: dict[str, str] = {}
         given = self.evidences_id or []
         if len(given) == len(evidences):  # comparisons mostly have none
@@ -167,7 +160,6 @@ def titles_in(question: str, titles: Sequence[str]) -> list[str]:
 
 
 def _by_id(texts: Sequence[str], ids: Mapping[str, str], names: dict[str, str]) -> list[str]:
-    """Return the id of each text that has one, noting its name; else the text."""
     found = []
     for text in texts:
         id_ = ids.get(normalise(text))

@@ -1,8 +1,4 @@
-"""WebQSP as Microsoft publishes it: one JSON object of ``Questions``, or one question a line.
-
-Answers and gold relation paths are those of all parses of a question together, each once; an answer
-without an id in Freebase (a date, a number) stands as its text.
-"""
+"""WebQSP as Microsoft publishes it; answers and gold paths are those of all parses together."""
 
 from __future__ import annotations
 
@@ -77,7 +73,6 @@ class WebQSP(QuestionFormat):
 
 
 def _entries(path: Path) -> list[Any] | None:
-    """Return the questions of a file that is one JSON object, None if it is lines."""
     try:
         document = json.loads(path.read_bytes().removeprefix(BOM))
     except OSError as error:

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from kgqa.graph.store import GraphStore
     from kgqa.methods.dog.graph import GraphFilter
     from kgqa.paths.ground import GroundedPath
-    from kgqa.paths.shortest import RelationPath
-    from kgqa.paths.walk import WalkRules
+    from kgqa.paths.walk import RelationPath, WalkRules
     from kgqa.progress import Progress
     from kgqa.training.data import TrainingQuestion
     from kgqa.training.phrasing import Phrases

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kgqa.decoding.beam import beam
 from kgqa.decoding.engine import DecodingRequest
+from kgqa.decoding.searches import beam
 from kgqa.errors import KgqaError
 from kgqa.models.profile import engine_for
 from kgqa.paths.walk import FIRST, SECOND

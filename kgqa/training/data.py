@@ -14,8 +14,15 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from kgqa.graph.names import normalise
-from kgqa.paths.shortest import RelationPath, relation_paths_to
-from kgqa.paths.walk import FIRST, SECOND, TAIL, PathTable, joined_tables
+from kgqa.paths.walk import (
+    FIRST,
+    SECOND,
+    TAIL,
+    PathTable,
+    RelationPath,
+    joined_tables,
+    relation_paths_to,
+)
 from kgqa.training.gold import agreed, gold_paths
 from kgqa.trie.lexicon import names_of
 

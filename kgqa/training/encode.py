@@ -20,7 +20,7 @@ from kgqa.trie.lexicon import PathLexicon
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kgqa.decoding.marked import Markers
+    from kgqa.decoding.pieces import Markers
     from kgqa.models.kg_llm import KgLLM
     from kgqa.models.tokenizer import HFEncoder
     from kgqa.paths.format import PathFormat

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules
 from kgqa.progress import Silent
-from kgqa.questions.own_graph import own_store
-from kgqa.questions.splits import is_held_out
+from kgqa.questions.base import is_held_out
+from kgqa.questions.graphs import own_store
 from kgqa.training.chains import ChainReport, build_chains
 from kgqa.training.check import held_out_of
 from kgqa.training.data import DataReport, build_examples, without_repeats

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from kgqa.graph.model import Kind
-from kgqa.paths.shortest import relation_paths_to
-from kgqa.paths.walk import FIRST, SECOND, TAIL
+from kgqa.paths.walk import FIRST, SECOND, TAIL, relation_paths_to
 from kgqa.training.data import DataReport, fit_of, known_keys
 from kgqa.training.gold import agreed, gold_paths
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from kgqa.graph.store import GraphStore
     from kgqa.methods.kg_cot.hops import HopTable
     from kgqa.paths.format import PathFormat
-    from kgqa.paths.walk import WalkRules
+    from kgqa.paths.walk import RelationPath, WalkRules
     from kgqa.progress import Progress
     from kgqa.training.data import Example, TrainingQuestion
 

@@ -10,7 +10,7 @@ from kgqa.methods.kg_cot.hops import HopTable
 from kgqa.models.sentences import load_sentence_encoder
 from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules
-from kgqa.questions.splits import is_held_out
+from kgqa.questions.base import is_held_out
 from kgqa.training.gather import about
 from kgqa.training.phrasing import read_phrases
 from kgqa.training.questions import read_file

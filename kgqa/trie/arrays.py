@@ -1,8 +1,7 @@
 """Token sequences as flat arrays, and their trie in breadth-first order: the form to decode from.
 
-Node 0 of a trie is the root. ``token[n]`` leads to node n; the children of n are the nodes
-``first_child[n] … first_child[n + 1] - 1``, ascending by token; ``leaf[n]`` is the number of the
-sequence that ends in n, or -1. A sequence may be the prefix of another.
+Node 0 is the root. ``token[n]`` leads to node n; its children are the nodes ``first_child[n] …
+first_child[n + 1] - 1``, by token; ``leaf[n]`` is the sequence that ends there, or -1.
 """
 
 from __future__ import annotations
@@ -97,9 +96,8 @@ class Groups:
 class Ordered:
     """Distinct sequences in token order, a prefix before what it begins.
 
-    ``lengths`` and ``shared``, of shape ``[distinct]``: how many tokens each has, and how many of
-    the first it has in common with the one above it. ``own``: the tokens beyond those, joined.
-    ``number`` says for each given sequence which of the distinct ones it is.
+    ``lengths``, ``shared``: tokens of each, and those in common with the one above; ``own``: the
+    others, joined. ``number``: the distinct sequence of each given one.
     """
 
     lengths: IntArray
@@ -127,10 +125,7 @@ def in_order(all_of: Sequences) -> Ordered:
 
 
 def _sortable(all_of: Sequences) -> NDArray[Any]:
-    """Return a value for each sequence that compares as its tokens do.
-
-    It is their bytes, big-endian and plus one, so that 0 beyond the end sorts first.
-    """
+    """Return the bytes, big-endian and plus one (0 sorts first): they compare as the tokens do."""
     size = 4 if all_of.tokens.max(initial=0) + 1 < 1 << 32 else 8
     tokens, lengths = (all_of.tokens + 1).astype(f">u{size}"), all_of.lengths
     longest = int(lengths.max(initial=0))

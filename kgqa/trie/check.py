@@ -1,9 +1,7 @@
-"""Whether joining the tokens of a path's parts gives what its whole string would be tokenised to.
+"""Whether the joined tokens of a path's parts are those that its whole string would have.
 
-A path's tokens are *defined* as the joined tokens of its parts (:mod:`kgqa.trie.lexicon`), so the
-language never depends on the answer; but a model has seen text that was tokenised whole, so if a
-tokenizer writes whole strings otherwise the user should know. That is checked on real paths, drawn
-with a seed, and on names made to be difficult.
+Joined tokens *define* the language; a model has seen whole strings, so the user should know.
+Checked on real paths, drawn with a seed, and on difficult names.
 """
 
 from __future__ import annotations
@@ -83,11 +81,7 @@ class JoinExample:
 
 @dataclass(frozen=True, slots=True)
 class JoinCheck:
-    """How many paths would get other tokens as whole strings, with a few of them.
-
-    ``sampled`` and ``differing`` count real paths, ``adversarial`` and ``adversarial_differing``
-    paths over names made to be difficult; ``examples`` are real ones if there are any.
-    """
+    """How many of ``sampled`` real and ``adversarial`` paths differ as whole strings; examples."""
 
     sampled: int
     differing: int
@@ -125,11 +119,7 @@ def _shown(tokens: Sequence[str]) -> str:
 
 
 def check_joining(lexicon: PathLexicon, sample: Sequence[PathNames], *, seed: int = 0) -> JoinCheck:
-    """Compare the joined tokens of paths with the tokens of their whole strings.
-
-    ``sample`` are real paths; ``seed`` decides how the difficult names are put together to paths,
-    each name once as a head and once as a tail. Raises what the encoder raises for a real path.
-    """
+    """Compare joined tokens with those of whole strings, of ``sample`` and of difficult names."""
     found = [one for path in sample if (one := _difference(lexicon, path)) is not None]
     made = adversarial_paths(seed)
     hard: list[JoinExample] = []
@@ -179,19 +169,13 @@ def _difference(lexicon: PathLexicon, path: PathNames) -> JoinExample | None:
 
 
 def _alike(one: Sequence[int], other: Sequence[int]) -> int:
-    """Return how many first tokens two sequences have in common."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def sample_paths(
     store: GraphStore, rules: WalkRules, form: PathFormat, *, count: int = SAMPLE, seed: int = 0
 ) -> list[PathNames]:
-    """Return real paths of random topic entities, one of each, in texts: at most ``count``.
-
-    Each is a random walk of a random length, so it is a path of the language under ``rules``. The
-    same KG, rules and seed give the same paths. A walk that reaches a hub ends there, so that the
-    time does not depend on the largest one.
-    """
+    """Return at most ``count`` real paths of random topics, in texts; hubs end them."""
     choose = np.random.default_rng(seed)
     topics = _random_topics(store, count, choose)
     table = _random_walks(store, topics, rules, choose)
@@ -216,7 +200,6 @@ def sample_paths(
 
 
 def _random_topics(store: GraphStore, count: int, choose: np.random.Generator) -> list[int]:
-    """Return distinct topic entities: the next one after each of some random keys."""
     info = store.info
     nodes = info.entities + info.mediators + info.values
     found: dict[int, None] = {}

@@ -1,11 +1,7 @@
 """The interface between what may be written and how it is decoded.
 
-Three questions, asked in batches: where do I start, which tokens may follow these states and to
-which states do they lead, is this state an end and what does it ground to. It fails closed: a state
-without a continuation that is not an end is a dead end, never a licence to write anything.
-
-A state is an integer of the constraint's own and stands for one prefix, so states form a tree and a
-decoder may keep what it knows of a prefix under its state.
+A state is an integer that stands for one prefix. It fails closed: a state without a continuation
+that is not an end is a dead end.
 """
 
 from __future__ import annotations
@@ -24,11 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """The moves out of some states: columns of one length, sorted by (row, token).
-
-    ``row`` is a position in the states asked for, ``token`` a token that may follow, ``state`` the
-    state it leads to. A state without a row has no continuation.
-    """
+    """The moves out of states (``row``: which of those asked for), sorted by (row, token)."""
 
     row: IntArray
     token: IntArray

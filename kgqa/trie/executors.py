@@ -1,11 +1,9 @@
-"""Where work units run: in this process, in processes of this machine, or on a Ray cluster.
+"""Work units (index rows of a few topic entities), run here, in processes or on a Ray cluster.
 
-Every executor gives the same units in the same order, so the index does not depend on it. It holds
-a bounded number of them in flight, and never writes: only the process that started the run does.
-Processes of this machine are spawned, not forked: a fork would share open connections and threads.
-
-The nodes of a cluster need this kgqa, and have to reach the graph: a Neo4j server, or an SQLite
-file that lies at the same path on all of them. Units of a node that is lost are run on another.
+Every executor gives the same units in the same order, a bounded number in flight, and only the
+process that started the run writes. Processes are spawned: a fork would share connections and
+threads. Nodes of a cluster need this kgqa and reach the graph: a Neo4j server, or an SQLite file at
+the same path. Nothing here imports a model library, so that workers start at once and stay small.
 """
 
 from __future__ import annotations
@@ -24,22 +22,101 @@ from collections import deque
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from dataclasses import dataclass
 from multiprocessing import connection
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kgqa.errors import IndexFault, KgqaError, UsageError
+from kgqa.paths.sample import Sample, sample_walk
+from kgqa.paths.walk import walk
 from kgqa.trie.index.manifest import SCHEMA_VERSION
-from kgqa.trie.units import Worker
+from kgqa.trie.index.shard import encode_row, token_width
+from kgqa.trie.stored import path_tokens
 from kgqa.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
 
     from kgqa.graph.model import IntArray
-    from kgqa.trie.units import Resources, Unit, UnitSettings
+    from kgqa.graph.store import GraphStore
+    from kgqa.paths.walk import WalkRules
+    from kgqa.trie.lexicon import PathLexicon
 
-    Units = Generator[Unit, None, None]
+    Resources = Callable[[], tuple[GraphStore, PathLexicon]]
+    Units = Generator["Unit", None, None]
     Running = TypeVar("Running")
+
+AT_ONCE = 32  # entities of a unit; bounds the memory when each is just under the cap
+_REMEMBERED = 512  # entities after which the names read so far are forgotten
+
+
+@dataclass(frozen=True, slots=True)
+class UnitSettings:
+    """What is the same for all units of a run, entity keys being those of ``kg_version``."""
+
+    rules: WalkRules
+    cap: int
+    sample: Sample | None
+    kg_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """The rows of a unit's entities, and the ids of those that have more paths than the cap."""
+
+    rows: list[dict[str, Any]]
+    composed: list[str]
+
+    @property
+    def bytes(self) -> int:
+        """The size of the rows before they are compressed."""
+        return sum(len(row["hops"]) + len(row["tokens"]) for row in self.rows)
+
+
+class Worker:
+    """Makes units one after another with one store and one lexicon, in bounded memory."""
+
+    def __init__(self, store: GraphStore, lexicon: PathLexicon) -> None:
+        self.store = store
+        self._lexicon = lexicon
+        self._width = token_width(lexicon.encoder.vocab_size)
+        self._since = 0  # entities since the names were forgotten
+
+    def work(self, topics: IntArray, settings: UnitSettings) -> Unit:
+        """Return the rows of ``topics``, and the ids of those with too many. Raises IndexFault."""
+        version = self.store.info.version
+        if version != settings.kg_version:
+            raise IndexFault(
+                f"The graph {self.store.url} holds version {version[:12]} of the KG, not "
+                f"{settings.kg_version[:12]}, for which this run was started.",
+                "Every worker must read the same graph. If it was loaded again meanwhile, run the "
+                "same command again.",
+            )
+        unit = Unit([], [])
+        for start in range(0, len(topics), AT_ONCE):
+            self._add(topics[start : start + AT_ONCE], settings, unit)
+        self._since += len(topics)
+        if self._since >= _REMEMBERED:
+            self._lexicon.clear()
+            self._since = 0
+        return unit
+
+    def _add(self, keys: IntArray, settings: UnitSettings, unit: Unit) -> None:
+        ids = self.store.entities(keys).ids
+        if settings.sample is None:
+            table, over = walk(self.store, keys, settings.rules, settings.cap)
+        else:
+            table, over = sample_walk(self.store, keys, settings.rules, settings.sample), keys[:0]
+        too_many = set(over.tolist())
+        for key, entity_id in zip(keys.tolist(), ids, strict=True):
+            if key in too_many:
+                unit.composed.append(entity_id)
+                continue
+            mine = table.of(key)
+            tokens = path_tokens(self.store, mine, self._lexicon)
+            # an entity without a path gets an empty row, so that a later run need not look again
+            unit.rows.append(encode_row(entity_id, key, tokens, mine, self._width))
+
 
 _AHEAD = 2  # units for each worker that are made or wait to be fetched
 
@@ -48,12 +125,10 @@ class Executor(Protocol):
     """Runs the units of a run."""
 
     def run(self, resources: Resources, units: Iterable[IntArray], settings: UnitSettings) -> Units:
-        """Yield the result of each of ``units`` (topic keys, ascending) in their order.
+        """Yield the result of each of ``units`` (topic keys, ascending), in order.
 
-        ``resources`` opens a store and makes a lexicon, in every process that makes units; it must
-        be picklable if that is another one. Raises what a unit raises, and IndexFault if a worker
-        is lost and the unit cannot be had from another. Closing the iterator early ends what was
-        started for it.
+        ``resources`` opens a store and makes a lexicon, where units run: picklable for another
+        process. Raises what a unit raises, and IndexFault if a worker is lost for good.
         """
 
 
@@ -157,13 +232,10 @@ _PROBE = (
 
 
 class RayExecutor:
-    """Runs units on the cluster at ``address`` (``host:port`` of its head, or ``auto``).
+    """Runs units on the cluster at ``address`` (``host:port``, ``auto``, or ``RAY_ADDRESS``).
 
-    Without an address that of the environment's ``RAY_ADDRESS`` is taken; if there is none either,
-    a Ray of this machine is started for the run, on the loopback, with ``workers`` CPUs (None:
-    all). Elsewhere ``workers`` bounds the units that run at once; None: as many as there are CPUs.
-
-    Raises UsageError if Ray is not installed or the address is malformed.
+    Without any a Ray of this machine is started on the loopback, with ``workers`` CPUs (None: all);
+    elsewhere ``workers`` bounds the units at once. Raises UsageError without Ray, or if malformed.
     """
 
     def __init__(self, address: str | None = None, workers: int | None = None) -> None:
@@ -177,11 +249,7 @@ class RayExecutor:
             )
 
     def run(self, resources: Resources, units: Iterable[IntArray], settings: UnitSettings) -> Units:
-        """Yield the result of each unit, in order.
-
-        Raises IndexFault if the cluster does not answer or has no CPU, a node cannot open the
-        graph, or a unit's workers are lost again and again.
-        """
+        """Yield the result of each unit, in order. Raises IndexFault."""
         ray = self._ray
         with self._joined() as cpus:
             shared = ray.put(resources)
@@ -262,7 +330,6 @@ _held: tuple[str, Worker] | None = None
 def _work_on_node(
     shared: list[Any], topics: IntArray, settings: UnitSettings, of_format: str
 ) -> Unit:
-    """Make a unit in a process of the cluster, which keeps its store and lexicon for the next."""
     global _held
     if of_format != _FORMAT:
         raise IndexFault(
@@ -288,7 +355,6 @@ def _work_on_node(
 
 
 def _import_ray(*, alone: bool) -> Any:
-    """Import Ray; ``alone``: for a Ray of our own, which listens on the loopback only."""
     for name, value in (_QUIET | _ALONE if alone else _QUIET).items():
         os.environ.setdefault(name, value)
     try:
@@ -301,10 +367,7 @@ def _import_ray(*, alone: bool) -> Any:
 
 
 def _check_answers(address: str) -> None:
-    """Raise IndexFault if no cluster answers, which Ray itself may take minutes to find out.
-
-    A process of its own joins it first: that can be ended when it hangs.
-    """
+    """Raise IndexFault if no cluster answers, by a process that can be ended."""
     if address != "auto":
         host, _, port = address.rpartition(":")
         if not host or not port.isdigit():

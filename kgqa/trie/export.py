@@ -1,8 +1,4 @@
-"""A token trie for a person to look at: lines of tokens, a Graphviz drawing, its branching.
-
-Nothing is left out without being counted: a drawing or a list of the first paths says how many
-there are in all.
-"""
+"""A token trie for a person: lines, a Graphviz drawing, its branching; what is cut is counted."""
 
 from __future__ import annotations
 
@@ -37,11 +33,7 @@ class TrieLevel:
 
 @dataclass(frozen=True, slots=True)
 class Branching:
-    """How a trie branches.
-
-    ``mean`` is the number of children of a node that has any; ``one_child_share`` how many of those
-    have just one: the tokens after them are forced, and cost a decoder nothing.
-    """
+    """How a trie branches: ``mean`` children of nodes with any, the share of those with one."""
 
     levels: tuple[TrieLevel, ...]
     mean: float
@@ -73,7 +65,6 @@ def sequence_tokens(trie: TokenTrie) -> int:
 
 
 def _levels(trie: TokenTrie) -> Iterator[tuple[int, int]]:
-    """Yield the first node and the one after the last of each depth."""
     start, stop = 0, 1
     while start < stop:
         yield start, stop
@@ -83,8 +74,7 @@ def _levels(trie: TokenTrie) -> Iterator[tuple[int, int]]:
 def text_lines(trie: TokenTrie, encoder: TokenEncoder, limit: int) -> list[str]:
     """Return the first ``limit`` sequences in token order, one a line.
 
-    ``|`` stands between tokens, and ``{5}`` after a token where any of five may follow. Both, and
-    what is not printable, are written with a backslash where they are part of a token.
+    ``|`` stands between tokens, ``{5}`` where any of five may follow; both are escaped in tokens.
     """
     show = _shower(encoder)
     counts = np.diff(trie.first_child).tolist()
@@ -101,11 +91,7 @@ def _mark(children: int) -> str:
 
 
 def dot(trie: TokenTrie, encoder: TokenEncoder, limit: int, title: str = "") -> str:
-    """Return a Graphviz drawing of the first ``limit`` sequences in token order.
-
-    Forced tokens are drawn in one node, ``|`` between them. A dashed node says how many of a
-    node's continuations are left out, and the drawing's label, after ``title``, how many in all.
-    """
+    """Return a Graphviz drawing of the first ``limit`` sequences; what is left out is counted."""
     show = _shower(encoder)
     counts = np.diff(trie.first_child)
     parent = _parents(trie)
@@ -144,14 +130,12 @@ def dot(trie: TokenTrie, encoder: TokenEncoder, limit: int, title: str = "") -> 
 
 
 def _parents(trie: TokenTrie) -> IntArray:
-    """Return the parent of each node, -1 of the root."""
     above = np.repeat(np.arange(trie.nodes), np.diff(trie.first_child))
     parents: IntArray = np.concatenate([np.full(1, -1, np.int64), above])
     return parents
 
 
 def _sequences(trie: TokenTrie, limit: int) -> Iterator[list[int]]:
-    """Yield the nodes of each of the first ``limit`` sequences, from below the root to its end."""
     parent = _parents(trie)
     ends = np.flatnonzero(trie.leaf >= 0)
     for end in ends[np.argsort(trie.leaf[ends], kind="stable")][:limit].tolist():
@@ -177,7 +161,6 @@ def _shower(encoder: TokenEncoder) -> Callable[[int], str]:
 
 
 def _visible(text: str, escapes: dict[str, str]) -> str:
-    """Return ``text`` in printable characters on one line, so that it can be read back."""
     return "".join(
         escapes.get(one)
         or (one if one.isprintable() and one != "\\" else one.encode("unicode_escape").decode())

@@ -1,9 +1,7 @@
 """The token ids of the parts of paths, each part tokenised once.
 
-A path's tokens are *defined* as the joined tokens of its parts: the head's name, and for each hop a
-relation between two links and the tail's name; then the closing token. So a stored trie and a
-composed constraint accept the same language by construction, whatever a tokenizer would make of the
-whole string.
+A path's tokens are *defined* as those of its parts joined (head, each relation between links, each
+tail, closing token), so stored and composed constraints accept the same language.
 """
 
 from __future__ import annotations
@@ -26,10 +24,9 @@ if TYPE_CHECKING:
 
 
 class PathLexicon:
-    """Token ids of names and relations under one tokenizer and one path format.
+    """Token ids of names and relations under one tokenizer and format.
 
-    Raises MarkerMissingError if the format has a marker that the tokenizer lacks: decoding without
-    it would leave the constraint.
+    Raises MarkerMissingError if the tokenizer lacks a marker: the constraint could be left.
     """
 
     def __init__(self, encoder: TokenEncoder, form: PathFormat) -> None:
@@ -68,10 +65,7 @@ class PathLexicon:
         return self._heads.take(keys.tolist(), encoded)
 
     def relations(self, store: GraphStore, pairs: IntArray) -> Sequences:
-        """Return the token ids of relation texts, with the links on both sides.
-
-        ``pairs``, shape ``[n, 2]``: the first and the second step of a hop each.
-        """
+        """Return the token ids of relations (step pairs ``[n, 2]``), with the links around."""
         self._belong_to(store)
 
         def encoded(new: list[tuple[int, int]]) -> list[list[int]]:
@@ -92,18 +86,11 @@ class PathLexicon:
         return self._tails.take(keys.tolist(), encoded)
 
     def sequence(self, head: str, hops: Sequence[tuple[str, str]]) -> list[int]:
-        """Return the token ids of a whole path, from its opening to its closing token.
-
-        ``head`` is the first entity's name; of each hop the relation's text and the tail's name.
-        """
+        """Return the token ids of a path of a head's name and each hop's relation and tail."""
         return [token for part in self.parts(head, hops) for token in part]
 
     def parts(self, head: str, hops: Sequence[tuple[str, str]]) -> list[list[int]]:
-        """Return :meth:`sequence` in its parts.
-
-        They are the opening, the head, then of each hop the relation between its links and the
-        tail, and last the closing token: names of entities stand at the odd places.
-        """
+        """Return :meth:`sequence` in parts; names of entities stand at the odd places."""
         gap = self.form.gap
         texts = [self.form.lead + head, *(gap + part for hop in hops for part in hop)]
         head_ids, *rest = self._encode(texts)
@@ -123,8 +110,6 @@ class PathLexicon:
 
 
 class _Pool:
-    """Token ids by keys, in growing arrays, so that many are taken at once."""
-
     def __init__(self) -> None:
         self._row: dict[Any, int] = {}
         self._tokens = array("q")

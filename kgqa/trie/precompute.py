@@ -1,9 +1,6 @@
 """Precomputing tries: the topic entities an index lacks, as work units, written as shards.
 
-An executor decides where units run (:mod:`kgqa.trie.executors`). Units are returned in order, and
-whole ones make up a shard, which ends as soon as it has enough entities or bytes. So a shard
-depends only on where it begins: a run that was stopped goes on after its last whole shard and
-writes the very files that one which was not would have.
+A shard depends only on where it begins, so a stopped run goes on and writes the same files.
 """
 
 from __future__ import annotations
@@ -17,16 +14,14 @@ import numpy as np
 
 from kgqa.progress import Rate
 from kgqa.trie.check import check_joining, sample_paths
-from kgqa.trie.executors import LocalExecutor
-from kgqa.trie.units import AT_ONCE, UnitSettings
+from kgqa.trie.executors import AT_ONCE, LocalExecutor, UnitSettings
 
 if TYPE_CHECKING:
     from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
     from kgqa.progress import Progress
-    from kgqa.trie.executors import Executor
+    from kgqa.trie.executors import Executor, Resources
     from kgqa.trie.index.writer import IndexWriter
-    from kgqa.trie.units import Resources
 
 UNIT = 512  # entities of a shard, rounded up to whole work units
 SHARD_BYTES = 1 << 26  # of rows, uncompressed: a shard with more ends, for they are held till then
@@ -69,12 +64,9 @@ def precompute(
 ) -> PrecomputeResult:
     """Write the tries of ``topics`` (keys; None: all named entities) that ``writer`` lacks.
 
-    The walks, the cap and the sample are those that the index was opened for. ``resources`` opens a
-    store and makes a lexicon: here, and wherever units run; it must be picklable if that is another
-    process. They run in ``workers`` processes of this machine, or by ``executor``. A shard gets
-    ``unit`` entities, or a few more.
-
-    Raises what the store raises, and IndexFault if a worker is lost or the index cannot be written.
+    ``resources`` opens a store and makes a lexicon, wherever units run; picklable for another
+    process. Units run in ``workers`` processes, or by ``executor``; a shard gets ``unit`` entities
+    or a few more. Raises what the store raises, IndexFault.
     """
     began = time.monotonic()
     key = writer.manifest.key

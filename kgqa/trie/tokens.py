@@ -9,10 +9,7 @@ if TYPE_CHECKING:
 
 
 class TokenEncoder(Protocol):
-    """Turns parts of paths into token ids.
-
-    Names are data: a name that spells a special token (``Foo <|im_end|>``) is encoded as text.
-    """
+    """Turns parts of paths into token ids; a name that spells a special token is text."""
 
     @property
     def fingerprint(self) -> str:

@@ -21,8 +21,8 @@ from kgqa.errors import EntityNotFoundError
 from kgqa.graph.model import keys_array
 from kgqa.linking.resolve import resolve_entities
 from kgqa.paths.walk import WalkRules, walk
+from kgqa.questions.base import is_held_out
 from kgqa.questions.meanings import known_topics
-from kgqa.questions.splits import is_held_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -109,8 +109,8 @@ class Ways:
 
     def ours(self, questions: Sequence[Question]) -> list[Ranked]:
         """Decode by the engine."""
-        from kgqa.decoding.beam import beam
         from kgqa.decoding.engine import DecodingRequest, Engine
+        from kgqa.decoding.searches import beam
 
         engine = Engine(self.model, self.plan, together=len(questions))
         jobs = (

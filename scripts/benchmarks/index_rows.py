@@ -40,12 +40,11 @@ from kgqa.graph.sqlite import SqliteStore
 from kgqa.models.tokenizer import bare_encoder
 from kgqa.paths.walk import WalkRules, walk
 from kgqa.progress import Silent
-from kgqa.trie.build import path_tokens
 from kgqa.trie.composed import ComposedConstraint
 from kgqa.trie.index import IndexKey, IndexWriter, open_index
 from kgqa.trie.index.shard import encode_row, token_width, write_shard
 from kgqa.trie.precompute import precompute
-from kgqa.trie.stored import stored_constraint
+from kgqa.trie.stored import path_tokens, stored_constraint
 
 if TYPE_CHECKING:
     import argparse

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from kgqa.errors import LinkingError
-from kgqa.evaluation.intervals import interval
+from kgqa.evaluation.metrics import interval
 from kgqa.graph.model import EDGE_SCHEMA, ENTITY_SCHEMA, EdgeBatch, EntityBatch, Kind
 from kgqa.graph.names import normalise
 from kgqa.graph.sqlite import SqliteStore
@@ -25,8 +25,8 @@ from kgqa.linking.linker import link, topic_entities
 from kgqa.loading.assemble import assemble
 from kgqa.progress import Silent
 from kgqa.questions import read_questions
+from kgqa.questions.base import is_held_out
 from kgqa.questions.meanings import known_topics, meanings_of
-from kgqa.questions.splits import is_held_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

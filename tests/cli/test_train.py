@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kgqa.graph.sqlite import SqliteStore
-from kgqa.questions.splits import is_held_out
+from kgqa.questions.base import is_held_out
 from tests.training.conftest import town_file  # noqa: F401 - a fixture
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pytest
 
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.models.presets import preset
-from kgqa.questions.splits import is_held_out
+from kgqa.questions.base import is_held_out
 from tests.training.conftest import town_file  # noqa: F401 - a fixture
 
 if TYPE_CHECKING:

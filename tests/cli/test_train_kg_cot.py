@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kgqa.questions.splits import is_held_out
+from kgqa.questions.base import is_held_out
 from tests.methods.reasoners import encoder_folder
 from tests.training.conftest import PEOPLE, town_file  # noqa: F401 - a fixture
 

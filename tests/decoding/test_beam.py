@@ -14,10 +14,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgqa.decoding.beam import beam
 from kgqa.decoding.engine import DecodingRequest, Engine
 from kgqa.decoding.generate import PrefixAllowedTokens
 from kgqa.decoding.search import Hypothesis, run
+from kgqa.decoding.searches import beam
 from kgqa.errors import UsageError
 from tests.decoding.languages import (
     EOS,

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kgqa.decoding.beam import beam
-from kgqa.decoding.best_first import ExactSearch
 from kgqa.decoding.options import ExactOptions
 from kgqa.decoding.search import ForwardPassesSpentError, Search, SearchResult, run
+from kgqa.decoding.searches import ExactSearch, beam
 from kgqa.errors import UsageError
 from tests.decoding.languages import EOS, Moves, TableScorer, constraint_of, random_language
 

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgqa.decoding.beam import beam
-from kgqa.decoding.diverse import DiverseSearch
 from kgqa.decoding.search import Search, run
+from kgqa.decoding.searches import DiverseSearch, beam
 from kgqa.errors import UsageError
 from kgqa.registry import SEARCHES
 from tests.decoding.languages import EOS, Moves, TableScorer, constraint_of, random_language

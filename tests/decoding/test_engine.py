@@ -9,11 +9,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgqa.decoding.beam import beam
-from kgqa.decoding.best_first import ExactSearch
 from kgqa.decoding.engine import DecodingRequest, Engine, Plan
 from kgqa.decoding.options import ExactOptions
 from kgqa.decoding.search import run
+from kgqa.decoding.searches import ExactSearch, beam
 from kgqa.errors import ModelError, StoreUnavailableError, TimeLimitError, UsageError
 from kgqa.progress import Silent
 from tests.decoding.languages import (

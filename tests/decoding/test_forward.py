@@ -10,12 +10,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgqa.decoding.beam import beam
-from kgqa.decoding.best_first import ExactSearch
 from kgqa.decoding.cache import ColumnCache
 from kgqa.decoding.forward import PromptTree, TreeForward, WavePart, log_probabilities
 from kgqa.decoding.options import ExactOptions
 from kgqa.decoding.search import run
+from kgqa.decoding.searches import ExactSearch, beam
 from kgqa.decoding.wave import PrefixTree
 from kgqa.trie.constraint import Expansion
 from tests.decoding.languages import (

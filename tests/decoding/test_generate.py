@@ -8,7 +8,6 @@ import pytest
 import torch
 from transformers import BatchEncoding, LogitsProcessorList
 
-from kgqa.decoding.beam import beam
 from kgqa.decoding.generate import (
     ConstraintLogitsProcessor,
     PrefixAllowedTokens,
@@ -16,6 +15,7 @@ from kgqa.decoding.generate import (
     accepted_of_each,
 )
 from kgqa.decoding.search import run
+from kgqa.decoding.searches import beam
 from kgqa.errors import ConstraintError, UsageError
 from tests.decoding.languages import (
     EOS,

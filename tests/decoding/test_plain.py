@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from kgqa.decoding.beam import beam
 from kgqa.decoding.search import run
+from kgqa.decoding.searches import beam
 from kgqa.decoding.text import TextForward
 from tests.decoding.languages import (
     EOS,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from kgqa.decoding.beam import beam
 from kgqa.decoding.search import Hypothesis, Scored, Search, SearchResult, run
+from kgqa.decoding.searches import beam
 from kgqa.errors import ModelError
 from kgqa.registry import SEARCHES
 from tests.decoding.languages import EOS, TableScorer, constraint_of, random_language

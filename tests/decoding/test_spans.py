@@ -11,8 +11,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgqa.decoding.marked import MarkedConstraint, Markers
-from kgqa.decoding.pieces import Ending, FreeText, Limits, Span, SpanOptions
+from kgqa.decoding.pieces import (
+    Ending,
+    FreeText,
+    Limits,
+    MarkedConstraint,
+    Markers,
+    Span,
+    SpanOptions,
+)
 from kgqa.decoding.spans import Writer
 from kgqa.decoding.text import TextForward
 from kgqa.errors import (

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kgqa.decoding.options import SampleOptions
 from kgqa.decoding.search import Search, run
-from kgqa.decoding.stochastic import SampleSearch
+from kgqa.decoding.searches import SampleSearch
 from kgqa.errors import UsageError
 from tests.decoding.languages import EOS, Moves, TableScorer, constraint_of, random_language
 

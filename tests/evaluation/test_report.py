@@ -10,11 +10,12 @@ import pytest
 
 from kgqa.errors import UsageError
 from kgqa.evaluation.compare import compare
-from kgqa.evaluation.html_report import histogram, table
 from kgqa.evaluation.report import (
     figure_rows,
     figure_tables,
+    histogram,
     markdown,
+    table,
     worst,
     write_reports,
 )

@@ -20,9 +20,8 @@ from kgqa.errors import GraphError, KGNotFoundError, StoreUnavailableError
 from kgqa.graph.browser import MAX_LENGTH, browser_url
 from kgqa.graph.model import GraphTables, keys_array
 from kgqa.graph.neo4j import Neo4jConnection
-from kgqa.graph.neo4j_layout import label_for
 from kgqa.graph.neo4j_store import Neo4jStore
-from kgqa.graph.neo4j_write import Neo4jWriter
+from kgqa.graph.neo4j_write import Neo4jWriter, label_for
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.graph.sqlite_write import SqliteWriter
 from kgqa.progress import Silent

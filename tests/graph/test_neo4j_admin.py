@@ -24,9 +24,8 @@ from kgqa.graph.neo4j import Neo4jConnection
 from kgqa.graph.neo4j_admin import Neo4jAdminWriter
 from kgqa.graph.neo4j_backend import choose_method
 from kgqa.graph.neo4j_home import LocalHome, open_home
-from kgqa.graph.neo4j_layout import label_for
 from kgqa.graph.neo4j_store import Neo4jStore
-from kgqa.graph.neo4j_write import Neo4jWriter
+from kgqa.graph.neo4j_write import Neo4jWriter, label_for
 from kgqa.graph.open import open_store, open_writer
 from kgqa.progress import Silent
 from tests.graph import neo4j_server

@@ -19,7 +19,7 @@ from kgqa.graph import neo4j_files
 from kgqa.graph.model import KEYED_EDGE_SCHEMA, NAME_SCHEMA, RELATION_SCHEMA, KGInfo, Kind
 from kgqa.graph.names import normalise
 from kgqa.graph.neo4j_files import ARRAY_DELIMITER, MANIFEST, finished_files, write_import_files
-from kgqa.graph.neo4j_layout import (
+from kgqa.graph.neo4j_write import (
     MAX_TYPES,
     check_entities,
     check_relations,

@@ -26,9 +26,9 @@ from kgqa.methods.dog.chains import (
 )
 from kgqa.paths.format import PathFormat
 from kgqa.paths.triplets import SomeTriplets, StoreTriplets, joined_rows
+from kgqa.trie.composed import TripletLanguage
 from kgqa.trie.lexicon import PathLexicon
 from kgqa.trie.precompute import all_topics
-from kgqa.trie.triplets import TripletLanguage
 from tests.fixtures import LINCOLN, TOLKIEN
 from tests.graph.tables import entity, random_tables, tables_of
 from tests.methods.dog_models import opening_model

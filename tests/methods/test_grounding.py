@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from kgqa.answers.ranking import calibrated
-from kgqa.decoding.beam import beam
 from kgqa.decoding.engine import DecodingRequest, Engine, Plan
+from kgqa.decoding.searches import beam
 from kgqa.methods.grounding import ground_all
 from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules

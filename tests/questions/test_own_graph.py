@@ -11,7 +11,7 @@ from kgqa.paths.format import PathFormat
 from kgqa.paths.ground import ground
 from kgqa.paths.walk import WalkRules, walk
 from kgqa.questions import Question, read_questions
-from kgqa.questions.own_graph import own_store
+from kgqa.questions.graphs import own_store
 
 if TYPE_CHECKING:
     from pathlib import Path

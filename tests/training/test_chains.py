@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from kgqa.answers.naming import form_of
-from kgqa.decoding.marked import MarkedConstraint
-from kgqa.decoding.pieces import FreeText
+from kgqa.decoding.pieces import FreeText, MarkedConstraint
 from kgqa.methods.dog.answers import claimed
 from kgqa.methods.dog.chains import BETWEEN, extended, first_reading, markers_of
 from kgqa.methods.dog.graph import GraphFilter
@@ -25,8 +24,8 @@ from kgqa.training.chains import ChainExample, Step, as_stored, build_chains, ca
 from kgqa.training.data import TrainingQuestion, without_repeats
 from kgqa.training.encode import IGNORED, chain_tokens, encode
 from kgqa.training.phrasing import Phrases
+from kgqa.trie.composed import TripletLanguage
 from kgqa.trie.lexicon import PathLexicon
-from kgqa.trie.triplets import TripletLanguage
 from tests.graph.tables import entity, random_tables, tables_of
 from tests.trie.language import store_of
 

@@ -11,10 +11,9 @@ from kgqa.graph.model import Kind, keys_array
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.graph.sqlite_write import SqliteWriter
 from kgqa.paths.format import PathFormat
-from kgqa.paths.shortest import relation_paths_to
-from kgqa.paths.walk import WalkRules
+from kgqa.paths.walk import WalkRules, relation_paths_to
 from kgqa.progress import Silent
-from kgqa.questions.splits import is_held_out
+from kgqa.questions.base import is_held_out
 from kgqa.training.data import (
     Example,
     TrainingQuestion,

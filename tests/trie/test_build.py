@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kgqa.trie.arrays import Ordered, build_trie, in_order, sequences
-from kgqa.trie.build import JoinedSequences, _by_parts, all_joined, ordered_paths
+from kgqa.trie.stored import JoinedSequences, _by_parts, all_joined, ordered_paths
 
 CLOSING, LINK = 0, 1
 

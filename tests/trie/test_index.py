@@ -18,9 +18,9 @@ from kgqa.graph.model import keys_array
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.paths.walk import PathTable, ordered, walk
 from kgqa.trie.arrays import build_trie, in_order, sequences
-from kgqa.trie.build import JoinedSequences, path_parts
 from kgqa.trie.index import IndexWriter, index_folder, open_index
 from kgqa.trie.index.shard import decode_row, encode_row
+from kgqa.trie.stored import JoinedSequences, path_parts
 from tests.trie import precomputed
 from tests.trie.language import id_paths
 from tests.trie.precomputed import KEY, RULES, write_graph

@@ -15,11 +15,10 @@ from kgqa.graph.model import Kind, keys_array
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules, walk
-from kgqa.trie.build import path_tokens
 from kgqa.trie.composed import ComposedConstraint
 from kgqa.trie.index import open_index
 from kgqa.trie.lexicon import PathLexicon
-from kgqa.trie.stored import stored_constraint
+from kgqa.trie.stored import path_tokens, stored_constraint
 from tests.graph.tables import entity, tables_of
 from tests.trie.language import (
     CharacterEncoder,

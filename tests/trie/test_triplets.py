@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kgqa.decoding.marked import MarkedConstraint, Markers
+from kgqa.decoding.pieces import MarkedConstraint, Markers
 from kgqa.errors import EmptyLanguageError
 from kgqa.graph.model import Kind, keys_array
 from kgqa.paths.format import PathFormat
@@ -24,8 +24,9 @@ from kgqa.paths.triplets import (
     lasting,
     turned,
 )
+from kgqa.paths.walk import hops_out_of
+from kgqa.trie.composed import TripletLanguage
 from kgqa.trie.lexicon import PathLexicon
-from kgqa.trie.triplets import TripletLanguage
 from tests.graph.tables import entity, random_tables, tables_of
 from tests.trie.language import (
     CharacterEncoder,
@@ -181,7 +182,7 @@ def test_both_ends_are_offered_and_shared_names_are_sets(tmp_path: Path) -> None
         }
 
 
-def test_a_hub_is_whole_and_read_once(tmp_path: Path) -> None:
+def test_a_hub_is_whole_and_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 3,000 entities that point to a hub each may be the head; the second step reads nothing."""
     names = [f"person {number}" for number in range(3_000)]
     tables = tables_of(
@@ -192,12 +193,12 @@ def test_a_hub_is_whole_and_read_once(tmp_path: Path) -> None:
     with store_of(tables, tmp_path) as store:
         calls: list[int] = []
 
-        class Counted(StoreTriplets):
-            def _read(self, keys) -> None:
-                calls.append(len(keys))
-                super()._read(keys)
+        def counted(store, keys, rules):
+            calls.append(len(keys))
+            return hops_out_of(store, keys, rules)
 
-        shared = TripletLanguage(store, Counted(store), lexicon)
+        monkeypatch.setattr("kgqa.paths.triplets.hops_out_of", counted)
+        shared = TripletLanguage(store, StoreTriplets(store), lexicon)
         hub, one = store.keys_of(["hub", "person 7"]).tolist()
         assert len(language(shared.constraint([hub]))) == 3_000
         again = shared.constraint([hub, one])

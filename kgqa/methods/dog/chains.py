@@ -21,8 +21,7 @@ import numpy as np
 import torch
 
 from kgqa.answers.answer import ScoredPath
-from kgqa.decoding.marked import Markers
-from kgqa.decoding.pieces import Ending, FreeText, Limits, SpanOptions
+from kgqa.decoding.pieces import Ending, FreeText, Limits, Markers, SpanOptions
 from kgqa.decoding.spans import Writer
 from kgqa.decoding.text import Text, TextForward
 from kgqa.errors import ConstraintError, EmptyLanguageError, ModelError, TimeLimitError
@@ -42,8 +41,8 @@ if TYPE_CHECKING:
     from kgqa.models.kg_llm import KgLLM
     from kgqa.models.tokenizer import HFEncoder
     from kgqa.paths.ground import PathEdge
+    from kgqa.trie.composed import TripletConstraint, TripletLanguage
     from kgqa.trie.lexicon import PathLexicon
-    from kgqa.trie.triplets import TripletConstraint, TripletLanguage
 
 OPENING, CLOSING = "<", " >"  # literal, for models that were trained with no markers
 BETWEEN = " | "  # triplets of a chain, and of a graph

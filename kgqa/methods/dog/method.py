@@ -37,8 +37,8 @@ from kgqa.models.profile import plan_for
 from kgqa.models.prompt import GRAPH
 from kgqa.paths.triplets import END, SomeTriplets, StoreTriplets
 from kgqa.paths.walk import WalkRules
+from kgqa.trie.composed import TripletLanguage
 from kgqa.trie.lexicon import PathLexicon, names_of
-from kgqa.trie.triplets import TripletLanguage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

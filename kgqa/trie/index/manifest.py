@@ -1,14 +1,9 @@
-"""The manifest: what an index was made for, and which shards it has.
-
-It is the only file that decides what belongs to the index: a shard that it does not name is not
-read. It is replaced in one step, so a run stopped anywhere leaves a whole manifest.
-"""
+"""The manifest: what an index was made for, and its shards; replaced whole, in one step."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -16,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter
 
 from kgqa.errors import ShardDamagedError
+from kgqa.graph.files import sync, write_whole
 from kgqa.graph.model import Direction  # noqa: TC001 - pydantic reads annotations when it runs
 from kgqa.paths.sample import Sample, Walk
 from kgqa.paths.walk import Mediators, WalkRules
@@ -39,9 +35,7 @@ _WORDS |= {"sample": "sampled paths"}
 class IndexKey:
     """All that an index must have been made for to fit a question.
 
-    ``tokenizer`` and ``path_format`` are fingerprints. ``sample`` is None if the index holds all
-    paths. Else it holds at most so many of each entity, chosen by ``walk`` (and ``seed`` if that is
-    random): it never serves for all.
+    ``tokenizer`` and ``path_format`` are fingerprints; ``sample`` is None if it holds all paths.
     """
 
     kg: str
@@ -127,12 +121,10 @@ class ShardRecord:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The content of ``manifest.json``.
+    """The content of ``manifest.json``; ``token_width`` is in bytes.
 
-    ``composed`` lists the ids of entities that have more than ``cap`` paths: their language is
-    composed on the fly, never cut. ``token_width`` is the number of bytes of a token id.
-    ``joining`` says whether the tokenizer would write whole paths otherwise, None if that has not
-    been checked.
+    ``composed``: ids of entities with more than ``cap`` paths, composed on the fly. ``joining``:
+    the check of joined tokens, None before it.
     """
 
     key: IndexKey
@@ -164,28 +156,11 @@ class Manifest:
         content = asdict(self)
         content["sha256"] = _sha256(content)
         text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
-        temporary = folder / f".{MANIFEST}.{os.getpid()}"
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(folder / MANIFEST)
-        sync_folder(folder)
-
-
-def sync_folder(folder: Path) -> None:
-    """Have the names in ``folder`` on disk, as files are synced: renames may be lost otherwise."""
-    if os.name == "nt":
-        return  # a folder cannot be opened there, and needs no syncing
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        write_whole(folder / MANIFEST, text.encode())
+        sync(folder)
 
 
 def _sha256(content: dict[str, Any]) -> str:
-    """Return a hash of what a manifest says, however it is laid out."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
@@ -195,10 +170,7 @@ def _adapter() -> TypeAdapter[Manifest]:
 
 
 def read_manifest(folder: Path) -> Manifest | None:
-    """Return the manifest in ``folder``, None if there is none.
-
-    Raises ShardDamagedError if it cannot be read, or says something else than was written.
-    """
+    """Return the manifest in ``folder``, None without one. Raises ShardDamagedError."""
     path = folder / MANIFEST
     try:
         text = path.read_text("utf-8")

@@ -42,11 +42,7 @@ def all_manifests(tries: Path) -> list[tuple[Path, Manifest | ShardDamagedError]
 
 
 def open_index(tries: Path, key: IndexKey) -> TrieIndex:
-    """Return the index for ``key`` under ``<home>/<kg>/tries``.
-
-    Raises IndexStaleError if there are only indexes for something else, IndexMissingError if there
-    is none at all, ShardDamagedError if the manifest cannot be read.
-    """
+    """Return the fitting index. Raises IndexStaleError, IndexMissingError, ShardDamagedError."""
     folder = index_folder(tries, key)
     manifest = read_manifest(folder)
     if manifest is not None and manifest.key == key:
@@ -62,7 +58,6 @@ def open_index(tries: Path, key: IndexKey) -> TrieIndex:
 
 
 def _refuse_other_formats(tries: Path, key: IndexKey) -> None:
-    """Raise IndexStaleError if there is an index in a format that this kgqa does not read."""
     for path in sorted(tries.glob(f"*/{MANIFEST}")):
         try:
             schema = json.loads(path.read_text("utf-8"))["schema"]
@@ -92,38 +87,26 @@ class TrieIndex:
         return entity_id in self._composed
 
     def look_up(self, entity_id: str) -> StoredTrie | None:
-        """Return the stored paths of an entity, None if the index does not have it.
-
-        Raises ShardDamagedError if the bytes are not those that were written.
-        """
+        """Return the stored paths of an entity, None without any. Raises ShardDamagedError."""
         if entity_id in self._decoded:
             self._decoded.move_to_end(entity_id)
             return self._decoded[entity_id]
-        found = self._decode(entity_id)
+        row, found = self._find(entity_id), None
+        if row is not None:
+            width = self.manifest.token_width
+            found = decode_row(row[1], self.manifest.key.hops, width, str(row[0]))
         self._decoded[entity_id] = found
         self._decoded_paths += _weight(found)
         while self._decoded_paths > _DECODED_PATHS and len(self._decoded) > 1:
             self._decoded_paths -= _weight(self._decoded.popitem(last=False)[1])
         return found
 
-    def _decode(self, entity_id: str) -> StoredTrie | None:
-        found = self._find(entity_id)
-        if found is None:
-            return None
-        path, row = found
-        return decode_row(row, self.manifest.key.hops, self.manifest.token_width, str(path))
-
     def read(self, entity_id: str) -> dict[str, Any] | None:
-        """Return the stored row of an entity, not decoded: its number of paths and of nodes, bytes.
-
-        Raises ShardDamagedError if Parquet's checksums do not fit; the row's own is not checked,
-        for that is done when it is decoded.
-        """
+        """Return an entity's row undecoded (paths, nodes, bytes). Raises ShardDamagedError."""
         found = self._find(entity_id)
         return None if found is None else found[1]
 
     def _find(self, entity_id: str) -> tuple[Path, dict[str, Any]] | None:
-        """Return the row of an entity and the shard that it is in."""
         for record in self.manifest.shards:
             if record.first <= entity_id <= record.last:
                 shard = self._open(record)

@@ -1,11 +1,8 @@
 """One shard: a Parquet file with a row for each topic entity, sorted by id.
 
-A row holds the entity's paths as ids and the token ids of their parts, from which the sequences are
-joined as they were when they were made. The paths are sorted and front-coded: of each only the hops
-that differ from the path above. So a path costs about the hop that is its own, and a name's ids
-stand once a row. Numbers are kept as bytes: the lowest byte of all, then the next, as many as the
-largest needs. Nothing is decoded unchecked: Parquet's page checksums are verified, the footer's
-hash stands in the manifest, and every row carries a hash of its own content.
+A row holds paths as ids, sorted and front-coded, and the token ids of their parts. Numbers are
+bytes: the lowest of all, then the next, as many as the largest needs. Nothing is decoded unchecked:
+page checksums, the footer's hash in the manifest, and a hash in every row.
 """
 
 from __future__ import annotations
@@ -21,10 +18,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgqa.errors import ShardDamagedError
+from kgqa.graph.files import sync
 from kgqa.paths.walk import FIRST, MEDIATOR, SECOND, TAIL, PathTable, ordered
 from kgqa.trie.arrays import Sequences, offsets_of
-from kgqa.trie.build import JoinedSequences, ordered_paths, path_parts
 from kgqa.trie.index.manifest import REBUILD, ShardRecord
+from kgqa.trie.stored import JoinedSequences, ordered_paths, path_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -76,10 +74,7 @@ def token_width(vocab_size: int) -> int:
 def encode_row(
     entity_id: str, key: int, all_of: JoinedSequences, table: PathTable, width: int
 ) -> dict[str, Any]:
-    """Return the row of one entity; ``all_of`` has the token sequence of each path of ``table``.
-
-    Token ids take ``width`` bytes.
-    """
+    """Return an entity's row; ``all_of``: tokens of each path, ``width`` bytes a token."""
     nodes = ordered_paths(all_of).nodes
     table = ordered(table)
     shared, there = _front(table)
@@ -98,7 +93,6 @@ def encode_row(
 
 
 def _front(table: PathTable) -> tuple[IntArray, BoolArray]:
-    """Return how many hops each path shares with the one above, and which hops it does not."""
     shared = np.zeros(len(table), np.int64)
     levels = np.arange(table.hops.shape[1])
     if len(table) > 1:
@@ -139,18 +133,13 @@ def decode_row(row: dict[str, Any], hops: int, width: int, where: str) -> Stored
 
 
 def _packed(numbers: IntArray) -> bytes:
-    """Return numbers of at least 0 byte by byte: all lowest bytes, then all next ones.
-
-    One byte before them says how many bytes a number has: none if all are 0.
-    """
+    """Return numbers from 0 byte by byte, all lowest first, after a byte with their width."""
     size = (int(numbers.max(initial=0)).bit_length() + 7) // 8
     by_byte = numbers.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :size]
     return bytes([size]) + by_byte.T.tobytes()
 
 
 class _Packed:
-    """Takes what :func:`_packed` made off the front of some bytes."""
-
     def __init__(self, data: bytes) -> None:
         self._data = np.frombuffer(data, np.uint8)
         self._at = 0
@@ -195,8 +184,7 @@ def write_shard(folder: Path, name: str, rows: Sequence[dict[str, Any]]) -> Shar
     ) as writer:
         for group in _groups(rows):
             writer.write_table(pa.Table.from_pylist(group, schema=SCHEMA))
-    with temporary.open("rb+") as file:
-        os.fsync(file.fileno())
+    sync(temporary)
     data = temporary.read_bytes()
     temporary.replace(folder / name)
     return ShardRecord(
@@ -222,7 +210,6 @@ def _groups(rows: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
 
 
 def _footer_size(end: bytes) -> int:
-    """Return the size of Parquet's footer, its length and magic included, from the last bytes."""
     return 8 + int.from_bytes(end[:4], "little")
 
 

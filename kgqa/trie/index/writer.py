@@ -1,8 +1,7 @@
-"""Writing an index so that it can be stopped anywhere and continued.
+"""Writing an index so that it can be stopped anywhere and continued, by one run at a time.
 
-A shard is written, synced and renamed, the folder synced, and only then the shard is entered in the
-manifest, so that not even a power cut leaves a manifest that names what is not there. What the
-manifest does not name is swept away by the next run. A second run at the same time is refused.
+A shard is written, synced and renamed, the folder synced, and then the manifest names it. What that
+does not name is swept away by the next run.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock, Timeout
 
 from kgqa.errors import IndexFault, KgqaError, ShardDamagedError
+from kgqa.graph.files import sync
 from kgqa.trie.index.manifest import (
     MANIFEST,
     IndexKey,
     Manifest,
     index_folder,
     read_manifest,
-    sync_folder,
 )
 from kgqa.trie.index.reader import TrieIndex
 from kgqa.trie.index.shard import write_shard
@@ -34,11 +33,9 @@ if TYPE_CHECKING:
 
 
 class IndexWriter:
-    """The one run that writes the index for ``key``; use it in ``with``.
+    """The one run that writes the index for ``key``, in ``with``; a stale one is dropped.
 
-    An index in its place that was made for another KG version or cap, or is damaged, is dropped.
-    Raises IndexFault if another run writes the same index, or it cannot be written: no space, no
-    permission.
+    Raises IndexFault if another run writes it, or there is no space or permission.
     """
 
     def __init__(
@@ -76,7 +73,6 @@ class IndexWriter:
         self._lock.release()
 
     def _take_over(self) -> None:
-        """Go on with the index in the folder if it fits, else begin with an empty one."""
         fresh = self.manifest
         try:
             found = read_manifest(self.folder)
@@ -86,7 +82,7 @@ class IndexWriter:
         if found is None or self._rebuild or (found.key, found.cap, found.token_width) != settings:
             # first the manifest, so that none ever names a shard that has gone
             fresh.write(self.folder)
-            sync_folder(self.folder.parent)
+            sync(self.folder.parent)
             found = fresh
         self.manifest = found
         with TrieIndex(self.folder, found) as index:
@@ -116,7 +112,7 @@ class IndexWriter:
             if rows:
                 number = 1 + max((int(shard.file[6:-8]) for shard in shards), default=-1)
                 shards = (*shards, write_shard(self.folder, f"shard-{number:05}.parquet", rows))
-                sync_folder(self.folder)
+                sync(self.folder)
             self._enter(shards=shards, composed=tuple(sorted({*self.manifest.composed, *composed})))
 
     def record_joining(self, check: JoinCheck) -> None:

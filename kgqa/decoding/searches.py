@@ -1,0 +1,425 @@
+"""The searches: beam, diverse beams, exact best-first search, and sampling without replacement.
+
+Beam search gives the ranked list of Hugging Face ``generate``, with one difference on purpose: what
+``generate`` fills missing beams with (copies at a score of -1e9, prefixes that a length limit cut
+off) is not in the language, and is not returned. Diverse beams are kept apart by a Hamming penalty
+(Vijayakumar et al. 2016); beyond the method, no sequence is returned twice, and the best prefixes
+left behind fill a list that is too short. Exact search: the sum over a prefix bounds every sequence
+below it, so once K finished ones are at least as probable as every open prefix, nothing better
+exists. Sampling is stochastic beam search (Kool et al. 2019): log-probabilities get Gumbel noise,
+drawn from the top down, and the K highest are the sample.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kgqa.decoding.options import BeamOptions, DiverseOptions, ExactOptions, SampleOptions
+from kgqa.decoding.search import (
+    Certificate,
+    ForwardPassesSpentError,
+    Hypothesis,
+    Scored,
+    Search,
+    SearchResult,
+    SearchStrategy,
+    demand_of,
+    extended,
+)
+from kgqa.errors import UsageError
+from kgqa.trie.constraint import Expansion
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Generator
+
+    from numpy.typing import NDArray
+
+    from kgqa.decoding.search import Demand
+    from kgqa.trie.constraint import Constraint
+
+
+class BeamSearch(SearchStrategy[BeamOptions]):
+    """The ranked list of ``generate(num_beams=K)``, as :func:`beam` finds it."""
+
+    Options = BeamOptions
+
+    def start(self, constraint: Constraint, k: int, length_penalty: float = 0.0) -> Search:
+        """Return :func:`beam` for ``k`` hypotheses."""
+        return beam(constraint, k, length_penalty=length_penalty)
+
+
+def beam(
+    constraint: Constraint,
+    k: int,
+    *,
+    length_penalty: float = 0.0,
+    max_new_tokens: int | None = None,
+) -> Search:
+    """Search for up to ``k`` finished hypotheses, best first; fewer if the language has fewer.
+
+    Ranked by the sum of log-probabilities over length to the power of ``length_penalty``; the
+    closing token counts, the prompt does not. Of equal scores: the better ranked hypothesis, then
+    the smaller token; of finished ones the first. Dead ends, and what has not ended after
+    ``max_new_tokens``, are dropped. Raises UsageError, ModelError (scores that are not
+    log-probabilities).
+    """
+    BeamSearch(BeamOptions()).check(k)
+    if max_new_tokens is not None and max_new_tokens < 1:
+        raise UsageError(f"`max_new_tokens` must be at least 1, not {max_new_tokens}.")
+    return _beam(constraint, k, length_penalty, max_new_tokens)
+
+
+def _beam(
+    constraint: Constraint, k: int, length_penalty: float, max_new_tokens: int | None
+) -> Search:
+    running = [Hypothesis(constraint.start(), (), 0.0)]
+    finished: list[Hypothesis] = []
+    steps = 0
+    while running and steps != max_new_tokens:
+        scored = yield demand_of(running, all_later_below=True)
+        steps += 1
+        ranked = candidates(constraint, running, scored, 2 * k)
+        finished += [one for one, is_end in ranked[:k] if is_end]
+        running = [one for one, is_end in ranked if not is_end][:k]
+        finished.sort(key=lambda one: -one.rank_score(length_penalty))
+        del finished[k:]
+        if len(finished) == k and running:
+            hope = running[0].rank_score(length_penalty)
+            if k == 1 or finished[-1].rank_score(length_penalty) >= hope:
+                break
+    return SearchResult(finished)
+
+
+def candidates(
+    constraint: Constraint,
+    running: list[Hypothesis],
+    scored: Scored,
+    count: int,
+    penalties: NDArray[np.float64] | float = 0.0,
+    passed_over: Collection[int] = (),
+) -> list[tuple[Hypothesis, bool]]:
+    """Return the ``count`` best continuations of ``running``, best first, and whether each ends.
+
+    ``scored`` is in their order. ``penalties`` of moves change the order, not the scores. Ends in
+    ``passed_over`` are left out.
+    """
+    if not len(scored.scores):
+        return []
+    moves = scored.moves
+    totals = np.array([one.log_probability for one in running])[moves.row] + scored.scores
+    # a stable order, so that a search can be repeated
+    best = np.argsort(penalties - totals, kind="stable")[: count + len(passed_over)]
+    ends = constraint.is_end(moves.state[best].tolist())
+    return [
+        (extended(running[int(moves.row[move])], scored, move), is_end)
+        for move, is_end in zip(best.tolist(), ends.tolist(), strict=True)
+        if not (is_end and int(moves.state[move]) in passed_over)
+    ][:count]
+
+
+class DiverseSearch(SearchStrategy[DiverseOptions]):
+    """K different hypotheses in groups that are kept apart, best first.
+
+    Groups share K evenly, the first ones having one more. ``length_penalty`` ranks, as in
+    :func:`kgqa.decoding.searches.beam`. Equal scores keep the order of the groups.
+    """
+
+    Options = DiverseOptions
+
+    def check(self, k: int, length_penalty: float = 0.0) -> None:
+        """Raise UsageError if there are more groups than paths."""
+        super().check(k, length_penalty)
+        groups = self.options.groups
+        if groups is not None and groups > k:
+            raise UsageError(f"{k} paths can be sought in 1 to {k} groups, not in {groups}.")
+
+    def start(self, constraint: Constraint, k: int, length_penalty: float = 0.0) -> Search:
+        """Return the search for ``k`` hypotheses."""
+        self.check(k, length_penalty)
+        groups = self.options.groups or k
+        return _diverse_beam(constraint, k, groups, self.options.diversity_penalty, length_penalty)
+
+
+@dataclass(slots=True)
+class _Group:
+    size: int
+    running: list[Hypothesis]
+    finished: list[Hypothesis] = field(default_factory=list)
+
+    def step(
+        self,
+        constraint: Constraint,
+        scored: Scored,
+        chosen: Counter[int],
+        penalty: float,
+        passed_over: set[int],
+    ) -> None:
+        """Choose among the moves out of the running hypotheses, and count the tokens chosen."""
+        times = np.array([chosen[token] for token in scored.moves.token.tolist()], np.float64)
+        ranked = candidates(
+            constraint, self.running, scored, 2 * self.size, penalty * times, passed_over
+        )
+        self.finished += [one for one, is_end in ranked[: self.size] if is_end]
+        self.running = [one for one, is_end in ranked if not is_end][: self.size]
+        chosen.update(one.tokens[-1] for one in self.running)
+
+    def settle(self, length_penalty: float) -> None:
+        """Keep the best finished, and stop if no running hypothesis can beat the worst of them."""
+        self.finished.sort(key=lambda one: -one.rank_score(length_penalty))
+        del self.finished[self.size :]
+        if len(self.finished) == self.size and self.running:
+            best = max(self.running, key=lambda one: one.log_probability)
+            worst = self.finished[-1]
+            if worst.rank_score(length_penalty) >= best.rank_score(length_penalty):
+                self.running = []
+
+
+def _diverse_beam(
+    constraint: Constraint, k: int, count: int, penalty: float, length_penalty: float
+) -> Search:
+    root = Hypothesis(constraint.start(), (), 0.0)
+    groups = [_Group(k // count + (number < k % count), [root]) for number in range(count)]
+    known: list[tuple[list[Hypothesis], Scored]] = []
+    while any(group.running for group in groups):
+        wave = list({one.state: one for group in groups for one in group.running}.values())
+        scored = yield demand_of(wave)
+        known.append((wave, scored))
+        rows = {prefix.state: row for row, prefix in enumerate(wave)}
+        chosen: Counter[int] = Counter()
+        for group in groups:
+            if not group.running:
+                continue
+            taken = {one.state for other in groups for one in other.finished}
+            mine = _moves_of(scored, [rows[one.state] for one in group.running])
+            group.step(constraint, mine, chosen, penalty, taken)
+            group.settle(length_penalty)
+    finished = [one for group in groups for one in group.finished]
+    if len(finished) < k:
+        finished += yield from _filled(constraint, known, finished, k - len(finished))
+    finished.sort(key=lambda one: -one.rank_score(length_penalty))
+    return SearchResult(finished)
+
+
+def _moves_of(scored: Scored, rows: list[int]) -> Scored:
+    bounds = np.searchsorted(scored.moves.row, np.arange(max(rows) + 2))
+    counts = [int(bounds[row + 1] - bounds[row]) for row in rows]
+    mine = np.concatenate([np.arange(bounds[row], bounds[row + 1]) for row in rows])
+    moves = Expansion(
+        np.repeat(np.arange(len(rows)), counts), scored.moves.token[mine], scored.moves.state[mine]
+    )
+    return Scored(moves, scored.scores[mine])
+
+
+def _filled(
+    constraint: Constraint,
+    known: list[tuple[list[Hypothesis], Scored]],
+    finished: list[Hypothesis],
+    missing: int,
+) -> Generator[Demand, Scored, list[Hypothesis]]:
+    """Return ``missing`` more sequences, by beams that start from what was left behind.
+
+    Every sequence not ``finished`` begins with a move of ``known`` that nobody followed.
+    """
+    gone = {one.state for wave, _ in known for one in wave} | {one.state for one in finished}
+    more: list[Hypothesis] = []
+    while len(more) < missing:
+        found, running = _left_behind(constraint, known, gone, missing - len(more))
+        if not found and not running:
+            break
+        more += found
+        while running and len(more) < missing:
+            scored = yield demand_of(running)
+            known.append((running, scored))
+            gone.update(one.state for one in running)
+            wanted = missing - len(more)
+            ranked = candidates(constraint, running, scored, 2 * wanted)
+            more += [one for one, is_end in ranked[:wanted] if is_end]
+            running = [one for one, is_end in ranked if not is_end][:wanted]
+        gone.update(one.state for one in more)
+    return more
+
+
+def _left_behind(
+    constraint: Constraint,
+    known: list[tuple[list[Hypothesis], Scored]],
+    gone: set[int],
+    count: int,
+) -> tuple[list[Hypothesis], list[Hypothesis]]:
+    totals = [
+        np.array([one.log_probability for one in wave])[scored.moves.row] + scored.scores
+        for wave, scored in known
+    ]
+    states = np.concatenate([scored.moves.state for _, scored in known])
+    origin = np.repeat(np.arange(len(known)), [len(part) for part in totals])
+    within = np.concatenate([np.arange(len(part)) for part in totals])
+    loose = np.flatnonzero(~np.isin(states, np.array(sorted(gone), np.int64)))
+    best = loose[np.argsort(-np.concatenate(totals)[loose], kind="stable")[:count]]
+    ended: list[Hypothesis] = []
+    open_: list[Hypothesis] = []
+    for place, is_end in zip(best.tolist(), constraint.is_end(states[best].tolist()), strict=True):
+        wave, scored = known[int(origin[place])]
+        move = int(within[place])
+        one = extended(wave[int(scored.moves.row[move])], scored, move)
+        (ended if is_end else open_).append(one)
+    return ended, open_
+
+
+class ExactSearch(SearchStrategy[ExactOptions]):
+    """The K most probable sequences, best first, with a certificate.
+
+    When its forward passes are spent, it ends with what it has; the certificate then says how far
+    an unseen sequence could get (``bound``), and how many are certain. ``width``: open prefixes
+    demanded together; it changes what is explored, not what is proven.
+    """
+
+    Options = ExactOptions
+
+    def __init__(self, options: ExactOptions, *, width: int = 16) -> None:
+        super().__init__(options)
+        self.max_forward_passes = options.max_forward_passes
+        self._width = width
+
+    def check(self, k: int, length_penalty: float = 0.0) -> None:
+        """Raise UsageError if there is a length penalty."""
+        super().check(k, length_penalty)
+        if length_penalty != 0.0:
+            raise UsageError(
+                f"Exact search ranks by log-probability and proves it; with a length penalty of "
+                f"{length_penalty:g} it could prove nothing.",
+                "Leave the length penalty at 0, or use beam search.",
+            )
+
+    def start(self, constraint: Constraint, k: int, length_penalty: float = 0.0) -> Search:
+        """Return the search for ``k`` hypotheses."""
+        self.check(k, length_penalty)
+        return _best_first(constraint, k, self._width)
+
+
+def _best_first(constraint: Constraint, k: int, width: int) -> Search:
+    # open prefixes, the most probable first; among equals the one that was found first
+    frontier = [(0.0, 0, Hypothesis(constraint.start(), (), 0.0))]
+    finished: list[Hypothesis] = []
+    demands = found = 0
+
+    def bound() -> float:
+        return -frontier[0][0] if frontier else -math.inf
+
+    while True:
+        worst = finished[-1].log_probability if len(finished) == k else -math.inf
+        wave: list[tuple[float, int, Hypothesis]] = []
+        while frontier and len(wave) < width and (len(finished) < k or bound() > worst):
+            wave.append(heapq.heappop(frontier))
+        if not wave:
+            break
+        prefixes = [prefix for _, _, prefix in wave]
+        try:
+            scored = yield demand_of(prefixes)
+        except ForwardPassesSpentError:
+            for one in wave:  # still open, so that the bound is true
+                heapq.heappush(frontier, one)
+            break
+        demands += 1
+        ends = constraint.is_end(scored.moves.state.tolist()).tolist()
+        for move, is_end in enumerate(ends):
+            hypothesis = extended(prefixes[int(scored.moves.row[move])], scored, move)
+            if is_end:
+                finished.append(hypothesis)
+            else:
+                found += 1
+                heapq.heappush(frontier, (-hypothesis.log_probability, found, hypothesis))
+        finished.sort(key=lambda one: -one.log_probability)
+        del finished[k:]
+    certain = sum(one.log_probability >= bound() for one in finished)
+    proven = certain == len(finished) and (len(finished) == k or not frontier)
+    return SearchResult(finished, Certificate(proven, bound(), certain, demands))
+
+
+class SampleSearch(SearchStrategy[SampleOptions]):
+    """K different sequences in the order in which they were drawn, the same by the same seed."""
+
+    Options = SampleOptions
+
+    def check(self, k: int, length_penalty: float = 0.0) -> None:
+        """Raise UsageError if there is a length penalty."""
+        super().check(k, length_penalty)
+        if length_penalty != 0.0:
+            raise UsageError(
+                "A length penalty ranks paths, and a sample is in the order of its drawing.",
+                "Leave the length penalty at 0, or use beam search.",
+            )
+
+    def start(self, constraint: Constraint, k: int, length_penalty: float = 0.0) -> Search:
+        """Return the search that draws ``k`` sequences."""
+        self.check(k, length_penalty)
+        return _sample(constraint, k, np.random.default_rng(self.options.seed))
+
+
+def _sample(constraint: Constraint, k: int, noise: np.random.Generator) -> Search:
+    kept = [_Drawn(Hypothesis(constraint.start(), (), 0.0), False, 0.0, 0.0)]
+    while running := [one for one in kept if not one.ended]:
+        scored = yield demand_of([one.hypothesis for one in running])
+        kept = [one for one in kept if one.ended]
+        kept += _drawn_below(constraint, running, scored, noise)
+        kept.sort(key=lambda one: -one.noisy)
+        del kept[k:]
+    return SearchResult([one.hypothesis for one in kept])
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    hypothesis: Hypothesis
+    ended: bool
+    log_share: float  # its log-probability among the sequences of the language
+    noisy: float  # the highest of log-probability plus noise among the sequences below it
+
+
+def _drawn_below(
+    constraint: Constraint, running: list[_Drawn], scored: Scored, noise: np.random.Generator
+) -> list[_Drawn]:
+    moves = scored.moves
+    ends = constraint.is_end(moves.state.tolist()).tolist()
+    bounds = np.searchsorted(moves.row, np.arange(len(running) + 1)).tolist()
+    drawn: list[_Drawn] = []
+    for row, parent in enumerate(running):
+        first, last = bounds[row], bounds[row + 1]
+        if first == last:
+            continue
+        shares = parent.log_share + _log_shares(scored.scores[first:last])
+        noisy = _given_highest(shares + noise.gumbel(size=last - first), parent.noisy)
+        drawn += [
+            _Drawn(extended(parent.hypothesis, scored, move), ends[move], share, value)
+            for move, share, value in zip(
+                range(first, last), shares.tolist(), noisy.tolist(), strict=True
+            )
+        ]
+    return drawn
+
+
+def _log_shares(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    top = scores.max()
+    if top == -math.inf:
+        return np.full(len(scores), -math.log(len(scores)))
+    shares: NDArray[np.float64] = scores - (top + math.log(np.exp(scores - top).sum()))
+    return shares
+
+
+def _given_highest(values: NDArray[np.float64], highest: float) -> NDArray[np.float64]:
+    """Return Gumbel ``values`` moved so that their maximum is ``highest``, in their distribution.
+
+    ``-log(exp(-T) - exp(-Z) + exp(-G))`` for a cut at T and a maximum Z, without differences of
+    large exponentials.
+    """
+    top = values.max()
+    below = values < top
+    moved = np.full(len(values), highest)
+    with np.errstate(divide="ignore"):
+        # -inf values (impossible moves) stay -inf: log1p(-exp(-inf)) is 0, and so v is +inf
+        gap = highest - values[below] + np.log1p(-np.exp(values[below] - top))
+    moved[below] = highest - np.maximum(gap, 0.0) - np.log1p(np.exp(-np.abs(gap)))
+    return moved
