@@ -1,31 +1,22 @@
 """From decoded paths to ranked entities, and how sure the first of them is. Pure functions.
 
-Paths are put together twice. Paths of one relation path (out of one topic entity) say what the
-question asks for: their probabilities add up. Paths that end in one entity say that it is an
-answer: what its relation paths weigh adds up, too, and one that several topic entities lead to is
-preferred, since a question that names several things is mostly about what they have in common.
-Whether a further topic entity leads to it is asked of the graph, not of the model, which seldom
-writes paths out of each. A relation path's weight goes to its tails in full, not divided among
-them: a question for a list has many right answers, each as right as the others.
+Paths of one relation path (out of one topic entity) say what the question asks for: their
+probabilities add up, and go to each of its tails in full, since a question for a list has many
+right answers. Paths that end in one entity say that it is an answer: what its relation paths weigh
+adds up, too, and one that several topic entities lead to in the graph is preferred.
 
-Then three decisions. A *score* is an entity's part of the probability of the decoded paths: scores
-of a list sum to that probability, so to at most 1, and what is missing belongs to paths that were
-not decoded. The *threshold* takes from the ranked list those that weigh nearly as much as the
-first. The *confidence* is made of the *evidence*: the probability of the relation paths that lead
-to the first answer (how sure the model is of what is asked for, not of one of its many tails), each
-times its coverage if that was measured (how much of its own words the model found in the graph).
-With insufficient evidence the graph is said to have no answer.
-
-A confidence means something only if the scores of paths were renormalised over what the constraint
-allows (``score_rule`` "allowed"); over the whole vocabulary it falls with every token, and no
-threshold fits.
+A *score* is an entity's part of the probability of the decoded paths. The *threshold* takes those
+that weigh nearly as much as the first. The *confidence* is made of the *evidence*: the probability
+of the relation paths that lead to the first answer, each times its coverage if that was measured.
+It means something only if the scores of paths were renormalised over what the constraint allows
+(``score_rule`` "allowed"); over the whole vocabulary it falls with every token.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from kgqa.errors import UsageError
 from kgqa.paths.ground import Node
@@ -51,15 +42,14 @@ ROUNDING = 1e-9  # of sums of probabilities: two that are equal may differ by as
 class RankingOptions:
     """How paths become answers. The figures that chose the defaults: docs/evaluation.md.
 
-    ``tail_temperature`` (above 0): how little a tail's probability counts against its most probable
-    sister of the same relation path: it is taken to the power of 1/temperature; infinite, all tails
-    of a relation path weigh the same. ``max_tails``: a relation path with more tails is not
-    expanded; its decoded tails stand, and a note says so. ``answer_threshold`` (0 to 1): an entity
-    is an answer if it weighs at least that part of the first one; ``answer_threshold_several``: the
-    same for questions with several topic entities, which mostly ask for the one thing that they
-    have in common. ``min_confidence`` (0 to 1): with a lower confidence there is no answer.
-    ``slope`` (above 0) and ``shift`` make a confidence of the evidence: its log-odds times the one
-    plus the other. Raises UsageError.
+    ``tail_temperature`` (above 0): a tail's probability against the best one of its relation path
+    is taken to the power of 1/temperature; infinite, all tails weigh the same. ``max_tails``: a
+    relation path with more is not expanded. ``answer_threshold`` (0 to 1): an entity is an answer
+    if it weighs at least that part of the first one; ``answer_threshold_several``: the same for
+    questions with several topic entities, which mostly ask for what they have in common.
+    ``min_confidence`` (0 to 1): with a lower confidence there is no answer. ``slope`` (above 0) and
+    ``shift`` make a confidence of the evidence: its log-odds times the one plus the other. Raises
+    UsageError.
     """
 
     tail_temperature: float = TAIL_TEMPERATURE
@@ -238,7 +228,6 @@ def aggregate(
 def _written(
     written: Sequence[WrittenAnswer], paths: Sequence[ScoredPath]
 ) -> tuple[dict[str, float], dict[str, tuple[Node, bool]]]:
-    """Return the probability of what was written, and what it means; unknown names by text."""
     probability: dict[str, float] = {}
     nodes: dict[str, tuple[Node, bool]] = {}
     scale = scale_of(paths)
@@ -256,8 +245,7 @@ def _parts(
 ) -> dict[str, float]:
     """Return for each tail which part of the relation path's weight it gets: 1 for the best.
 
-    A tail that was not decoded is no more probable than the least probable decoded one, and is
-    given that one's part.
+    A tail that was not decoded gets the part of the least probable decoded one.
     """
     top = max(relation.tails.values())
     if not top:
@@ -268,19 +256,16 @@ def _parts(
     return {**dict.fromkeys(ends, least), **parts}
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(NamedTuple):
     """What a ranked list is worth.
 
     ``scores``: one for each entity, in their order, falling, sum at most 1; ``chosen``: how many
-    at the head of the list are the answers; ``confidence``: in 0..1; ``insufficient``: whether that
-    is too little to answer, then ``chosen`` is 0.
+    at the head of the list are the answers, 0 if the ``confidence`` (0..1) is too low.
     """
 
     scores: tuple[float, ...]
     chosen: int
     confidence: float
-    insufficient: bool
 
 
 def judge(
@@ -291,27 +276,20 @@ def judge(
 ) -> Judgement:
     """Return scores, answers and confidence of ``entities`` (best first), weighed from ``found``.
 
-    ``topics``: how many topic entities the question has.
+    ``topics``: how many topic entities the question has. An entity's score is its part of the
+    probability of ``found`` and of what was written beyond the paths, in proportion to its weight.
     """
     if not entities:
-        return Judgement((), 0, 0.0, insufficient=True)
+        return Judgement((), 0, 0.0)
     confidence = calibrated(evidence_for(entities[0], found), options.slope, options.shift)
-    insufficient = confidence < options.min_confidence
     weights = [one.weight for one in entities]
-    chosen = 0 if insufficient else near_first(weights, options.threshold(topics))
-    return Judgement(tuple(_scores(entities, found)), chosen, confidence, insufficient)
-
-
-def _scores(entities: Sequence[WeighedEntity], found: Sequence[RelationPath]) -> list[float]:
-    """Return each entity's part of the probability of ``found``, in proportion to its weight.
-
-    What was written beyond the paths counts to that probability. They sum to it (0 if there is
-    no weight), and to no more than 1.
-    """
+    sure = confidence >= options.min_confidence
+    chosen = near_first(weights, options.threshold(topics)) if sure else 0
     written = (one.written for one in entities)
     decoded = min(1.0, math.fsum([*(one.probability for one in found), *written]))
-    total = math.fsum(one.weight for one in entities)
-    return [decoded * one.weight / total if total else 0.0 for one in entities]
+    total = math.fsum(weights)
+    scores = tuple(decoded * one / total if total else 0.0 for one in weights)
+    return Judgement(scores, chosen, confidence)
 
 
 def near_first(weights: Sequence[float], threshold: float) -> int:

@@ -1,17 +1,11 @@
-"""Answers from scored paths without a general LLM.
-
-``vote`` counts the decoded paths alone, each with its probability. ``weigh`` puts them together by
-relation path, expands those that are sure enough to all their tails, and decides which entities are
-the answers.
-"""
+"""Answers from scored paths without a general LLM: a vote, or paths weighed and expanded."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kgqa.answers.answer import RankedAnswer
+from kgqa.answers.answer import Findings, RankedAnswer
 from kgqa.answers.expand import expanded, paths_along, reached_by
 from kgqa.answers.naming import cast
 from kgqa.answers.ranking import RankingOptions, aggregate, judge, relation_paths, worth_expanding
@@ -21,30 +15,12 @@ from kgqa.paths.format import PathFormat
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kgqa.answers.answer import ExpandedPath, ScoredPath, TopicEntity
-    from kgqa.answers.ranking import RelationPath, WeighedEntity
+    from kgqa.answers.answer import ScoredPath, TopicEntity
+    from kgqa.answers.ranking import RelationPath
     from kgqa.graph.store import GraphStore
     from kgqa.paths.walk import WalkRules
 
 _NAMED = 3  # entities that a note names
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What paths say.
-
-    ``answers``: the answers, best first; ``others``: the entities that come after them, and have
-    less behind them; with ``insufficient`` evidence all stand there. Scores sum to at most 1 over
-    both. ``expanded``: a path for each of them that no decoded path ends in. ``confidence``: see
-    :class:`kgqa.answers.ranking.Judgement`. ``notes``: what the user should know.
-    """
-
-    answers: tuple[RankedAnswer, ...]
-    others: tuple[RankedAnswer, ...]
-    expanded: tuple[ExpandedPath, ...]
-    confidence: float
-    insufficient: bool
-    notes: tuple[str, ...]
 
 
 def weigh(
@@ -54,11 +30,13 @@ def weigh(
     rules: WalkRules,
     form: PathFormat,
     options: RankingOptions | None = None,
-) -> Verdict:
+) -> Findings:
     """Return what decoded, grounded ``paths`` out of ``topics`` say together.
 
-    ``rules`` and ``form`` are those that the paths were walked by and are written in. Raises
-    GraphError.
+    Relation paths that are sure enough are expanded to all their tails; ``expanded`` has a path for
+    each entity that no decoded one ends in. With insufficient evidence there is no answer, and all
+    stand in ``others``. Scores sum to at most 1 over both. ``rules`` and ``form`` are those that
+    the paths were walked by and are written in. Raises GraphError.
     """
     options = options or RankingOptions()
     ballots = cast(paths, form, store)
@@ -66,10 +44,15 @@ def weigh(
     notes: list[str] = []
     for one in worth_expanding(found):
         tails = paths_along(store, one.grounding, rules, options.max_tails)
-        if tails.whole:
+        if tails is not None:
             one.expanded = expanded(store, one.grounding, one.source.text, tails, form)
-        else:
-            notes.append(_too_many(one, options.max_tails))
+            continue
+        label = " -> ".join(edge.relation for edge in one.grounding.edges)
+        head = one.grounding.head
+        notes.append(
+            f"{label} leads from {head.name} ({head.id}) to more than {options.max_tails:,} "
+            f"entities; only those that the KG-LLM wrote are listed ({len(one.tails)})."
+        )
     reached = _reached(store, topics, found, rules, notes)
     entities = aggregate(found, ballots.paths, options.tail_temperature, reached, ballots.written)
     judged = judge(entities, found, options, len(topics))
@@ -77,14 +60,18 @@ def weigh(
         RankedAnswer(one.node.id or None, one.node.name, score, one.grounded)
         for one, score in zip(entities, judged.scores, strict=True)
     ]
-    if judged.insufficient and entities:
-        notes.append(_no_answer(entities[0], judged.confidence))
-    return Verdict(
+    if entities and not judged.chosen:
+        first = entities[0].node
+        notes.append(
+            "This graph seems to hold no answer: the paths found have little to do with the "
+            f"question (confidence {judged.confidence:.2f}). The best of them ends in {first.name}"
+            + (f" ({first.id})." if first.id else ".")
+        )
+    return Findings(
         answers=tuple(ranked[: judged.chosen]),
         others=tuple(ranked[judged.chosen :]),
         expanded=tuple(one.expanded for one in entities if one.expanded is not None),
         confidence=judged.confidence,
-        insufficient=judged.insufficient,
         notes=tuple(notes),
     )
 
@@ -152,20 +139,3 @@ def _reached(
         entity: [topic.id for topic in topics if key in reached.by.get(topic.key, ())]
         for entity, key in zip(ids, keys.tolist(), strict=True)
     }
-
-
-def _too_many(one: RelationPath, most: int) -> str:
-    label = " -> ".join(edge.relation for edge in one.grounding.edges)
-    head = one.grounding.head
-    return (
-        f"{label} leads from {head.name} ({head.id}) to more than {most:,} entities; only those "
-        f"that the KG-LLM wrote are listed ({len(one.tails)})."
-    )
-
-
-def _no_answer(first: WeighedEntity, confidence: float) -> str:
-    return (
-        "This graph seems to hold no answer: the paths found have little to do with the question "
-        f"(confidence {confidence:.2f}). The best of them ends in {first.node.name}"
-        + (f" ({first.node.id})." if first.node.id else ".")
-    )

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from kgqa.graph.store import GraphStore
-    from kgqa.methods.base import Found, LinkedQuestion, Resources
+    from kgqa.methods.base import Found, LinkedQuestion
+    from kgqa.methods.resources import Resources
     from kgqa.models.general import GeneralLLM
     from kgqa.models.general_cache import Completion
 

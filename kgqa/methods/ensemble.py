@@ -28,10 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from kgqa.answers.answer import ScoredPath
-    from kgqa.config import Settings
     from kgqa.graph.store import GraphStore
-    from kgqa.methods.base import Found, LinkedQuestion, Resources
-    from kgqa.methods.options import MethodOptions
+    from kgqa.methods.base import Found, LinkedQuestion
+    from kgqa.methods.resources import Resources
     from kgqa.paths.walk import WalkRules
 
 # Chosen on development questions: docs/methods.md.
@@ -65,11 +64,6 @@ class Ensemble(Method[EnsembleOptions]):
             self._ranking = RankingOptions(
                 answer_threshold=threshold, answer_threshold_several=threshold
             )
-
-    @classmethod
-    def check(cls, options: MethodOptions, settings: Settings) -> None:
-        """Raise UsageError for options that do not fit together, those of the search among them."""
-        Gcr.check(options, settings)
 
     def _members(self) -> list[Method[Any]]:
         reasoner = KgCot(self.options, self.resources, general=False)

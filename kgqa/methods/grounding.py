@@ -1,21 +1,18 @@
 """From topic entities to the constraint that decodes their paths, and from hypotheses back to them.
 
 The constraint is that of the index if it serves, else one composed on the fly: both accept the same
-language, so what is answered does not depend on which one served, and a note says what kept the
-index from serving. What was decoded is shown only if it is there by id, edge by edge.
+language. What was decoded is shown only if it is there by id, edge by edge.
 
-Probabilities that are renormalised over what the constraint allows cannot say that the model would
-rather have written something else: asked of the wrong entity, it is as sure of the least wrong
-path. The part of its whole probability that the allowed tokens had can. It is taken at the tokens
-of relations alone: a model cannot know which names a graph has, but it was trained on which
-relation a question asks for.
+Probabilities that are renormalised over what the constraint allows cannot say that the model
+prefers something else: asked of the wrong entity, it is as sure of the least wrong path. The part
+of its whole probability that the allowed tokens had can. It is taken at the tokens of relations
+alone: a model cannot know which names a graph has.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kgqa.answers.answer import ConstraintUse, ScoredPath
 from kgqa.errors import ShardDamagedError
@@ -37,8 +34,7 @@ if TYPE_CHECKING:
     from kgqa.trie.lexicon import PathLexicon
 
 
-@dataclass(frozen=True, slots=True)
-class ChosenConstraint:
+class ChosenConstraint(NamedTuple):
     """The constraint, which form served each topic entity, and what the user should know."""
 
     constraint: Constraint
@@ -63,9 +59,8 @@ def choose_constraint(
     stored = None if index is None else _all_stored(topics, index, notes)
     if stored is None:
         keys = keys_array([topic.key for topic in topics])
-        constraint: Constraint = ComposedConstraint(store, keys, rules, lexicon)
-        uses = tuple(ConstraintUse(topic.id, "composed", None) for topic in topics)
-        return ChosenConstraint(constraint, uses, tuple(notes))
+        constraint = ComposedConstraint(store, keys, rules, lexicon)
+        return ChosenConstraint(constraint, composed(topics), tuple(notes))
     sample = index.manifest.key.sampled if index is not None else None
     uses = tuple(
         ConstraintUse(topic.id, "shard", len(one.table))
@@ -76,8 +71,13 @@ def choose_constraint(
         for topic, one in zip(topics, stored, strict=True)
         if sample is not None and len(one.table) >= sample.size
     ]
-    constraint = stored_constraint([(one.sequences, one.table) for one in stored])
-    return ChosenConstraint(constraint, uses, tuple(notes))
+    joined = stored_constraint([(one.sequences, one.table) for one in stored])
+    return ChosenConstraint(joined, uses, tuple(notes))
+
+
+def composed(topics: Sequence[TopicEntity]) -> tuple[ConstraintUse, ...]:
+    """Return the uses of a constraint that was composed on the fly."""
+    return tuple(ConstraintUse(topic.id, "composed", None) for topic in topics)
 
 
 def _all_stored(
@@ -112,10 +112,9 @@ def ground_all(
     """Return the hypotheses as paths whose every edge is in the store, and what was refused.
 
     ``written``: the answer that the model wrote after each, if it writes any; the path's last
-    entity stands for one that is missing or blank. ``covered``: the log-coverage at each token
-    of each, if it was measured. A path is shown only if its ids are in the store *and* its tokens
-    are those of its ids: an index that says something else than the graph is caught here, whatever
-    its checksums say.
+    entity stands for a blank one. ``covered``: the log-coverage at each token of each, if it was
+    measured. A path is shown only if its ids are in the store *and* its tokens are those of its
+    ids: an index that says something else than the graph is caught here.
     """
     paths: list[ScoredPath] = []
     notes: list[str] = []
@@ -152,17 +151,16 @@ def evidence_of(
     ``parts``: the path's tokens as :meth:`kgqa.trie.lexicon.PathLexicon.parts` gives them;
     ``link``: how many tokens the link has that stands on both sides of a relation; ``covered``: the
     logarithm of the part of the model's probability that was allowed, at each token of the path
-    (:class:`kgqa.decoding.engine.Outcome`).
+    (:class:`kgqa.decoding.engine.DecodingOutcome`).
 
     The first, in 0..1, is the geometric mean of that part over the tokens of relations, so that
     long relations are not taken for unlikely ones.
 
     The second, at most 0, is the sum of ``covered`` at the tokens of relations, the links around
-    them and the closing token, so at all that is not a name: the logarithm of what renormalising
-    over the graph took from the words that the model would rather have written. If an entity has
-    one relation, its renormalised probability is 1 however little the question asks for it, and so
-    is the end's if there is none (label bias: Lafferty et al. 2001, sec. 2); added to the score,
-    this undoes it.
+    them and the closing token: the logarithm of what renormalising over the graph took from the
+    words that the model preferred. If an entity has one relation, its renormalised probability is 1
+    however little the question asks for it (label bias: Lafferty et al. 2001, sec. 2); added to the
+    score, this undoes it.
     """
     opening, head, *hops, _ = map(len, parts)
     at = opening + head

@@ -1,16 +1,13 @@
 """The answer that a model writes after each path, if it was trained to (``# Answer:``).
 
-The path is constrained, what follows is not: it is written greedily, word for word as a checkpoint
-was trained to go on, and ends with the line. All paths of a question are continued together and
-share the cache of the prompt. It is the model's word, not the graph's:
-:func:`kgqa.answers.naming.cast` decides what it counts for.
+The path is constrained, what follows is not: it is written greedily and ends with the line. It is
+the model's word, not the graph's: :func:`kgqa.answers.naming.cast` decides what it counts for.
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
@@ -31,8 +28,7 @@ MOST_TOKENS = 48  # of an answer: longer than any name that is worth reading
 _TOGETHER = 32  # paths that are continued in one forward pass
 
 
-@dataclass(frozen=True, slots=True)
-class Hypotheses:
+class Hypotheses(NamedTuple):
     """What was written after some paths: ``texts`` in their order, without white space around.
 
     ``tokens``: those that were written; ``forward_passes`` and ``seconds``: what it took.
@@ -53,9 +49,8 @@ def write_hypotheses(
 ) -> Hypotheses:
     """Return what the model answers after each of ``paths``, decoded greedily.
 
-    ``prompt`` and ``paths`` are token ids; a path has its closing marker. ``plan``: how the model
-    is run. ``most_tokens``: of an answer. Raises ModelError if the model gives no
-    numbers, or memory runs out for a single path.
+    ``prompt`` and ``paths`` are token ids; a path has its closing marker. All share the cache of
+    the prompt. Raises ModelError if the model gives no numbers, or memory runs out for one path.
     """
     began = time.perf_counter()
     lead = lead_to_answer(kg_llm.card, kg_llm.tokenizer)

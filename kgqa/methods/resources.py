@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kgqa.errors import IndexFault, ShardDamagedError
 from kgqa.progress import Silent
@@ -23,13 +23,16 @@ if TYPE_CHECKING:
     from kgqa.trie.index.manifest import IndexKey
     from kgqa.trie.index.reader import TrieIndex
 
+T = TypeVar("T")
 
-class LoadedResources:
-    """Models by what they are named, each loaded once; a :class:`kgqa.methods.base.Resources`.
 
-    ``open_index`` returns the index that fits a key, or raises IndexFault; None has none at all.
-    ``build_command`` makes the command that builds an index of the options for it, which a note
-    shows. Closing it closes what was opened. Not for use by several threads.
+class Resources:
+    """The KG, the settings, and models by what they are named, each loaded once.
+
+    ``store`` is None if every question has a graph of its own. ``open_index`` returns the index
+    that fits a key, or raises IndexFault; None has none at all. ``build_command`` makes the command
+    that builds an index of the options for it, which a note shows. Closing it closes what was
+    opened. Not for use by several threads.
     """
 
     def __init__(
@@ -88,7 +91,7 @@ class LoadedResources:
         card = card_of(preset) if preset else None
         model = model or self.settings.model
         adapter = adapter or self.settings.adapter or (NO_ADAPTER if preset in UNTUNED else None)
-        loaded: KgLLM = self._once(
+        loaded = self._once(
             ("kg_llm", model, adapter, quantize),
             lambda: load_kg_llm(model, adapter, quantize=quantize, **self._where()),
         )
@@ -98,19 +101,13 @@ class LoadedResources:
         """Return a sentence encoder; None is the offline one."""
         from kgqa.models.sentences import load_sentence_encoder
 
-        found: SentenceEncoder = self._once(
-            ("encoder", name), lambda: load_sentence_encoder(name, **self._where())
-        )
-        return found
+        return self._once(("encoder", name), lambda: load_sentence_encoder(name, **self._where()))
 
     def reasoner(self, name: str) -> LoadedReasoner:
         """Return the graph reasoner of a folder or a bundled name."""
         from kgqa.models.graph_reasoner_card import load_reasoner
 
-        found: LoadedReasoner = self._once(
-            ("reasoner", name), lambda: load_reasoner(name, **self._where())
-        )
-        return found
+        return self._once(("reasoner", name), lambda: load_reasoner(name, **self._where()))
 
     def general_llm(self, name: str | None, *, cache_calls: bool = True) -> GeneralLLM | None:
         """Return the general LLM that is named here or in the settings, None if none is.
@@ -121,10 +118,9 @@ class LoadedResources:
         model = name or self.settings.general_model
         if not model:
             return None
-        found: GeneralLLM = self._once(
+        return self._once(
             ("general", model, cache_calls), lambda: self._general(model, cache_calls=cache_calls)
         )
-        return found
 
     def _general(self, model: str, *, cache_calls: bool) -> GeneralLLM:
         from kgqa.models.general import GeneralLLM
@@ -143,23 +139,20 @@ class LoadedResources:
         return self._opened.enter_context(general)
 
     def index(self, key: IndexKey, build_options: Mapping[str, Any]) -> TrieIndex | None:
-        """Return the index for ``key``; None, after a note, if there is none that fits."""
-        if self._open_index is None:
+        """Return the index for ``key``; None, after a note, if there is none that fits.
+
+        ``build_options``: the options of a build that makes it, by name.
+        """
+        if (opened := self._open_index) is None:
             return None
-        kept = ("index", key)
-        if kept in self._kept:
-            found: TrieIndex = self._kept[kept]
-            return found
         try:
-            index = self._opened.enter_context(self._open_index(key))
+            return self._once(("index", key), lambda: self._opened.enter_context(opened(key)))
         except IndexFault as error:
             build = self._build_command(build_options)
             if isinstance(error, ShardDamagedError):
                 build += " --rebuild"
             self.note(f"{error.message} Answering on the fly. Build one that fits: {build}")
             return None
-        self._kept[kept] = index
-        return index
 
     def _where(self) -> dict[str, Any]:
         return {
@@ -168,10 +161,11 @@ class LoadedResources:
             "progress": self.progress,
         }
 
-    def _once(self, key: tuple[object, ...], load: Callable[[], Any]) -> Any:
+    def _once(self, key: tuple[object, ...], load: Callable[[], T]) -> T:
         if key not in self._kept:
             self._kept[key] = load()
-        return self._kept[key]
+        found: T = self._kept[key]
+        return found
 
 
 def _build_command(options: Mapping[str, Any]) -> str:

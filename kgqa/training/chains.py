@@ -20,7 +20,8 @@ from kgqa.decoding.pieces import FreeText
 from kgqa.errors import EmptyLanguageError
 from kgqa.graph.model import keys_array
 from kgqa.methods.dog.answers import claimed
-from kgqa.methods.dog.chains import OPENING, ChainOptions
+from kgqa.methods.dog.chains import OPENING
+from kgqa.methods.options import DogOptions
 from kgqa.paths.ground import ground
 from kgqa.paths.triplets import WIDTH, StoreTriplets, as_paths, turned
 from kgqa.paths.walk import FIRST, MEDIATOR, SECOND, TAIL
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from kgqa.training.data import TrainingQuestion
     from kgqa.training.templates import Phrases
 
-STEPS = ChainOptions().steps
+STEPS = DogOptions().steps
 _NAMELESS = "look for a fact that helps"
 _ANOTHER = "There is another one."
 

@@ -14,7 +14,6 @@ from kgqa.errors import TimeLimitError
 from kgqa.graph.model import Kind, keys_array
 from kgqa.methods.dog.chains import (
     MOST_READINGS,
-    ChainOptions,
     ChainWriter,
     Reading,
     chain_path,
@@ -24,6 +23,7 @@ from kgqa.methods.dog.chains import (
     score,
     without_end,
 )
+from kgqa.methods.options import DogOptions
 from kgqa.paths.format import PathFormat
 from kgqa.paths.triplets import SomeTriplets, StoreTriplets, joined_rows
 from kgqa.trie.lexicon import PathLexicon
@@ -58,7 +58,6 @@ def write(
     inside: np.ndarray | None = None,
     prompt: Any = None,
     way: Any = "tree",
-    changing: bool = False,
     **options: Any,
 ) -> tuple[list[Any], list[ScoredPath | None]]:
     """Chains round ``topics`` and the path of each; ``inside``: the graph to walk in."""
@@ -73,8 +72,7 @@ def write(
         TripletLanguage(store, source, lexicon),
         start,
         prompt,
-        ChainOptions(**{"beams": 2, "steps": 4, "tokens": 120, **options}),
-        changing=changing,
+        DogOptions(**{"beams": 2, "steps": 4, "chain_tokens": 120, **options}),
     )
     chains = writer.write()
     closing = writer.markers.closing
@@ -222,7 +220,7 @@ def test_what_is_visible_may_change_with_each_step(sample, models) -> None:
         asked.append(visited)
         return [100, 200, *sorted(visited)[:20]]
 
-    chains, paths = write(sample, models[0], topics, prompt=prompt, changing=True, beams=1)
+    chains, paths = write(sample, models[0], topics, prompt=prompt, visibility="local", beams=1)
     assert paths[0] is not None
     check_chain(sample, paths[0], topics, len(chains[0].spans))
     assert asked[0] == frozenset(topics)
@@ -237,7 +235,7 @@ def test_a_model_that_opens_nothing_is_given_one_triplet(sample, random_llm) -> 
 
     shy = opening_model(random_llm, 0, liking=-100.0).with_card(preset("dog"))
     topics = sample.keys_of([TOLKIEN]).tolist()
-    chains, paths = write(sample, shy, topics, tokens=80)
+    chains, paths = write(sample, shy, topics, chain_tokens=80)
     assert [len(chain.spans) for chain in chains] == [1] * len(chains)
     for path in paths:
         assert path is not None
@@ -268,7 +266,7 @@ def test_a_chain_ends_with_its_answer_and_the_prompt_is_run_once(sample, kg_llm)
     topics = sample.keys_of([TOLKIEN]).tolist()
     try:
         chains, paths = write(
-            sample, llm, topics, prompt=lambda _: prompt, beams=1, steps=1, tokens=200
+            sample, llm, topics, prompt=lambda _: prompt, beams=1, steps=1, chain_tokens=200
         )
     finally:
         for hook in hooks:
@@ -284,7 +282,7 @@ def test_a_chain_ends_with_its_answer_and_the_prompt_is_run_once(sample, kg_llm)
 def test_a_thought_without_a_triplet_ends_and_is_told(sample, random_llm) -> None:
     shy = opening_model(random_llm, 0, liking=-100.0, ending=-100.0)
     topics = sample.keys_of([TOLKIEN]).tolist()
-    chains, paths = write(sample, shy, topics, beams=1, tokens=100, thought=16)
+    chains, paths = write(sample, shy, topics, beams=1, chain_tokens=100, thought_tokens=16)
     assert paths[0] is not None
     assert len(chains[0].spans) == 1
     assert chains[0].stop == "ending"
@@ -345,7 +343,7 @@ def test_more_readings_than_stand_are_told(tmp_path: Path, models) -> None:
                 TripletLanguage(store, StoreTriplets(store), lexicon),
                 start,
                 lambda _: [100, 200, 300],
-                ChainOptions(beams=1, steps=1, tokens=120),
+                DogOptions(beams=1, steps=1, chain_tokens=120),
             )
             (chain,) = writer.write()
             assert chain.spans

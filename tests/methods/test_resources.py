@@ -9,7 +9,7 @@ import pytest
 
 from kgqa.config import load_settings
 from kgqa.errors import IndexMissingError, IndexStaleError, KgqaError, ShardDamagedError, UsageError
-from kgqa.methods.resources import LoadedResources
+from kgqa.methods.resources import Resources
 from kgqa.progress import Silent
 from kgqa.trie.index.manifest import IndexKey
 
@@ -45,13 +45,13 @@ def test_an_index_is_opened_once_and_closed_at_the_end(settings: Any) -> None:
         asked.append(key)
         return opened
 
-    with LoadedResources(settings, open_index=open_index) as resources:
+    with Resources(settings, open_index=open_index) as resources:
         assert resources.index(KEY, {}) is opened
         assert resources.index(KEY, {}) is opened
         assert asked == [KEY]
         assert not opened.closed
     assert opened.closed == 1
-    assert LoadedResources(settings).index(KEY, {}) is None
+    assert Resources(settings).index(KEY, {}) is None
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_without_a_fitting_index_a_note_says_what_builds_it(
         raise fault
 
     progress = Silent()
-    resources = LoadedResources(settings, progress=progress, open_index=open_index)
+    resources = Resources(settings, progress=progress, open_index=open_index)
     assert resources.index(KEY, {"hops": 3, "model": None, "sample_walk": "random"}) is None
     (note,) = progress.notes
     assert note.startswith(f"{fault.message} Answering on the fly.")
@@ -77,7 +77,7 @@ def test_without_a_fitting_index_a_note_says_what_builds_it(
 
 
 def test_a_general_llm_is_there_only_if_it_is_named(settings: Any) -> None:
-    with LoadedResources(settings) as resources:
+    with Resources(settings) as resources:
         assert resources.general_llm(None) is None
         named = resources.general_llm("m")
         assert named is not None
@@ -85,7 +85,7 @@ def test_a_general_llm_is_there_only_if_it_is_named(settings: Any) -> None:
         assert resources.general_llm("m") is named
         assert resources.general_llm("m", cache_calls=False) is not named
     by_settings = settings.model_copy(update={"general_model": "s"})
-    with LoadedResources(by_settings) as resources:
+    with Resources(by_settings) as resources:
         found = resources.general_llm(None)
         assert found is not None
         assert found.model == "s"
@@ -93,4 +93,4 @@ def test_a_general_llm_is_there_only_if_it_is_named(settings: Any) -> None:
 
 def test_a_preset_that_is_not_known_is_refused_before_a_model_is_loaded(settings: Any) -> None:
     with pytest.raises(UsageError, match="no preset"):
-        LoadedResources(settings).kg_llm(None, preset="nothing")
+        Resources(settings).kg_llm(None, preset="nothing")
