@@ -84,8 +84,7 @@ class RelationPath:
 
     ``probability``: what they have together; ``weight``: the same without what their relations owe
     to there being no others (``ScoredPath.lost``); ``source``, ``grounding``: the best of them;
-    ``tails``: the entities that decoded paths end in, and the probability of each; ``expanded``:
-    the paths that were walked to other tails.
+    ``tails``: the probability of each end; ``expanded``: the paths walked to other tails.
     """
 
     signature: Signature
@@ -113,10 +112,9 @@ class WeighedEntity:
     """An entity that paths lead to, or that was written after them.
 
     ``weight``: comparable within a question only; ``probability``: that of the decoded paths that
-    end in it; ``heads``: the ids of the topic entities with a path to it; ``path``: the path that
-    gives it most of its weight, ``expanded`` that path if it was walked, not decoded; ``written``:
-    the probability of what was written for it after paths that do not hold it. One that was only
-    written has no path, and an empty id if nothing is called so.
+    end in it; ``heads``: the ids of the topic entities with a path to it; ``path``: the one that
+    gives it most of its weight, ``expanded`` if it was walked; ``written``: the probability of what
+    was written for it. One that was only written has no path, and an empty id if not in the KG.
     """
 
     node: Node
@@ -182,11 +180,10 @@ def aggregate(
 ) -> list[WeighedEntity]:
     """Return the entities that ``found`` leads to, best first; equal ones by name, then id.
 
-    ``paths`` are the decoded ones that ``found`` was made of. Every decoded path's end is among the
-    entities, and every expanded one's. ``reached``: for an entity's id the ids of the topic
-    entities that have a path to it in the graph, beside those that a path of ``found`` shows.
-    ``written``: what was written beyond the paths (:func:`kgqa.answers.naming.cast`); it weighs as
-    much as its probability.
+    ``paths`` are the decoded ones that ``found`` was made of. ``reached``: for an entity's id the
+    ids of the topic entities that have a path to it in the graph, beside those that a path of
+    ``found`` shows. ``written``: what was written beyond the paths
+    (:func:`kgqa.answers.naming.cast`); it weighs as much as its probability.
     """
     weights: dict[str, dict[str, float]] = {}  # entity -> topic entity -> weight
     best: dict[str, tuple[float, GroundedPath, ExpandedPath | None]] = {}
@@ -313,8 +310,7 @@ def calibrated(evidence: float, slope: float, shift: float) -> float:
 def evidence_for(first: WeighedEntity, found: Sequence[RelationPath]) -> float:
     """Return the probability of the relation paths of ``found`` that lead to ``first``.
 
-    That is their part, by weight, of all that was decoded, each times its coverage if that was
-    measured. If ``first`` was written beyond paths, the probability of that counts, too.
+    Each counts by weight, times its coverage if that was measured, and what was written for it.
     """
     decoded = math.fsum(one.probability for one in found)
     total = math.fsum(one.weight for one in found)

@@ -55,17 +55,8 @@ class LinkedQuestion:
 class Method(ABC, Generic[OptionsT]):
     """A way from questions to answers, found by its name in ``kgqa.registry.METHODS``.
 
-    A method of another package derives from this class, with its options model::
-
-        class MyMethod(Method[MyOptions]):
-            name = "my-method"
-            Options = MyOptions
-
-            def answer(self, store, question):
-                return Findings(answers=…, paths=…)
-
-    and is registered by an entry point in the group ``kgqa.methods``. ``general``: whether a
-    general LLM that is named writes the answers; an ensemble's members leave that to it.
+    How another package adds one: docs/extending.md. ``general``: whether a general LLM that is
+    named writes the answers; an ensemble's members leave that to it.
     """
 
     name: str
@@ -153,8 +144,7 @@ class Method(ABC, Generic[OptionsT]):
     ) -> Numbered:
         """Yield the number of each question once, with its answer or its error, in any order.
 
-        An error among the questions is handed on under its number; one question's failure does not
-        end another. Questions are taken from the iterable when there is room for them.
+        One question's failure does not end another. Questions are taken when there is room.
         """
         asked: dict[int, LinkedQuestion] = {}
 
@@ -232,10 +222,9 @@ def several_at_once(
 ) -> Iterator[tuple[T, R | KgqaError]]:
     """Yield each item with what ``work`` gives for it, as they come, ``most`` at a time.
 
-    ``work`` runs in threads of its own; a KgqaError that it raises is its item's result, any other
+    ``work`` runs in daemon threads; a KgqaError that it raises is its item's result, any other
     error ends all. Items are taken from the iterable in the caller's thread, between results, so
-    that what makes them goes on while calls wait for a server. A caller that stops early leaves no
-    thread that keeps the program from ending.
+    that what makes them goes on while calls wait for a server.
     """
     done: SimpleQueue[tuple[T, R | KgqaError, BaseException | None]] = SimpleQueue()
 

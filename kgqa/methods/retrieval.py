@@ -11,8 +11,7 @@ from __future__ import annotations
 import math
 import random
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -101,36 +100,29 @@ def in_words(path: GroundedPath) -> str:
     return " -> ".join(" ".join(part.split()) for part in parts)
 
 
-@dataclass(frozen=True, slots=True)
-class TopicPaths:
-    """The paths out of some topic entities, by text: ``groups[i]`` share the text ``texts[i]``.
+class TopicPaths(NamedTuple):
+    """The paths out of some topic entities, those of one text in a group; shorter ones first.
 
-    Shorter paths stand before longer ones. ``notes`` tell if a sample stands for all.
+    ``notes`` tell if a sample stands for all.
     """
 
-    texts: tuple[str, ...]
-    groups: tuple[tuple[GroundedPath, ...], ...]
+    groups: list[tuple[GroundedPath, ...]]
     notes: tuple[str, ...]
 
     def ending_in(self, ids: set[str]) -> TopicPaths:
         """Return those paths that end in one of ``ids``. Raises EmptyLanguageError for none."""
         groups = [tuple(one for one in group if one.tail.id in ids) for group in self.groups]
-        kept = [place for place, group in enumerate(groups) if group]
-        if not kept:
+        if not any(groups):
             raise EmptyLanguageError(
                 "No path leads from the topic entities to one of the choices.",
                 "Allow longer paths with `hops`, or name another `entity`.",
             )
-        return TopicPaths(
-            tuple(self.texts[place] for place in kept),
-            tuple(groups[place] for place in kept),
-            self.notes,
-        )
+        return TopicPaths([group for group in groups if group], self.notes)
 
     def scored(self, row: int, score: float) -> ScoredPath:
         """Return the paths of a row as one with a score."""
         group = self.groups[row]
-        return ScoredPath(self.texts[row], score, group[0].tail.name, group)
+        return ScoredPath(group[0].text, score, group[0].tail.name, group)
 
 
 def topic_paths(
@@ -167,7 +159,7 @@ def topic_paths(
             f"No path of at most {rules.hops} hops leads out of the topic entities.",
             "Name another `entity`, or set `direction` to both.",
         )
-    return TopicPaths(tuple(by_text), tuple(map(tuple, by_text.values())), tuple(notes))
+    return TopicPaths(list(map(tuple, by_text.values())), tuple(notes))
 
 
 class AllPaths(Method[AllPathsOptions]):
@@ -189,14 +181,14 @@ class AllPaths(Method[AllPathsOptions]):
         began = time.perf_counter()
         rules, room = self.walks(store), self.options.prompt_tokens
         found = topic_paths(store, question.topics, rules, self.form, self.options.cap)
-        order = list(range(len(found.texts)))
+        order = list(range(len(found.groups)))
         random.Random(_SEED).shuffle(order)
         order.sort(key=lambda row: len(found.groups[row][0].edges))
         taken: list[int] = []
         left = room
         for row in order:
-            tail = found.groups[row][0].tail.name
-            left -= _LINE + math.ceil((len(found.texts[row]) + len(tail)) / _CHARACTERS)
+            first = found.groups[row][0]
+            left -= _LINE + math.ceil((len(first.text) + len(first.tail.name)) / _CHARACTERS)
             if taken and left < 0:
                 break
             taken.append(row)

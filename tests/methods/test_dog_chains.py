@@ -292,7 +292,7 @@ def test_a_thought_without_a_triplet_ends_and_is_told(sample, random_llm) -> Non
 
 def test_a_time_limit_ends_a_question(sample, models) -> None:
     with pytest.raises(TimeLimitError, match="time_limit"):
-        write(sample, models[0], sample.keys_of([TOLKIEN]).tolist(), time_limit=0.0)
+        write(sample, models[0], sample.keys_of([TOLKIEN]).tolist(), time_limit=1e-9)
 
 
 def test_the_end_token_is_no_text(sample, models) -> None:

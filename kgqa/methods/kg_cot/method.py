@@ -82,10 +82,7 @@ class KgCot(Method[KgCotOptions]):
         }
 
     def findings(self, store: GraphStore, questions: Iterable[LinkedQuestion | KgqaError]) -> Found:
-        """Yield each question's number with what was found out about it, in their order.
-
-        Raises AdapterMismatchError if the reasoner is of another KG.
-        """
+        """As the base does. Raises AdapterMismatchError if the reasoner is of another KG."""
         self._in(store)
         yield from super().findings(store, questions)
 
@@ -232,10 +229,7 @@ def _ranked(
     paths: Sequence[ScoredPath],
     expanded: Sequence[ExpandedPath],
 ) -> list[tuple[RankedAnswer, int]]:
-    """Return the first ``most`` entities that a path ends in, each with its place.
-
-    Scores are parts of what all entities have together.
-    """
+    """Return the first ``most`` entities that a path ends in, each with its place."""
     ends = {path.tail.id for one in paths for path in one.groundings}
     ends |= {one.grounding.tail.id for one in expanded}
     total = float(scores.score.sum(dtype=np.float64)) or 1.0
@@ -251,7 +245,6 @@ def _ranked(
 def _ranked_choices(
     choices: Sequence[AnswerChoice], scores: QuestionScores, paths: Sequence[ScoredPath]
 ) -> list[RankedAnswer]:
-    """Return every choice with its part of the entities' scores; one without a path has 0."""
     of: dict[int, float] = dict(zip(scores.node.tolist(), scores.score.tolist(), strict=True))
     names = {path.tail.id: path.tail.name for one in paths for path in one.groundings}
     weight = [math.fsum(of.get(key, 0.0) for key in one.keys) for one in choices]

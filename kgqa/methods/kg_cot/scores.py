@@ -274,7 +274,6 @@ def _relation_scores(
 
 
 def _rows(levels: Sequence[Level], first: int, last: int) -> Iterator[Level]:
-    """Yield the part of each level that belongs to rows ``first`` to ``last``."""
     before = 0
     for level in levels:
         low, high = np.searchsorted(level.row, [first, last]).tolist()  # pairs ascend by row
