@@ -227,7 +227,8 @@ class Answer(Findings):
     def __post_init__(self) -> None:
         ends: dict[str | None, list[AnyPath]] = {}
         passed: dict[str | None, list[AnyPath]] = {}  # of an entity that no path ends in
-        for path in (*self.paths, *self.expanded):
+        every: tuple[AnyPath, ...] = (*self.paths, *self.expanded)
+        for path in every:
             for id_ in {one.tail.id: None for one in path.groundings}:
                 ends.setdefault(id_, []).append(path)
             for id_ in {edge.tail.id: None for one in path.groundings for edge in one.edges}:

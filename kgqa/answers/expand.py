@@ -7,7 +7,7 @@ decoded path is walked in the store again, and each of its tails gets a grounded
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -165,25 +165,14 @@ def _takes(step: tuple[int, int], hops: Hops) -> BoolArray:
     return taken
 
 
-class Reached(NamedTuple):
-    """Which entities topic entities have a path to, whatever was decoded.
-
-    ``by``: topic entity's key → keys of those that it reaches. ``left_out``: keys of topic entities
-    and others that were not looked at, since they have too many edges.
-    """
-
-    by: Mapping[int, frozenset[int]]
-    left_out: frozenset[int]
-
-
 def reached_by(
     store: GraphStore,
     topics: IntArray,
     entities: IntArray,
     rules: WalkRules,
     most_edges: int = MOST_EDGES,
-) -> Reached:
-    """Return which of ``entities`` a path of at most ``rules.hops`` hops leads to, by topic entity.
+) -> tuple[dict[int, frozenset[int]], IntArray]:
+    """Return which of ``entities`` a path leads to by topic entity, and keys that were left out.
 
     Found from both ends: all hops but the last out of each topic entity, the last one back from the
     entities. Topic entities and others with more than ``most_edges`` edges are left out, and
@@ -206,7 +195,7 @@ def reached_by(
         found = ends[np.isin(sources, onward)]
         by[topic] = frozenset(np.intersect1d(entities, np.union1d(found, inside)).tolist())
     left = np.union1d(np.setdiff1d(topics, few_topics), np.setdiff1d(entities, few))
-    return Reached(by, frozenset(left.tolist()))
+    return by, left
 
 
 def _within(

@@ -126,16 +126,16 @@ def _reached(
     walked = (path.grounding.tail.id for one in found for path in one.expanded)
     ids = list(dict.fromkeys([*decoded, *walked]))
     keys = store.keys_of(ids)
-    reached = reached_by(store, keys_array([topic.key for topic in topics]), keys, rules)
-    if reached.left_out:
-        names = store.entities(keys_array(sorted(reached.left_out)[:_NAMED]))
+    by, left_out = reached_by(store, keys_array([topic.key for topic in topics]), keys, rules)
+    if len(left_out):
+        names = store.entities(left_out[:_NAMED])
         shown = ", ".join(f"{names.label(row)} ({names.ids[row]})" for row in range(len(names)))
-        more = len(reached.left_out) - _NAMED
+        more = len(left_out) - _NAMED
         notes.append(
             f"Too well connected to see which topic entities lead there: {shown}"
             + (f" and {more} more." if more > 0 else ".")
         )
     return {
-        entity: [topic.id for topic in topics if key in reached.by.get(topic.key, ())]
+        entity: [topic.id for topic in topics if key in by.get(topic.key, ())]
         for entity, key in zip(ids, keys.tolist(), strict=True)
     }

@@ -27,8 +27,7 @@ from kgqa.decoding.engine import DecodingRequest
 from kgqa.errors import EmptyLanguageError, KgqaError, TimeLimitError, UsageError
 from kgqa.graph.model import keys_array
 from kgqa.methods.base import LinkedQuestion, Method, OptionsT
-from kgqa.methods.grounding import choose_constraint, composed, ground_all
-from kgqa.methods.hypotheses import write_hypotheses
+from kgqa.methods.grounding import choose_constraint, composed, ground_all, write_hypotheses
 from kgqa.methods.options import GcrOptions
 from kgqa.models.profile import engine_for
 from kgqa.paths.sample import Sample
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
 
     from kgqa.answers.answer import ScoredPath
     from kgqa.decoding.engine import DecodingOutcome
-    from kgqa.decoding.search import Certificate, Hypothesis, SearchResult, SearchStrategy
+    from kgqa.decoding.search import Hypothesis, SearchResult, SearchStrategy
     from kgqa.graph.store import GraphStore
     from kgqa.methods.base import Found
     from kgqa.methods.grounding import ChosenConstraint
@@ -52,7 +51,6 @@ if TYPE_CHECKING:
     from kgqa.models.adapter import AdapterCard
     from kgqa.models.kg_llm import KgLLM
     from kgqa.paths.walk import PathTable, WalkRules
-    from kgqa.trie.constraint import Constraint
 
 PRIOR = 0.6  # the part of a path's log-probability without the question that is subtracted
 
@@ -192,12 +190,22 @@ class Gcr(KgLlmMethod[GcrOptions]):
                     chosen = choose_constraint(store, question.topics, rules, self.lexicon, index)
                     seconds = time.perf_counter() - began
                     prompt = self._prompt(question.question, question)
-                    request = self._request(prompt, chosen.constraint)
+                    search = self.search.start(
+                        chosen.constraint, self.options.k, self.options.length_penalty
+                    )
                 except KgqaError as error:
                     failed.append((number, error))
                     continue
                 taken.append(_Decoding(number, question, chosen, prompt, seconds))
-                yield request
+                yield DecodingRequest(
+                    prompt=prompt,
+                    constraint=chosen.constraint,
+                    search=search,
+                    rule=self.score_rule,
+                    time_limit=self.options.time_limit,
+                    max_forward_passes=self.search.max_forward_passes,
+                    coverage=self.ranking is not None and self.score_rule == "allowed",
+                )
 
         for place, outcome in self.engine.run(requests()):
             one = taken[place]
@@ -211,17 +219,6 @@ class Gcr(KgLlmMethod[GcrOptions]):
 
     def _prompt(self, text: str, question: LinkedQuestion) -> list[int]:
         return self.kg_llm.prompt_ids(text, [topic.name for topic in question.topics])
-
-    def _request(self, prompt: Sequence[int], constraint: Constraint) -> DecodingRequest:
-        return DecodingRequest(
-            prompt=prompt,
-            constraint=constraint,
-            search=self.search.start(constraint, self.options.k, self.options.length_penalty),
-            rule=self.score_rule,
-            time_limit=self.options.time_limit,
-            max_forward_passes=self.search.max_forward_passes,
-            coverage=self.ranking is not None and self.score_rule == "allowed",
-        )
 
     def _finished(
         self, store: GraphStore, rules: WalkRules, one: _Decoding, outcome: DecodingOutcome
@@ -249,6 +246,10 @@ class Gcr(KgLlmMethod[GcrOptions]):
         else:
             found = weigh(store, paths, one.question.topics, rules, self.form, self.ranking)
         tokens = sum(len(one.tokens) for one in hypotheses)
+        search = SearchUse(self.options.search)
+        if (proof := result.certificate) is not None:
+            proven = (proof.proven, proof.certain, proof.bound, proof.demands)
+            search = SearchUse(self.options.search, *proven)
         return replace(
             found,
             paths=tuple(paths),
@@ -262,7 +263,7 @@ class Gcr(KgLlmMethod[GcrOptions]):
             ),
             forward_passes=outcome.forward_passes + (written.forward_passes if written else 0),
             notes=(*one.chosen.notes, *notes, *found.notes),
-            search=_use(self.options.search, result.certificate),
+            search=search,
         )
 
     # ── multiple choice ─────────────────────────────────────────────────────────────────────
@@ -399,12 +400,6 @@ def _result(outcome: DecodingOutcome) -> SearchResult:
             "Allow more with `max_forward_passes`, or set `search` to beam.",
         )
     return result
-
-
-def _use(kind: str, proof: Certificate | None) -> SearchUse:
-    if proof is None:
-        return SearchUse(kind)
-    return SearchUse(kind, proof.proven, proof.certain, proof.bound, proof.demands)
 
 
 def _nothing_grounded() -> EmptyLanguageError:

@@ -48,7 +48,7 @@ class Resources:
         self.store = store
         self.progress: Progress = progress or Silent()
         self._open_index = open_index
-        self._build_command = build_command or _build_command
+        self._build_command = build_command or (lambda _: "kgqa precompute-tries")
         self._kept: dict[tuple[object, ...], Any] = {}
         self._opened = ExitStack()
 
@@ -166,15 +166,3 @@ class Resources:
             self._kept[key] = load()
         found: T = self._kept[key]
         return found
-
-
-def _build_command(options: Mapping[str, Any]) -> str:
-    """Return the command that builds an index of ``options``."""
-    import shlex
-
-    flags = (
-        f"--{name.replace('_', '-')} {shlex.quote(str(value))}"
-        for name, value in options.items()
-        if value
-    )
-    return " ".join(["kgqa precompute-tries", *flags])

@@ -17,12 +17,12 @@ from kgqa.methods.dog.chains import (
     ChainWriter,
     Reading,
     chain_path,
-    end_tokens,
     extended,
     first_reading,
     score,
     without_end,
 )
+from kgqa.methods.grounding import end_tokens
 from kgqa.methods.options import DogOptions
 from kgqa.paths.format import PathFormat
 from kgqa.paths.triplets import SomeTriplets, StoreTriplets, joined_rows

@@ -57,9 +57,9 @@ def test_an_index_is_opened_once_and_closed_at_the_end(settings: Any) -> None:
 @pytest.mark.parametrize(
     ("fault", "command"),
     [
-        (IndexMissingError("There is none."), "--hops 3 --sample-walk random"),
-        (IndexStaleError("It is old."), "--hops 3 --sample-walk random"),
-        (ShardDamagedError("It is damaged."), "--hops 3 --sample-walk random --rebuild"),
+        (IndexMissingError("There is none."), "--hops 3"),
+        (IndexStaleError("It is old."), "--hops 3"),
+        (ShardDamagedError("It is damaged."), "--hops 3 --rebuild"),
     ],
 )
 def test_without_a_fitting_index_a_note_says_what_builds_it(
@@ -69,8 +69,13 @@ def test_without_a_fitting_index_a_note_says_what_builds_it(
         raise fault
 
     progress = Silent()
-    resources = Resources(settings, progress=progress, open_index=open_index)
-    assert resources.index(KEY, {"hops": 3, "model": None, "sample_walk": "random"}) is None
+    resources = Resources(
+        settings,
+        progress=progress,
+        open_index=open_index,
+        build_command=lambda options: f"kgqa precompute-tries --hops {options['hops']}",
+    )
+    assert resources.index(KEY, {"hops": 3}) is None
     (note,) = progress.notes
     assert note.startswith(f"{fault.message} Answering on the fly.")
     assert note.endswith(f"kgqa precompute-tries {command}")

@@ -26,6 +26,7 @@ from kgqa.decoding.spans import Writer
 from kgqa.decoding.text import Text, TextForward
 from kgqa.errors import ConstraintError, EmptyLanguageError, ModelError, TimeLimitError
 from kgqa.methods.dog.answers import answer_end, idle
+from kgqa.methods.grounding import end_tokens
 from kgqa.paths.ground import GroundedPath, ground
 from kgqa.paths.triplets import END, as_paths, as_rows, lasting, turned
 from kgqa.trie.lexicon import names_of
@@ -333,9 +334,3 @@ def without_end(chain: Chain, decode: Callable[[Sequence[int]], str]) -> list[Fr
     if chain.stop == "end token" and isinstance(last := pieces[-1], FreeText):
         pieces[-1] = replace(last, text=last.text.removesuffix(decode(last.tokens[-1:])))
     return pieces
-
-
-def end_tokens(kg_llm: KgLLM) -> frozenset[int]:
-    """Return the tokens that end a text: the end of sequence and every other special token."""
-    known = kg_llm.tokenizer.added_tokens_decoder.items()
-    return frozenset({number for number, token in known if token.special}) | {kg_llm.encoder.eos_id}

@@ -90,9 +90,21 @@ class BoundReasoner:
         self.rules = rules
         self.version = store.info.version
         self.hops = HopTable(store, rules)
-        check_fits(reasoner, store, rules)
         relations = store.relations()
         card = reasoner.card
+        if rules.hops > card.hops:
+            raise AdapterMismatchError(
+                f"The reasoner {reasoner.name} walks {card.hops} hops at most, not {rules.hops}.",
+                f"Set `hops` to {card.hops}, or train one: kgqa train kg-cot.",
+            )
+        part = known_part(card.relations, store)
+        if card.relations_by == "ids" and part < KNOWN:
+            raise AdapterMismatchError(
+                f"The reasoner {reasoner.name} was trained with {part:.0%} of the relations of the "
+                f"KG {store.info.name}: it is another KG's, and knows relations by their ids.",
+                "Train one for this KG: kgqa train kg-cot; with `relations` text it can move to "
+                "another KG.",
+            )
         self._tables: Tables | None = None
         if card.relations_by == "ids":
             number = {one: at for at, one in enumerate(card.relations)}
@@ -123,24 +135,6 @@ class BoundReasoner:
             with torch.inference_mode():
                 self._tables = self.reasoner.model.tables(words)
         return self._tables, own_steps(relations, self._step)
-
-
-def check_fits(reasoner: LoadedReasoner, store: GraphStore, rules: WalkRules) -> None:
-    """Raise AdapterMismatchError if ``reasoner`` cannot walk ``store`` by ``rules``."""
-    card = reasoner.card
-    if rules.hops > card.hops:
-        raise AdapterMismatchError(
-            f"The reasoner {reasoner.name} walks {card.hops} hops at most, not {rules.hops}.",
-            f"Set `hops` to {card.hops}, or train one: kgqa train kg-cot.",
-        )
-    known = known_part(card.relations, store)
-    if card.relations_by == "ids" and known < KNOWN:
-        raise AdapterMismatchError(
-            f"The reasoner {reasoner.name} was trained with {known:.0%} of the relations of the KG "
-            f"{store.info.name}: it is another KG's, and knows relations by their ids.",
-            "Train one for this KG: kgqa train kg-cot; with `relations` text it can move to "
-            "another KG.",
-        )
 
 
 def fitting_reasoner(store: GraphStore | None) -> tuple[str, str]:
