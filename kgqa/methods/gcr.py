@@ -21,8 +21,7 @@ import numpy as np
 
 from kgqa.answers.answer import Findings, KgLlmUse, SearchUse, Timings
 from kgqa.answers.choices import choice_paths, find_choices, rank_choices
-from kgqa.answers.ranking import RankingOptions
-from kgqa.answers.verdict import vote, weigh
+from kgqa.answers.ranking import RankingOptions, vote, weigh
 from kgqa.decoding.engine import DecodingRequest
 from kgqa.errors import EmptyLanguageError, KgqaError, TimeLimitError, UsageError
 from kgqa.graph.model import keys_array

@@ -17,7 +17,7 @@ import numpy as np
 
 from kgqa.answers.answer import Findings, ScoredPath, SearchUse, Timings
 from kgqa.answers.choices import find_choices, rank_choices
-from kgqa.answers.verdict import vote
+from kgqa.answers.ranking import vote
 from kgqa.errors import EmptyLanguageError
 from kgqa.graph.model import keys_array
 from kgqa.methods.base import Method

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -150,7 +151,9 @@ def found_again(
         parts = one.text.split(lexicon.form.separator)
         keys = tuple(sorted({*topics, *_named(store, parts[0])}))
         if keys not in constraints:
-            constraints[keys] = _constraint(store, keys, rules, lexicon)
+            constraints[keys] = None
+            with suppress(EmptyLanguageError):
+                constraints[keys] = ComposedConstraint(store, keys_array(keys), rules, lexicon)
         constraint = constraints[keys]
         paths[one.text] = ScoredPath(one.text, one.score, parts[-1].strip(), ())
         if constraint is None:
@@ -198,15 +201,6 @@ def _named(store: GraphStore, name: str) -> list[int]:
     keys = store.find_names([form])[1]
     found = store.entities(keys)
     return [key for key, own in zip(keys.tolist(), found.names, strict=True) if own == name.strip()]
-
-
-def _constraint(
-    store: GraphStore, keys: Sequence[int], rules: WalkRules, lexicon: PathLexicon
-) -> Constraint | None:
-    try:
-        return ComposedConstraint(store, keys_array(list(keys)), rules, lexicon)
-    except EmptyLanguageError:
-        return None
 
 
 def _followed(constraint: Constraint, tokens: Sequence[int]) -> int | None:

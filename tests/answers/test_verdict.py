@@ -7,8 +7,7 @@ import math
 import pytest
 
 from kgqa.answers.answer import ScoredPath, TopicEntity
-from kgqa.answers.ranking import RankingOptions
-from kgqa.answers.verdict import vote, weigh
+from kgqa.answers.ranking import RankingOptions, vote, weigh
 from kgqa.paths.format import PathFormat
 from kgqa.paths.ground import ground
 from kgqa.paths.walk import WalkRules, walk

@@ -10,7 +10,7 @@ import pytest
 
 from kgqa.answers.answer import Answer
 from kgqa.answers.general import general_prompt, read_answers
-from kgqa.answers.verdict import vote
+from kgqa.answers.ranking import vote
 from kgqa.errors import EmptyLanguageError, LinkingError, UsageError
 from kgqa.graph.model import keys_array
 from kgqa.methods.base import LinkedQuestion
