@@ -212,7 +212,7 @@ def test_a_chain_beam_keeps_the_best_sums(sample, models) -> None:
 
 
 def test_what_is_visible_may_change_with_each_step(sample, models) -> None:
-    """The prompt is made anew from what was visited, and the chain is the same text after it."""
+    """The prompt is made again from what was visited, and the chain is the same text after it."""
     topics = sample.keys_of([TOLKIEN]).tolist()
     asked: list[frozenset[int]] = []
 
@@ -279,7 +279,7 @@ def test_a_chain_ends_with_its_answer_and_the_prompt_is_run_once(sample, kg_llm)
     assert sum(one >= len(prompt) for one in run) == 1
 
 
-def test_a_thought_without_a_triplet_ends_and_is_told(sample, random_llm) -> None:
+def test_a_thought_without_a_triplet_ends_with_a_note(sample, random_llm) -> None:
     shy = opening_model(random_llm, 0, liking=-100.0, ending=-100.0)
     topics = sample.keys_of([TOLKIEN]).tolist()
     chains, paths = write(sample, shy, topics, beams=1, chain_tokens=100, thought_tokens=16)
@@ -295,7 +295,7 @@ def test_a_time_limit_ends_a_question(sample, models) -> None:
         write(sample, models[0], sample.keys_of([TOLKIEN]).tolist(), time_limit=1e-9)
 
 
-def test_the_end_token_is_no_text(sample, models) -> None:
+def test_the_end_token_is_not_text(sample, models) -> None:
     chains, _ = write(sample, models[0], sample.keys_of([LINCOLN]).tolist())
     decode = models[0].encoder.decode
     for chain in chains:
@@ -325,7 +325,7 @@ def test_readings_are_consistent_by_themselves(tmp_path: Path) -> None:
         assert len(extended(store, both, np.array([[a, r, -1, -1, b]] * 9), most=5)) == 5
 
 
-def test_more_readings_than_stand_are_told(tmp_path: Path, models) -> None:
+def test_a_note_says_that_there_are_more_readings(tmp_path: Path, models) -> None:
     """A name that is shared by 300 entities; with 256 of them every reading stands."""
     for count, cut in ((MOST_READINGS, False), (MOST_READINGS + 1, True)):
         tables = tables_of(

@@ -125,7 +125,7 @@ def test_triplets_are_the_best_with_what_connects_them(
 
 
 @model
-def test_budgets_hold_and_what_was_not_compared_is_told(
+def test_budgets_hold_and_a_note_says_what_was_not_compared(
     sample: SqliteStore, encoder: SentenceEncoder
 ) -> None:
     topics = sample.keys_of([TOLKIEN]).tolist()

@@ -1,4 +1,4 @@
-"""A question to answers: which constraint serves, what is told, and what a general LLM may add."""
+"""A question to answers: which constraint serves, its notes, and what a general LLM may add."""
 
 from __future__ import annotations
 

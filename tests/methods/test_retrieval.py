@@ -52,7 +52,7 @@ def test_the_nearest_paths_are_those_of_highest_cosine(
     assert (answer.method, answer.kg_llm.model, answer.forward_passes) == ("retrieval", "none", 0)
 
 
-def test_a_sample_is_told(sample: SqliteStore, encoder: SentenceEncoder) -> None:
+def test_a_note_says_that_there_is_a_sample(sample: SqliteStore, encoder: SentenceEncoder) -> None:
     answer = ask(sample, encoder, about(sample, TOLKIEN), k=50, cap=5)
     assert len(answer.paths) <= 5
     assert "at most 5 paths" in answer.notes[0]
