@@ -348,7 +348,7 @@ METHODS = Registry(
         ),
         Entry(
             "all-paths",
-            "kgqa.methods.all_paths:AllPaths",
+            "kgqa.methods.retrieval:AllPaths",
             "baseline: every path in the prompt of a general LLM",
             "kgqa.methods.options:AllPathsOptions",
         ),

@@ -33,11 +33,10 @@ class ScoredPath:
     """A decoded path: every id path that its text stands for, each checked in the store.
 
     ``score`` is the sum of the log-probabilities of its tokens. ``hypothesis``: what the model
-    answered after it, else the name of its last entity. ``coverage``: how much of its own
-    probability the model had on relations that the graph has (:mod:`kgqa.methods.grounding`), None
-    if that was not measured; ``lost``: the logarithm of the same, over all of a path's relation
-    tokens together, 0 if it was not measured. ``written``: the whole text that the path stands
-    in, if the model wrote more than paths; only ``text`` is in the graph.
+    answered after it, else the name of its last entity. ``coverage`` and ``lost``: what the
+    relations have lost since the graph has no others (:func:`kgqa.methods.grounding.evidence_of`),
+    None and 0 if that was not measured. ``written``: the whole text that the path stands in, if the
+    model wrote more than paths; only ``text`` is in the graph.
     """
 
     text: str
@@ -64,10 +63,9 @@ class ScoredPath:
 
 @dataclass(frozen=True, slots=True)
 class ExpandedPath:
-    """A path that was walked, not decoded: its relation path was, with another tail.
+    """A path that was walked, not decoded, so it has no score; its edges are in the store.
 
-    ``grounding``: the path, every edge of it checked in the store. ``source``: the text of the
-    decoded path that has the same relation path. There is no score: no model saw the tail.
+    ``source``: the text of the decoded path that has the same relation path.
     """
 
     grounding: GroundedPath
@@ -84,7 +82,7 @@ class ExpandedPath:
         return (self.grounding,)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the path as a JSON object: that of a decoded path, marked as expanded."""
+        """Return the path as the JSON contract has it: like a decoded one, marked as expanded."""
         edges = [edge.to_json() for edge in self.grounding.edges]
         return {
             "text": self.text,
@@ -156,10 +154,9 @@ class GeneralLlmUse:
 class SearchUse:
     """Which search found the paths, and what an exact one proved; None if nothing is proven.
 
-    ``proven``: no path outside the list has a higher score than one in it. ``certain``: how many
-    paths at the head of the list that holds for in any case. ``bound``: the highest score that a
-    path which is not shown can have, ``-inf`` if there is none. ``demands``: how often the
-    search asked for scores.
+    ``proven``: no path outside the list has a higher score than one in it. ``certain``: for how
+    many paths at the head of the list that holds in any case. ``bound``: the highest score that a
+    path which is not shown can have, ``-inf`` if none. ``demands``: how often it asked for scores.
     """
 
     kind: str = "beam"
@@ -199,10 +196,10 @@ class Timings:
 class Findings:
     """What a method found out about a question; an :class:`Answer` is made of it.
 
-    ``others``: entities that paths lead to and that have less behind them than the ``answers``; all
-    of them if the evidence is insufficient for an answer. ``expanded``: the paths of answers and
-    others that no decoded path ends in. ``confidence``: how sure the first of them is
-    (:func:`kgqa.answers.ranking.judge`), None if nothing was weighed.
+    ``others``: entities that have less behind them than the ``answers``; all of them if the
+    evidence is insufficient. ``expanded``: the paths of answers and others that no decoded path
+    ends in. ``confidence``: how sure the first is (:func:`kgqa.answers.ranking.judge`), None if
+    nothing was weighed.
     """
 
     answers: tuple[RankedAnswer, ...] = ()
@@ -228,7 +225,15 @@ class Answer(Findings):
     topic_entities: tuple[TopicEntity, ...]
 
     def __post_init__(self) -> None:
-        behind = _paths_behind((*self.paths, *self.expanded))
+        ends: dict[str | None, list[AnyPath]] = {}
+        passed: dict[str | None, list[AnyPath]] = {}  # of an entity that no path ends in
+        every: tuple[AnyPath, ...] = (*self.paths, *self.expanded)
+        for path in every:
+            for id_ in {one.tail.id: None for one in path.groundings}:
+                ends.setdefault(id_, []).append(path)
+            for id_ in {edge.tail.id: None for one in path.groundings for edge in one.edges}:
+                passed.setdefault(id_, []).append(path)
+        behind = passed | ends
         for name in ("answers", "others"):
             ranked = [
                 replace(one, paths=tuple(behind.get(one.id, ()))) for one in getattr(self, name)
@@ -254,15 +259,8 @@ class Answer(Findings):
         """The first answer, None if there is none."""
         return self.answers[0] if self.answers else None
 
-    def paths_of(self, answer: RankedAnswer) -> tuple[AnyPath, ...]:
-        """Return the paths that end in ``answer``, else those that pass it, best first."""
-        return tuple(_paths_behind((*self.paths, *self.expanded)).get(answer.id, ()))
-
     def facts(self) -> list[Fact]:
-        """Return the stored triples behind all paths, each once, the best path's first.
-
-        Of the expanded paths those of answers.
-        """
+        """Return the stored triples behind paths and expanded answers, the best path's first."""
         shown = [one for path in self.paths for one in path.groundings]
         shown += [one.grounding for one in self.expanded_answers()]
         edges = (edge for path in shown for edge in path.edges)
@@ -312,15 +310,3 @@ class Answer(Findings):
         from kgqa.answers.notebook import answer_html
 
         return answer_html(self.to_dict())
-
-
-def _paths_behind(paths: Sequence[AnyPath]) -> dict[str | None, list[AnyPath]]:
-    """Return by id the paths that end in an entity, else those that pass it."""
-    ends: dict[str | None, list[AnyPath]] = {}
-    passed: dict[str | None, list[AnyPath]] = {}
-    for path in paths:
-        for id_ in {one.tail.id: None for one in path.groundings}:
-            ends.setdefault(id_, []).append(path)
-        for id_ in {edge.tail.id: None for one in path.groundings for edge in one.edges}:
-            passed.setdefault(id_, []).append(path)
-    return passed | ends

@@ -1,8 +1,7 @@
 """Multiple choice: what the choices mean, the paths that end in them, and what paths say of each.
 
-The paths are found from both ends: how far each entity is from a choice is known
-before the first hop is taken, and no walk goes where no choice can be reached any more, so a hub
-between question and choice costs its edges, not its paths.
+The paths are found from both ends, so that no walk goes where no choice can be reached any more:
+a hub between question and choice costs its edges, not its paths.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class AnswerChoice:
 def parse_choices(text: str) -> list[str]:
     r"""Return the choices of the text ``a,b,c``; a comma inside one is written ``\,``.
 
-    Raises UsageError where there are fewer than two different ones.
+    Raises UsageError if there are fewer than two different ones.
 
     >>> parse_choices(r"Paris, Washington\, D.C.")
     ['Paris', 'Washington, D.C.']
@@ -58,7 +57,7 @@ def parse_choices(text: str) -> list[str]:
 
 
 def check_choices(choices: Sequence[str]) -> list[str]:
-    """Return ``choices``. Raises UsageError where there are fewer than two different ones."""
+    """Return ``choices``. Raises UsageError if there are fewer than two different ones."""
     found = list(choices)
     if len(set(found)) < 2 or len(set(found)) < len(found):
         raise UsageError(
@@ -71,7 +70,7 @@ def check_choices(choices: Sequence[str]) -> list[str]:
 def find_choices(store: GraphStore, choices: Sequence[str]) -> list[AnswerChoice]:
     """Return what each choice means in the KG: the entity of that id, else all of that name.
 
-    Raises UsageError as :func:`check_choices` does, GraphError where the store fails.
+    Raises UsageError as :func:`check_choices` does, GraphError if the store fails.
     """
     texts = check_choices(choices)
     keys: list[list[int]] = [[key] if key >= 0 else [] for key in store.keys_of(texts).tolist()]
@@ -96,42 +95,38 @@ def paths_between(
 ) -> tuple[PathTable, bool]:
     """Return every path under ``rules`` from ``topics`` that ends in one of ``ends``.
 
-    They are those paths of :func:`kgqa.paths.walk.walk` whose last entity is among ``ends``, found
-    without walking the others. Where there are more than ``most``, longer ones are left out whole
-    hops at a time, the shortest first in the table; then the second value is True.
+    If there are more than ``most``, longer ones are left out whole hops at a time, the shortest
+    first in the table; then the second value is True.
     """
     within = _hops_to(store, ends, rules)
     topic = np.unique(topics)
     taken = np.full((len(topic), rules.hops, 4), -1, np.int64)
     found: list[PathTable] = []
     number = 0
+
+    def leads_on(left: IntArray, hops: Hops) -> BoolArray:
+        return np.isin(hops.hop[:, TAIL], left)
+
+    def joined() -> PathTable:
+        return joined_tables(found) if found else empty_paths(rules.hops)
+
     for depth in range(rules.hops):
         if not len(topic):
             break
-        left = within[rules.hops - depth - 1]
-        longer = next_hops(
-            store, topic, taken, depth, rules, partial(_leads_to, left), 3 * most - number
-        )
+        onto = partial(leads_on, within[rules.hops - depth - 1])
+        longer = next_hops(store, topic, taken, depth, rules, onto, 3 * most - number)
         if longer is None:
-            return _joined(found, rules), True
+            return joined(), True
         topic, taken, kind = longer
         here = np.isin(taken[:, depth, TAIL], ends)
         ended = int(here.sum())
         if ended + number > most:
-            return _joined(found, rules), True
+            return joined(), True
         number += ended
         found.append(PathTable(topic[here], np.full(ended, depth + 1, np.int64), taken[here]))
         onward = kind != Kind.VALUE
         topic, taken = topic[onward], taken[onward]
-    return _joined(found, rules), False
-
-
-def _joined(found: Sequence[PathTable], rules: WalkRules) -> PathTable:
-    return joined_tables(found) if found else empty_paths(rules.hops)
-
-
-def _leads_to(wanted: IntArray, hops: Hops) -> BoolArray:
-    return np.isin(hops.hop[:, TAIL], wanted)
+    return joined(), False
 
 
 def choice_paths(
@@ -144,7 +139,7 @@ def choice_paths(
     """Return every path from ``topics`` to a choice, and notes.
 
     A note says which choices no path leads to, and whether paths were left out. Raises
-    EmptyLanguageError where no choice can be reached.
+    EmptyLanguageError if no choice can be reached.
     """
     ends = np.unique(np.array([key for one in choices for key in one.keys], np.int64))
     table, cut = paths_between(store, topics, ends, rules, most)
@@ -175,10 +170,9 @@ def rank_choices(
 ) -> list[RankedAnswer]:
     """Return every choice with its part of the probability of ``paths``, the best first.
 
-    ``weights``: the logarithm of what each path counts, its score where there are none. A path
-    whose text ends in several entities gives each an equal part. Scores sum to 1 where any path
-    ends in a choice. A choice without a path has score 0 and is not grounded; equal ones stay in
-    the order they were given.
+    ``weights``: the logarithm of what each path counts, its score if not given. A path whose text
+    ends in several entities gives each an equal part. Scores sum to 1 if any path ends in a choice.
+    A choice without a path has score 0 and is not grounded; equal ones stay in their order.
     """
     of = {one: number for number, choice in enumerate(choices) for one in choice.ids}
     logs = [path.score for path in paths] if weights is None else weights

@@ -1,13 +1,11 @@
-"""From the relation path of a grounded path to everything it leads to, and other bounded walks.
+"""Bounded walks: to all that a relation path leads to, and from topic entities to an entity.
 
 A question for "languages" wants the list, and the decoder wrote some of it: the relation path of a
-decoded path is walked in the store again, and each tail that it has gets a grounded path of its
-own, whose edges were checked by id like those of any other.
+decoded path is walked in the store again, and each of its tails gets a grounded path of its own.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -39,65 +37,46 @@ if TYPE_CHECKING:
     from kgqa.paths.walk import Hops
 
 FRONTIER = 20_000  # entities whose hops are asked for in one call
-# Paths that are in memory while one relation path is walked. A relation path that has more is not
-# walked to its end: see Tails.whole.
-MOST_PATHS = 100_000
+MOST_PATHS = 100_000  # in memory while one relation path is walked
 MOST_EDGES = 10_000  # of an entity that is asked which topic entities lead to it
 AGAINST: Mapping[Direction, Direction] = {"out": "in", "in": "out", "both": "both"}
 
 
-@dataclass(frozen=True, slots=True)
-class Tails:
-    """What a relation path leads to: one path for each tail, the tails ascending by key.
-
-    ``count``: how many tails there are, at least that many where not ``whole``: then the relation
-    path has more of them (or more paths on the way) than were allowed, and ``paths`` is empty: the
-    first ones by key would be no better than any others.
-    """
-
-    paths: PathTable
-    count: int
-    whole: bool
-
-
 def paths_along(
     store: GraphStore, path: GroundedPath, rules: WalkRules, most: int, most_paths: int = MOST_PATHS
-) -> Tails:
-    """Return a path to every tail of the relation path of ``path`` from its head.
+) -> PathTable | None:
+    """Return a path to every tail of the relation path of ``path`` from its head, by key of tails.
 
-    ``rules`` are those that the path was walked by, and what holds for walks holds here: no entity
-    is visited twice, mediators are collapsed or kept as the rules say. ``most``: tails at most,
-    ``most_paths``: paths in memory at most. Of several paths to a tail the first by ids stands.
+    ``rules`` are those that the path was walked by. Of several paths to a tail the first by ids
+    stands. None if there are more than ``most`` tails, or more than ``most_paths`` paths on the
+    way: the first ones by key would be no better than any others.
     """
     head = store.keys_of([path.head.id])
     if head[0] < 0 or len(path.edges) > rules.hops:
-        return Tails(empty_paths(rules.hops), 0, whole=True)
+        return empty_paths(rules.hops)
     steps = _steps(store, path)
     topic, taken = head, np.full((1, rules.hops, 4), -1, np.int64)
     for depth, step in enumerate(steps):
-        last = depth == len(steps) - 1
         longer = next_hops(store, topic, taken, depth, rules, partial(_takes, step), most_paths)
         if longer is None:
-            return Tails(empty_paths(rules.hops), most + 1 if last else 0, whole=False)
+            return None
         topic, taken, kind = longer
-        if not last:  # walks end at values
+        if depth < len(steps) - 1:  # walks end at values
             onward = kind != Kind.VALUE
             topic, taken = topic[onward], taken[onward]
     table = ordered(PathTable(topic, np.full(len(topic), len(steps), np.int64), taken))
     _, firsts = np.unique(table.ends(), return_index=True)
-    if len(firsts) > most:
-        return Tails(empty_paths(rules.hops), len(firsts), whole=False)
-    return Tails(table.take(firsts), len(firsts), whole=True)
+    return table.take(firsts) if len(firsts) <= most else None
 
 
 def expanded(
-    store: GraphStore, path: GroundedPath, source: str, tails: Tails, form: PathFormat
+    store: GraphStore, path: GroundedPath, source: str, tails: PathTable, form: PathFormat
 ) -> list[ExpandedPath]:
-    """Return the paths of ``tails`` as they are shown; one that the store does not hold is none.
+    """Return the paths of ``tails`` that the store holds, and that are not ``path``.
 
     ``path`` is the decoded path they come from, ``source`` its text.
     """
-    found = ground(store, tails.paths, form)
+    found = ground(store, tails, form)
     return [ExpandedPath(one, source) for one in found if one is not None and one != path]
 
 
@@ -170,33 +149,20 @@ def walked_back(edge: PathEdge) -> list[bool]:
 
 
 def _steps(store: GraphStore, path: GroundedPath) -> list[tuple[int, int]]:
+    """Return the (first step, second step or -1) of each edge of ``path``."""
     relations = {one: number for number, one in enumerate(store.relations().ids)}
-    return [_step(edge, relations) for edge in path.edges]
-
-
-def _step(edge: PathEdge, relations: Mapping[str, int]) -> tuple[int, int]:
-    steps = [
-        2 * relations[fact.predicate] + back
-        for fact, back in zip(edge.facts, walked_back(edge), strict=True)
-    ]
-    return steps[0], steps[1] if len(steps) == 2 else -1
+    found = []
+    for edge in path.edges:
+        back = walked_back(edge)
+        facts = zip(edge.facts, back, strict=True)
+        first, *second = [2 * relations[fact.predicate] + against for fact, against in facts]
+        found.append((first, second[0] if second else -1))
+    return found
 
 
 def _takes(step: tuple[int, int], hops: Hops) -> BoolArray:
     taken: BoolArray = (hops.hop[:, FIRST] == step[0]) & (hops.hop[:, SECOND] == step[1])
     return taken
-
-
-@dataclass(frozen=True, slots=True)
-class Reached:
-    """Which entities topic entities have a path to, whatever was decoded.
-
-    ``by``: topic entity's key → keys of those that it reaches. ``left_out``: keys of topic entities
-    and others that were not looked at, since they have too many edges.
-    """
-
-    by: Mapping[int, frozenset[int]]
-    left_out: frozenset[int]
 
 
 def reached_by(
@@ -205,14 +171,13 @@ def reached_by(
     entities: IntArray,
     rules: WalkRules,
     most_edges: int = MOST_EDGES,
-) -> Reached:
-    """Return which of ``entities`` a path of at most ``rules.hops`` hops leads to, by topic entity.
+) -> tuple[dict[int, frozenset[int]], IntArray]:
+    """Return which of ``entities`` a path leads to by topic entity, and keys that were left out.
 
     Found from both ends: all hops but the last out of each topic entity, the last one back from the
-    entities; so no path is made, and a hub between them costs its edges. Topic entities and others
-    with more than ``most_edges`` edges are left out, and forward frontiers that grow beyond it are
-    not followed further: what is reached is never wrong, but there may be more. (A mediator that a
-    walk passes twice is not noticed.)
+    entities. Topic entities and others with more than ``most_edges`` edges are left out, and
+    forward frontiers that grow beyond it are not followed further: what is reached is never wrong,
+    but there may be more. (A mediator that a walk passes twice is not noticed.)
     """
     topics, entities = np.unique(topics), np.unique(entities)
     few_topics = topics[store.degrees(topics) <= most_edges]
@@ -230,7 +195,7 @@ def reached_by(
         found = ends[np.isin(sources, onward)]
         by[topic] = frozenset(np.intersect1d(entities, np.union1d(found, inside)).tolist())
     left = np.union1d(np.setdiff1d(topics, few_topics), np.setdiff1d(entities, few))
-    return Reached(by, frozenset(left.tolist()))
+    return by, left
 
 
 def _within(

@@ -17,7 +17,7 @@ from kgqa.answers.naming import PathNames, form_of, in_graph
 from kgqa.graph.names import normalise
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from kgqa.answers.answer import Answer, ScoredPath
     from kgqa.answers.choices import AnswerChoice
@@ -62,11 +62,7 @@ def ask_general(
     be, None as the server has it. Reads no store. Raises GeneralModelError.
     """
     began = time.perf_counter()
-    prompt = (
-        choice_prompt(answer.question, choices, answer.paths)
-        if choices
-        else general_prompt(answer.question, answer.paths)
-    )
+    prompt = general_prompt(answer.question, answer.paths, choices)
     written = general.complete(prompt, max_tokens=max_tokens)
     return Reply(written, time.perf_counter() - began)
 
@@ -107,26 +103,24 @@ def general_use(general: GeneralLLM, written: Sequence[Completion]) -> GeneralLl
     )
 
 
-def general_prompt(question: str, paths: Sequence[ScoredPath]) -> str:
-    """Return what the general LLM is asked: the paths best first, equal ones by their text."""
-    ordered = sorted(paths, key=lambda path: (-path.score, path.text))
-    lines = dict.fromkeys(f"{path.text} (suggests: {path.hypothesis})" for path in ordered)
-    return _filled(_OPEN, {"paths": "\n".join(lines) or "none", "question": question})
+def general_prompt(question: str, paths: Sequence[ScoredPath], choices: Sequence[str] = ()) -> str:
+    """Return what the general LLM is asked: the paths best first, equal ones by their text.
 
-
-def choice_prompt(question: str, choices: Sequence[str], paths: Sequence[ScoredPath]) -> str:
-    """Return what a general LLM is asked: the paths in the order of their scores, the choices."""
+    Those to ``choices`` stand in their own order, without what they suggest.
+    """
+    if choices:
+        lines = [path.text for path in paths]
+    else:
+        ordered = sorted(paths, key=lambda path: (-path.score, path.text))
+        shown = (f"{path.text} (suggests: {path.hypothesis})" for path in ordered)
+        lines = list(dict.fromkeys(shown))
     values = {
-        "paths": "\n".join(path.text for path in paths) or "none",
+        "paths": "\n".join(lines) or "none",
         "question": question,
         "choices": "\n".join(f"- {one}" for one in choices),
     }
-    return _filled(_CHOICE, values)
-
-
-def _filled(template: str, values: Mapping[str, str]) -> str:
     # in one pass: a name may itself contain "{question}"
-    return _PLACE.sub(lambda place: values[place[1]], template)
+    return _PLACE.sub(lambda place: values[place[1]], _CHOICE if choices else _OPEN)
 
 
 def listed_lines(text: str) -> list[str]:
@@ -141,10 +135,8 @@ def read_answers(
     """Return the answers that a general LLM wrote, one a line, linked back to entities.
 
     A line means the entity of the paths that is called so, else the ends of paths whose names it
-    holds (:mod:`kgqa.answers.naming`), else the best connected entity of that name in ``store``.
-    Only one that a path, or the beginning of one, ends in is grounded; one that is found nowhere
-    has no id. Scores fall with the line's place; a shared name gives every entity of that name.
-    Raises GraphError.
+    holds, else the best connected entity of that name in ``store``. Only one that a path, or the
+    beginning of one, ends in is grounded; one that is found nowhere has no id. Raises GraphError.
     """
     written = [line for line in dict.fromkeys(listed_lines(text)) if form_of(line) != "none"]
     names = PathNames(one for path in paths for one in path.groundings)

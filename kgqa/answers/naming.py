@@ -1,15 +1,12 @@
 """From what a model wrote to the entity that it means: through the paths first, then by name.
 
-Names are compared in the form that stores keep them in, accents folded besides: a model that writes
-"Hugo Chavez" means Hugo Chávez. What a published metric calls a match is another matter
-(:mod:`kgqa.evaluation`).
+Names are compared in the form that stores keep them in, accents folded besides. What a published
+metric calls a match is another matter (:mod:`kgqa.evaluation`).
 
-A model that was trained to (``# Answer:``) writes after a path what it takes the answer to be.
-Mostly that is the path's end. If it is another entity on the path, the path up to there counts
-instead: its end is what the model means, and it is grounded as the whole was. If it is none of
-them, the path's vote is halved between its end, which the graph holds, and what was written, which
-it may not hold: that one is known by name at best, and never grounded, unless another path ends
-there.
+A model that was trained to (``# Answer:``) writes after a path what it takes the answer to be. If
+it is another entity on the path, the path up to there counts instead. If it is none of them, the
+path's vote is halved between its end and what was written, which is known by name at best, and
+never grounded, unless another path ends there.
 """
 
 from __future__ import annotations
@@ -17,8 +14,8 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -95,7 +92,7 @@ class PathNames:
     def contained(self, text: str) -> list[Node]:
         """Return the ends of paths whose names stand in ``text`` as whole words, in its order.
 
-        Of names that overlap, the longest stands. Where ``text`` holds none, it may itself stand in
+        Of names that overlap, the longest stands. If ``text`` holds none, it may itself stand in
         the name of one end, and of no other; then that one is meant.
         """
         form = form_of(text)
@@ -115,7 +112,7 @@ class PathNames:
 
 
 def in_graph(store: GraphStore, texts: Sequence[str]) -> list[Node | None]:
-    """Return for each text the best connected entity of that name or alias, None where none is.
+    """Return for each text the best connected entity of that name or alias, or None.
 
     Of equally connected ones the first by key stands. Raises GraphError.
     """
@@ -137,8 +134,7 @@ def in_graph(store: GraphStore, texts: Sequence[str]) -> list[Node | None]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenAnswer:
+class WrittenAnswer(NamedTuple):
     """An answer that was written after paths and that none of these paths holds.
 
     ``nodes``: the entities that it means, empty if no path and no entity is called so;
@@ -152,8 +148,7 @@ class WrittenAnswer:
     score: float
 
 
-@dataclass(frozen=True, slots=True)
-class Ballots:
+class Ballots(NamedTuple):
     """``paths`` as they count, and what was written beyond them."""
 
     paths: tuple[ScoredPath, ...]
@@ -170,7 +165,8 @@ def cast(paths: Sequence[ScoredPath], form: PathFormat, store: GraphStore | None
     counted: list[ScoredPath] = []
     beyond: dict[str, list[float]] = {}
     for path in paths:
-        if ends_so(path):
+        end = path.groundings[0].tail.name
+        if not path.hypothesis.strip() or is_name_of(path.hypothesis, end):
             counted.append(path)
         elif (shortened := _up_to(path, form)) is not None:
             counted.append(shortened)
@@ -188,21 +184,13 @@ def cast(paths: Sequence[ScoredPath], form: PathFormat, store: GraphStore | None
         nodes = tuple(names.exact(text)) or ((known,) if known is not None else ())
         grounded = bool(nodes) and all(names.is_grounded(node) for node in nodes)
         name = nodes[0].name if nodes else text
-        written.append(WrittenAnswer(name, nodes, grounded, _log_sum(beyond[text])))
+        top = max(beyond[text])
+        score = top + math.log(math.fsum(math.exp(one - top) for one in beyond[text]))
+        written.append(WrittenAnswer(name, nodes, grounded, score))
     return Ballots(tuple(counted), tuple(written))
 
 
-def ends_so(path: ScoredPath) -> bool:
-    """Return whether what was written after ``path``, if anything, is the path's end."""
-    end = path.groundings[0].tail.name
-    return not path.hypothesis.strip() or is_name_of(path.hypothesis, end)
-
-
 def _up_to(path: ScoredPath, form: PathFormat) -> ScoredPath | None:
-    """Return ``path`` up to the entity inside it that its hypothesis names, None if it names none.
-
-    The topic entity is not inside: no path ends where it starts.
-    """
     cut: dict[tuple[object, ...], GroundedPath] = {}
     for one in path.groundings:
         for place, edge in enumerate(one.edges[:-1], start=1):
@@ -216,11 +204,6 @@ def _up_to(path: ScoredPath, form: PathFormat) -> ScoredPath | None:
         return None
     groundings = tuple(cut.values())
     return replace(path, text=groundings[0].text, groundings=groundings)
-
-
-def _log_sum(scores: Sequence[float]) -> float:
-    top = max(scores)
-    return top + math.log(math.fsum(math.exp(one - top) for one in scores))
 
 
 def _bare(form: str) -> str:

@@ -1,41 +1,39 @@
-"""From decoded paths to ranked entities, and how sure the first of them is. Pure functions.
+"""From decoded paths to ranked entities, and how sure the first of them is.
 
-Paths are put together twice. Paths of one relation path (out of one topic entity) say what the
-question asks for: their probabilities add up. Paths that end in one entity say that it is an
-answer: what its relation paths weigh adds up, too, and one that several topic entities lead to is
-preferred, since a question that names several things is mostly about what they have in common.
-Whether a further topic entity leads to it is asked of the graph, not of the model, which seldom
-writes paths out of each. A relation path's weight goes to its tails in full, not divided among
-them: a question for a list has many right answers, each as right as the others.
+Paths of one relation path (out of one topic entity) say what the question asks for: their
+probabilities add up, and go to each of its tails in full, since a question for a list has many
+right answers. Paths that end in one entity say that it is an answer: what its relation paths weigh
+adds up, too, and one that several topic entities lead to in the graph is preferred.
 
-Then three decisions. A *score* is an entity's part of the probability of the decoded paths: scores
-of a list sum to that probability, so to at most 1, and what is missing belongs to paths that were
-not decoded. The *threshold* takes from the ranked list those that weigh nearly as much as the
-first. The *confidence* is made of the *evidence*: the probability of the relation paths that lead
-to the first answer (how sure the model is of what is asked for, not of one of its many tails), each
-times its coverage if that was measured (how much of its own words the model found in the graph).
-With insufficient evidence the graph is said to have no answer.
-
-A confidence means something only if the scores of paths were renormalised over what the constraint
-allows (``score_rule`` "allowed"); over the whole vocabulary it falls with every token, and no
-threshold fits.
+A *score* is an entity's part of the probability of the decoded paths. The *threshold* takes those
+that weigh nearly as much as the first. The *confidence* is made of the *evidence*: the probability
+of the relation paths that lead to the first answer, each times its coverage if that was measured.
+It means something only if the scores of paths were renormalised over what the constraint allows
+(``score_rule`` "allowed"); over the whole vocabulary it falls with every token.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from kgqa.answers.answer import Findings, RankedAnswer
+from kgqa.answers.expand import expanded, paths_along, reached_by
+from kgqa.answers.naming import cast
 from kgqa.errors import UsageError
+from kgqa.graph.model import keys_array
+from kgqa.paths.format import PathFormat
 from kgqa.paths.ground import Node
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from kgqa.answers.answer import ExpandedPath, ScoredPath
+    from kgqa.answers.answer import ExpandedPath, ScoredPath, TopicEntity
     from kgqa.answers.naming import WrittenAnswer
+    from kgqa.graph.store import GraphStore
     from kgqa.paths.ground import GroundedPath
+    from kgqa.paths.walk import WalkRules
 
 # the head's id; for each hop the relation as it is shown, and the predicates behind it
 Signature: TypeAlias = "tuple[str, tuple[tuple[str, tuple[str, ...]], ...]]"
@@ -44,6 +42,7 @@ Signature: TypeAlias = "tuple[str, tuple[tuple[str, tuple[str, ...]], ...]]"
 TAIL_TEMPERATURE = 1.0 / 0.3
 SUPPORT = 3.0  # how often an entity's weight is added for each further topic entity with a path
 EXPANDED = 0.1  # the least part of the decoded probability that a relation path is expanded for
+_NAMED = 3  # entities that a note names
 ROUNDING = 1e-9  # of sums of probabilities: two that are equal may differ by as much
 
 
@@ -51,15 +50,14 @@ ROUNDING = 1e-9  # of sums of probabilities: two that are equal may differ by as
 class RankingOptions:
     """How paths become answers. The figures that chose the defaults: docs/evaluation.md.
 
-    ``tail_temperature`` (above 0): how little a tail's probability counts against its most probable
-    sister of the same relation path: it is taken to the power of 1/temperature; infinite, all tails
-    of a relation path weigh the same. ``max_tails``: a relation path with more tails is not
-    expanded; its decoded tails stand, and a note says so. ``answer_threshold`` (0 to 1): an entity
-    is an answer if it weighs at least that part of the first one; ``answer_threshold_several``: the
-    same for questions with several topic entities, which mostly ask for the one thing that they
-    have in common. ``min_confidence`` (0 to 1): with a lower confidence there is no answer.
-    ``slope`` (above 0) and ``shift`` make a confidence of the evidence: its log-odds times the one
-    plus the other. Raises UsageError.
+    ``tail_temperature`` (above 0): a tail's probability against the best one of its relation path
+    is taken to the power of 1/temperature; infinite, all tails weigh the same. ``max_tails``: a
+    relation path with more is not expanded. ``answer_threshold`` (0 to 1): an entity is an answer
+    if it weighs at least that part of the first one; ``answer_threshold_several``: the same for
+    questions with several topic entities, which mostly ask for what they have in common.
+    ``min_confidence`` (0 to 1): with a lower confidence there is no answer. ``slope`` (above 0) and
+    ``shift`` make a confidence of the evidence: its log-odds times the one plus the other. Raises
+    UsageError.
     """
 
     tail_temperature: float = TAIL_TEMPERATURE
@@ -94,8 +92,7 @@ class RelationPath:
 
     ``probability``: what they have together; ``weight``: the same without what their relations owe
     to there being no others (``ScoredPath.lost``); ``source``, ``grounding``: the best of them;
-    ``tails``: the entities that decoded paths end in, and the probability of each; ``expanded``:
-    the paths that were walked to other tails.
+    ``tails``: the probability of each end; ``expanded``: the paths walked to other tails.
     """
 
     signature: Signature
@@ -123,10 +120,9 @@ class WeighedEntity:
     """An entity that paths lead to, or that was written after them.
 
     ``weight``: comparable within a question only; ``probability``: that of the decoded paths that
-    end in it; ``heads``: the ids of the topic entities with a path to it; ``path``: the path that
-    gives it most of its weight, ``expanded`` that path if it was walked, not decoded; ``written``:
-    the probability of what was written for it after paths that do not hold it. One that was only
-    written has no path, and an empty id if nothing is called so.
+    end in it; ``heads``: the ids of the topic entities with a path to it; ``path``: the one that
+    gives it most of its weight, ``expanded`` if it was walked; ``written``: the probability of what
+    was written for it. One that was only written has no path, and an empty id if not in the KG.
     """
 
     node: Node
@@ -192,11 +188,10 @@ def aggregate(
 ) -> list[WeighedEntity]:
     """Return the entities that ``found`` leads to, best first; equal ones by name, then id.
 
-    ``paths`` are the decoded ones that ``found`` was made of. Every decoded path's end is among the
-    entities, and every expanded one's. ``reached``: for an entity's id the ids of the topic
-    entities that have a path to it in the graph, beside those that a path of ``found`` shows.
-    ``written``: what was written beyond the paths (:func:`kgqa.answers.naming.cast`); it weighs as
-    much as its probability.
+    ``paths`` are the decoded ones that ``found`` was made of. ``reached``: for an entity's id the
+    ids of the topic entities that have a path to it in the graph, beside those that a path of
+    ``found`` shows. ``written``: what was written beyond the paths
+    (:func:`kgqa.answers.naming.cast`); it weighs as much as its probability.
     """
     weights: dict[str, dict[str, float]] = {}  # entity -> topic entity -> weight
     best: dict[str, tuple[float, GroundedPath, ExpandedPath | None]] = {}
@@ -238,7 +233,6 @@ def aggregate(
 def _written(
     written: Sequence[WrittenAnswer], paths: Sequence[ScoredPath]
 ) -> tuple[dict[str, float], dict[str, tuple[Node, bool]]]:
-    """Return the probability of what was written, and what it means; unknown names by text."""
     probability: dict[str, float] = {}
     nodes: dict[str, tuple[Node, bool]] = {}
     scale = scale_of(paths)
@@ -256,8 +250,7 @@ def _parts(
 ) -> dict[str, float]:
     """Return for each tail which part of the relation path's weight it gets: 1 for the best.
 
-    A tail that was not decoded is no more probable than the least probable decoded one, and is
-    given that one's part.
+    A tail that was not decoded gets the part of the least probable decoded one.
     """
     top = max(relation.tails.values())
     if not top:
@@ -268,19 +261,16 @@ def _parts(
     return {**dict.fromkeys(ends, least), **parts}
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(NamedTuple):
     """What a ranked list is worth.
 
     ``scores``: one for each entity, in their order, falling, sum at most 1; ``chosen``: how many
-    at the head of the list are the answers; ``confidence``: in 0..1; ``insufficient``: whether that
-    is too little to answer, then ``chosen`` is 0.
+    at the head of the list are the answers, 0 if the ``confidence`` (0..1) is too low.
     """
 
     scores: tuple[float, ...]
     chosen: int
     confidence: float
-    insufficient: bool
 
 
 def judge(
@@ -291,27 +281,20 @@ def judge(
 ) -> Judgement:
     """Return scores, answers and confidence of ``entities`` (best first), weighed from ``found``.
 
-    ``topics``: how many topic entities the question has.
+    ``topics``: how many topic entities the question has. An entity's score is its part of the
+    probability of ``found`` and of what was written beyond the paths, in proportion to its weight.
     """
     if not entities:
-        return Judgement((), 0, 0.0, insufficient=True)
+        return Judgement((), 0, 0.0)
     confidence = calibrated(evidence_for(entities[0], found), options.slope, options.shift)
-    insufficient = confidence < options.min_confidence
     weights = [one.weight for one in entities]
-    chosen = 0 if insufficient else near_first(weights, options.threshold(topics))
-    return Judgement(tuple(_scores(entities, found)), chosen, confidence, insufficient)
-
-
-def _scores(entities: Sequence[WeighedEntity], found: Sequence[RelationPath]) -> list[float]:
-    """Return each entity's part of the probability of ``found``, in proportion to its weight.
-
-    What was written beyond the paths counts to that probability. They sum to it (0 if there is
-    no weight), and to no more than 1.
-    """
+    sure = confidence >= options.min_confidence
+    chosen = near_first(weights, options.threshold(topics)) if sure else 0
     written = (one.written for one in entities)
     decoded = min(1.0, math.fsum([*(one.probability for one in found), *written]))
-    total = math.fsum(one.weight for one in entities)
-    return [decoded * one.weight / total if total else 0.0 for one in entities]
+    total = math.fsum(weights)
+    scores = tuple(decoded * one / total if total else 0.0 for one in weights)
+    return Judgement(scores, chosen, confidence)
 
 
 def near_first(weights: Sequence[float], threshold: float) -> int:
@@ -335,8 +318,7 @@ def calibrated(evidence: float, slope: float, shift: float) -> float:
 def evidence_for(first: WeighedEntity, found: Sequence[RelationPath]) -> float:
     """Return the probability of the relation paths of ``found`` that lead to ``first``.
 
-    That is their part, by weight, of all that was decoded, each times its coverage if that was
-    measured. If ``first`` was written beyond paths, the probability of that counts, too.
+    Each counts by weight, times its coverage if that was measured, and what was written for it.
     """
     decoded = math.fsum(one.probability for one in found)
     total = math.fsum(one.weight for one in found)
@@ -348,3 +330,121 @@ def evidence_for(first: WeighedEntity, found: Sequence[RelationPath]) -> float:
         if one.leads_to(first.node.id)
     )
     return min(1.0, math.fsum([*leading, first.written]))
+
+
+def weigh(
+    store: GraphStore,
+    paths: Sequence[ScoredPath],
+    topics: Sequence[TopicEntity],
+    rules: WalkRules,
+    form: PathFormat,
+    options: RankingOptions | None = None,
+) -> Findings:
+    """Return what decoded, grounded ``paths`` out of ``topics`` say together.
+
+    Relation paths that are sure enough are expanded to all their tails; ``expanded`` has a path for
+    each entity that no decoded one ends in. With insufficient evidence there is no answer, and all
+    stand in ``others``. Scores sum to at most 1 over both. ``rules`` and ``form`` are those that
+    the paths were walked by and are written in. Raises GraphError.
+    """
+    options = options or RankingOptions()
+    ballots = cast(paths, form, store)
+    found = relation_paths(ballots.paths)
+    notes: list[str] = []
+    for one in worth_expanding(found):
+        tails = paths_along(store, one.grounding, rules, options.max_tails)
+        if tails is not None:
+            one.expanded = expanded(store, one.grounding, one.source.text, tails, form)
+            continue
+        label = " -> ".join(edge.relation for edge in one.grounding.edges)
+        head = one.grounding.head
+        notes.append(
+            f"{label} leads from {head.name} ({head.id}) to more than {options.max_tails:,} "
+            f"entities; only those that the KG-LLM wrote are listed ({len(one.tails)})."
+        )
+    reached = _reached(store, topics, found, rules, notes)
+    entities = aggregate(found, ballots.paths, options.tail_temperature, reached, ballots.written)
+    judged = judge(entities, found, options, len(topics))
+    ranked = [
+        RankedAnswer(one.node.id or None, one.node.name, score, one.grounded)
+        for one, score in zip(entities, judged.scores, strict=True)
+    ]
+    if entities and not judged.chosen:
+        first = entities[0].node
+        notes.append(
+            "This graph seems to hold no answer: the paths found have little to do with the "
+            f"question (confidence {judged.confidence:.2f}). The best of them ends in {first.name}"
+            + (f" ({first.id})." if first.id else ".")
+        )
+    return Findings(
+        answers=tuple(ranked[: judged.chosen]),
+        others=tuple(ranked[judged.chosen :]),
+        expanded=tuple(one.expanded for one in entities if one.expanded is not None),
+        confidence=judged.confidence,
+        notes=tuple(notes),
+    )
+
+
+def vote(paths: Sequence[ScoredPath], store: GraphStore | None = None) -> list[RankedAnswer]:
+    """Return the ends of ``paths``, ranked by the probability that leads to them.
+
+    A path gives its probability to every entity that its text can end in (entities may share a
+    name), or to what was written after it (:func:`kgqa.answers.naming.cast`; ``store`` is where
+    names that no path holds are looked up). Scores sum to 1 over all votes; equal ones are ordered
+    by name, then id. Raises GraphError.
+    """
+    ballots = cast(paths, PathFormat(), store)
+    weight: dict[str, float] = {}
+    name: dict[str, str] = {}
+    beyond: set[str] = set()
+    for path in ballots.paths:
+        for tail in {one.tail.id: one.tail for one in path.groundings}.values():
+            weight[tail.id] = weight.get(tail.id, 0.0) + math.exp(path.score)
+            name[tail.id] = tail.name
+    for one in ballots.written:
+        for id_, shown in [(node.id, node.name) for node in one.nodes] or [("", one.name)]:
+            key = id_ or f"\0{shown}"
+            if key not in weight and not one.grounded:
+                beyond.add(key)
+            weight[key] = weight.get(key, 0.0) + math.exp(one.score)
+            name[key] = shown
+    total = sum(weight.values())
+    if total == 0.0:  # every path is too unlikely for a float: their order still stands
+        weight = {one: 1.0 / (1 + rank) for rank, one in enumerate(weight)}
+        total = sum(weight.values())
+    ranked = sorted(weight, key=lambda one: (-weight[one], name[one], one))
+    return [
+        RankedAnswer(
+            None if one.startswith("\0") else one, name[one], weight[one] / total, one not in beyond
+        )
+        for one in ranked
+    ]
+
+
+def _reached(
+    store: GraphStore,
+    topics: Sequence[TopicEntity],
+    found: Sequence[RelationPath],
+    rules: WalkRules,
+    notes: list[str],
+) -> dict[str, list[str]]:
+    """Return for each entity that ``found`` leads to which of several topic entities reach it."""
+    if len(topics) < 2:
+        return {}
+    decoded = (entity for one in found for entity in one.tails)
+    walked = (path.grounding.tail.id for one in found for path in one.expanded)
+    ids = list(dict.fromkeys([*decoded, *walked]))
+    keys = store.keys_of(ids)
+    by, left_out = reached_by(store, keys_array([topic.key for topic in topics]), keys, rules)
+    if len(left_out):
+        names = store.entities(left_out[:_NAMED])
+        shown = ", ".join(f"{names.label(row)} ({names.ids[row]})" for row in range(len(names)))
+        more = len(left_out) - _NAMED
+        notes.append(
+            f"Too well connected to see which topic entities lead there: {shown}"
+            + (f" and {more} more." if more > 0 else ".")
+        )
+    return {
+        entity: [topic.id for topic in topics if key in by.get(topic.key, ())]
+        for entity, key in zip(ids, keys.tolist(), strict=True)
+    }

@@ -130,9 +130,9 @@ def _taken(given: dict[str, Any], model: type[Options]) -> dict[str, Any]:
 
 
 def _general_llm(home: Home, options: ExtractionOptions) -> GeneralLLM:
-    from kgqa.methods.resources import LoadedResources
+    from kgqa.methods.resources import Resources
 
-    resources = LoadedResources(home.settings, progress=home.progress)
+    resources = Resources(home.settings, progress=home.progress)
     general = resources.general_llm(options.general_model, cache_calls=options.cache_calls)
     if general is None:
         raise UsageError(

@@ -69,9 +69,9 @@ class QA:
     def method(self) -> Method[Any]:
         """The method with its models, which are loaded when this is first used."""
         from kgqa.api.index import build_command
-        from kgqa.methods.resources import LoadedResources
+        from kgqa.methods.resources import Resources
 
-        self._resources = LoadedResources(
+        self._resources = Resources(
             self._home.settings,
             store=self.store,
             progress=self._home.progress,

@@ -62,10 +62,10 @@ def train_reasoner(home: Home, out: Path, given: dict[str, Any]) -> ReasonerRepo
 @contextmanager
 def _resources(home: Home, options: ExampleOptions) -> Iterator[dict[str, Any]]:
     """Open what training a KG-LLM needs: the KG, the general LLM if it is asked, and folders."""
-    from kgqa.methods.resources import LoadedResources
+    from kgqa.methods.resources import Resources
 
     with ExitStack() as stack:
-        found = stack.enter_context(LoadedResources(home.settings, progress=home.progress))
+        found = stack.enter_context(Resources(home.settings, progress=home.progress))
         yield {
             "store": stack.enter_context(home.open_store()) if options.needs_store else None,
             "general": found.general_llm(options.general_model) if options.self else None,

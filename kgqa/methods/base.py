@@ -2,8 +2,7 @@
 
 A method derives from :class:`Method` and overrides :meth:`Method.answer`, which returns what it
 found out about one question; the base makes the :class:`kgqa.answers.answer.Answer` of it, and lets
-a general LLM write the answers if one is named. Models, the index and the general LLM come from
-:class:`Resources`.
+a general LLM write the answers if one is named.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from kgqa.answers.answer import Answer, Findings
 from kgqa.answers.general import ask_general, with_reply
@@ -27,25 +26,17 @@ if TYPE_CHECKING:
 
     from kgqa.answers.answer import TopicEntity
     from kgqa.answers.general import Reply
-    from kgqa.config import Settings
     from kgqa.graph.model import KGInfo
     from kgqa.graph.store import GraphStore
+    from kgqa.methods.resources import Resources
     from kgqa.models.adapter import AdapterCard
     from kgqa.models.general import GeneralLLM
-    from kgqa.models.graph_reasoner_card import LoadedReasoner
-    from kgqa.models.kg_llm import KgLLM, Quantize
-    from kgqa.models.sentences import SentenceEncoder
-    from kgqa.progress import Progress
-    from kgqa.trie.index.manifest import IndexKey
-    from kgqa.trie.index.reader import TrieIndex
 
 T = TypeVar("T")
 R = TypeVar("R")
 OptionsT = TypeVar("OptionsT", bound=MethodOptions)
 Found: TypeAlias = "Generator[tuple[int, Findings | KgqaError], None, None]"
 Numbered: TypeAlias = "Generator[tuple[int, Answer | KgqaError], None, None]"
-
-CONCURRENCY = 8  # calls of a general LLM at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,63 +52,11 @@ class LinkedQuestion:
     choices: tuple[str, ...] = ()
 
 
-class Resources(Protocol):
-    """What methods are made with: the KG, the settings, and models, each loaded once."""
-
-    @property
-    def store(self) -> GraphStore | None:
-        """The KG; None if every question has a graph of its own."""
-
-    @property
-    def settings(self) -> Settings:
-        """The settings, which name models that no option names."""
-
-    @property
-    def progress(self) -> Progress:
-        """Where long tasks are shown."""
-
-    def note(self, text: str) -> None:
-        """Tell the user one line that they should know."""
-
-    def kg_llm(
-        self,
-        model: str | None,
-        adapter: str | None = None,
-        preset: str | None = None,
-        quantize: Quantize | None = None,
-    ) -> KgLLM:
-        """Return the KG-LLM; None is what the settings name, then the offline one."""
-
-    def sentence_encoder(self, name: str | None) -> SentenceEncoder:
-        """Return a sentence encoder; None is the offline one."""
-
-    def reasoner(self, name: str) -> LoadedReasoner:
-        """Return the graph reasoner of a folder or a bundled name."""
-
-    def general_llm(self, name: str | None, *, cache_calls: bool = True) -> GeneralLLM | None:
-        """Return the general LLM that is named here or in the settings, None if none is."""
-
-    def index(self, key: IndexKey, build_options: Mapping[str, Any]) -> TrieIndex | None:
-        """Return the index for ``key``; None, after a note, if there is none that fits.
-
-        ``build_options``: the options of a build that makes it, by name.
-        """
-
-
 class Method(ABC, Generic[OptionsT]):
     """A way from questions to answers, found by its name in ``kgqa.registry.METHODS``.
 
-    A method of another package derives from this class, with its options model::
-
-        class MyMethod(Method[MyOptions]):
-            name = "my-method"
-            Options = MyOptions
-
-            def answer(self, store, question):
-                return Findings(answers=…, paths=…)
-
-    and is registered by an entry point in the group ``kgqa.methods``. ``general``: whether a
-    general LLM that is named writes the answers; an ensemble's members leave that to it.
+    How another package adds one: docs/extending.md. ``general``: whether a general LLM that is
+    named writes the answers; an ensemble's members leave that to it.
     """
 
     name: str
@@ -126,19 +65,17 @@ class Method(ABC, Generic[OptionsT]):
     """Whether it asks the general LLM itself; else that answers from the paths it found."""
 
     def __init__(self, options: OptionsT, resources: Resources, *, general: bool = True) -> None:
+        from kgqa.models.adapter import AdapterCard
+        from kgqa.models.presets import preset
+
         self.options = options
         self.resources = resources
-        self.card = _preset_card(options.preset)
+        self.card = preset(options.preset) if options.preset else AdapterCard()
         self.general: GeneralLLM | None = None
         if general:
             self.general = resources.general_llm(
                 options.general_model, cache_calls=options.cache_calls
             )
-
-    @classmethod
-    def check(cls, options: MethodOptions, settings: Settings) -> None:
-        """Raise UsageError for options that do not fit together, before anything is loaded."""
-        options.check(settings)
 
     @property
     def form(self) -> PathFormat:
@@ -205,8 +142,7 @@ class Method(ABC, Generic[OptionsT]):
     ) -> Numbered:
         """Yield the number of each question once, with its answer or its error, in any order.
 
-        An error among the questions is handed on under its number; one question's failure does not
-        end another. Questions are taken from the iterable when there is room for them.
+        One question's failure does not end another. Questions are taken when there is room.
         """
         asked: dict[int, LinkedQuestion] = {}
 
@@ -218,16 +154,10 @@ class Method(ABC, Generic[OptionsT]):
 
         def built() -> Iterator[tuple[int, Answer | KgqaError]]:
             for number, one in found:
-                if isinstance(one, KgqaError):
-                    yield number, one
-                    continue
-                question = asked[number]
-                yield (
-                    number,
-                    Answer.of(
-                        question.question, self.name, question.topics, one, question.link_seconds
-                    ),
-                )
+                if not isinstance(one, KgqaError):
+                    this = asked[number]
+                    one = Answer.of(this.question, self.name, this.topics, one, this.link_seconds)
+                yield number, one
 
         with closing(self.findings(store, noted())) as found:
             if self.general is None or self.asks_general:
@@ -244,10 +174,10 @@ class Method(ABC, Generic[OptionsT]):
     ) -> Iterator[tuple[int, Answer | KgqaError]]:
         """Yield ``answers`` with what ``general`` writes from their paths in place of their own."""
 
-        def call(item: tuple[int, Answer | KgqaError]) -> Reply | KgqaError:
+        def call(item: tuple[int, Answer | KgqaError]) -> Reply:
             number, answer = item
             if isinstance(answer, KgqaError):
-                return answer
+                raise answer
             return ask_general(general, answer, asked[number].choices, self.options.answer_tokens)
 
         for (number, answer), reply in several_at_once(answers, call, self.options.concurrency):
@@ -276,8 +206,7 @@ def walk_rules(
 ) -> WalkRules:
     """Return which walks are paths: what is set, then the KG's direction and the card's rules.
 
-    A KG itself says in which direction it is walked; only the card of a preset that was asked for
-    (``card_decides``) overrides it.
+    Only the card of a preset that was asked for (``card_decides``) overrides the KG's direction.
     """
     return WalkRules(
         hops=card.hops if hops is None else hops,
@@ -291,10 +220,9 @@ def several_at_once(
 ) -> Iterator[tuple[T, R | KgqaError]]:
     """Yield each item with what ``work`` gives for it, as they come, ``most`` at a time.
 
-    ``work`` runs in threads of its own; a KgqaError that it raises is its item's result, any other
+    ``work`` runs in daemon threads; a KgqaError that it raises is its item's result, any other
     error ends all. Items are taken from the iterable in the caller's thread, between results, so
-    that what makes them goes on while calls wait for a server. A caller that stops early leaves no
-    thread that keeps the program from ending.
+    that what makes them goes on while calls wait for a server.
     """
     done: SimpleQueue[tuple[T, R | KgqaError, BaseException | None]] = SimpleQueue()
 
@@ -325,10 +253,3 @@ def several_at_once(
             yield one
     for _ in range(waiting):
         yield next_result(block=True)
-
-
-def _preset_card(name: str | None) -> AdapterCard:
-    from kgqa.models.adapter import AdapterCard
-    from kgqa.models.presets import preset
-
-    return preset(name) if name else AdapterCard()

@@ -1,9 +1,8 @@
-"""Without the KG: the general LLM is asked the question as it stands.
+"""Baselines without the KG: the general LLM is asked the question as it stands.
 
-Three baselines: ``direct`` (the answer at once), ``cot`` (a chain of thought, then the answer) and
-``self-consistency`` (several chains of thought are sampled, and what most of them end in is the
-answer). The model is shown the question and nothing else. Answers are linked to entities of the KG
-by name, so that they can be scored; none of them is grounded.
+``direct``: the answer at once; ``cot``: a chain of thought, then the answer; ``self-consistency``:
+what most of several sampled chains end in. Answers are linked to entities of the KG by name, so
+that they can be scored; none of them is grounded.
 """
 
 from __future__ import annotations
@@ -26,7 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from kgqa.graph.store import GraphStore
-    from kgqa.methods.base import Found, LinkedQuestion, Resources
+    from kgqa.methods.base import Found, LinkedQuestion
+    from kgqa.methods.resources import Resources
     from kgqa.models.general import Completion, GeneralLLM
 
 _MARKER = re.compile(r"^\W*answers?\W*:\W*", re.IGNORECASE | re.MULTILINE)
@@ -90,18 +90,13 @@ class _WithoutGraph(Method[OptionsT]):
             mine[sample] = reply
             if len(mine) < self.samples:
                 continue
-            replies.pop(number)
-            written = []
-            failed = None
-            for _, one in sorted(mine.items()):  # the same whatever came first
-                if isinstance(one, KgqaError):
-                    failed = failed or one
-                else:
-                    written.append(one)
+            every = [one for _, one in sorted(replies.pop(number).items())]  # in a fixed order
+            failed = [one for one in every if isinstance(one, KgqaError)]
+            written = [one for one in every if not isinstance(one, KgqaError)]
             seconds = time.perf_counter() - began.pop(number)
             try:
-                if failed is not None:
-                    raise failed
+                if failed:
+                    raise failed[0]
                 yield number, self._found(store, asked.pop(number), written, seconds)
             except KgqaError as error:
                 yield number, error

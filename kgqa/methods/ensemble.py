@@ -1,11 +1,9 @@
 """Several methods asked the same question: their votes put together, or the quick one first.
 
 Each member's list of entities is brought to sum 1, and the lists are multiplied, each to the power
-of its weight (a logarithmic opinion pool: Genest and Zidek, Statistical Science 1986), so an entity
-that two methods agree on passes one that a single method is sure of. A floor keeps a member that
-has never encountered an entity from ruling it out. With ``sure`` the members take turns: one that
-is as sure as that answers alone and the rest are not asked (the method auto). Every path shown is
-one of a member's, and was checked in the store there.
+of its weight (a logarithmic opinion pool: Genest and Zidek, Statistical Science 1986). A floor
+keeps a member that has never encountered an entity from ruling it out. Every path shown is one of a
+member's, and was checked in the store there.
 """
 
 from __future__ import annotations
@@ -28,10 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from kgqa.answers.answer import ScoredPath
-    from kgqa.config import Settings
     from kgqa.graph.store import GraphStore
-    from kgqa.methods.base import Found, LinkedQuestion, Resources
-    from kgqa.methods.options import MethodOptions
+    from kgqa.methods.base import Found, LinkedQuestion
+    from kgqa.methods.resources import Resources
     from kgqa.paths.walk import WalkRules
 
 # Chosen on development questions: docs/methods.md.
@@ -59,17 +56,6 @@ class Ensemble(Method[EnsembleOptions]):
         super().__init__(options, resources, general=general)
         self.members = self._members()
         self.weights = [WEIGHTS.get(member.name, 1.0) for member in self.members]
-        threshold = options.answer_threshold
-        self._ranking = RankingOptions()
-        if threshold is not None:
-            self._ranking = RankingOptions(
-                answer_threshold=threshold, answer_threshold_several=threshold
-            )
-
-    @classmethod
-    def check(cls, options: MethodOptions, settings: Settings) -> None:
-        """Raise UsageError for options that do not fit together, those of the search among them."""
-        Gcr.check(options, settings)
 
     def _members(self) -> list[Method[Any]]:
         reasoner = KgCot(self.options, self.resources, general=False)
@@ -141,25 +127,37 @@ class Ensemble(Method[EnsembleOptions]):
         )
         answers = [answer for _, _, answer in good]
         ranked = pool([(weight, answer) for _, weight, answer in good])
-        confidence = _mean([(weight, answer.confidence) for _, weight, answer in good])
+        sure = [(weight, one.confidence) for _, weight, one in good if one.confidence is not None]
+        confidence = None
+        if sure:
+            confidence = sum(weight * one for weight, one in sure) / sum(one for one, _ in sure)
         silent = [not answer.answers for answer in answers]
         if alone:  # its own threshold stands
             chosen = len(answers[0].answers)
         elif all(silent) or (any(silent) and (confidence or 0.0) < UNSURE):
             chosen = 0
         else:
-            threshold = self._ranking.threshold(len(answers[0].topic_entities))
+            threshold = self.options.answer_threshold
+            if threshold is None:
+                threshold = RankingOptions().threshold(len(answers[0].topic_entities))
             chosen = near_first([one.score for one in ranked], threshold)
         used = [answer for answer in answers if answer.kg_llm != NO_KG_LLM]
+        paths: dict[tuple[object, ...], ScoredPath] = {}  # of several equal ones the first
+        for path in (path for answer in answers for path in answer.paths):
+            paths.setdefault((path.text, path.groundings), path)
+        stages = ("constraint", "decode", "ground", "answer")  # linking is done once, for all
+        timings = Timings(
+            **{stage: sum(getattr(one.timings, stage) for one in answers) for stage in stages}
+        )
         return Findings(
             answers=tuple(ranked[:chosen]),
             others=tuple(ranked[chosen:]),
-            paths=_paths(answers),
+            paths=tuple(paths.values()),
             constraints=tuple(
                 dict.fromkeys(one for answer in answers for one in answer.constraints)
             ),
             kg_llm=_together([answer.kg_llm for answer in used]),
-            timings=_sum([answer.timings for answer in answers]),
+            timings=timings,
             forward_passes=sum(answer.forward_passes for answer in answers),
             notes=tuple(notes),
             search=(used or answers)[0].search,
@@ -246,17 +244,7 @@ def pool(votes: Sequence[tuple[float, Findings]]) -> list[RankedAnswer]:
     return sorted(ranked, key=lambda one: (-one.score, one.name, one.id or ""))
 
 
-def _paths(answers: Sequence[Findings]) -> tuple[ScoredPath, ...]:
-    """Return the paths of all, each once: a path that several found has its first score."""
-    found: dict[tuple[object, ...], ScoredPath] = {}
-    for answer in answers:
-        for path in answer.paths:
-            found.setdefault((path.text, path.groundings), path)
-    return tuple(found.values())
-
-
 def _together(used: Sequence[KgLlmUse]) -> KgLlmUse:
-    """Return what all models cost together, under all their names."""
     if not used:
         return NO_KG_LLM
     adapters = dict.fromkeys(one.adapter for one in used if one.adapter)
@@ -266,22 +254,4 @@ def _together(used: Sequence[KgLlmUse]) -> KgLlmUse:
         calls=sum(one.calls for one in used),
         prompt_tokens=sum(one.prompt_tokens for one in used),
         generated_tokens=sum(one.generated_tokens for one in used),
-    )
-
-
-def _mean(weighted: Sequence[tuple[float, float | None]]) -> float | None:
-    """Return the weighted mean of those that there are, None if there is none."""
-    known = [(weight, one) for weight, one in weighted if one is not None]
-    if not known:
-        return None
-    return sum(weight * one for weight, one in known) / sum(weight for weight, _ in known)
-
-
-def _sum(timings: Sequence[Timings]) -> Timings:
-    """Return the seconds of all stages but linking, which is done once, for all."""
-    return Timings(
-        constraint=sum(one.constraint for one in timings),
-        decode=sum(one.decode for one in timings),
-        ground=sum(one.ground for one in timings),
-        answer=sum(one.answer for one in timings),
     )

@@ -1,15 +1,13 @@
 """Graph-constrained reasoning (GCR, arXiv 2410.13080): decode K paths under the KG-Trie, answer.
 
-The KG-LLM writes under the constraint, every path it wrote is grounded by id and checked edge by
-edge, and only then do the paths together, or a general LLM, become answers.
+Every path is grounded by id and checked edge by edge, and only then do the paths together, or a
+general LLM, become answers.
 
-In multiple choice two things would decide for the wrong reason if all paths to all choices were one
-language. A choice that none of the K best paths ends in would have no score at all; so each choice
-has its own constraint and its own search. And a path is likely for what it says, whatever is asked:
-common words, a frequent relation. So part of a path's log-probability without the question is
-subtracted (domain-conditional pointwise mutual information: Holtzman et al., EMNLP 2021, section 3;
-figures of the part: docs/evaluation.md). Both are over the whole vocabulary: renormalised over what
-leads to a choice, a path that has no rival is sure, whatever it says.
+In multiple choice each choice has its own constraint and its own search, so that none is without a
+score, and part of a path's log-probability without the question is subtracted, so that none wins
+for its words (domain-conditional pointwise mutual information: Holtzman et al., EMNLP 2021, section
+3; figures: docs/evaluation.md). Both are over the whole vocabulary: renormalised over what leads to
+a choice, a path that has no rival is sure, whatever it says.
 """
 
 from __future__ import annotations
@@ -21,16 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kgqa.answers.answer import ConstraintUse, Findings, KgLlmUse, SearchUse, Timings
+from kgqa.answers.answer import Findings, KgLlmUse, SearchUse, Timings
 from kgqa.answers.choices import choice_paths, find_choices, rank_choices
-from kgqa.answers.ranking import RankingOptions
-from kgqa.answers.verdict import vote, weigh
+from kgqa.answers.ranking import RankingOptions, vote, weigh
 from kgqa.decoding.engine import DecodingRequest
 from kgqa.errors import EmptyLanguageError, KgqaError, TimeLimitError, UsageError
 from kgqa.graph.model import keys_array
 from kgqa.methods.base import LinkedQuestion, Method, OptionsT
-from kgqa.methods.grounding import choose_constraint, ground_all
-from kgqa.methods.hypotheses import write_hypotheses
+from kgqa.methods.grounding import choose_constraint, composed, ground_all, write_hypotheses
 from kgqa.methods.options import GcrOptions
 from kgqa.models.profile import engine_for
 from kgqa.paths.sample import Sample
@@ -44,20 +40,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from kgqa.answers.answer import ScoredPath
-    from kgqa.answers.choices import AnswerChoice
     from kgqa.decoding.engine import DecodingOutcome
-    from kgqa.decoding.search import Certificate, Hypothesis, SearchResult, SearchStrategy
-    from kgqa.graph.model import KGInfo
+    from kgqa.decoding.search import Hypothesis, SearchResult, SearchStrategy
     from kgqa.graph.store import GraphStore
-    from kgqa.methods.base import Found, Resources
+    from kgqa.methods.base import Found
     from kgqa.methods.grounding import ChosenConstraint
+    from kgqa.methods.resources import Resources
     from kgqa.models.adapter import AdapterCard
     from kgqa.models.kg_llm import KgLLM
-    from kgqa.paths.format import PathFormat
     from kgqa.paths.walk import PathTable, WalkRules
-    from kgqa.trie.constraint import Constraint
-    from kgqa.trie.stored import StoredConstraint
-    from kgqa.trie.tokens import TokenEncoder
 
 PRIOR = 0.6  # the part of a path's log-probability without the question that is subtracted
 
@@ -87,9 +78,8 @@ class KgLlmMethod(Method[OptionsT]):
 
     def use(self, calls: int, prompt_tokens: int, generated_tokens: int) -> KgLlmUse:
         """Return what the KG-LLM cost."""
-        return KgLlmUse(
-            self.kg_llm.name, self.kg_llm.adapter, calls, prompt_tokens, generated_tokens
-        )
+        name, adapter = self.kg_llm.name, self.kg_llm.adapter
+        return KgLlmUse(name, adapter, calls, prompt_tokens, generated_tokens)
 
     def own_settings(self) -> dict[str, Any]:
         """Return the model, its adapter and how it is loaded."""
@@ -112,9 +102,9 @@ class Gcr(KgLlmMethod[GcrOptions]):
                 "`sample` names an index of a KG, and each question has a graph of its own.",
                 "Leave out `sample`.",
             )
-        super().__init__(options, resources, general=general)
         self.search = search_of(options)
         self.search.check(options.k, options.length_penalty)
+        super().__init__(options, resources, general=general)
         self.score_rule = options.score_rule or self.card.score_rule
         # a general LLM writes the answers, so none are weighed
         self.ranking = (
@@ -122,7 +112,7 @@ class Gcr(KgLlmMethod[GcrOptions]):
         )
         self.index = None
         if resources.store is not None:
-            key = index_key(
+            key = IndexKey.of(
                 resources.store.info,
                 self.kg_llm.encoder,
                 self.form,
@@ -136,12 +126,6 @@ class Gcr(KgLlmMethod[GcrOptions]):
             budget=options.budget,
             progress=resources.progress,
         )
-
-    @classmethod
-    def check(cls, options: Any, settings: Any) -> None:
-        """Raise UsageError for options that do not fit together, those of the search among them."""
-        super().check(options, settings)
-        search_of(options).check(options.k, options.length_penalty)
 
     def own_settings(self) -> dict[str, Any]:
         """Return the model, the search with its options, and how paths become answers."""
@@ -162,8 +146,12 @@ class Gcr(KgLlmMethod[GcrOptions]):
         The seconds of ``decode`` are a question's part of the forward passes by tokens, the
         engine's own work between them not counted.
         """
+
+        def has_choices(numbered: tuple[int, LinkedQuestion | KgqaError]) -> bool:
+            return isinstance(numbered[1], LinkedQuestion) and bool(numbered[1].choices)
+
         rules = self.walks(store)
-        for multiple, group in groupby(enumerate(questions), key=_is_multiple_choice):
+        for multiple, group in groupby(enumerate(questions), key=has_choices):
             if not multiple:
                 yield from self._decoded(store, group, rules)
                 continue
@@ -184,8 +172,11 @@ class Gcr(KgLlmMethod[GcrOptions]):
     ) -> Found:
         taken: list[_Decoding] = []
         failed: list[tuple[int, KgqaError]] = []
-        fits = self.index is not None and _is_of(self.index.manifest.key, store.info)
-        index = self.index if fits else None
+        index = self.index
+        if index is not None:
+            key = index.manifest.key
+            if (key.kg, key.kg_version) != (store.info.name, store.info.version):
+                index = None
 
         def requests() -> Iterator[DecodingRequest]:
             for number, question in questions:
@@ -197,12 +188,22 @@ class Gcr(KgLlmMethod[GcrOptions]):
                     chosen = choose_constraint(store, question.topics, rules, self.lexicon, index)
                     seconds = time.perf_counter() - began
                     prompt = self._prompt(question.question, question)
-                    request = self._request(prompt, chosen.constraint)
+                    search = self.search.start(
+                        chosen.constraint, self.options.k, self.options.length_penalty
+                    )
                 except KgqaError as error:
                     failed.append((number, error))
                     continue
                 taken.append(_Decoding(number, question, chosen, prompt, seconds))
-                yield request
+                yield DecodingRequest(
+                    prompt=prompt,
+                    constraint=chosen.constraint,
+                    search=search,
+                    rule=self.score_rule,
+                    time_limit=self.options.time_limit,
+                    max_forward_passes=self.search.max_forward_passes,
+                    coverage=self.ranking is not None and self.score_rule == "allowed",
+                )
 
         for place, outcome in self.engine.run(requests()):
             one = taken[place]
@@ -216,17 +217,6 @@ class Gcr(KgLlmMethod[GcrOptions]):
 
     def _prompt(self, text: str, question: LinkedQuestion) -> list[int]:
         return self.kg_llm.prompt_ids(text, [topic.name for topic in question.topics])
-
-    def _request(self, prompt: Sequence[int], constraint: Constraint) -> DecodingRequest:
-        return DecodingRequest(
-            prompt=prompt,
-            constraint=constraint,
-            search=self.search.start(constraint, self.options.k, self.options.length_penalty),
-            rule=self.score_rule,
-            time_limit=self.options.time_limit,
-            max_forward_passes=self.search.max_forward_passes,
-            coverage=self.ranking is not None and self.score_rule == "allowed",
-        )
 
     def _finished(
         self, store: GraphStore, rules: WalkRules, one: _Decoding, outcome: DecodingOutcome
@@ -249,14 +239,17 @@ class Gcr(KgLlmMethod[GcrOptions]):
         if not paths:
             raise _nothing_grounded()
         grounded = time.perf_counter()
-        verdict = None
-        if self.ranking is not None:
-            topics = one.question.topics
-            verdict = weigh(store, paths, topics, rules, self.form, self.ranking)
-        answers = verdict.answers if verdict else tuple(vote(paths, store))
+        if self.ranking is None:
+            found = Findings(answers=tuple(vote(paths, store)))
+        else:
+            found = weigh(store, paths, one.question.topics, rules, self.form, self.ranking)
         tokens = sum(len(one.tokens) for one in hypotheses)
-        return Findings(
-            answers=answers,
+        search = SearchUse(self.options.search)
+        if (proof := result.certificate) is not None:
+            proven = (proof.proven, proof.certain, proof.bound, proof.demands)
+            search = SearchUse(self.options.search, *proven)
+        return replace(
+            found,
             paths=tuple(paths),
             constraints=one.chosen.uses,
             kg_llm=self.use(1, len(one.prompt), tokens + (written.tokens if written else 0)),
@@ -267,30 +260,38 @@ class Gcr(KgLlmMethod[GcrOptions]):
                 answer=time.perf_counter() - grounded,
             ),
             forward_passes=outcome.forward_passes + (written.forward_passes if written else 0),
-            notes=(*one.chosen.notes, *notes, *(verdict.notes if verdict else ())),
-            search=_use(self.options.search, result.certificate),
-            others=verdict.others if verdict else (),
-            expanded=verdict.expanded if verdict else (),
-            confidence=verdict.confidence if verdict else None,
+            notes=(*one.chosen.notes, *notes, *found.notes),
+            search=search,
         )
 
     # ── multiple choice ─────────────────────────────────────────────────────────────────────
 
     def _choice(self, store: GraphStore, question: LinkedQuestion, rules: WalkRules) -> Findings:
-        """Return the choices of ``question`` ranked by the paths to them, K paths in all.
-
-        Every choice that a path leads to has at least one. A path's score is the sum of its tokens'
-        log-probabilities over the whole vocabulary. Raises EmptyLanguageError if no choice can be
-        reached, TimeLimitError if a search takes longer than allowed.
-        """
+        # K paths in all, and at least one of each choice that a path leads to
         began = time.perf_counter()
         choices = find_choices(store, question.choices)
         topics = keys_array([topic.key for topic in question.topics])
         table, notes = choice_paths(store, topics, choices, rules)
-        constraints = _constraints(store, table, choices, self.lexicon)
+        constraints = []
+        for choice in choices:  # one for each that a path ends in
+            mine = ordered(table.take(np.flatnonzero(np.isin(table.ends(), choice.keys))))
+            if len(mine):
+                sequences = path_tokens(store, mine, self.lexicon)
+                constraints.append(stored_constraint([(sequences, mine)]))
         prompt = self._prompt(question.question, question)
         walked = time.perf_counter()
-        outcomes = self._run(self._choice_requests(prompt, constraints))
+        per_choice = max(1, self.options.k // len(constraints))
+        search = search_of(self.options, per_choice)
+        outcomes = self._run(
+            DecodingRequest(
+                prompt=prompt,
+                constraint=each,
+                search=search.start(each, per_choice, self.options.length_penalty),
+                time_limit=self.options.time_limit,
+                max_forward_passes=search.max_forward_passes,
+            )
+            for each in constraints
+        )
         paths: list[ScoredPath] = []
         tables: list[PathTable] = []
         found: list[Hypothesis] = []
@@ -303,9 +304,12 @@ class Gcr(KgLlmMethod[GcrOptions]):
             found += hypotheses
         if not paths:
             raise _nothing_grounded()
-        alone = self._unasked(store, question, ordered(joined_tables(tables)))
+        every = ordered(joined_tables(tables))  # of these, scores when nothing is asked
+        unasked = stored_constraint([(path_tokens(store, every, self.lexicon), every)])
+        beam = _strategy("beam").start(unasked, len(every))
+        alone = DecodingRequest(prompt=self._prompt("", question), constraint=unasked, search=beam)
         (prior,) = self._run([alone])
-        said, _ = ground_all(store, alone.constraint, self.lexicon, _result(prior).hypotheses)
+        said, _ = ground_all(store, unasked, self.lexicon, _result(prior).hypotheses)
         before = {path.text: path.score for path in said}
         grounded = time.perf_counter()
         paths = list({(path.text, path.groundings): path for path in paths}.values())
@@ -317,7 +321,7 @@ class Gcr(KgLlmMethod[GcrOptions]):
         return Findings(
             answers=tuple(answers),
             paths=tuple(paths),
-            constraints=tuple(ConstraintUse(one.id, "composed", None) for one in question.topics),
+            constraints=composed(question.topics),
             kg_llm=self.use(2, 2 * len(prompt), sum(len(one.tokens) for one in found)),
             timings=Timings(
                 constraint=walked - began,
@@ -330,33 +334,7 @@ class Gcr(KgLlmMethod[GcrOptions]):
             search=SearchUse(self.options.search),
         )
 
-    def _choice_requests(
-        self, prompt: Sequence[int], constraints: Sequence[StoredConstraint]
-    ) -> list[DecodingRequest]:
-        per_choice = max(1, self.options.k // len(constraints))
-        search = search_of(self.options, per_choice)
-        return [
-            DecodingRequest(
-                prompt=prompt,
-                constraint=each,
-                search=search.start(each, per_choice, self.options.length_penalty),
-                time_limit=self.options.time_limit,
-                max_forward_passes=search.max_forward_passes,
-            )
-            for each in constraints
-        ]
-
-    def _unasked(
-        self, store: GraphStore, question: LinkedQuestion, table: PathTable
-    ) -> DecodingRequest:
-        """Return what scores every path of ``table`` when nothing is asked."""
-        constraint = stored_constraint([(path_tokens(store, table, self.lexicon), table)])
-        search = _strategy("beam").start(constraint, len(table))
-        return DecodingRequest(
-            prompt=self._prompt("", question), constraint=constraint, search=search
-        )
-
-    def _run(self, requests: Sequence[DecodingRequest]) -> list[DecodingOutcome]:
+    def _run(self, requests: Iterable[DecodingRequest]) -> list[DecodingOutcome]:
         return [outcome for _, outcome in sorted(self.engine.run(requests), key=lambda one: one[0])]
 
 
@@ -403,40 +381,11 @@ def sample_of(options: GcrOptions) -> Sample | None:
     return Sample(options.sample, options.sample_walk or "breadth", options.sample_seed or 0)
 
 
-def index_key(
-    info: KGInfo,
-    encoder: TokenEncoder,
-    form: PathFormat,
-    rules: WalkRules,
-    sample: Sample | None = None,
-) -> IndexKey:
-    """Return what an index must have been made for; one of a sample fits nothing else."""
-    key = IndexKey(
-        kg=info.name,
-        kg_version=info.version,
-        tokenizer=encoder.fingerprint,
-        path_format=form.fingerprint,
-        **asdict(rules),
-    )
-    if sample is None:
-        return key
-    return replace(key, walk=sample.walk, sample=sample.size, seed=sample.seed)
-
-
-def _is_of(key: IndexKey, info: KGInfo) -> bool:
-    return (key.kg, key.kg_version) == (info.name, info.version)
-
-
 def _build_options(options: GcrOptions) -> dict[str, Any]:
-    """Return the options of a build that makes the index which ``options`` use."""
     names = ("model", "adapter", "preset", "hops", "direction", "mediators", "sample")
     given = {name: getattr(options, name) for name in names}
     given |= {"walk": options.sample_walk, "seed": options.sample_seed}
     return {name: value for name, value in given.items() if value is not None}
-
-
-def _is_multiple_choice(numbered: tuple[int, LinkedQuestion | KgqaError]) -> bool:
-    return isinstance(numbered[1], LinkedQuestion) and bool(numbered[1].choices)
 
 
 def _result(outcome: DecodingOutcome) -> SearchResult:
@@ -451,30 +400,8 @@ def _result(outcome: DecodingOutcome) -> SearchResult:
     return result
 
 
-def _use(kind: str, certificate: Certificate | None) -> SearchUse:
-    """Return what is reported of a search that has ended with ``certificate``."""
-    if certificate is None:
-        return SearchUse(kind)
-    return SearchUse(
-        kind, certificate.proven, certificate.certain, certificate.bound, certificate.demands
-    )
-
-
 def _nothing_grounded() -> EmptyLanguageError:
     return EmptyLanguageError(
         "No decoded path could be found in the graph again, so none is shown.",
         "Build the index again: kgqa precompute-tries --rebuild",
     )
-
-
-def _constraints(
-    store: GraphStore, table: PathTable, choices: Sequence[AnswerChoice], lexicon: PathLexicon
-) -> list[StoredConstraint]:
-    """Return a constraint for each choice that a path of ``table`` ends in."""
-    ends = table.ends()
-    found = []
-    for choice in choices:
-        mine = ordered(table.take(np.flatnonzero(np.isin(ends, choice.keys))))
-        if len(mine):
-            found.append(stored_constraint([(path_tokens(store, mine, lexicon), mine)]))
-    return found

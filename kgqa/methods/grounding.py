@@ -1,25 +1,30 @@
 """From topic entities to the constraint that decodes their paths, and from hypotheses back to them.
 
 The constraint is that of the index if it serves, else one composed on the fly: both accept the same
-language, so what is answered does not depend on which one served, and a note says what kept the
-index from serving. What was decoded is shown only if it is there by id, edge by edge.
+language. What was decoded is shown only if it is there by id, edge by edge.
 
-Probabilities that are renormalised over what the constraint allows cannot say that the model would
-rather have written something else: asked of the wrong entity, it is as sure of the least wrong
-path. The part of its whole probability that the allowed tokens had can. It is taken at the tokens
-of relations alone: a model cannot know which names a graph has, but it was trained on which
-relation a question asks for.
+Probabilities that are renormalised over what the constraint allows cannot say that the model
+prefers something else: asked of the wrong entity, it is as sure of the least wrong path. The part
+of its whole probability that the allowed tokens had can. It is taken at the tokens of relations
+alone: a model cannot know which names a graph has.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
 
 from kgqa.answers.answer import ConstraintUse, ScoredPath
-from kgqa.errors import ShardDamagedError
+from kgqa.decoding.pieces import Markers
+from kgqa.decoding.pieces import FreeText, Limits, SpanOptions
+from kgqa.decoding.spans import Chain, Writer
+from kgqa.decoding.text import TextForward
+from kgqa.errors import ModelError, ShardDamagedError
 from kgqa.graph.model import keys_array
+from kgqa.models.prompt import lead_to_answer
 from kgqa.paths.ground import ground
 from kgqa.trie.composed import ComposedConstraint
 from kgqa.trie.stored import stored_constraint
@@ -28,17 +33,21 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kgqa.answers.answer import TopicEntity
+    from kgqa.decoding.engine import Plan
     from kgqa.decoding.search import Hypothesis
     from kgqa.graph.store import GraphStore
+    from kgqa.models.kg_llm import KgLLM
     from kgqa.paths.walk import WalkRules
     from kgqa.trie.constraint import Constraint
     from kgqa.trie.index.reader import TrieIndex
     from kgqa.trie.index.shard import StoredTrie
     from kgqa.trie.lexicon import PathLexicon
 
+MOST_TOKENS = 48  # of an answer: longer than any name that is worth reading
+_TOGETHER = 32  # paths that are continued in one forward pass
 
-@dataclass(frozen=True, slots=True)
-class ChosenConstraint:
+
+class ChosenConstraint(NamedTuple):
     """The constraint, which form served each topic entity, and what the user should know."""
 
     constraint: Constraint
@@ -63,9 +72,8 @@ def choose_constraint(
     stored = None if index is None else _all_stored(topics, index, notes)
     if stored is None:
         keys = keys_array([topic.key for topic in topics])
-        constraint: Constraint = ComposedConstraint(store, keys, rules, lexicon)
-        uses = tuple(ConstraintUse(topic.id, "composed", None) for topic in topics)
-        return ChosenConstraint(constraint, uses, tuple(notes))
+        constraint = ComposedConstraint(store, keys, rules, lexicon)
+        return ChosenConstraint(constraint, composed(topics), tuple(notes))
     sample = index.manifest.key.sampled if index is not None else None
     uses = tuple(
         ConstraintUse(topic.id, "shard", len(one.table))
@@ -76,8 +84,13 @@ def choose_constraint(
         for topic, one in zip(topics, stored, strict=True)
         if sample is not None and len(one.table) >= sample.size
     ]
-    constraint = stored_constraint([(one.sequences, one.table) for one in stored])
-    return ChosenConstraint(constraint, uses, tuple(notes))
+    joined = stored_constraint([(one.sequences, one.table) for one in stored])
+    return ChosenConstraint(joined, uses, tuple(notes))
+
+
+def composed(topics: Sequence[TopicEntity]) -> tuple[ConstraintUse, ...]:
+    """Return the uses of a constraint that was composed on the fly."""
+    return tuple(ConstraintUse(topic.id, "composed", None) for topic in topics)
 
 
 def _all_stored(
@@ -112,10 +125,9 @@ def ground_all(
     """Return the hypotheses as paths whose every edge is in the store, and what was refused.
 
     ``written``: the answer that the model wrote after each, if it writes any; the path's last
-    entity stands for one that is missing or blank. ``covered``: the log-coverage at each token
-    of each, if it was measured. A path is shown only if its ids are in the store *and* its tokens
-    are those of its ids: an index that says something else than the graph is caught here, whatever
-    its checksums say.
+    entity stands for a blank one. ``covered``: the log-coverage at each token of each, if it was
+    measured. A path is shown only if its ids are in the store *and* its tokens are those of its
+    ids: an index that says something else than the graph is caught here.
     """
     paths: list[ScoredPath] = []
     notes: list[str] = []
@@ -152,17 +164,16 @@ def evidence_of(
     ``parts``: the path's tokens as :meth:`kgqa.trie.lexicon.PathLexicon.parts` gives them;
     ``link``: how many tokens the link has that stands on both sides of a relation; ``covered``: the
     logarithm of the part of the model's probability that was allowed, at each token of the path
-    (:class:`kgqa.decoding.engine.Outcome`).
+    (:class:`kgqa.decoding.engine.DecodingOutcome`).
 
     The first, in 0..1, is the geometric mean of that part over the tokens of relations, so that
     long relations are not taken for unlikely ones.
 
     The second, at most 0, is the sum of ``covered`` at the tokens of relations, the links around
-    them and the closing token, so at all that is not a name: the logarithm of what renormalising
-    over the graph took from the words that the model would rather have written. If an entity has
-    one relation, its renormalised probability is 1 however little the question asks for it, and so
-    is the end's if there is none (label bias: Lafferty et al. 2001, sec. 2); added to the score,
-    this undoes it.
+    them and the closing token: the logarithm of what renormalising over the graph took from the
+    words that the model preferred. If an entity has one relation, its renormalised probability is 1
+    however little the question asks for it (label bias: Lafferty et al. 2001, sec. 2); added to the
+    score, this undoes it.
     """
     opening, head, *hops, _ = map(len, parts)
     at = opening + head
@@ -175,3 +186,95 @@ def evidence_of(
         at += relation + tail
     coverage = math.exp(min(0.0, math.fsum(own) / max(1, len(own))))
     return coverage, min(0.0, math.fsum([*own, *around, covered[-1]]))
+
+
+class Hypotheses(NamedTuple):
+    """What was written after some paths: ``texts`` in their order, without white space around.
+
+    ``tokens``: those that were written; ``forward_passes`` and ``seconds``: what it took.
+    """
+
+    texts: tuple[str, ...]
+    tokens: int
+    forward_passes: int
+    seconds: float
+
+
+def write_hypotheses(
+    kg_llm: KgLLM,
+    plan: Plan,
+    prompt: Sequence[int],
+    paths: Sequence[Sequence[int]],
+    most_tokens: int = MOST_TOKENS,
+) -> Hypotheses:
+    """Return what the model answers after each of ``paths``, decoded greedily.
+
+    ``prompt`` and ``paths`` are token ids; a path has its closing marker. All share the cache of
+    the prompt. Raises ModelError if the model gives no numbers, or memory runs out for one path.
+    """
+    began = time.perf_counter()
+    lead = lead_to_answer(kg_llm.card, kg_llm.tokenizer)
+    longest = len(prompt) + max(map(len, paths), default=0) + len(lead) + most_tokens
+    trees = plan.way == "tree" and (plan.limit is None or longest <= plan.limit)
+    forward = TextForward(kg_llm.model, trees=trees)
+    after = [[*path, *lead] for path in paths]
+    texts: list[str] = []
+    tokens = 0
+    width = _TOGETHER
+    while len(texts) < len(after):
+        some = after[len(texts) : len(texts) + width]
+        try:
+            written = _written(kg_llm, forward, prompt, some, most_tokens)
+        except torch.OutOfMemoryError as error:
+            if width == 1:
+                raise ModelError(
+                    "Memory ran out when the model was to write its answer after a path.",
+                    "Use a smaller or quantized model, or another `device`.",
+                ) from error
+            width = max(1, min(width, len(some)) // 2)
+            forward = TextForward(kg_llm.model, trees=trees)
+            continue
+        texts += [text for text, _ in written]
+        tokens += sum(count for _, count in written)
+    return Hypotheses(tuple(texts), tokens, forward.forward_passes, time.perf_counter() - began)
+
+
+def _written(
+    kg_llm: KgLLM,
+    forward: TextForward,
+    prompt: Sequence[int],
+    paths: Sequence[Sequence[int]],
+    most_tokens: int,
+) -> list[tuple[str, int]]:
+    """Return the text after each of ``paths`` and how many tokens were written for it."""
+    closing = kg_llm.encoder.marker_id(kg_llm.card.end)
+    assert closing is not None  # a constraint without it would not have been made
+    options = SpanOptions(
+        Markers(((closing,),)),  # with no span allowed: it is never written
+        end_tokens=end_tokens(kg_llm) - {closing},
+        limits=Limits(tokens=most_tokens, spans=0),
+        stop=("\n",),
+    )
+    writer = Writer(forward, kg_llm.encoder.decode, lambda _number, _before: None, options)
+    base = forward.text(prompt)
+    if forward.tree is not None:  # its cache is shared by all that follow
+        (base,), _ = forward.following([base])
+    texts = [base.extended(path) for path in paths]
+    done = writer.free([Chain(text, len(text.tokens)) for text in texts])
+    writer.keep([])
+    found = []
+    for chain in done:
+        text, count = "", 0
+        for piece in chain.pieces:
+            assert isinstance(piece, FreeText)
+            count += len(piece.tokens)
+            last = piece.tokens[-1:] if chain.stop == "end token" else ()
+            text += piece.text.removesuffix(kg_llm.encoder.decode(last)) if last else piece.text
+        found.append((text.strip(), count))
+    return found
+
+
+def end_tokens(kg_llm: KgLLM) -> frozenset[int]:
+    """Return the tokens that end a text: the end of sequence and every other special token."""
+    known = kg_llm.tokenizer.added_tokens_decoder.items()
+    return frozenset({number for number, token in known if token.special}) | {kg_llm.encoder.eos_id}

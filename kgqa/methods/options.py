@@ -32,6 +32,7 @@ class MethodOptions(Options):
     baseline: ClassVar[bool] = False  # whether it answers without the graph: only to be measured
     needs_general: ClassVar[bool] = False  # whether a general LLM writes all of the answers
     graph_in_prompt: ClassVar[bool] = False  # whether a preset must have a place for a graph
+    has_prompt: ClassVar[bool] = True  # whether a preset's prompt is of use
 
     k: int = option(10, "How many paths to look for.", flag=True, ge=1)
     hops: int | None = option(
@@ -64,34 +65,36 @@ class MethodOptions(Options):
 
     def check(self, settings: Settings) -> None:
         """Raise UsageError for what does not fit together or to the method; loads nothing."""
-        if self.preset is not None:
-            self._check_preset(self.preset)
+        if (name := self.preset) is not None:
+            from kgqa.models.presets import preset
+            from kgqa.models.prompt import GRAPH
+
+            shows = GRAPH in preset(name).prompt
+            if shows and not self.graph_in_prompt:
+                raise UsageError(
+                    f"The preset {name} has a graph in its prompt; it belongs to the method dog.",
+                    "Leave out `preset`, or set `method` to dog.",
+                )
+            if self.graph_in_prompt and not shows:
+                raise UsageError(
+                    f"The preset {name} has no place for a graph in its prompt, and the method "
+                    "dog needs one.",
+                    "Leave out `preset`, or set it to dog.",
+                )
+            if self.has_prompt and name == "kg-cot":
+                raise UsageError(
+                    "The preset kg-cot belongs to the method kg-cot.",
+                    "Leave out `preset`, or set `method` to kg-cot.",
+                )
+            if not self.has_prompt and name != "kg-cot":
+                raise UsageError(
+                    f"The method kg-cot has no prompt, so the preset {name} does not fit it.",
+                    "Leave out `preset`.",
+                )
         if self.needs_general and not (self.general_model or settings.general_model):
             raise UsageError(
                 "A general LLM writes the answers of this method, and none is named.",
                 "Name one with `general_model`, and OPENAI_BASE_URL for a server of your own.",
-            )
-
-    def _check_preset(self, name: str) -> None:
-        from kgqa.models.presets import preset
-        from kgqa.models.prompt import GRAPH
-
-        shows = GRAPH in preset(name).prompt
-        if shows and not self.graph_in_prompt:
-            raise UsageError(
-                f"The preset {name} has a graph in its prompt; it belongs to the method dog.",
-                "Leave out `preset`, or set `method` to dog.",
-            )
-        if self.graph_in_prompt and not shows:
-            raise UsageError(
-                f"The preset {name} has no place for a graph in its prompt, and the method dog "
-                "needs one.",
-                "Leave out `preset`, or set it to dog.",
-            )
-        if name == "kg-cot" and not isinstance(self, KgCotOptions):
-            raise UsageError(
-                "The preset kg-cot belongs to the method kg-cot.",
-                "Leave out `preset`, or set `method` to kg-cot.",
             )
 
 
@@ -185,6 +188,8 @@ class GcrOptions(KgLlmOptions):
 class KgCotOptions(MethodOptions):
     """The options of KG-CoT."""
 
+    has_prompt: ClassVar[bool] = False
+
     reasoner: str | None = option(
         None, "A graph reasoner's folder, or the name of a bundled one (what fits the KG)."
     )
@@ -196,14 +201,6 @@ class KgCotOptions(MethodOptions):
         ge=0,
         le=1,
     )
-
-    def _check_preset(self, name: str) -> None:
-        super()._check_preset(name)
-        if name != "kg-cot":
-            raise UsageError(
-                f"The method kg-cot has no prompt, so the preset {name} does not fit it.",
-                "Leave out `preset`.",
-            )
 
 
 class DogOptions(KgLlmOptions):
@@ -250,12 +247,7 @@ class DogOptions(KgLlmOptions):
 class EnsembleOptions(GcrOptions, KgCotOptions):
     """The options of gcr and kg-cot together."""
 
-    def _check_preset(self, name: str) -> None:
-        if name == "kg-cot":
-            raise UsageError(
-                "The preset kg-cot belongs to the method kg-cot.", "Leave out `preset`."
-            )
-        MethodOptions._check_preset(self, name)
+    has_prompt: ClassVar[bool] = True
 
 
 class AutoOptions(EnsembleOptions):

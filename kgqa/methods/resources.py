@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kgqa.errors import IndexFault, ShardDamagedError
 from kgqa.progress import Silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from types import TracebackType
     from typing import Self
 
     from kgqa.config import Settings
@@ -23,13 +22,16 @@ if TYPE_CHECKING:
     from kgqa.trie.index.manifest import IndexKey
     from kgqa.trie.index.reader import TrieIndex
 
+T = TypeVar("T")
 
-class LoadedResources:
-    """Models by what they are named, each loaded once; a :class:`kgqa.methods.base.Resources`.
 
-    ``open_index`` returns the index that fits a key, or raises IndexFault; None has none at all.
-    ``build_command`` makes the command that builds an index of the options for it, which a note
-    shows. Closing it closes what was opened. Not for use by several threads.
+class Resources:
+    """The KG, the settings, and models by what they are named, each loaded once.
+
+    ``store`` is None if every question has a graph of its own. ``open_index`` returns the index
+    that fits a key, or raises IndexFault; None has none at all. ``build_command`` makes the command
+    that builds an index of the options for it, which a note shows. Closing it closes what was
+    opened. Not for use by several threads.
     """
 
     def __init__(
@@ -45,19 +47,14 @@ class LoadedResources:
         self.store = store
         self.progress: Progress = progress or Silent()
         self._open_index = open_index
-        self._build_command = build_command or _build_command
+        self._build_command = build_command or (lambda _: "kgqa precompute-tries")
         self._kept: dict[tuple[object, ...], Any] = {}
         self._opened = ExitStack()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -88,7 +85,7 @@ class LoadedResources:
         card = card_of(preset) if preset else None
         model = model or self.settings.model
         adapter = adapter or self.settings.adapter or (NO_ADAPTER if preset in UNTUNED else None)
-        loaded: KgLLM = self._once(
+        loaded = self._once(
             ("kg_llm", model, adapter, quantize),
             lambda: load_kg_llm(model, adapter, quantize=quantize, **self._where()),
         )
@@ -98,19 +95,13 @@ class LoadedResources:
         """Return a sentence encoder; None is the offline one."""
         from kgqa.models.sentences import load_sentence_encoder
 
-        found: SentenceEncoder = self._once(
-            ("encoder", name), lambda: load_sentence_encoder(name, **self._where())
-        )
-        return found
+        return self._once(("encoder", name), lambda: load_sentence_encoder(name, **self._where()))
 
     def reasoner(self, name: str) -> LoadedReasoner:
         """Return the graph reasoner of a folder or a bundled name."""
         from kgqa.models.graph_reasoner_card import load_reasoner
 
-        found: LoadedReasoner = self._once(
-            ("reasoner", name), lambda: load_reasoner(name, **self._where())
-        )
-        return found
+        return self._once(("reasoner", name), lambda: load_reasoner(name, **self._where()))
 
     def general_llm(self, name: str | None, *, cache_calls: bool = True) -> GeneralLLM | None:
         """Return the general LLM that is named here or in the settings, None if none is.
@@ -121,10 +112,9 @@ class LoadedResources:
         model = name or self.settings.general_model
         if not model:
             return None
-        found: GeneralLLM = self._once(
+        return self._once(
             ("general", model, cache_calls), lambda: self._general(model, cache_calls=cache_calls)
         )
-        return found
 
     def _general(self, model: str, *, cache_calls: bool) -> GeneralLLM:
         from kgqa.models.general import FILE_NAME, CallCache, GeneralLLM
@@ -142,23 +132,20 @@ class LoadedResources:
         return self._opened.enter_context(general)
 
     def index(self, key: IndexKey, build_options: Mapping[str, Any]) -> TrieIndex | None:
-        """Return the index for ``key``; None, after a note, if there is none that fits."""
-        if self._open_index is None:
+        """Return the index for ``key``; None, after a note, if there is none that fits.
+
+        ``build_options``: the options of a build that makes it, by name.
+        """
+        if (opened := self._open_index) is None:
             return None
-        kept = ("index", key)
-        if kept in self._kept:
-            found: TrieIndex = self._kept[kept]
-            return found
         try:
-            index = self._opened.enter_context(self._open_index(key))
+            return self._once(("index", key), lambda: self._opened.enter_context(opened(key)))
         except IndexFault as error:
             build = self._build_command(build_options)
             if isinstance(error, ShardDamagedError):
                 build += " --rebuild"
             self.note(f"{error.message} Answering on the fly. Build one that fits: {build}")
             return None
-        self._kept[kept] = index
-        return index
 
     def _where(self) -> dict[str, Any]:
         return {
@@ -167,19 +154,8 @@ class LoadedResources:
             "progress": self.progress,
         }
 
-    def _once(self, key: tuple[object, ...], load: Callable[[], Any]) -> Any:
+    def _once(self, key: tuple[object, ...], load: Callable[[], T]) -> T:
         if key not in self._kept:
             self._kept[key] = load()
-        return self._kept[key]
-
-
-def _build_command(options: Mapping[str, Any]) -> str:
-    """Return the command that builds an index of ``options``."""
-    import shlex
-
-    flags = (
-        f"--{name.replace('_', '-')} {shlex.quote(str(value))}"
-        for name, value in options.items()
-        if value
-    )
-    return " ".join(["kgqa precompute-tries", *flags])
+        found: T = self._kept[key]
+        return found

@@ -1,23 +1,20 @@
-"""The constraint left off: the same KG-LLM after the same prompt writes what it likes.
+"""The constraint left off, to see how often a KG-LLM alone writes paths that are there.
 
-An ablation: how often does a KG-LLM without a constraint write paths that are there? K paths by
-beam search over the whole vocabulary; each is then looked up in the graph, token by token under the
-constraint that it was not held to. One that is there becomes a grounded path, checked edge by edge
-as any other; one that is not stays as text with no grounding, so that it is counted and never shown
-as one. Answers are the paths' ends.
+K paths by beam search over the whole vocabulary; each is then looked up in the graph, token by
+token under the constraint that it was not held to. One that is not there stays as text with no
+grounding, so that it is counted and never shown as one. Answers are the paths' ends.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
 from kgqa.answers.answer import (
-    ConstraintUse,
     Findings,
     RankedAnswer,
     ScoredPath,
@@ -29,7 +26,7 @@ from kgqa.errors import EmptyLanguageError, ModelError
 from kgqa.graph.model import keys_array
 from kgqa.graph.names import normalise
 from kgqa.methods.gcr import KgLlmMethod
-from kgqa.methods.grounding import ground_all
+from kgqa.methods.grounding import composed, ground_all
 from kgqa.methods.options import UnconstrainedOptions
 from kgqa.trie.composed import ComposedConstraint
 
@@ -70,7 +67,7 @@ class Unconstrained(KgLlmMethod[UnconstrainedOptions]):
         return Findings(
             answers=tuple(ends(paths)),
             paths=tuple(paths),
-            constraints=tuple(ConstraintUse(one.id, "composed", None) for one in question.topics),
+            constraints=composed(question.topics),
             kg_llm=self.use(1, len(prompt), sum(lengths)),
             timings=Timings(decode=decoded - began, ground=time.perf_counter() - decoded),
             forward_passes=1 + max(lengths, default=0),
@@ -84,7 +81,6 @@ class Unconstrained(KgLlmMethod[UnconstrainedOptions]):
 
     @torch.inference_mode()
     def _free_paths(self, prompt: Sequence[int]) -> list[FreePath]:
-        """Return what the model writes after ``prompt``, the most probable first."""
         model: Any = self.kg_llm.model
         k, closing, opening = self.options.k, self.lexicon.closing, self.lexicon.opening
         ids = torch.tensor([[*prompt, *opening]], device=self.kg_llm.device)
@@ -127,8 +123,7 @@ class Unconstrained(KgLlmMethod[UnconstrainedOptions]):
         return texts
 
 
-@dataclass(frozen=True, slots=True)
-class FreePath:
+class FreePath(NamedTuple):
     """A path as a model wrote it: its text, its tokens with both markers, its log-probability."""
 
     text: str
@@ -156,7 +151,9 @@ def found_again(
         parts = one.text.split(lexicon.form.separator)
         keys = tuple(sorted({*topics, *_named(store, parts[0])}))
         if keys not in constraints:
-            constraints[keys] = _constraint(store, keys, rules, lexicon)
+            constraints[keys] = None
+            with suppress(EmptyLanguageError):
+                constraints[keys] = ComposedConstraint(store, keys_array(keys), rules, lexicon)
         constraint = constraints[keys]
         paths[one.text] = ScoredPath(one.text, one.score, parts[-1].strip(), ())
         if constraint is None:
@@ -198,7 +195,6 @@ def ends(paths: Sequence[ScoredPath]) -> list[RankedAnswer]:
 
 
 def _named(store: GraphStore, name: str) -> list[int]:
-    """Return the keys of the entities of exactly that name."""
     form = normalise(name)
     if not form:
         return []
@@ -207,18 +203,7 @@ def _named(store: GraphStore, name: str) -> list[int]:
     return [key for key, own in zip(keys.tolist(), found.names, strict=True) if own == name.strip()]
 
 
-def _constraint(
-    store: GraphStore, keys: Sequence[int], rules: WalkRules, lexicon: PathLexicon
-) -> Constraint | None:
-    """Return the constraint of all paths out of ``keys``, None if there is no path."""
-    try:
-        return ComposedConstraint(store, keys_array(list(keys)), rules, lexicon)
-    except EmptyLanguageError:
-        return None
-
-
 def _followed(constraint: Constraint, tokens: Sequence[int]) -> int | None:
-    """Return the end state that ``tokens`` lead to, None if the language does not hold them."""
     state = constraint.start()
     for token in tokens:
         moves = constraint.expand([state])

@@ -18,7 +18,8 @@ from kgqa.answers.naming import form_of
 from kgqa.decoding.pieces import FreeText
 from kgqa.errors import EmptyLanguageError
 from kgqa.methods.dog.answers import claimed
-from kgqa.methods.dog.chains import OPENING, ChainOptions
+from kgqa.methods.dog.chains import OPENING
+from kgqa.methods.options import DogOptions
 from kgqa.paths.ground import ground
 from kgqa.paths.triplets import WIDTH, StoreTriplets, as_paths, turned
 from kgqa.paths.walk import FIRST, MEDIATOR, SECOND, TAIL
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from kgqa.training.data import TrainingQuestion
     from kgqa.training.phrasing import Phrases
 
-_MOST = ChainOptions().steps  # triplets of a chain
+_MOST = DogOptions().steps  # triplets of a chain
 _NAMELESS = "look for a fact that helps"
 _ANOTHER = "There is another one."
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kgqa.graph.store import GraphStore
     from kgqa.methods.kg_cot.hops import HopTable
     from kgqa.paths.format import PathFormat
-    from kgqa.paths.walk import RelationPath, WalkRules
+    from kgqa.paths.walk import WalkRules
     from kgqa.progress import Progress
     from kgqa.training.data import Example, TrainingQuestion
 

@@ -18,7 +18,7 @@ from kgqa.answers.choices import (
     paths_between,
     rank_choices,
 )
-from kgqa.answers.general import choice_prompt, read_choice
+from kgqa.answers.general import general_prompt, read_choice
 from kgqa.errors import EmptyLanguageError, UsageError
 from kgqa.graph.model import DIRECTIONS
 from kgqa.graph.sqlite import SqliteStore
@@ -117,7 +117,7 @@ def test_the_general_llm_chooses_among_the_choices_and_nothing_else(sample) -> N
 
 def test_the_prompt_holds_question_choices_and_paths_whatever_they_say(sample) -> None:
     paths = scored(sample, TOLKIEN, ("Bloemfontein", -1.0))
-    prompt = choice_prompt("Where {choices}?", ["{paths}", "Rome"], paths)
+    prompt = general_prompt("Where {choices}?", paths, ["{paths}", "Rome"])
     assert paths[0].text in prompt
     assert "Question: Where {choices}?" in prompt
     assert "- {paths}\n- Rome\n" in prompt

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from kgqa.answers.answer import ScoredPath
 from kgqa.answers.naming import PathNames, cast, form_of, in_graph, is_name_of
-from kgqa.answers.ranking import RankingOptions, aggregate, relation_paths
-from kgqa.answers.verdict import vote, weigh
+from kgqa.answers.ranking import RankingOptions, aggregate, relation_paths, vote, weigh
 from kgqa.paths.format import PathFormat
 from kgqa.paths.ground import Fact, GroundedPath, Node, PathEdge
 from kgqa.paths.walk import WalkRules

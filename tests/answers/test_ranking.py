@@ -225,12 +225,11 @@ def test_confidence_is_that_of_what_is_asked_for_not_of_one_tail() -> None:
 
 def test_with_insufficient_evidence_there_is_no_answer() -> None:
     found = judged(PATHS, min_confidence=0.75)
-    assert found.insufficient
     assert found.chosen == 0
     assert sum(found.scores) == pytest.approx(0.8), "the entities keep their scores"
-    assert not judged(PATHS, min_confidence=0.65).insufficient
+    assert judged(PATHS, min_confidence=0.65).chosen
     nothing = judge([], [], RankingOptions())
-    assert nothing.insufficient
+    assert not nothing.chosen
     assert nothing.scores == ()
 
 
@@ -252,5 +251,4 @@ def test_scores_fall_and_never_sum_to_more_than_one(drawn, threshold, least) -> 
     assert list(found.scores) == sorted(found.scores, reverse=True)
     assert math.fsum(found.scores) <= 1.0 + 1e-9
     assert 0.0 <= found.confidence <= 1.0
-    assert found.chosen >= (0 if found.insufficient else 1)
-    assert found.insufficient == (found.confidence < least)
+    assert (found.chosen == 0) == (found.confidence < least)

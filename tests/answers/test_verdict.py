@@ -7,8 +7,7 @@ import math
 import pytest
 
 from kgqa.answers.answer import ScoredPath, TopicEntity
-from kgqa.answers.ranking import RankingOptions
-from kgqa.answers.verdict import vote, weigh
+from kgqa.answers.ranking import RankingOptions, vote, weigh
 from kgqa.paths.format import PathFormat
 from kgqa.paths.ground import ground
 from kgqa.paths.walk import WalkRules, walk
@@ -83,7 +82,6 @@ def test_insufficient_evidence_is_reported_and_its_entities_are_kept(sample) -> 
     paths = decoded(sample, JAMAICA, (SPOKEN[0], 0.02), (MONEY[0], 0.01))
     options = RankingOptions(min_confidence=0.3)
     verdict = weigh(sample, paths, topics_of(sample, JAMAICA), RULES, FORM, options)
-    assert verdict.insufficient
     assert verdict.answers == ()
     assert verdict.others[0].name in verdict.notes[-1]
     assert "no answer" in verdict.notes[-1]

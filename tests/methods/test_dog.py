@@ -11,17 +11,14 @@ from kgqa.decoding.engine import Plan
 from kgqa.errors import (
     EmptyLanguageError,
     ModelError,
-    ModelNotFoundError,
     TimeLimitError,
 )
 from kgqa.methods.base import LinkedQuestion
 from kgqa.methods.dog.graph import GraphFilter
 from kgqa.methods.dog.method import Dog
 from kgqa.models.prompt import prompt_pieces
-from kgqa.models.sentences import load_sentence_encoder
 from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules
-from kgqa.progress import Silent
 from tests.fixtures import LINCOLN, TOLKIEN
 from tests.graph.tables import entity, tables_of
 from tests.methods.dog_models import opening_model
@@ -40,15 +37,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.model
 FORM = PathFormat()
 QUESTION = "Where was the wife of Abraham Lincoln born?"
-
-
-@pytest.fixture(scope="module")
-def encoder(tmp_path_factory: pytest.TempPathFactory) -> SentenceEncoder:
-    cache = tmp_path_factory.mktemp("cache")
-    try:
-        return load_sentence_encoder(None, device="cpu", cache=cache, progress=Silent())
-    except ModelNotFoundError as error:
-        pytest.skip(error.message)
 
 
 @pytest.fixture(scope="module")

@@ -14,16 +14,16 @@ from kgqa.errors import TimeLimitError
 from kgqa.graph.model import Kind, keys_array
 from kgqa.methods.dog.chains import (
     MOST_READINGS,
-    ChainOptions,
     ChainWriter,
     Reading,
     chain_path,
-    end_tokens,
     extended,
     first_reading,
     score,
     without_end,
 )
+from kgqa.methods.grounding import end_tokens
+from kgqa.methods.options import DogOptions
 from kgqa.paths.format import PathFormat
 from kgqa.paths.triplets import SomeTriplets, StoreTriplets, joined_rows
 from kgqa.trie.composed import TripletLanguage
@@ -58,7 +58,6 @@ def write(
     inside: np.ndarray | None = None,
     prompt: Any = None,
     way: Any = "tree",
-    changing: bool = False,
     **options: Any,
 ) -> tuple[list[Any], list[ScoredPath | None]]:
     """Chains round ``topics`` and the path of each; ``inside``: the graph to walk in."""
@@ -73,8 +72,7 @@ def write(
         TripletLanguage(store, source, lexicon),
         start,
         prompt,
-        ChainOptions(**{"beams": 2, "steps": 4, "tokens": 120, **options}),
-        changing=changing,
+        DogOptions(**{"beams": 2, "steps": 4, "chain_tokens": 120, **options}),
     )
     chains = writer.write()
     closing = writer.markers.closing
@@ -214,7 +212,7 @@ def test_a_chain_beam_keeps_the_best_sums(sample, models) -> None:
 
 
 def test_what_is_visible_may_change_with_each_step(sample, models) -> None:
-    """The prompt is made anew from what was visited, and the chain is the same text after it."""
+    """The prompt is made again from what was visited, and the chain is the same text after it."""
     topics = sample.keys_of([TOLKIEN]).tolist()
     asked: list[frozenset[int]] = []
 
@@ -222,7 +220,7 @@ def test_what_is_visible_may_change_with_each_step(sample, models) -> None:
         asked.append(visited)
         return [100, 200, *sorted(visited)[:20]]
 
-    chains, paths = write(sample, models[0], topics, prompt=prompt, changing=True, beams=1)
+    chains, paths = write(sample, models[0], topics, prompt=prompt, visibility="local", beams=1)
     assert paths[0] is not None
     check_chain(sample, paths[0], topics, len(chains[0].spans))
     assert asked[0] == frozenset(topics)
@@ -237,7 +235,7 @@ def test_a_model_that_opens_nothing_is_given_one_triplet(sample, random_llm) -> 
 
     shy = opening_model(random_llm, 0, liking=-100.0).with_card(preset("dog"))
     topics = sample.keys_of([TOLKIEN]).tolist()
-    chains, paths = write(sample, shy, topics, tokens=80)
+    chains, paths = write(sample, shy, topics, chain_tokens=80)
     assert [len(chain.spans) for chain in chains] == [1] * len(chains)
     for path in paths:
         assert path is not None
@@ -268,7 +266,7 @@ def test_a_chain_ends_with_its_answer_and_the_prompt_is_run_once(sample, kg_llm)
     topics = sample.keys_of([TOLKIEN]).tolist()
     try:
         chains, paths = write(
-            sample, llm, topics, prompt=lambda _: prompt, beams=1, steps=1, tokens=200
+            sample, llm, topics, prompt=lambda _: prompt, beams=1, steps=1, chain_tokens=200
         )
     finally:
         for hook in hooks:
@@ -281,10 +279,10 @@ def test_a_chain_ends_with_its_answer_and_the_prompt_is_run_once(sample, kg_llm)
     assert sum(one >= len(prompt) for one in run) == 1
 
 
-def test_a_thought_without_a_triplet_ends_and_is_told(sample, random_llm) -> None:
+def test_a_thought_without_a_triplet_ends_with_a_note(sample, random_llm) -> None:
     shy = opening_model(random_llm, 0, liking=-100.0, ending=-100.0)
     topics = sample.keys_of([TOLKIEN]).tolist()
-    chains, paths = write(sample, shy, topics, beams=1, tokens=100, thought=16)
+    chains, paths = write(sample, shy, topics, beams=1, chain_tokens=100, thought_tokens=16)
     assert paths[0] is not None
     assert len(chains[0].spans) == 1
     assert chains[0].stop == "ending"
@@ -294,10 +292,10 @@ def test_a_thought_without_a_triplet_ends_and_is_told(sample, random_llm) -> Non
 
 def test_a_time_limit_ends_a_question(sample, models) -> None:
     with pytest.raises(TimeLimitError, match="time_limit"):
-        write(sample, models[0], sample.keys_of([TOLKIEN]).tolist(), time_limit=0.0)
+        write(sample, models[0], sample.keys_of([TOLKIEN]).tolist(), time_limit=1e-9)
 
 
-def test_the_end_token_is_no_text(sample, models) -> None:
+def test_the_end_token_is_not_text(sample, models) -> None:
     chains, _ = write(sample, models[0], sample.keys_of([LINCOLN]).tolist())
     decode = models[0].encoder.decode
     for chain in chains:
@@ -327,7 +325,7 @@ def test_readings_are_consistent_by_themselves(tmp_path: Path) -> None:
         assert len(extended(store, both, np.array([[a, r, -1, -1, b]] * 9), most=5)) == 5
 
 
-def test_more_readings_than_stand_are_told(tmp_path: Path, models) -> None:
+def test_a_note_says_that_there_are_more_readings(tmp_path: Path, models) -> None:
     """A name that is shared by 300 entities; with 256 of them every reading stands."""
     for count, cut in ((MOST_READINGS, False), (MOST_READINGS + 1, True)):
         tables = tables_of(
@@ -345,7 +343,7 @@ def test_more_readings_than_stand_are_told(tmp_path: Path, models) -> None:
                 TripletLanguage(store, StoreTriplets(store), lexicon),
                 start,
                 lambda _: [100, 200, 300],
-                ChainOptions(beams=1, steps=1, tokens=120),
+                DogOptions(beams=1, steps=1, chain_tokens=120),
             )
             (chain,) = writer.write()
             assert chain.spans

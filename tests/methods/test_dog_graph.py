@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from kgqa.errors import EmptyLanguageError, ModelNotFoundError
+from kgqa.errors import EmptyLanguageError
 from kgqa.graph.model import Kind, keys_array
 from kgqa.methods.dog.graph import GraphFilter, neighbourhood
-from kgqa.models.sentences import load_sentence_encoder
 from kgqa.paths.format import PathFormat
 from kgqa.paths.triplets import StoreTriplets, joined_rows
-from kgqa.progress import Silent
 from tests.fixtures import LINCOLN, TOLKIEN
 from tests.graph.tables import entity, random_tables, tables_of
 from tests.trie.language import store_of
@@ -29,15 +27,6 @@ if TYPE_CHECKING:
 
 FORM = PathFormat()
 model = pytest.mark.model
-
-
-@pytest.fixture(scope="module")
-def encoder(tmp_path_factory: pytest.TempPathFactory) -> SentenceEncoder:
-    cache = tmp_path_factory.mktemp("cache")
-    try:
-        return load_sentence_encoder(None, device="cpu", cache=cache, progress=Silent())
-    except ModelNotFoundError as error:
-        pytest.skip(error.message)
 
 
 def words(texts: Sequence[str]) -> list[int]:
@@ -136,7 +125,7 @@ def test_triplets_are_the_best_with_what_connects_them(
 
 
 @model
-def test_budgets_hold_and_what_was_not_compared_is_told(
+def test_budgets_hold_and_a_note_says_what_was_not_compared(
     sample: SqliteStore, encoder: SentenceEncoder
 ) -> None:
     topics = sample.keys_of([TOLKIEN]).tolist()

@@ -1,4 +1,4 @@
-"""A question to answers: which constraint serves, what is told, and what a general LLM may add."""
+"""A question to answers: which constraint serves, its notes, and what a general LLM may add."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 from kgqa.answers.answer import Answer
 from kgqa.answers.general import general_prompt, read_answers
-from kgqa.answers.verdict import vote
-from kgqa.errors import EmptyLanguageError, LinkingError
+from kgqa.answers.ranking import vote
+from kgqa.errors import EmptyLanguageError, LinkingError, UsageError
 from kgqa.graph.model import keys_array
 from kgqa.methods.base import LinkedQuestion
 from kgqa.methods.gcr import PRIOR
@@ -263,3 +263,15 @@ def test_questions_with_and_without_choices_come_back_under_their_numbers(
             assert isinstance(question, LinkedQuestion)
             named = {one.name for one in answer.answers}
             assert (named == set(CHOICES)) == bool(question.choices)
+
+
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        ({"search": "diverse", "groups": 11, "k": 10}, "1 to 10 groups"),
+        ({"search": "sample", "length_penalty": 1.0}, "length penalty"),
+    ],
+)
+def test_a_search_that_does_not_fit_is_refused_before_a_model_is_loaded(given, match: str) -> None:
+    with pytest.raises(UsageError, match=match):
+        gcr(None, **given)

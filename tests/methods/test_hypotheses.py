@@ -15,7 +15,7 @@ import torch
 from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
 from kgqa.decoding.engine import Plan
-from kgqa.methods.hypotheses import write_hypotheses
+from kgqa.methods.grounding import write_hypotheses
 from kgqa.models.kg_llm import KgLLM, make_special
 from kgqa.models.presets import preset
 from kgqa.models.prompt import lead_to_answer

@@ -9,7 +9,7 @@ import pytest
 
 from kgqa.config import load_settings
 from kgqa.errors import IndexMissingError, IndexStaleError, KgqaError, ShardDamagedError, UsageError
-from kgqa.methods.resources import LoadedResources
+from kgqa.methods.resources import Resources
 from kgqa.progress import Silent
 from kgqa.trie.index.manifest import IndexKey
 
@@ -45,21 +45,21 @@ def test_an_index_is_opened_once_and_closed_at_the_end(settings: Any) -> None:
         asked.append(key)
         return opened
 
-    with LoadedResources(settings, open_index=open_index) as resources:
+    with Resources(settings, open_index=open_index) as resources:
         assert resources.index(KEY, {}) is opened
         assert resources.index(KEY, {}) is opened
         assert asked == [KEY]
         assert not opened.closed
     assert opened.closed == 1
-    assert LoadedResources(settings).index(KEY, {}) is None
+    assert Resources(settings).index(KEY, {}) is None
 
 
 @pytest.mark.parametrize(
     ("fault", "command"),
     [
-        (IndexMissingError("There is none."), "--hops 3 --sample-walk random"),
-        (IndexStaleError("It is old."), "--hops 3 --sample-walk random"),
-        (ShardDamagedError("It is damaged."), "--hops 3 --sample-walk random --rebuild"),
+        (IndexMissingError("There is none."), "--hops 3"),
+        (IndexStaleError("It is old."), "--hops 3"),
+        (ShardDamagedError("It is damaged."), "--hops 3 --rebuild"),
     ],
 )
 def test_without_a_fitting_index_a_note_says_what_builds_it(
@@ -69,15 +69,20 @@ def test_without_a_fitting_index_a_note_says_what_builds_it(
         raise fault
 
     progress = Silent()
-    resources = LoadedResources(settings, progress=progress, open_index=open_index)
-    assert resources.index(KEY, {"hops": 3, "model": None, "sample_walk": "random"}) is None
+    resources = Resources(
+        settings,
+        progress=progress,
+        open_index=open_index,
+        build_command=lambda options: f"kgqa precompute-tries --hops {options['hops']}",
+    )
+    assert resources.index(KEY, {"hops": 3}) is None
     (note,) = progress.notes
     assert note.startswith(f"{fault.message} Answering on the fly.")
     assert note.endswith(f"kgqa precompute-tries {command}")
 
 
 def test_a_general_llm_is_there_only_if_it_is_named(settings: Any) -> None:
-    with LoadedResources(settings) as resources:
+    with Resources(settings) as resources:
         assert resources.general_llm(None) is None
         named = resources.general_llm("m")
         assert named is not None
@@ -85,7 +90,7 @@ def test_a_general_llm_is_there_only_if_it_is_named(settings: Any) -> None:
         assert resources.general_llm("m") is named
         assert resources.general_llm("m", cache_calls=False) is not named
     by_settings = settings.model_copy(update={"general_model": "s"})
-    with LoadedResources(by_settings) as resources:
+    with Resources(by_settings) as resources:
         found = resources.general_llm(None)
         assert found is not None
         assert found.model == "s"
@@ -93,4 +98,4 @@ def test_a_general_llm_is_there_only_if_it_is_named(settings: Any) -> None:
 
 def test_a_preset_that_is_not_known_is_refused_before_a_model_is_loaded(settings: Any) -> None:
     with pytest.raises(UsageError, match="no preset"):
-        LoadedResources(settings).kg_llm(None, preset="nothing")
+        Resources(settings).kg_llm(None, preset="nothing")

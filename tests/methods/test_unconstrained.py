@@ -28,7 +28,7 @@ def test_every_path_of_the_graph_is_found_again_by_its_text(
 ) -> None:
     lexicon = PathLexicon(kg_llm.encoder, FORM)
     every = topic_paths(sample, [topic(sample, TOLKIEN)], WalkRules(), FORM, cap=100_000)
-    texts = list(every.texts)[::3]
+    texts = [group[0].text for group in every.groups][::3]
     # tokens that no path has: the text alone must lead to the path
     written = [FreePath(text, (0, 1, 2), -float(n)) for n, text in enumerate(texts)]
     for id_ in (TOLKIEN, LINCOLN):  # of another entity the path's head is known by name
@@ -41,7 +41,7 @@ def test_every_path_of_the_graph_is_found_again_by_its_text(
 def test_what_the_graph_does_not_hold_is_never_grounded(sample: SqliteStore, kg_llm: KgLLM) -> None:
     lexicon = PathLexicon(kg_llm.encoder, FORM)
     mine = topic(sample, TOLKIEN)
-    true = topic_paths(sample, [mine], WalkRules(), FORM, cap=100_000).texts[0]
+    true = topic_paths(sample, [mine], WalkRules(), FORM, cap=100_000).groups[0][0].text
     head, relation, _ = true.split(" -> ")[:3]
     false = [
         f"{head} -> {relation} -> Atlantis",

@@ -1,19 +1,17 @@
 """The answers of chains: read from the line that a chain ends with, and linked back to entities.
 
-The line is ``Therefore, the answer is * X, and * Y.`` A name means the entity of the chain's own
-triplets that is called so, else one of the graph that stood in the prompt, else the best connected
-entity of that name in the KG; only the first are grounded. A chain without such a line answers with
-what its last triplet reached.
+The line is ``Therefore, the answer is * X, and * Y.`` Only entities of the chain's own triplets are
+grounded. A chain without such a line answers with what its last triplet reached.
 
-A small model goes on for as long as it may, so most of its forward passes would go where the answer
-has been written, or where a thought leads nowhere. :func:`answer_end` and :func:`idle` find these
-places; nothing there reads a fact from a text, and all it can do is to end one sooner.
+A small model goes on for as long as it may: :func:`answer_end` and :func:`idle` find where a text
+can be ended sooner. Nothing there reads a fact from a text.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -52,19 +50,14 @@ _SHORT = re.compile(
 def claimed(pieces: Sequence[FreeText | Span]) -> list[str] | None:
     """Return the names that a chain says are the answer, each once; None if it says none.
 
-    The last such line counts, and of it the text up to its end: triplets hold no claim. An answer
-    of "none" is an empty list.
+    The last such line counts. An answer of "none" is an empty list.
     """
     for piece in reversed(pieces):
-        if not isinstance(piece, FreeText):
-            continue
-        claims = list(CLAIM.finditer(piece.text))
-        if not claims:
-            continue
-        line = piece.text[claims[-1].end() :].strip().split("\n", 1)[0]
-        names = names_of_line(line)
-        if names is not None:
-            return names
+        claims = list(CLAIM.finditer(piece.text)) if isinstance(piece, FreeText) else []
+        if claims:
+            line = piece.text[claims[-1].end() :].strip().split("\n", 1)[0]
+            if (names := names_of_line(line)) is not None:
+                return names
     return None
 
 
@@ -91,10 +84,9 @@ def answer_end(text: str, names: Collection[str] = ()) -> int | None:
 
     A line counts that says ``Therefore, the answer is X`` or ``the answer is * X``. It ends at a
     line feed, or after a full stop with white space and something else than a further ``* X`` after
-    it. A full stop that belongs to a name does not end it: one inside one of ``names`` (casefolded)
-    that the line has or may still become, or after an initial or a usual abbreviation ("J. R. R.",
-    "D.C.", "St."), unless a name of ``names`` ends there. If that leaves it open, the line goes
-    on: too long a text is better than half a name.
+    it, unless that belongs to a name: one of ``names`` (casefolded) that the line has or may still
+    become, an initial or a usual abbreviation ("J. R. R.", "D.C.", "St."). If that leaves it open,
+    the line goes on: too long a text is better than half a name.
     """
     for claim in CLAIM.finditer(text):
         after = text[claim.end() :]
@@ -189,28 +181,29 @@ def ranked(
 
     ``chains``: the score of each, best first, and what it answers. An answer's score is the part
     that the chains which give it have of the probability of all, each chain's divided among its
-    answers; equal ones stay as they were written.
+    answers.
     """
     if not chains:
         return [], []
     top = max(one for one, _ in chains)
     weights = [math.exp(one - top) for one, _ in chains]
     total = math.fsum(weights)
-    parts: dict[str, float] = {}
-    shown: dict[str, tuple[Node | str, bool]] = {}
-    for weight, (_, answers) in zip(weights, chains, strict=True):
+    shown: dict[str, RankedAnswer] = {}
+    mine: set[str] = set()
+    for place, (weight, (_, answers)) in enumerate(zip(weights, chains, strict=True)):
         for what, grounded in answers:
-            key = what.id if isinstance(what, Node) else f"\0{form_of(what)}"
-            parts[key] = parts.get(key, 0.0) + weight / total / len(answers)
-            if key not in shown or grounded:
-                shown[key] = (what, grounded or shown.get(key, (what, False))[1])
-    mine = {w.id if isinstance(w, Node) else f"\0{form_of(w)}" for w, _ in chains[0][1]}
-    order = sorted(shown, key=lambda key: -parts[key])
-    found = [(key in mine, _answer(*shown[key], parts[key])) for key in order]
-    return [one for own, one in found if own], [one for own, one in found if not own]
-
-
-def _answer(what: Node | str, grounded: bool, score: float) -> RankedAnswer:
-    if isinstance(what, Node):
-        return RankedAnswer(what.id, what.name, score, grounded)
-    return RankedAnswer(None, what, score, grounded=False)
+            part = weight / total / len(answers)
+            if isinstance(what, Node):
+                key, one = what.id, RankedAnswer(what.id, what.name, part, grounded)
+            else:
+                key, one = f"\0{form_of(what)}", RankedAnswer(None, what, part, False)
+            if key in shown:
+                kept = one if grounded else shown[key]
+                one = replace(kept, score=shown[key].score + part)
+            shown[key] = one
+            if not place:
+                mine.add(key)
+    found = sorted(shown.items(), key=lambda item: -item[1].score)  # equal ones as written
+    return [one for key, one in found if key in mine], [
+        one for key, one in found if key not in mine
+    ]

@@ -1,21 +1,20 @@
 """Chains of triplets: written by a beam over chains, and read back as ids.
 
 The model thinks in free text and opens a triplet when it wants one; a token beam gives the best
-triplets that may follow, each a chain of its own, and the best chains go on. Which entities a chain
-has visited is known by id: where names are shared, a chain has several *readings*, each of which is
-well-formed by itself, and the next triplet may touch what any of them has visited.
+triplets that may follow, each a chain of its own, and the best chains go on. If names are shared, a
+chain has several *readings* by id, and the next triplet may touch what any of them has visited.
 
-A chain becomes a path of the answer if every triplet of it is in the store, by id. Its edges are
-the triplets in their order, each read the way the chain went: from the end that had been visited to
-the other one, so that the tail is what the triplet reached; ``facts`` hold it as it is stored. An
-edge need not begin where the one before it ended: it begins anywhere the chain has been.
+A chain becomes a path of the answer if every triplet of it is in the store. Its edges are the
+triplets in their order, each read the way the chain went, so that the tail is what the triplet
+reached; an edge begins anywhere the chain has been.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -26,6 +25,7 @@ from kgqa.decoding.spans import Writer
 from kgqa.decoding.text import Text, TextForward
 from kgqa.errors import ConstraintError, EmptyLanguageError, ModelError, TimeLimitError
 from kgqa.methods.dog.answers import answer_end, idle
+from kgqa.methods.grounding import end_tokens
 from kgqa.paths.ground import GroundedPath, ground
 from kgqa.paths.triplets import END, as_paths, as_rows, lasting, turned
 from kgqa.trie.lexicon import names_of
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from kgqa.decoding.spans import Chain
     from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
+    from kgqa.methods.options import DogOptions
     from kgqa.models.kg_llm import KgLLM
     from kgqa.models.tokenizer import HFEncoder
     from kgqa.paths.ground import PathEdge
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
 OPENING, CLOSING = "<", " >"  # literal, for models that were trained with no markers
 BETWEEN = " | "  # triplets of a chain, and of a graph
 TOKENS = 512  # of a chain, thoughts and triplets together
-THOUGHT = 128  # tokens between triplets
 SPAN_TOKENS = 192  # of a triplet
 MOST_READINGS = 256
 _STOPS = ("\nQuestion:", "\nGraph:")  # a model that writes a next example has ended
@@ -87,24 +87,7 @@ def extended(
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class ChainOptions:
-    """``beams``: triplets of each step and chains that go on. ``steps``: triplets at most.
-
-    ``tokens``: of a chain in all. ``thought``: tokens of free text after which a chain ends that
-    opens no triplet: the thoughts of the prompt's examples have some 15, and one that goes on for
-    many times as long seldom opens one. ``time_limit``: seconds of a question.
-    """
-
-    beams: int = 3
-    steps: int = 5
-    tokens: int = TOKENS
-    thought: int = THOUGHT
-    time_limit: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
+class _Known(NamedTuple):
     """What is known of some spans, which are kept so that none takes another's place.
 
     ``more``: whether there are more readings. ``names``: casefolded, of the graph that was shown
@@ -121,10 +104,8 @@ class ChainWriter:
     """Writes the chains of one question.
 
     ``language``: the graph to walk in. ``prompt_for``: the prompt's token ids, given what has been
-    visited. ``changing``: whether that changes from step to step (the graph is seen in part); then
-    nothing of a chain stays cached from one step to the next. ``names``: those that an answer may
-    well have, besides those of the chain's own triplets; a full stop in one does not end the
-    answer.
+    visited. ``names``: those that an answer may well have, besides those of the chain's own
+    triplets; a full stop in one does not end the answer.
     """
 
     def __init__(
@@ -135,23 +116,19 @@ class ChainWriter:
         language: TripletLanguage,
         start: Reading,
         prompt_for: Callable[[frozenset[int]], list[int]],
-        options: ChainOptions,
-        *,
-        changing: bool = False,
+        options: DogOptions,
         names: Iterable[str] = (),
     ) -> None:
         self._store = store
         self._language = language
         self._prompt_for = prompt_for
         self._options = options
-        self._changing = changing
-        self._until = _deadline(options.time_limit)
-        # by the ids of a chain's spans
-        self._readings: dict[tuple[int, ...], _Known] = {}
+        self._until = time.monotonic() + (options.time_limit or math.inf)
+        self._readings: dict[tuple[int, ...], _Known] = {}  # by the ids of a chain's spans
         self._first = _Known((), [start], False, frozenset(name.casefold() for name in names))
         self.markers = markers_of(kg_llm.encoder)
         prompt = prompt_for(start.visited)
-        longest = len(prompt) + options.tokens
+        longest = len(prompt) + options.chain_tokens
         trees = plan.way == "tree" and (plan.limit is None or longest <= plan.limit)
         self.prompt_tokens = len(prompt)
         self._forward = TextForward(kg_llm.model, trees=trees, budget=plan.budget)
@@ -159,7 +136,7 @@ class ChainWriter:
         freely = SpanOptions(
             self.markers,
             end_tokens=end_tokens(kg_llm),
-            limits=Limits(options.tokens, SPAN_TOKENS, options.steps),
+            limits=Limits(options.chain_tokens, SPAN_TOKENS, options.steps),
             stop=_STOPS,
             rule=kg_llm.card.score_rule,
             ending=self._ending,
@@ -188,7 +165,9 @@ class ChainWriter:
             found = self._write(self._free, self._prompt)
             if not any(chain.spans for chain in found):
                 try:
-                    found = self._write(self._forced, self._begun(found[0]))
+                    text, own = found[0].text, found[0].prompt  # which need not be run again
+                    begun = Text(text.tokens[:own], text.columns[:own], text.stamps[:own])
+                    found = self._write(self._forced, begun)
                     self.opened = True
                 except ConstraintError:
                     pass  # no triplet fits into the limits: what it wrote by itself stands
@@ -208,8 +187,6 @@ class ChainWriter:
         """Return whether ``chain`` has more readings than stand, at any of its triplets."""
         return self._known(chain.spans).more
 
-    # ── inside ──────────────────────────────────────────────────────────────────────────────
-
     def _write(self, writer: Writer, prompt: Sequence[int] | Text) -> list[Chain]:
         found = [writer.start(prompt)]
         while any(chain.stop is None for chain in found):
@@ -221,7 +198,9 @@ class ChainWriter:
                     continue
                 self._check_time()
                 grown = writer.branches(chain, self._options.beams)
-                onward += [self._shown_again(one) for one in grown] if self._changing else grown
+                if self._options.visibility == "local":  # the prompt changes from step to step
+                    grown = [self._shown_again(one) for one in grown]
+                onward += grown
             found = sorted(onward, key=lambda one: -score(one))[: self._options.beams]
             writer.keep(found)
         return found
@@ -253,13 +232,8 @@ class ChainWriter:
         at = answer_end(text, self._known(tuple(spans)).names)
         if at is not None:
             return Ending(at)
-        note = idle(tokens, self._options.thought)
+        note = idle(tokens, self._options.thought_tokens)
         return None if note is None else Ending(len(text), note)
-
-    def _begun(self, chain: Chain) -> Text:
-        """Return the prompt of a chain as a text, so that it need not be run again."""
-        own, text = chain.prompt, chain.text
-        return Text(text.tokens[:own], text.columns[:own], text.stamps[:own])
 
     def _shown_again(self, chain: Chain) -> Chain:
         """Return the chain after the prompt that shows what it has visited by now."""
@@ -295,12 +269,8 @@ def chain_path(
     and touches what was visited before it: whatever the constraint said. ``closing``: the tokens of
     the closing marker.
     """
-    spans = chain.spans
-    groundings = []
-    for reading in readings:
-        path = _grounded(store, lexicon, spans, reading, start, closing)
-        if path is not None:
-            groundings.append(path)
+    found = (_grounded(store, lexicon, chain.spans, one, start, closing) for one in readings)
+    groundings = [path for path in found if path is not None]
     if not groundings:
         return None
     best = groundings[0]
@@ -363,13 +333,3 @@ def without_end(chain: Chain, decode: Callable[[Sequence[int]], str]) -> list[Fr
     if chain.stop == "end token" and isinstance(last := pieces[-1], FreeText):
         pieces[-1] = replace(last, text=last.text.removesuffix(decode(last.tokens[-1:])))
     return pieces
-
-
-def end_tokens(kg_llm: KgLLM) -> frozenset[int]:
-    """Return the tokens that end a text: the end of sequence and every other special token."""
-    known = kg_llm.tokenizer.added_tokens_decoder.items()
-    return frozenset({number for number, token in known if token.special}) | {kg_llm.encoder.eos_id}
-
-
-def _deadline(limit: float | None) -> float:
-    return float("inf") if limit is None else time.monotonic() + limit

@@ -2,10 +2,7 @@
 
 As DoG has it (arXiv 2410.18415): triplets are ranked by the cosine of their sentence embedding with
 the question's and taken one by one, each with the triplets that connect it to a topic entity, until
-a budget of triplets or of prompt tokens is full. Candidates are read hop by hop. If there are
-more than can be compared, those of fewer hops stand before others, and among those of one hop the
-ones whose relation is closer to the question; a note says so, and says what was not read. Nothing
-is constrained by it: the whole graph stays there to be walked in.
+a budget of triplets or of prompt tokens is full.
 """
 
 from __future__ import annotations
@@ -118,7 +115,8 @@ class GraphFilter:
         parts = list(zip(heads, relations, tails, strict=True))
         words = [" ".join(f"{h} {r.translate(_WORDS)} {t}".split()) for h, r, t in parts]
         scores = self._encoded(words) @ asked
-        texts = [self._text(*part) for part in parts]
+        # one line whatever a name holds; grounding never reads it
+        texts = [" ".join(self.form.path(h, [(r, t)]).split()) for h, r, t in parts]
         sizes = tokens_of([f" {text} |" for text in texts])
         kept = _chosen(rows, level, scores, texts, sizes, set(topics.tolist()), self.most, room)
         if not kept:
@@ -128,10 +126,6 @@ class GraphFilter:
                 "Ask a shorter question, or use a model with a longer context.",
             )
         return FilteredGraph(rows[kept], tuple(texts[row] for row in kept), tuple(notes))
-
-    def _text(self, head: str, relation: str, tail: str) -> str:
-        # one line whatever a name holds; grounding never reads it
-        return " ".join(self.form.path(head, [(relation, tail)]).split())
 
     def _relations(self, store: GraphStore, rows: IntArray) -> list[str]:
         names = store.relations().names

@@ -1,8 +1,8 @@
 """Decoding on Graphs (DoG, arXiv 2410.18415): think in free text, write triplets from the graph.
 
-A general model is shown a graph that suits the question and thinks about it; every triplet that it
-writes is constrained to the growing subgraph around what it has visited, and the chain's last line
-is the answer. Every triplet of a chain that is shown has been checked in the store, by id.
+A general model is shown a graph that suits the question; every triplet that it writes is
+constrained to the growing subgraph around what it has visited, and the chain's last line is the
+answer. Every triplet of a chain that is shown has been checked in the store, by id.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kgqa.answers.answer import ConstraintUse, Findings, KgLlmUse, Timings
+from kgqa.answers.answer import Findings, KgLlmUse, Timings
 from kgqa.answers.choices import find_choices
 from kgqa.answers.general import read_choice
 from kgqa.errors import ModelError
@@ -23,7 +23,6 @@ from kgqa.methods.dog.answers import GraphNames, claimed, ranked, reached
 from kgqa.methods.dog.chains import (
     BETWEEN,
     MOST_READINGS,
-    ChainOptions,
     ChainWriter,
     chain_path,
     first_reading,
@@ -31,6 +30,7 @@ from kgqa.methods.dog.chains import (
     without_end,
 )
 from kgqa.methods.dog.graph import TRIPLETS, GraphFilter
+from kgqa.methods.grounding import composed
 from kgqa.methods.options import DogOptions
 from kgqa.models.presets import preset
 from kgqa.models.profile import plan_for
@@ -46,8 +46,9 @@ if TYPE_CHECKING:
     from kgqa.answers.answer import RankedAnswer, ScoredPath
     from kgqa.decoding.spans import Chain
     from kgqa.graph.store import GraphStore
-    from kgqa.methods.base import LinkedQuestion, Resources
+    from kgqa.methods.base import LinkedQuestion
     from kgqa.methods.dog.graph import FilteredGraph
+    from kgqa.methods.resources import Resources
     from kgqa.models.kg_llm import KgLLM
 
 PRESET = "dog"
@@ -62,9 +63,8 @@ _MORE_READINGS = (
 class Dog(Method[DogOptions]):
     """Chains of thoughts and triplets, written by any instruct model.
 
-    The card's prompt has a place for the graph. Of the walks that are paths the direction says
-    whether a mediator's fact may be entered against an edge: triplets are written as they are
-    stored.
+    The direction of walks says only whether a mediator's fact may be entered against an edge:
+    triplets are written as they are stored.
     """
 
     name = "dog"
@@ -119,14 +119,22 @@ class Dog(Method[DogOptions]):
         """Return the answers of the best chain, those of others, and the chains as paths."""
         began = time.perf_counter()
         options = self.options
-        text = _with_choices(question)
+        text = question.question
+        if question.choices:
+            text = f"{text.strip()} Choose one of: {', '.join(question.choices)}"
         topics = keys_array(list(dict.fromkeys(topic.key for topic in question.topics)))
         walks = self.walks(store)
         everywhere = StoreTriplets(store, walks.mediators, entered=walks.direction != "out")
         names = list(dict.fromkeys(topic.name for topic in question.topics))
         room = self._room(text, names)
+        encode = self.kg_llm.encoder.encode
         graph = self.filter.graph(
-            store, everywhere, question.question, topics, room, self._token_counts
+            store,
+            everywhere,
+            question.question,
+            topics,
+            room,
+            lambda texts: list(map(len, encode(texts))),
         )
         inside = SomeTriplets(store, graph.rows) if options.walk == "filtered" else everywhere
         language = TripletLanguage(store, inside, self.lexicon)
@@ -140,15 +148,8 @@ class Dog(Method[DogOptions]):
             language,
             start,
             lambda visited: self._prompt(text, names, graph, visited),
-            ChainOptions(
-                options.beams,
-                options.steps,
-                options.chain_tokens,
-                options.thought_tokens,
-                options.time_limit,
-            ),
-            changing=options.visibility == "local",
-            names=names_of(store, np.unique(graph.rows[:, (0, END)])),
+            options,
+            names_of(store, np.unique(graph.rows[:, (0, END)])),
         )
         chains = writer.write()
         decoded = time.perf_counter()
@@ -174,7 +175,7 @@ class Dog(Method[DogOptions]):
         return Findings(
             answers=tuple(answers),
             paths=tuple(path for _, path in kept if path is not None),
-            constraints=tuple(ConstraintUse(one.id, "composed", None) for one in question.topics),
+            constraints=composed(question.topics),
             kg_llm=KgLlmUse(
                 model=self.kg_llm.name,
                 adapter=self.kg_llm.adapter,
@@ -243,16 +244,6 @@ class Dog(Method[DogOptions]):
                 "Ask a shorter question, or use a model with a longer context.",
             )
         return int(longest) - taken
-
-    def _token_counts(self, texts: Sequence[str]) -> list[int]:
-        return [len(ids) for ids in self.kg_llm.encoder.encode(texts)]
-
-
-def _with_choices(question: LinkedQuestion) -> str:
-    """Return the question with its choices in it, as the model is asked."""
-    if not question.choices:
-        return question.question
-    return f"{question.question.strip()} Choose one of: {', '.join(question.choices)}"
 
 
 def _load(options: DogOptions, resources: Resources) -> KgLLM:

@@ -1,10 +1,8 @@
 """The hops out of entities as KG-CoT walks them, read from a store once and kept.
 
-A hop is what :mod:`kgqa.paths.walk` says it is, so that a walk here is a path there: with mediators
-collapsed, the two edges through one are a single hop by a composite relation. Relations of hops
-are numbered as they are encountered. Hops that differ in the mediator alone say the same triple
-(subject, relation, object); all of them may be paths, and ``copy`` marks all but the first, so that
-a triple is counted once.
+A hop is what :mod:`kgqa.paths.walk` says it is, so that a walk here is a path there. Hops that
+differ in the collapsed mediator alone say the same triple (subject, relation, object); all of them
+may be paths, and ``copy`` marks all but the first, so that a triple is counted once.
 """
 
 from __future__ import annotations
@@ -55,10 +53,12 @@ class HopTable:
         self._start = np.empty(0, np.int64)
         self._count = np.empty(0, np.int64)
         self._used = 0
-        self._hop = np.empty((0, 4), np.int64)
-        self._relation = np.empty(0, np.int64)
-        self._kind = np.empty(0, np.uint8)
-        self._copy = np.empty(0, np.bool_)
+        self._columns: dict[str, NDArray[Any]] = {
+            "hop": np.empty((0, 4), np.int64),
+            "relation": np.empty(0, np.int64),
+            "kind": np.empty(0, np.uint8),
+            "copy": np.empty(0, np.bool_),
+        }
 
     def relations(self) -> IntArray:
         """Return (first step, second step or -1) of every relation by number, ``[n, 2]``."""
@@ -76,25 +76,20 @@ class HopTable:
         """Return every hop out of the distinct, sorted ``keys``. Raises GraphError.
 
         Entities that were asked for before cost no call of the store; the others one for the whole
-        frontier (two with collapsed mediators; in chunks where it is long).
+        frontier (two with collapsed mediators; in chunks if it is long).
         """
         if self._used > self._most:
             self._clear()
         at = np.searchsorted(self._keys, keys)
-        inside = np.minimum(at, max(len(self._keys) - 1, 0))
-        known = self._keys[inside] == keys if len(self._keys) else np.zeros(len(keys), np.bool_)
+        known = at < len(self._keys)
+        known[known] = self._keys[at[known]] == keys[known]
         if not known.all():
             self._read(keys[~known])
             at = np.searchsorted(self._keys, keys)
         counts = self._count[at]
         pick = ranges(self._start[at], counts)
-        return HopsOf(
-            np.repeat(np.arange(len(keys)), counts),
-            self._hop[pick],
-            self._relation[pick],
-            self._kind[pick],
-            self._copy[pick],
-        )
+        columns = {name: column[pick] for name, column in self._columns.items()}
+        return HopsOf(np.repeat(np.arange(len(keys)), counts), **columns)
 
     def _read(self, missing: IntArray) -> None:
         counts = np.zeros(len(missing), np.int64)
@@ -110,38 +105,21 @@ class HopTable:
         self._count = np.concatenate([self._count, counts])[order]
 
     def _append(self, hops: Hops) -> None:
-        count = len(hops.row)
-        end = self._used + count
-        if end > len(self._relation):  # room grows by doubling, so that many small reads stay cheap
-            room = max(end, 2 * len(self._relation), 1024)
-            self._hop = _grown(self._hop, room)
-            self._relation = _grown(self._relation, room)
-            self._kind = _grown(self._kind, room)
-            self._copy = _grown(self._copy, room)
-        here = slice(self._used, end)
-        self._hop[here] = hops.hop
-        self._kind[here] = hops.kind
         pairs, inverse = np.unique(hops.hop[:, (FIRST, SECOND)], axis=0, return_inverse=True)
-        numbers = [
-            self._numbers.setdefault((int(first), int(second)), len(self._numbers))
-            for first, second in pairs
-        ]
+        self.number(pairs)
+        numbers = [self._numbers[first, second] for first, second in pairs.tolist()]
         relation = np.array(numbers, np.int64)[inverse.reshape(-1)]
-        self._relation[here] = relation
-        tail = hops.hop[:, TAIL]
-        order = np.lexsort((tail, relation, hops.row))  # stable: the first of equals stays first
-        same = (
-            (np.diff(hops.row[order]) == 0)
-            & (np.diff(relation[order]) == 0)
-            & (np.diff(tail[order]) == 0)
-        )
-        copy = np.zeros(count, np.bool_)
-        copy[order[1:][same]] = True
-        self._copy[here] = copy
+        triple = np.stack([hops.row, relation, hops.hop[:, TAIL]])
+        order = np.lexsort(triple[::-1])  # stable: the first of equals stays first
+        copy = np.zeros(len(hops.row), np.bool_)
+        copy[order[1:][(np.diff(triple[:, order]) == 0).all(axis=0)]] = True
+        end = self._used + len(hops.row)
+        added = {"hop": hops.hop, "relation": relation, "kind": hops.kind, "copy": copy}
+        for name, values in added.items():
+            kept = self._columns[name]
+            if end > len(kept):  # room grows by doubling, so that many small reads stay cheap
+                room = max(end, 2 * len(kept), 1024)
+                self._columns[name] = np.zeros((room, *kept.shape[1:]), kept.dtype)
+                self._columns[name][: self._used] = kept[: self._used]
+            self._columns[name][self._used : end] = values
         self._used = end
-
-
-def _grown(array: NDArray[Any], room: int) -> NDArray[Any]:
-    made = np.zeros((room, *array.shape[1:]), array.dtype)
-    made[: len(array)] = array
-    return made

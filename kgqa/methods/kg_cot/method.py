@@ -1,9 +1,7 @@
-"""KG-CoT: a small graph model walks, its best paths to the likeliest entities are the evidence.
+"""KG-CoT (IJCAI 2024): a graph reasoner walks, its best paths to the likeliest entities are shown.
 
-After KG-CoT (IJCAI 2024). The graph reasoner (:mod:`kgqa.models.graph_reasoner`) says how likely
-each entity around the topic entities is the answer; the best paths to each of the likeliest
-(:mod:`kgqa.methods.kg_cot.paths`) are checked in the store, edge by edge, and shown. With a
-general LLM all of them go into one prompt; without one the reasoner's own ranking answers.
+Every path is checked in the store, edge by edge. With a general LLM all of them go into one prompt;
+without one the reasoner's own ranking answers.
 """
 
 from __future__ import annotations
@@ -40,9 +38,9 @@ if TYPE_CHECKING:
 
     from kgqa.answers.choices import AnswerChoice
     from kgqa.graph.store import GraphStore
-    from kgqa.methods.base import Found, Resources
-    from kgqa.methods.kg_cot.paths import FoundPath
+    from kgqa.methods.base import Found
     from kgqa.methods.kg_cot.scores import QuestionScores
+    from kgqa.methods.resources import Resources
     from kgqa.paths.format import PathFormat
     from kgqa.paths.ground import GroundedPath
 
@@ -70,11 +68,7 @@ class KgCot(Method[KgCotOptions]):
                 resources.note(note)
         self.reasoner = resources.reasoner(named)
         card = self.reasoner.card
-        self.card = AdapterCard(
-            hops=card.hops,
-            direction=card.direction,
-            mediators=card.mediators,
-        )
+        self.card = AdapterCard(hops=card.hops, direction=card.direction, mediators=card.mediators)
         threshold = options.answer_threshold
         self.answer_threshold = card.answer_threshold if threshold is None else threshold
         self._bound: BoundReasoner | None = None
@@ -88,15 +82,11 @@ class KgCot(Method[KgCotOptions]):
         }
 
     def findings(self, store: GraphStore, questions: Iterable[LinkedQuestion | KgqaError]) -> Found:
-        """Yield each question's number with what was found out about it, in their order.
-
-        Raises AdapterMismatchError if the reasoner is of another KG.
-        """
+        """As the base does. Raises AdapterMismatchError if the reasoner is of another KG."""
         self._in(store)
         yield from super().findings(store, questions)
 
     def _in(self, store: GraphStore) -> BoundReasoner:
-        """Return the reasoner in ``store``, with the hops that were read before."""
         bound, rules = self._bound, self.walks(store)
         if bound is None or bound.store is not store or bound.version != store.info.version:
             bound = self._bound = BoundReasoner(self.reasoner, store, rules)
@@ -218,26 +208,18 @@ class _Found:
         return beyond, expanded
 
     def _grounded(self, nodes: Sequence[int], most: int) -> list[tuple[float, GroundedPath]]:
-        """Return (log of the score, path) of those of the paths whose edges are in the store."""
         found = [path for node in nodes for path in self._search.best(node, most)]
-        checked = ground(self._bound.store, path_table(found, self._bound.rules.hops), self._form)
+        lengths = np.array([len(path.hops) for path in found], np.int64)
+        taken = np.full((len(found), self._bound.rules.hops, 4), -1, np.int64)
+        for row, path in enumerate(found):
+            taken[row, : len(path.hops)] = path.hops
+        topics = np.array([path.topic for path in found], np.int64)
+        checked = ground(self._bound.store, PathTable(topics, lengths, taken), self._form)
         return [
             (math.log(max(path.score, 1e-30)), one)
             for path, one in zip(found, checked, strict=True)
             if one is not None
         ]
-
-
-def path_table(found: Sequence[FoundPath], hops: int) -> PathTable:
-    """Return paths as the table that grounding checks; ``hops`` at most each."""
-    taken = np.full((len(found), hops, 4), -1, np.int64)
-    for row, path in enumerate(found):
-        taken[row, : len(path.hops)] = path.hops
-    return PathTable(
-        np.array([path.topic for path in found], np.int64),
-        np.array([len(path.hops) for path in found], np.int64),
-        taken,
-    )
 
 
 def _ranked(
@@ -247,10 +229,7 @@ def _ranked(
     paths: Sequence[ScoredPath],
     expanded: Sequence[ExpandedPath],
 ) -> list[tuple[RankedAnswer, int]]:
-    """Return the first ``most`` entities that a path ends in, each with its place.
-
-    Scores are parts of what all entities have together.
-    """
+    """Return the first ``most`` entities that a path ends in, each with its place."""
     ends = {path.tail.id for one in paths for path in one.groundings}
     ends |= {one.grounding.tail.id for one in expanded}
     total = float(scores.score.sum(dtype=np.float64)) or 1.0
@@ -266,7 +245,6 @@ def _ranked(
 def _ranked_choices(
     choices: Sequence[AnswerChoice], scores: QuestionScores, paths: Sequence[ScoredPath]
 ) -> list[RankedAnswer]:
-    """Return every choice with its part of the entities' scores; one without a path has 0."""
     of: dict[int, float] = dict(zip(scores.node.tolist(), scores.score.tolist(), strict=True))
     names = {path.tail.id: path.tail.name for one in paths for path in one.groundings}
     weight = [math.fsum(of.get(key, 0.0) for key in one.keys) for one in choices]

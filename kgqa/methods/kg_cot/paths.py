@@ -1,11 +1,9 @@
 """The best paths that a walk took to an entity: k-best search over its transitions, exact.
 
-A path's score is the mean of the scores of its relations (KG-CoT, IJCAI 2024, sec. 3.2), over paths
-of every length that the walk has. How well the beginning of a path can score at most is known
-beforehand for every pair of a row and an entity and every number of hops (dynamic programming over
-the levels); the search then goes back from the entity, the most promising end first, so the first
-whole paths that it completes are the best. A path visits no entity and no mediator twice, as
-:mod:`kgqa.paths.walk` has it. Of paths that differ in a collapsed mediator alone, one is taken.
+A path's score is the mean of the scores of its relations (KG-CoT, IJCAI 2024, sec. 3.2). How well
+the beginning of a path can score at most is known beforehand (dynamic programming over the levels);
+the search goes back from the entity, the most promising end first, so the first whole paths are the
+best. A path visits no entity and no mediator twice, as :mod:`kgqa.paths.walk` has it.
 """
 
 from __future__ import annotations
@@ -86,7 +84,10 @@ class PathSearch:
             self._reach.append(best[order[starts[:-1]]])
 
     def best(self, node: int, most: int) -> list[FoundPath]:
-        """Return the ``most`` best paths that end in the entity of key ``node``, best first."""
+        """Return the ``most`` best paths that end in the entity of key ``node``, best first.
+
+        Of paths that differ in a collapsed mediator alone, one is taken.
+        """
         found: list[FoundPath] = []
         seen = set()
         for path in self._paths(node):
@@ -99,7 +100,6 @@ class PathSearch:
         return found
 
     def _paths(self, node: int) -> Iterator[FoundPath]:
-        """Yield every path to ``node``, the best first."""
         heap: list[_Way] = []
         number = 0
 
@@ -138,9 +138,6 @@ class PathSearch:
 
 
 def _fits(hop: Hop, after: tuple[Hop, ...]) -> bool:
-    """Return whether a path that goes on with ``after`` visits nothing twice with ``hop`` before.
-
-    The walk itself sees to it that nothing comes back to the topic entity.
-    """
+    # the walk itself sees to it that nothing comes back to the topic entity
     visited = {one[place] for one in after for place in (MEDIATOR, TAIL)} - {-1}
     return hop[TAIL] not in visited and hop[MEDIATOR] not in visited

@@ -1,11 +1,8 @@
-"""A reasoner in a graph: the relation scores and the entity distribution of a question.
+"""A reasoner in a graph: scores of relations at each step of a question, and of entities.
 
-A reasoner knows relations by its own numbers, a store by its keys; here the two meet. Relations
-that a reasoner of ids was not trained with have no score and are not walked; one that reads
-relations by their words has the vectors of those it was trained with, and encodes others when it
-encounters them.
-Other methods may use this: :func:`score_questions` says how well each relation fits each step of
-a question, and how likely each entity around its topic entities is the answer.
+A reasoner knows relations by its own numbers, a store by its keys; here the two meet. One of ids
+has no score for relations it was not trained with, and does not walk them; one that reads
+relations by their words encodes others when it encounters them.
 """
 
 from __future__ import annotations
@@ -31,7 +28,7 @@ if TYPE_CHECKING:
     from kgqa.graph.store import GraphStore
     from kgqa.models.graph_reasoner import Reading, Tables
     from kgqa.models.graph_reasoner_card import LoadedReasoner
-    from kgqa.models.sentences import SentenceEncoder, TokenStates
+    from kgqa.models.sentences import TokenStates
     from kgqa.paths.walk import WalkRules
 
 KNOWN = 0.5  # part of a KG's relations that a reasoner of ids must have been trained with
@@ -93,17 +90,29 @@ class BoundReasoner:
         self.rules = rules
         self.version = store.info.version
         self.hops = HopTable(store, rules)
-        check_fits(reasoner, store, rules)
         relations = store.relations()
         card = reasoner.card
+        if rules.hops > card.hops:
+            raise AdapterMismatchError(
+                f"The reasoner {reasoner.name} walks {card.hops} hops at most, not {rules.hops}.",
+                f"Set `hops` to {card.hops}, or train one: kgqa train kg-cot.",
+            )
+        part = known_part(card.relations, store)
+        if card.relations_by == "ids" and part < KNOWN:
+            raise AdapterMismatchError(
+                f"The reasoner {reasoner.name} was trained with {part:.0%} of the relations of the "
+                f"KG {store.info.name}: it is another KG's, and knows relations by their ids.",
+                "Train one for this KG: kgqa train kg-cot; with `relations` text it can move to "
+                "another KG.",
+            )
         self._tables: Tables | None = None
         if card.relations_by == "ids":
             number = {one: at for at, one in enumerate(card.relations)}
             known = np.array([number.get(one, -1) for one in relations.ids], np.int64)
-            self._step = _walkable(steps_by(known), card.direction)
+            self._step = steps_by(known, card.direction)
             return
         assert reasoner.words is not None  # the card says so, and loading has checked it
-        self._step = _walkable(steps_by(np.arange(len(relations))), card.direction)
+        self._step = steps_by(np.arange(len(relations)), card.direction)
         self._texts = [relation_words(name) for name in relations.names]
         place = {text: at for at, text in enumerate(card.texts)}
         self._known = np.array([place.get(text, -1) for text in self._texts], np.int64)
@@ -126,24 +135,6 @@ class BoundReasoner:
             with torch.inference_mode():
                 self._tables = self.reasoner.model.tables(words)
         return self._tables, own_steps(relations, self._step)
-
-
-def check_fits(reasoner: LoadedReasoner, store: GraphStore, rules: WalkRules) -> None:
-    """Raise AdapterMismatchError if ``reasoner`` cannot walk ``store`` by ``rules``."""
-    card = reasoner.card
-    if rules.hops > card.hops:
-        raise AdapterMismatchError(
-            f"The reasoner {reasoner.name} walks {card.hops} hops at most, not {rules.hops}.",
-            f"Set `hops` to {card.hops}, or train one: kgqa train kg-cot.",
-        )
-    known = known_part(card.relations, store)
-    if card.relations_by == "ids" and known < KNOWN:
-        raise AdapterMismatchError(
-            f"The reasoner {reasoner.name} was trained with {known:.0%} of the relations of the KG "
-            f"{store.info.name}: it is another KG's, and knows relations by their ids.",
-            "Train one for this KG: kgqa train kg-cot; with `relations` text it can move to "
-            "another KG.",
-        )
 
 
 def fitting_reasoner(store: GraphStore | None) -> tuple[str, str]:
@@ -176,10 +167,7 @@ def fitting_reasoner(store: GraphStore | None) -> tuple[str, str]:
 
 
 def known_part(relations: Sequence[str], store: GraphStore) -> float:
-    """Return the part of the store's relations that are among ``relations``, 1 if it has none.
-
-    It is counted over relations, not over edges.
-    """
+    """Return the part of the store's relations (not edges) that are among ``relations``, else 1."""
     known = set(relations)
     ids = store.relations().ids
     return sum(one in known for one in ids) / len(ids) if ids else 1.0
@@ -194,19 +182,16 @@ def relation_words(name: str) -> str:
     return " ".join(name.translate(_WORDS).split())
 
 
-def steps_by(number: IntArray) -> IntArray:
-    """Return for each step of a store the step of a reasoner, given its number of each relation."""
+def steps_by(number: IntArray, direction: str = "both") -> IntArray:
+    """Return for each step of a store the step of a reasoner, given its number of each relation.
+
+    Steps against ``direction`` are unknown: the reasoner was never trained in them.
+    """
     along = np.where(number >= 0, 2 * number, UNKNOWN_STEP)
     against = np.where(number >= 0, 2 * number + 1, UNKNOWN_STEP)
-    return np.stack([along, against], axis=1).reshape(-1)
-
-
-def _walkable(step: IntArray, direction: str) -> IntArray:
-    """Return ``step`` without those against a direction that the reasoner was never trained in."""
-    if direction == "both":
-        return step
-    step = step.copy()
-    step[direction == "out" :: 2] = UNKNOWN_STEP
+    step = np.stack([along, against], axis=1).reshape(-1)
+    if direction != "both":
+        step[direction == "out" :: 2] = UNKNOWN_STEP
     return step
 
 
@@ -230,13 +215,12 @@ def score_questions(
     bound: BoundReasoner,
     questions: Sequence[tuple[str, IntArray]],
     floor: float = FLOOR,
-    encoder: SentenceEncoder | None = None,
 ) -> list[QuestionScores]:
     """Return what the reasoner says of each question, a pair of its text and its topics' keys.
 
-    The questions are walked together. ``encoder``: in place of its own. Raises GraphError.
+    The questions are walked together. Raises GraphError.
     """
-    states = (encoder or bound.reasoner.encoder).encode_tokens([text for text, _ in questions])
+    states = bound.reasoner.encoder.encode_tokens([text for text, _ in questions])
     reading = bound.reasoner.model.read(*padded(states, np.arange(len(questions))))
     hops = bound.rules.hops
     log_beta = torch.log_softmax(reading.log_beta[:, :hops], dim=1)
@@ -274,7 +258,6 @@ def score_questions(
 def _relation_scores(
     bound: BoundReasoner, levels: Sequence[Level], topics: IntArray, reading: Reading, number: int
 ) -> RelationScores:
-    """Return the scores of the relations out of ``topics`` and of those that were walked."""
     walked = [one.relation for one in levels[1:]]
     numbers = np.unique(np.concatenate([bound.hops.out_of(topics).relation, *walked]))
     relations = bound.hops.relations()[numbers]
@@ -285,20 +268,19 @@ def _relation_scores(
 
 
 def _rows(levels: Sequence[Level], first: int, last: int) -> Iterator[Level]:
-    """Yield the part of each level that belongs to rows ``first`` to ``last``."""
     before = 0
     for level in levels:
         low, high = np.searchsorted(level.row, [first, last]).tolist()  # pairs ascend by row
         edges = np.flatnonzero((level.target >= low) & (level.target < high))
         yield Level(
-            row=level.row[low:high] - first,
-            node=level.node[low:high],
-            kind=level.kind[low:high],
-            scores=level.scores[low:high],
-            source=level.source[edges] - before,
-            target=level.target[edges] - low,
-            hop=level.hop[edges],
-            relation=level.relation[edges],
-            passed=level.passed[edges],
+            level.row[low:high] - first,
+            level.node[low:high],
+            level.kind[low:high],
+            level.scores[low:high],
+            level.source[edges] - before,
+            level.target[edges] - low,
+            level.hop[edges],
+            level.relation[edges],
+            level.passed[edges],
         )
         before = low

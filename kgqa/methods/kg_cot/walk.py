@@ -1,11 +1,9 @@
 """Walking a graph by a reasoner's relation scores: questions → scores of the entities around them.
 
 A batch of questions is walked together, each from its own topic entities (a *row* is a question and
-one of them), over pairs of a row and an entity: flat arrays, no loop over questions or edges. Hops
-come from the store, one call for the frontier of a whole batch (:mod:`kgqa.methods.kg_cot.hops`).
-An edge that would carry less than ``FLOOR`` is not taken, so what a trained reasoner is sure of
-costs little even around a hub. A row never comes back to its topic entity, as no path does; an
-entity may be passed twice otherwise, which the paths (:mod:`kgqa.methods.kg_cot.paths`) do not.
+one of them), over pairs of a row and an entity: flat arrays, no loop over questions or edges. An
+edge that would carry less than ``FLOOR`` is not taken, so what a trained reasoner is sure of costs
+little even around a hub. A row never comes back to its topic entity.
 """
 
 from __future__ import annotations
@@ -81,17 +79,17 @@ def walk_rows(
     ``reading`` is of the questions. ``tables`` gives the steps' vectors for relations ``[n, 2]``,
     and the steps as these count them, in the same shape. Raises GraphError.
     """
-    rows = len(topics)
+    rows, none = len(topics), np.empty(0, np.int64)
     hidden = reading.hidden[torch.from_numpy(question)]
     level = Level(
         row=np.arange(rows),
         node=topics,
         kind=np.zeros(rows, np.uint8),
         scores=torch.ones(rows),
-        source=np.empty(0, np.int64),
-        target=np.empty(0, np.int64),
-        hop=np.empty((0, 4), np.int64),
-        relation=np.empty(0, np.int64),
+        source=none,
+        target=none,
+        hop=none.reshape(0, 4),
+        relation=none,
         passed=np.empty(0, np.float32),
     )
     levels = [level]
@@ -111,7 +109,6 @@ def _hop(
     topics: IntArray,
     floor: float,
 ) -> Level:
-    """Return the level after one more hop of every pair of ``before``."""
     weight = before.scores.detach().numpy()
     active = np.flatnonzero((before.kind != Kind.VALUE) & (weight > floor))
     unique, at = np.unique(before.node[active], return_inverse=True)
