@@ -10,7 +10,6 @@ from __future__ import annotations
 import bz2
 import io
 import os
-import re
 import select
 import stat
 import sys
@@ -41,7 +40,6 @@ BLOCK_BYTES = 1 << 23  # fewer cost more calls a line, more leave the processor'
 LONGEST_LINE = 1 << 24  # bytes; a longer one is rejected unread
 STDIN = Path("-")
 _LINE_FEED = 10
-_RETURNS = re.compile(rb"\r+\n")
 _BOM = b"\xef\xbb\xbf"
 _FORMS = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd"}
 _ENDINGS = {".gz": "gzip", ".bz2": "bzip2", ".zst": "zstd"}
@@ -198,8 +196,10 @@ def _read(
             rest = data[cut:]
             if cut:
                 whole: bytes | memoryview = memoryview(data)[:cut]
-                if b"\r" in data:
-                    whole = _RETURNS.sub(b"\n", data[:cut])
+                if b"\r\n" in data:
+                    whole = data[:cut]
+                    while b"\r\n" in whole:
+                        whole = whole.replace(b"\r\n", b"\n")
                 lines = int(np.count_nonzero(np.frombuffer(whole, dtype=np.uint8) == _LINE_FEED))
                 report.lines += lines
                 yield Block(name, number, lines, whole)

@@ -44,7 +44,6 @@ from kgqa.loaders.triples_table import (
     opened,
     quoted_blocks,
     read_lines,
-    read_quoted,
 )
 
 if TYPE_CHECKING:
@@ -153,7 +152,7 @@ class TriplesLoader:
         )
         if layout.delimiter in QUOTED:
             quoted = quoted_blocks(blocks, layout.delimiter)
-            return mapped(partial(read_quoted, layout=layout), quoted)
+            return mapped(lambda found: read_lines(found[0], layout, found[1]), quoted)
         return mapped(partial(read_lines, layout=layout), blocks)
 
 

@@ -106,13 +106,14 @@ class Part:
         else:
             self.dropped[BLANK] += 1
 
-    def decodable(self, block: Block, ends: IntArray) -> BoolArray:
-        """Return which lines of a block are UTF-8, and reject the others."""
+    def decodable(self, block: Block, ends: IntArray, wanted: BoolArray | None = None) -> BoolArray:
+        """Return which lines of a block, or of those ``wanted``, are UTF-8; reject the others."""
+        good = np.ones(len(ends), dtype=np.bool_) if wanted is None else wanted.copy()
         bad = undecodable(block, ends)
+        bad = bad[good[bad]]
         for number, raw in lines_at(block, ends, bad):
             shown = raw.decode(errors="backslashreplace")
             self.rejects.append((number, why_undecodable(raw), shown))
-        good = np.ones(len(ends), dtype=np.bool_)
         good[bad] = False
         return good
 
