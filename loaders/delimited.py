@@ -125,11 +125,12 @@ def line_ends(block: Block) -> IntArray:
 
 def lines_at(block: Block, ends: IntArray, positions: IntArray) -> list[Line]:
     """Return some lines of a block; ``ends`` as :func:`line_ends` gives them."""
+    if len(positions) == len(ends):
+        return list(enumerate(bytes(block.data).split(b"\n")[:-1], block.first))
     data = memoryview(block.data)
-    return [
-        (block.first + line, bytes(data[int(ends[line - 1]) + 1 if line else 0 : int(ends[line])]))
-        for line in positions.tolist()
-    ]
+    starts = np.where(positions > 0, ends[positions - 1] + 1, 0)
+    places = zip(positions.tolist(), starts.tolist(), ends[positions].tolist(), strict=True)
+    return [(block.first + line, bytes(data[start:end])) for line, start, end in places]
 
 
 def whole_lines(block: Block, ends: IntArray) -> pa.Array:

@@ -27,7 +27,7 @@ _CALLED = {  # what the columns are called, the likeliest name first
 }
 _ENOUGH = 0.9  # share of lines that settles the delimiter
 _AT_LEAST = 0.5  # share below which no delimiter is taken
-_JSON = json.JSONEncoder(ensure_ascii=False, default=str, allow_nan=False)
+_ENCODE = json.JSONEncoder(ensure_ascii=False, default=str, allow_nan=False).encode
 _DELIMITERS = ("\t", "|", ",", ";")
 
 
@@ -132,41 +132,47 @@ def texts_of(cells: Sequence[Any]) -> tuple[pa.Array, dict[int, str]]:
 
     A cell that is missing is the empty text.
     """
-    texts: list[str] = []
-    faults: dict[int, str] = {}
-    for place, cell in enumerate(cells):
-        if isinstance(cell, bool | float | list | dict | bytes):
-            faults[place] = f"{cell!r:.40} is neither an id nor a name"
-            texts.append("")
-        else:
-            texts.append("" if cell is None else str(cell))
-    try:
-        return pa.array(texts, type=pa.string()), faults
-    except UnicodeEncodeError:
-        for place, text in enumerate(texts):
-            if not is_writable(text):
-                texts[place] = ""
-                faults.setdefault(place, HALF)
-        return pa.array(texts, type=pa.string()), faults
+    if set(map(type, cells)) <= {str}:
+        return _written_column(cells, {}, "")
+    faults = {
+        place: f"{cell!r:.40} is neither an id nor a name"
+        for place, cell in enumerate(cells)
+        if isinstance(cell, bool | float | list | dict | bytes)
+    }
+    texts = [
+        "" if cell is None or place in faults else str(cell) for place, cell in enumerate(cells)
+    ]
+    return _written_column(texts, faults, "")
 
 
 def members_of(cells: Sequence[Any]) -> tuple[pa.Array, dict[int, str]]:
     """Return cells as JSON, null for what is missing, and what is wrong with some by place."""
-    texts = [written(cell) for cell in cells]
-    faults = {place: HALF for place, text in enumerate(texts) if not is_writable(text or "")}
-    for place in faults:
-        texts[place] = None
-    return pa.array(texts, type=pa.string()), faults
+    return _written_column(list(map(written, cells)), {}, None)
+
+
+def _written_column(
+    texts: Sequence[str | None], faults: dict[int, str], missing: str | None
+) -> tuple[pa.Array, dict[int, str]]:
+    """Return texts as a column, with ``missing`` for those that cannot be written: faults too."""
+    try:
+        return pa.array(texts, type=pa.string()), faults
+    except UnicodeEncodeError:
+        good = [is_writable(text or "") for text in texts]
+        faults |= {place: HALF for place, fine in enumerate(good) if not fine}
+        kept = [text if fine else missing for text, fine in zip(texts, good, strict=True)]
+        return pa.array(kept, type=pa.string()), faults
 
 
 def written(cell: Any) -> str | None:
     """Return the JSON of a property's value, None if it is missing."""
-    if cell is None or (isinstance(cell, str) and not cell) or cell != cell:  # NaN
+    if cell is None or cell == "" or cell != cell:  # NaN
         return None
+    if type(cell) is float and math.isfinite(cell):
+        return repr(cell)
     try:
-        return _JSON.encode(cell)
+        return _ENCODE(cell)
     except ValueError:  # a number that JSON does not have
-        return _JSON.encode(_finite(cell))
+        return _ENCODE(_finite(cell))
 
 
 def _finite(value: Any) -> Any:
