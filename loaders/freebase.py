@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from kgqa.graph.model import RELATION_SCHEMA, RelationBatch, TypeRules
-from kgqa.loaders.blocks import mapped, read_blocks
+from kgqa.loaders.blocks import find_sources, mapped, nothing_read, read_blocks
 from kgqa.loaders.filters import Filters, data_lines
 from kgqa.loaders.freebase_block import BlockReader
 from kgqa.loaders.options import FreebaseOptions
-from kgqa.loaders.sources import find_sources, nothing_read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -28,10 +28,9 @@ import pyarrow as pa
 
 from kgqa.graph.model import EdgeBatch, TypeBatch, ValueBatch
 from kgqa.loaders.batches import relation_batch
-from kgqa.loaders.blocks import STDIN, display_name, mapped, read_blocks
+from kgqa.loaders.blocks import STDIN, display_name, find_sources, mapped, nothing_read, read_blocks
 from kgqa.loaders.ntriples import TRIPLE, is_blank
 from kgqa.loaders.options import TriplesOptions
-from kgqa.loaders.sources import find_sources, nothing_read
 from kgqa.loaders.tables import QUOTED, Columns
 from kgqa.loaders.triples_json import read_json
 from kgqa.loaders.triples_names import MediatorRule, Names, read_pairs
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
     from kgqa.graph.model import Batch, Direction
     from kgqa.loaders.base import Rejects, Report
     from kgqa.loaders.blocks import Block
-    from kgqa.loaders.triples_part import Part
+    from kgqa.loaders.tables import Part
     from kgqa.progress import Progress
 
 _ENDINGS = {

@@ -20,13 +20,21 @@ import pyarrow.compute as pc
 
 from kgqa.loaders.delimited import line_ends, lines_at, whole_lines
 from kgqa.loaders.strings import inside, mask_of
-from kgqa.loaders.tables import HALF, PARTS, Columns, is_header, is_writable, members_of, texts_of
-from kgqa.loaders.triples_part import Part
+from kgqa.loaders.tables import (
+    HALF,
+    PARTS,
+    Columns,
+    Part,
+    is_header,
+    is_writable,
+    members_of,
+    texts_of,
+)
 
 if TYPE_CHECKING:
     from kgqa.graph.model import BoolArray, IntArray
     from kgqa.loaders.blocks import Block
-    from kgqa.loaders.triples_part import Read
+    from kgqa.loaders.tables import Read
 
     Keys = tuple[str, ...] | None  # None: an array
 

@@ -20,8 +20,7 @@ from kgqa.loaders.blocks import Block, mapped, read_blocks
 from kgqa.loaders.delimited import Fields, line_ends, lines_at
 from kgqa.loaders.filters import data_lines
 from kgqa.loaders.strings import is_text, mask_of, stripped
-from kgqa.loaders.tables import is_count
-from kgqa.loaders.triples_part import Part
+from kgqa.loaders.tables import Part, is_count
 from kgqa.loaders.triples_table import COUNT_LINE, first_lines, opened
 
 if TYPE_CHECKING:

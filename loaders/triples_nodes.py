@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from typing import IO
 
     from kgqa.graph.model import Batch
+    from kgqa.loaders.tables import Part
     from kgqa.loaders.triples_names import MediatorRule, Names
-    from kgqa.loaders.triples_part import Part
 
 _WINDOW = 1 << 20  # ids that are gathered before repeated ones are removed
 _IN_MEMORY = 64 << 20  # bytes of what waits; beyond, it lies on disk

@@ -33,13 +33,13 @@ from kgqa.loaders.tables import (
     QUOTED,
     WHITESPACE,
     Columns,
+    Part,
     check_delimiter,
     find_delimiter,
     is_count,
     is_header,
     split_record,
 )
-from kgqa.loaders.triples_part import Part
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -13,8 +13,7 @@ from typing import Any
 
 from kgqa.graph.model import ALIAS
 from kgqa.loaders.filters import Filters
-from kgqa.loaders.literals import value_id, value_name
-from kgqa.loaders.ntriples import TRIPLE, is_blank, unescape, why_not
+from kgqa.loaders.ntriples import TRIPLE, is_blank, unescape, value_id, value_name, why_not
 
 NS = "http://rdf.freebase.com/ns/"
 BASEKB = "http://rdf.basekb.com/ns/"
@@ -114,10 +113,10 @@ def take_terms(read: Read, one: bytes, two: bytes, three: bytes, language: str) 
     if predicate == "freebase.type_hints.mediator":
         read.schema += 1
         if three.startswith(b'"true"'):
-            read.mediators.add(local(one[1:-1].decode(errors="backslashreplace")))
+            read.mediators.add(local(one[1:-1].decode(errors="replace")))
     elif predicate in ("type.property.reverse_property", INVERSE):
         read.schema += 1
-        ends = (local(term.decode(errors="backslashreplace")[1:-1]) for term in (one, three))
+        ends = (local(term.decode(errors="replace")[1:-1]) for term in (one, three))
         subject, other = ends
         read.inverses.add((subject, other))
     elif predicate in _NAMES:

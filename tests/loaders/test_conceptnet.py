@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from kgqa.errors import DumpMalformedError, DumpNotFoundError, UsageError
 from kgqa.loaders import make_loader
 from kgqa.loaders.blocks import Block
-from kgqa.loaders.conceptnet_block import Rules, read_block
+from kgqa.loaders.conceptnet import Rules, read_block
 
 if TYPE_CHECKING:
     from collections.abc import Callable

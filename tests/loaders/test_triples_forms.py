@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from kgqa.loaders.triples_part import Part
+    from kgqa.loaders.tables import Part
 
 PLAIN = Columns(["tail", "head", "relation"])
 NAMED = Columns(["head", "relation", "tail", "_", "weight", "note"])
