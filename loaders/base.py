@@ -1,18 +1,35 @@
-"""What every loader shares: the interface, the report of a load, the file of rejected lines."""
+"""What every loader shares: interface, report, file of rejected lines, batches, bundled lists."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from importlib.resources import files
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
+import pyarrow as pa
+
+from kgqa.errors import DumpMalformedError, DumpNotFoundError
+from kgqa.graph.model import (
+    EDGE_SCHEMA,
+    ENTITY_SCHEMA,
+    RELATION_SCHEMA,
+    EdgeBatch,
+    EntityBatch,
+    Kind,
+    RelationBatch,
+)
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
-    from typing import IO
+    from typing import IO, TypeAlias
 
     from kgqa.graph.model import Batch, Direction
     from kgqa.progress import Progress
+
+    Column: TypeAlias = "pa.Array | Sequence[object]"
 
 _SHOWN = 500  # characters of a rejected line that are kept
 
@@ -83,3 +100,53 @@ class Loader(Protocol):
         Counts into ``report``; writes lines that do not have the dump's form to ``rejects``.
         Raises DumpNotFoundError, DumpMalformedError.
         """
+
+
+def entity_batch(ids: Column, **columns: Column) -> EntityBatch:
+    """Return entities with some of the columns of ``ENTITY_SCHEMA``; the others are null.
+
+    Their kind is ``ENTITY`` if no ``kind`` is given.
+    """
+    kinds = np.full(len(ids), Kind.ENTITY, dtype=np.uint8)
+    return EntityBatch(_batch(ENTITY_SCHEMA, {"id": ids, "kind": pa.array(kinds), **columns}))
+
+
+def edge_batch(heads: Column, relation: str, tails: Column) -> EdgeBatch:
+    """Return edges of one relation, without properties."""
+    relations = pa.repeat(pa.scalar(relation), len(heads))
+    return EdgeBatch(_batch(EDGE_SCHEMA, {"head": heads, "relation": relations, "tail": tails}))
+
+
+def relation_batch(names: Mapping[str, str]) -> RelationBatch:
+    """Return relations by their names, without inverses."""
+    return RelationBatch(_batch(RELATION_SCHEMA, {"id": list(names), "name": list(names.values())}))
+
+
+def _batch(schema: pa.Schema, columns: Mapping[str, Column]) -> pa.RecordBatch:
+    count = len(columns[schema.names[0]])
+    arrays = []
+    for each in schema:
+        column = columns.get(each.name)
+        if column is None:
+            column = pa.nulls(count, each.type)
+        elif not isinstance(column, pa.Array):
+            column = pa.array(column, type=each.type)
+        arrays.append(column)
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def data_lines(name: str | Path) -> list[str]:
+    """Return the lines of a bundled list (``name`` a str) or of a file, without comments.
+
+    Raises DumpNotFoundError if the file cannot be read.
+    """
+    try:
+        if isinstance(name, str):
+            text = files("kgqa.loaders").joinpath(name).read_text(encoding="utf-8")
+        else:
+            text = name.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise DumpMalformedError(f"{name} is not UTF-8 text.", "Give a text file.") from None
+    except OSError as error:
+        raise DumpNotFoundError(f"{name} cannot be read: {error.strerror}.") from None
+    return [line.strip() for line in text.splitlines() if line.strip() and line.lstrip()[0] != "#"]

@@ -26,7 +26,7 @@ import pyarrow.json as pj
 
 from kgqa.errors import UsageError
 from kgqa.graph.model import EDGE_SCHEMA, EdgeBatch, EntityBatch
-from kgqa.loaders.batches import entity_batch, relation_batch
+from kgqa.loaders.base import entity_batch, relation_batch
 from kgqa.loaders.blocks import find_sources, mapped, nothing_read, read_blocks
 from kgqa.loaders.delimited import Fields, as_text, why_undecodable
 from kgqa.loaders.options import ConceptnetOptions

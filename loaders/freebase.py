@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from kgqa.graph.model import RELATION_SCHEMA, RelationBatch, TypeRules
+from kgqa.loaders.base import data_lines
 from kgqa.loaders.blocks import find_sources, mapped, nothing_read, read_blocks
-from kgqa.loaders.filters import Filters, data_lines
-from kgqa.loaders.freebase_block import BlockReader
+from kgqa.loaders.freebase_block import BlockReader, Filters
 from kgqa.loaders.options import FreebaseOptions
 
 if TYPE_CHECKING:

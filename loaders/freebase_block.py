@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kgqa.errors import DumpMalformedError
 from kgqa.graph.mids import NO_MID, encode_mids
 from kgqa.graph.model import ALIAS, EdgeBatch, NameBatch, TypeBatch, ValueBatch
 from kgqa.loaders.blocks import Block
@@ -27,7 +28,6 @@ from kgqa.loaders.strings import is_text, mask_of, stripped
 
 if TYPE_CHECKING:
     from kgqa.graph.model import Batch, BoolArray, IntArray
-    from kgqa.loaders.filters import Filters
 
 NAMESPACES = ("http://rdf.freebase.com/ns/", "http://rdf.basekb.com/ns/")
 _RDF_TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
@@ -40,6 +40,35 @@ _LEFT_OUT = "long text, empty text or web address"
 _START = f"<{NAMESPACES[0]}".encode()
 _LT, _GT, _QUOTE, _DOT = b'<>".'
 _CONTROL = re.compile("[\x01-\t]")
+
+
+class Filters:
+    """Entries ``- prefix`` (left out) and ``+ prefix`` (kept); dots bound a prefix.
+
+    The longest prefix that fits decides; without one a name is kept.
+
+    >>> filters = Filters(["- base", "+ base.locations"])
+    >>> [filters.keeps(name) for name in ("base.x.y", "base.locations.z", "baseball.player")]
+    [False, True, True]
+    """
+
+    def __init__(self, entries: list[str]) -> None:
+        self._keeps: dict[str, bool] = {}
+        for entry in entries:
+            sign, _, prefix = entry.partition(" ")
+            if sign not in ("+", "-") or not prefix.strip():
+                raise DumpMalformedError(
+                    f"The filter entry {entry!r} is malformed.", "Write “- prefix” or “+ prefix”."
+                )
+            self._keeps[prefix.strip()] = sign == "+"
+
+    def keeps(self, name: str) -> bool:
+        """Return whether ``name`` is loaded."""
+        while name:
+            if (keep := self._keeps.get(name)) is not None:
+                return keep
+            name = name.rpartition(".")[0]
+        return True
 
 
 class Use(IntEnum):

@@ -27,14 +27,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from kgqa.graph.model import EdgeBatch, TypeBatch, ValueBatch
-from kgqa.loaders.batches import relation_batch
+from kgqa.loaders.base import relation_batch
 from kgqa.loaders.blocks import STDIN, display_name, find_sources, mapped, nothing_read, read_blocks
 from kgqa.loaders.ntriples import TRIPLE, is_blank
 from kgqa.loaders.options import TriplesOptions
 from kgqa.loaders.tables import QUOTED, Columns
 from kgqa.loaders.triples_json import read_json
-from kgqa.loaders.triples_names import MediatorRule, Names, read_pairs
-from kgqa.loaders.triples_nodes import Nodes
+from kgqa.loaders.triples_nodes import MediatorRule, Names, Nodes, read_pairs
 from kgqa.loaders.triples_parquet import read_parquet
 from kgqa.loaders.triples_rdf import read_ntriples
 from kgqa.loaders.triples_table import (

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from kgqa.errors import DumpNotFoundError, UsageError
 from kgqa.graph.model import EdgeBatch, EntityBatch, NameBatch, TypeBatch, TypeRules
-from kgqa.loaders.batches import edge_batch, entity_batch, relation_batch
+from kgqa.loaders.base import edge_batch, entity_batch, relation_batch
 from kgqa.loaders.blocks import nothing_read
 from kgqa.loaders.options import UmlsOptions
 from kgqa.loaders.rrf import Release
