@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     Column: TypeAlias = "pa.Array | Sequence[object]"
 
+BLANK = "blank line or comment"
 _SHOWN = 500  # characters of a rejected line that are kept
 
 
@@ -75,6 +76,32 @@ class Rejects:
         if self._file is not None:
             self._file.close()
             self._file = None
+
+
+@dataclass(slots=True)
+class BlockReport:
+    """What became of the lines of a block that hold nothing to load.
+
+    ``dropped`` counts by reason; ``rejects``: (line number, reason, text).
+    """
+
+    source: str
+    dropped: Counter[str] = field(default_factory=Counter)
+    rejects: list[tuple[int, str, str]] = field(default_factory=list)
+
+    def reject(self, number: int, reason: str, line: str | bytes) -> None:
+        """Reject a line, or count it if it is blank."""
+        if line.strip():
+            text = line if isinstance(line, str) else line.decode(errors="backslashreplace")
+            self.rejects.append((number, reason, text))
+        else:
+            self.dropped[BLANK] += 1
+
+    def record(self, report: Report, rejects: Rejects) -> None:
+        """Count in the report of a load what was dropped, and write the rejected lines."""
+        report.dropped.update(+self.dropped)
+        for number, reason, text in sorted(self.rejects):
+            rejects.add(self.source, number, reason, text)
 
 
 class Loader(Protocol):

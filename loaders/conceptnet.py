@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -26,7 +25,7 @@ import pyarrow.json as pj
 
 from kgqa.errors import UsageError
 from kgqa.graph.model import EDGE_SCHEMA, EdgeBatch, EntityBatch
-from kgqa.loaders.base import entity_batch, relation_batch
+from kgqa.loaders.base import BLANK, BlockReport, entity_batch, relation_batch
 from kgqa.loaders.blocks import find_sources, mapped, nothing_read, read_blocks
 from kgqa.loaders.delimited import Fields, as_text, why_undecodable
 from kgqa.loaders.options import ConceptnetOptions
@@ -61,7 +60,6 @@ SYMMETRIC = frozenset(
 )
 """ConceptNet 5.7's symmetric relations: an edge and its mirror image mean the same."""
 
-BLANK = "blank line or comment"
 OTHER_SITE = "link to another site"
 OTHER_LANGUAGE = "other language"
 TO_ITSELF = "edge from a term to itself"
@@ -107,9 +105,7 @@ class ConceptnetLoader:
         blocks = read_blocks(found, report, rejects, progress)
         for read in mapped(partial(read_block, rules=self._rules), blocks):
             assertions += read.assertions
-            report.dropped.update(+read.dropped)
-            for number, reason, text in read.rejected:
-                rejects.add(read.source, number, reason, text)
+            read.record(report, rejects)
             if len(read.edges):
                 relations |= dict.fromkeys(pc.unique(read.edges["relation"]).to_pylist())
                 yield _entities(read.edges)
@@ -164,18 +160,14 @@ class Rules:
 
 
 @dataclass(slots=True)
-class BlockEdges:
+class BlockEdges(BlockReport):
     """What a block says: rows of EDGE_SCHEMA, and the other lines by what became of them.
 
-    ``assertions`` counts the lines that are of the dump's form; ``rejected`` holds (line number,
-    reason, text).
+    ``assertions`` counts the lines that are of the dump's form.
     """
 
-    source: str
     edges: pa.RecordBatch = field(default_factory=lambda: NO_EDGES)
     assertions: int = 0
-    dropped: Counter[str] = field(default_factory=Counter)
-    rejected: list[tuple[int, str, str]] = field(default_factory=list)
 
 
 def read_block(block: Block, rules: Rules) -> BlockEdges:
@@ -235,19 +227,13 @@ def read_block(block: Block, rules: Rules) -> BlockEdges:
         properties.filter(pa.array(fine)),
     ]
     found.edges = pa.RecordBatch.from_arrays(columns, schema=EDGE_SCHEMA)
-    found.assertions = block.lines - len(found.rejected) - found.dropped[BLANK]
-    found.rejected.sort()
+    found.assertions = block.lines - len(found.rejects) - found.dropped[BLANK]
     return found
 
 
 def _reject(found: BlockEdges, fields: Fields, positions: Sequence[int], reason: str) -> None:
-    """Reject lines, or count those that are blank."""
     for number, raw in fields.lines_at(np.array(positions, dtype=np.int64)):
-        if raw.strip():
-            shown = raw.decode(errors="backslashreplace")
-            found.rejected.append((number, reason, shown))
-        else:
-            found.dropped[BLANK] += 1
+        found.reject(number, reason, raw)
 
 
 def _begins(fields: Fields, place: int, rows: IntArray, text: bytes) -> BoolArray:

@@ -105,10 +105,6 @@ class Fields:
         starts, ends = self.start(field, rows), self.end(field, rows)
         return spans(pa.py_buffer(self.block.data), starts + before, ends - after)
 
-    def line_number(self, row: int) -> int:
-        """Return the number of a good line in its source, from 1."""
-        return self.block.first + int(self.rows[row])
-
     def line(self, row: int) -> bytes:
         """Return a good line without its line feed."""
         return bytes(self.block.data[int(self.starts[row]) : int(self.ends[row])])

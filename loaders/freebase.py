@@ -60,13 +60,10 @@ class FreebaseLoader:
             for one, other in part.inverses:
                 inverses[one] = other
                 inverses.setdefault(other, one)
-            report.dropped.update(part.dropped)
-            for line, reason, text in part.rejects:
-                rejects.add(part.source, line, reason, text)
+            part.record(report, rejects)
             yield from part.batches
         if not triples:
             raise nothing_read("a Freebase dump (N-Triples)", found, report)
-        report.dropped += type(report.dropped)()  # takes the zeros out
         yield TypeRules(frozenset(mediator_types), self._filters.keeps)
         pairs = sorted(
             pair for pair in inverses.items() if all(self._filters.keeps(each) for each in pair)

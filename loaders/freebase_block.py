@@ -8,7 +8,6 @@ Which entities are kept only the whole dump can show.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import lru_cache
@@ -21,6 +20,7 @@ import pyarrow.compute as pc
 from kgqa.errors import DumpMalformedError
 from kgqa.graph.mids import NO_MID, encode_mids
 from kgqa.graph.model import ALIAS, EdgeBatch, NameBatch, TypeBatch, ValueBatch
+from kgqa.loaders.base import BLANK, BlockReport
 from kgqa.loaders.blocks import Block
 from kgqa.loaders.delimited import Fields, why_undecodable
 from kgqa.loaders.ntriples import OTHER_LANGUAGE, TRIPLE, is_blank, read_literals, why_not
@@ -143,16 +143,13 @@ def local_name(term: bytes) -> str:
 
 
 @dataclass(slots=True)
-class Part:
+class Part(BlockReport):
     """What a block holds; ``triples`` counts the lines that are triples."""
 
-    source: str
     triples: int = 0
     batches: list[Batch] = field(default_factory=list)
     mediator_types: set[str] = field(default_factory=set)
     inverses: set[tuple[str, str]] = field(default_factory=set)
-    dropped: Counter[str] = field(default_factory=Counter)
-    rejects: list[tuple[int, str, str]] = field(default_factory=list)  # line, reason, text
 
 
 class BlockReader:
@@ -174,7 +171,6 @@ class BlockReader:
             fields = Fields(Block(block.source, 1, len(rewritten), b"".join(rewritten)), b"\t", 4)
             rows = _Rows(self._terms, self._language, part, fields, np.array(their_numbers))
             rows.take(np.arange(len(fields)))
-        part.rejects.sort()
         return part
 
 
@@ -206,7 +202,7 @@ def _rewritten(fields: Fields, good: BoolArray, part: Part) -> tuple[list[bytes]
         match = TRIPLE.fullmatch(text)
         if match is None:
             if is_blank(text):
-                part.dropped["blank line or comment"] += 1
+                part.dropped[BLANK] += 1
             else:
                 part.rejects.append((number, why_not(text), text))
             continue

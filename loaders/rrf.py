@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from kgqa.errors import DumpMalformedError, DumpNotFoundError
+from kgqa.loaders.base import BlockReport
 from kgqa.loaders.blocks import mapped, read_blocks
 from kgqa.loaders.delimited import Fields, as_text
 
@@ -50,7 +51,6 @@ _DOCUMENTED = {
 }
 # The network's files have had the last field or not over the years.
 _OPEN_ENDED = ("SRDEF", "SRSTR", "MRFILES", "MRCOLS")
-_BLANK = "blank line or comment"
 _NAMED = re.compile(
     r"(?P<name>[A-Z0-9]+(?=\.RRF)|SRDEF$|SRSTR$|SRDEF(?=\.[gbz])|SRSTR(?=\.[gbz]))(?:\.RRF)?"
     r"(?P<part>\.(?!gz)[a-z]{2})?(?P<packed>\.gz|\.bz2|\.zst)?"
@@ -70,19 +70,6 @@ class RowForm:
     places: tuple[int, ...]
     count: int
     exact: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class BlockRows:
-    """The rows of a block, in order, as columns of strings, and the lines that are malformed.
-
-    ``rejected`` holds (line number, reason, text).
-    """
-
-    source: str
-    rows: pa.RecordBatch
-    blank: int
-    rejected: list[tuple[int, str, str]]
 
 
 class Release:
@@ -145,13 +132,10 @@ class Release:
         exact = name not in _OPEN_ENDED
         form = RowForm(tuple(wanted), places, len(order) if exact else max(places) + 1, exact)
         blocks = read_blocks([path], self._report, self._rejects, self._progress)
-        for read in mapped(partial(read_rows, form=form), blocks):
-            if read.blank:
-                self._report.dropped[_BLANK] += read.blank
-            for number, reason, text in read.rejected:
-                self._rejects.add(read.source, number, reason, text)
-            if len(read.rows):
-                yield read.rows
+        for batch, seen in mapped(partial(read_rows, form=form), blocks):
+            seen.record(self._report, self._rejects)
+            if len(batch):
+                yield batch
 
     def rows(self, name: str, columns: str) -> Iterator[tuple[str, ...]]:
         """Yield the rows of :meth:`batches` one by one, for small files."""
@@ -159,8 +143,9 @@ class Release:
             yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
-def read_rows(block: Block, form: RowForm) -> BlockRows:
-    """Return the wanted fields of all rows of ``block``."""
+def read_rows(block: Block, form: RowForm) -> tuple[pa.RecordBatch, BlockReport]:
+    """Return the wanted fields of the rows of ``block`` as strings, in order; and other lines."""
+    seen = BlockReport(block.source)
     fields = Fields(block, b"|", form.count + 1, rest=not form.exact)
     good = np.ones(len(fields), dtype=np.bool_)
     if form.exact:  # nothing may follow the last separator
@@ -172,19 +157,15 @@ def read_rows(block: Block, form: RowForm) -> BlockRows:
         good &= decoded
     batch = pa.RecordBatch.from_arrays(texts, names=list(form.names))
     if good.all() and not len(fields.others):
-        return BlockRows(block.source, batch, 0, [])
+        return batch, seen
     numbers = block.first + fields.rows[good]
     batch = batch.filter(pa.array(good))
-    blank = 0
-    rejected: list[tuple[int, str, str]] = []
     found: dict[int, list[str]] = {}
     single = np.sort(np.concatenate([fields.others, fields.rows[~good]]))
     for number, line in fields.lines_at(single):
         row = _read_row(line, form)
-        if not line.strip():
-            blank += 1
-        elif isinstance(row, str):
-            rejected.append((number, row, line.decode(errors="backslashreplace")))
+        if isinstance(row, str) or not line.strip():
+            seen.reject(number, str(row), line)
         else:
             found[number] = row
     if found:
@@ -192,7 +173,7 @@ def read_rows(block: Block, form: RowForm) -> BlockRows:
         more = [pa.array(column, type=pa.string()) for column in columns]
         batch = pa.concat_batches([batch, pa.RecordBatch.from_arrays(more, names=list(form.names))])
         batch = batch.take(np.argsort([*numbers.tolist(), *found]))
-    return BlockRows(block.source, batch, blank, rejected)
+    return batch, seen
 
 
 def _read_row(line: bytes, form: RowForm) -> list[str] | str:

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from kgqa.errors import DumpMalformedError, UsageError
 from kgqa.graph.model import EDGE_SCHEMA
+from kgqa.loaders.base import BlockReport
 from kgqa.loaders.delimited import lines_at, undecodable, why_undecodable
 from kgqa.loaders.strings import NO_TEXT, has_nul, is_text, json_objects
 
@@ -40,7 +41,6 @@ _ENOUGH = 0.9  # share of lines that settles the delimiter
 _AT_LEAST = 0.5  # share below which no delimiter is taken
 _ENCODE = json.JSONEncoder(ensure_ascii=False, default=str, allow_nan=False).encode
 _DELIMITERS = ("\t", "|", ",", ";")
-BLANK = "blank line or comment"
 _RELATION = pa.dictionary(pa.int32(), pa.string())
 EDGES = EDGE_SCHEMA.set(1, pa.field("relation", _RELATION, nullable=False))
 
@@ -209,7 +209,7 @@ def is_writable(text: str) -> bool:
 
 
 @dataclass(slots=True)
-class Part:
+class Part(BlockReport):
     """What a block holds.
 
     ``edges``: batches of ``EDGES``. ``ends``: the ids of their ends that are not values, each once.
@@ -217,11 +217,8 @@ class Part:
     ids that have a label or a type) come from N-Triples alone.
     """
 
-    source: str
     edges: list[pa.RecordBatch] = field(default_factory=list)
     ends: pa.Array = field(default_factory=lambda: NO_TEXT)
-    dropped: Counter[str] = field(default_factory=Counter)
-    rejects: list[tuple[int, str, str]] = field(default_factory=list)  # line, reason, text
     labels: list[pa.RecordBatch] = field(default_factory=list)
     types: list[pa.RecordBatch] = field(default_factory=list)
     values: list[pa.RecordBatch] = field(default_factory=list)
@@ -277,13 +274,6 @@ class Part:
         if len(head):
             columns = [head, relation.dictionary_encode(), tail, properties]
             self.edges.append(pa.RecordBatch.from_arrays(columns, schema=EDGES))
-
-    def reject(self, number: int, reason: str, line: str) -> None:
-        """Reject a line, or count it if it is blank."""
-        if line.strip():
-            self.rejects.append((number, reason, line))
-        else:
-            self.dropped[BLANK] += 1
 
     def decodable(self, block: Block, ends: IntArray, wanted: BoolArray | None = None) -> BoolArray:
         """Return which lines of a block, or of those ``wanted``, are UTF-8; reject the others."""

@@ -105,9 +105,7 @@ class TriplesLoader:
         with Nodes(names, mediators, waits=waits) as nodes:
             for source, form in zip(found, forms, strict=True):
                 for part in self._parts(source, form, report, rejects, progress):
-                    report.dropped.update(+part.dropped)
-                    for number, reason, text in sorted(part.rejects):
-                        rejects.add(part.source, number, reason, text)
+                    part.record(report, rejects)
                     yield from nodes.take(part)
                     yield from map(TypeBatch, part.types)
                     yield from map(ValueBatch, part.values)

@@ -66,9 +66,7 @@ def read_pairs(
     work = partial(_read, what=what, count=count, text_first=text_first)
     found = 0
     for part, rows in mapped(work, blocks):
-        report.dropped.update(part.dropped)
-        for number, reason, text in sorted(part.rejects):
-            rejects.add(path.name, number, reason, text)
+        part.record(report, rejects)
         found += len(rows)
         yield rows
     if not found:

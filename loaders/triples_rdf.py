@@ -12,10 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgqa.graph.model import ALIAS
+from kgqa.loaders.base import BLANK
 from kgqa.loaders.delimited import line_ends, lines_at, whole_lines
 from kgqa.loaders.ntriples import OTHER_LANGUAGE, TRIPLE_LINE, is_blank, read_literals, why_not
 from kgqa.loaders.strings import inside, is_text, mask_of, stripped
-from kgqa.loaders.tables import BLANK, Part
+from kgqa.loaders.tables import Part
 
 if TYPE_CHECKING:
     from kgqa.graph.model import BoolArray, IntArray
