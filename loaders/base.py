@@ -1,19 +1,37 @@
-"""What every loader shares: the interface, the report of a load, the file of rejected lines."""
+"""What every loader shares: interface, report, file of rejected lines, batches, bundled lists."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from importlib.resources import files
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
+import pyarrow as pa
+
+from kgqa.errors import DumpMalformedError, DumpNotFoundError
+from kgqa.graph.model import (
+    EDGE_SCHEMA,
+    ENTITY_SCHEMA,
+    RELATION_SCHEMA,
+    EdgeBatch,
+    EntityBatch,
+    Kind,
+    RelationBatch,
+)
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
-    from typing import IO
+    from typing import IO, TypeAlias
 
     from kgqa.graph.model import Batch, Direction
     from kgqa.progress import Progress
 
+    Column: TypeAlias = "pa.Array | Sequence[object]"
+
+BLANK = "blank line or comment"
 _SHOWN = 500  # characters of a rejected line that are kept
 
 
@@ -60,6 +78,32 @@ class Rejects:
             self._file = None
 
 
+@dataclass(slots=True)
+class BlockReport:
+    """What became of the lines of a block that hold nothing to load.
+
+    ``dropped`` counts by reason; ``rejects``: (line number, reason, text).
+    """
+
+    source: str
+    dropped: Counter[str] = field(default_factory=Counter)
+    rejects: list[tuple[int, str, str]] = field(default_factory=list)
+
+    def reject(self, number: int, reason: str, line: str | bytes) -> None:
+        """Reject a line, or count it if it is blank."""
+        if line.strip():
+            text = line if isinstance(line, str) else line.decode(errors="backslashreplace")
+            self.rejects.append((number, reason, text))
+        else:
+            self.dropped[BLANK] += 1
+
+    def record(self, report: Report, rejects: Rejects) -> None:
+        """Count in the report of a load what was dropped, and write the rejected lines."""
+        report.dropped.update(+self.dropped)
+        for number, reason, text in sorted(self.rejects):
+            rejects.add(self.source, number, reason, text)
+
+
 class Loader(Protocol):
     """Reads one kind of dump: the interface of the classes in ``kgqa.registry.LOADERS``.
 
@@ -83,3 +127,53 @@ class Loader(Protocol):
         Counts into ``report``; writes lines that do not have the dump's form to ``rejects``.
         Raises DumpNotFoundError, DumpMalformedError.
         """
+
+
+def entity_batch(ids: Column, **columns: Column) -> EntityBatch:
+    """Return entities with some of the columns of ``ENTITY_SCHEMA``; the others are null.
+
+    Their kind is ``ENTITY`` if no ``kind`` is given.
+    """
+    kinds = np.full(len(ids), Kind.ENTITY, dtype=np.uint8)
+    return EntityBatch(_batch(ENTITY_SCHEMA, {"id": ids, "kind": pa.array(kinds), **columns}))
+
+
+def edge_batch(heads: Column, relation: str, tails: Column) -> EdgeBatch:
+    """Return edges of one relation, without properties."""
+    relations = pa.repeat(pa.scalar(relation), len(heads))
+    return EdgeBatch(_batch(EDGE_SCHEMA, {"head": heads, "relation": relations, "tail": tails}))
+
+
+def relation_batch(names: Mapping[str, str]) -> RelationBatch:
+    """Return relations by their names, without inverses."""
+    return RelationBatch(_batch(RELATION_SCHEMA, {"id": list(names), "name": list(names.values())}))
+
+
+def _batch(schema: pa.Schema, columns: Mapping[str, Column]) -> pa.RecordBatch:
+    count = len(columns[schema.names[0]])
+    arrays = []
+    for each in schema:
+        column = columns.get(each.name)
+        if column is None:
+            column = pa.nulls(count, each.type)
+        elif not isinstance(column, pa.Array):
+            column = pa.array(column, type=each.type)
+        arrays.append(column)
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def data_lines(name: str | Path) -> list[str]:
+    """Return the lines of a bundled list (``name`` a str) or of a file, without comments.
+
+    Raises DumpNotFoundError if the file cannot be read.
+    """
+    try:
+        if isinstance(name, str):
+            text = files("kgqa.loaders").joinpath(name).read_text(encoding="utf-8")
+        else:
+            text = name.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise DumpMalformedError(f"{name} is not UTF-8 text.", "Give a text file.") from None
+    except OSError as error:
+        raise DumpNotFoundError(f"{name} cannot be read: {error.strerror}.") from None
+    return [line.strip() for line in text.splitlines() if line.strip() and line.lstrip()[0] != "#"]

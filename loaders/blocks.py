@@ -1,8 +1,8 @@
-"""A dump's files as blocks of whole lines: plain, gzip, bzip2 or zstd, known by their first bytes.
+"""A dump's files: which they are, and their blocks of whole lines, plain, gzip, bzip2 or zstd.
 
 A block is a few megabytes of bytes that end with a line end, so that what reads them works on
-columns and not on lines. Byte order marks and carriage returns before a line end are removed. A
-file may be standard input (``-``).
+columns and not on lines. The compression is known by a file's first bytes. Byte order marks and
+carriage returns before a line end are removed. A file may be standard input (``-``).
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import bz2
 import io
 import os
-import re
 import select
 import stat
 import sys
@@ -37,17 +36,61 @@ if TYPE_CHECKING:
     from kgqa.loaders.base import Rejects, Report
     from kgqa.progress import Progress, Task
 
+
 BLOCK_BYTES = 1 << 23  # fewer cost more calls a line, more leave the processor's caches
 LONGEST_LINE = 1 << 24  # bytes; a longer one is rejected unread
 STDIN = Path("-")
 _LINE_FEED = 10
-_RETURNS = re.compile(rb"\r+\n")
 _BOM = b"\xef\xbb\xbf"
 _FORMS = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd"}
 _ENDINGS = {".gz": "gzip", ".bz2": "bzip2", ".zst": "zstd"}
 _DAMAGED: tuple[Any, ...] = (isal_zlib.error, zlib.error, pa.ArrowInvalid, OSError)
 _T = TypeVar("_T")
 _R = TypeVar("_R")
+
+
+def find_sources(sources: Sequence[Path], what: str) -> list[Path]:
+    """Return the files that ``sources`` name; a folder stands for all its files, sorted by name.
+
+    Raises DumpNotFoundError if one is missing, or a folder is empty.
+    """
+    found: list[Path] = []
+    for source in sources:
+        if source == STDIN:
+            found.append(source)
+        elif source.is_dir():
+            files = sorted(
+                path for path in source.iterdir() if path.is_file() and path.name[0] != "."
+            )
+            if not files:
+                raise DumpNotFoundError(
+                    f"The folder {source} holds no file.", f"Give the {what} file itself."
+                )
+            found += files
+        elif source.exists():
+            found.append(source)
+        else:
+            raise DumpNotFoundError(
+                f"There is no {what} file {source}.", "Check the path; a folder of parts works too."
+            )
+    if not found:
+        raise DumpNotFoundError(f"No {what} file was given.", "Name at least one file.")
+    return found
+
+
+def nothing_read(what: str, sources: Sequence[Path], report: Report) -> DumpMalformedError:
+    """Return the error for a load in which no line has the dump's form."""
+    names = ", ".join(display_name(source) for source in sources[:3]) + (
+        " …" if len(sources) > 3 else ""
+    )
+    if not report.lines:
+        return DumpMalformedError(f"{names} is empty.", f"Give a file that holds {what}.")
+    common = report.reasons.most_common(1)
+    why = f" (mostly: {common[0][0]})" if common else ""
+    return DumpMalformedError(
+        f"None of the {report.lines:,} lines of {names} has the form of {what}{why}.",
+        "Check that the loader fits the file.",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +241,10 @@ def _read(
             rest = data[cut:]
             if cut:
                 whole: bytes | memoryview = memoryview(data)[:cut]
-                if b"\r" in data:
-                    whole = _RETURNS.sub(b"\n", data[:cut])
+                if b"\r\n" in data:
+                    whole = data[:cut]
+                    while b"\r\n" in whole:
+                        whole = whole.replace(b"\r\n", b"\n")
                 lines = int(np.count_nonzero(np.frombuffer(whole, dtype=np.uint8) == _LINE_FEED))
                 report.lines += lines
                 yield Block(name, number, lines, whole)

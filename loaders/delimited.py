@@ -105,10 +105,6 @@ class Fields:
         starts, ends = self.start(field, rows), self.end(field, rows)
         return spans(pa.py_buffer(self.block.data), starts + before, ends - after)
 
-    def line_number(self, row: int) -> int:
-        """Return the number of a good line in its source, from 1."""
-        return self.block.first + int(self.rows[row])
-
     def line(self, row: int) -> bytes:
         """Return a good line without its line feed."""
         return bytes(self.block.data[int(self.starts[row]) : int(self.ends[row])])
@@ -125,11 +121,12 @@ def line_ends(block: Block) -> IntArray:
 
 def lines_at(block: Block, ends: IntArray, positions: IntArray) -> list[Line]:
     """Return some lines of a block; ``ends`` as :func:`line_ends` gives them."""
+    if len(positions) == len(ends):
+        return list(enumerate(bytes(block.data).split(b"\n")[:-1], block.first))
     data = memoryview(block.data)
-    return [
-        (block.first + line, bytes(data[int(ends[line - 1]) + 1 if line else 0 : int(ends[line])]))
-        for line in positions.tolist()
-    ]
+    starts = np.where(positions > 0, ends[positions - 1] + 1, 0)
+    places = zip(positions.tolist(), starts.tolist(), ends[positions].tolist(), strict=True)
+    return [(block.first + line, bytes(data[start:end])) for line, start, end in places]
 
 
 def whole_lines(block: Block, ends: IntArray) -> pa.Array:

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from kgqa.graph.model import RELATION_SCHEMA, RelationBatch, TypeRules
-from kgqa.loaders.blocks import mapped, read_blocks
-from kgqa.loaders.filters import Filters, data_lines
-from kgqa.loaders.freebase_block import BlockReader
+from kgqa.loaders.base import data_lines
+from kgqa.loaders.blocks import find_sources, mapped, nothing_read, read_blocks
+from kgqa.loaders.freebase_block import BlockReader, Filters
 from kgqa.loaders.options import FreebaseOptions
-from kgqa.loaders.sources import find_sources, nothing_read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -61,13 +60,10 @@ class FreebaseLoader:
             for one, other in part.inverses:
                 inverses[one] = other
                 inverses.setdefault(other, one)
-            report.dropped.update(part.dropped)
-            for line, reason, text in part.rejects:
-                rejects.add(part.source, line, reason, text)
+            part.record(report, rejects)
             yield from part.batches
         if not triples:
             raise nothing_read("a Freebase dump (N-Triples)", found, report)
-        report.dropped += type(report.dropped)()  # takes the zeros out
         yield TypeRules(frozenset(mediator_types), self._filters.keeps)
         pairs = sorted(
             pair for pair in inverses.items() if all(self._filters.keeps(each) for each in pair)

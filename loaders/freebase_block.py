@@ -8,47 +8,148 @@ Which entities are kept only the whole dump can show.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kgqa.errors import DumpMalformedError
 from kgqa.graph.mids import NO_MID, encode_mids
 from kgqa.graph.model import ALIAS, EdgeBatch, NameBatch, TypeBatch, ValueBatch
+from kgqa.loaders.base import BLANK, BlockReport
 from kgqa.loaders.blocks import Block
 from kgqa.loaders.delimited import Fields, why_undecodable
-from kgqa.loaders.freebase_terms import NAMESPACES, Terms, Use, local_name
-from kgqa.loaders.literals import OTHER_LANGUAGE, read_literals
-from kgqa.loaders.ntriples import TRIPLE, is_blank, why_not
+from kgqa.loaders.ntriples import OTHER_LANGUAGE, TRIPLE, is_blank, read_literals, why_not
 from kgqa.loaders.strings import is_text, mask_of, stripped
 
 if TYPE_CHECKING:
     from kgqa.graph.model import Batch, BoolArray, IntArray
-    from kgqa.loaders.filters import Filters
 
+NAMESPACES = ("http://rdf.freebase.com/ns/", "http://rdf.basekb.com/ns/")
+_RDF_TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
+_RDFS_LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
+_INVERSE = "http://www.w3.org/2002/07/owl#inverseOf"
+_IRI = re.compile(rb'<[^<>"\s]+>')
 LONGEST_TEXT = 200  # characters of a text that is still a value and not a description
 ABOUT_SCHEMA = "about the schema, not about an entity"
 _LEFT_OUT = "long text, empty text or web address"
 _START = f"<{NAMESPACES[0]}".encode()
 _LT, _GT, _QUOTE, _DOT = b'<>".'
 _CONTROL = re.compile("[\x01-\t]")
-_RANKS = {Use.NAME: 0, Use.LABEL: 1, Use.ALIAS: ALIAS}
+
+
+class Filters:
+    """Entries ``- prefix`` (left out) and ``+ prefix`` (kept); dots bound a prefix.
+
+    The longest prefix that fits decides; without one a name is kept.
+
+    >>> filters = Filters(["- base", "+ base.locations"])
+    >>> [filters.keeps(name) for name in ("base.x.y", "base.locations.z", "baseball.player")]
+    [False, True, True]
+    """
+
+    def __init__(self, entries: list[str]) -> None:
+        self._keeps: dict[str, bool] = {}
+        for entry in entries:
+            sign, _, prefix = entry.partition(" ")
+            if sign not in ("+", "-") or not prefix.strip():
+                raise DumpMalformedError(
+                    f"The filter entry {entry!r} is malformed.", "Write “- prefix” or “+ prefix”."
+                )
+            self._keeps[prefix.strip()] = sign == "+"
+
+    def keeps(self, name: str) -> bool:
+        """Return whether ``name`` is loaded."""
+        while name:
+            if (keep := self._keeps.get(name)) is not None:
+                return keep
+            name = name.rpartition(".")[0]
+        return True
+
+
+class Use(IntEnum):
+    """What a predicate's lines are for."""
+
+    NAME = 0
+    LABEL = 1
+    ALIAS = 2
+    TYPE = 3
+    MEDIATOR = 4
+    INVERSE = 5
+    EDGE = 6
+    NOTHING = 7
+    NO_IRI = 8
+
+
+_USES = {
+    "type.object.name": Use.NAME,
+    _RDFS_LABEL: Use.LABEL,
+    "common.topic.alias": Use.ALIAS,
+    "type.object.type": Use.TYPE,
+    _RDF_TYPE: Use.TYPE,
+    "freebase.type_hints.mediator": Use.MEDIATOR,
+    "type.property.reverse_property": Use.INVERSE,
+    _INVERSE: Use.INVERSE,
+}
+
+
+class Terms:
+    """The terms of a dump. Several threads may ask at a time."""
+
+    def __init__(self, filters: Filters) -> None:
+        self._filters = filters
+        self._known: dict[bytes, tuple[Use, str]] = {}
+
+    def use_of(self, term: bytes) -> tuple[Use, str]:
+        """Return a predicate's use, and its relation, or why its lines are left out."""
+        known = self._known.get(term)
+        if known is None:
+            known = self._known[term] = self._understand(term)
+        return known
+
+    def _understand(self, term: bytes) -> tuple[Use, str]:
+        try:
+            iri = term[1:-1].decode()
+        except UnicodeDecodeError:
+            return Use.NO_IRI, ""
+        if not _IRI.fullmatch(term):
+            return Use.NO_IRI, ""
+        predicate = local(iri)
+        if (use := _USES.get(predicate)) is not None:
+            return use, ""
+        if predicate is iri:
+            return Use.NOTHING, "predicate outside Freebase's namespace"
+        if not self._filters.keeps(predicate):
+            return Use.NOTHING, "administrative predicate"
+        return Use.EDGE, predicate
+
+
+def local(iri: str) -> str:
+    """Return an IRI without Freebase's namespace, or the same object if it is in neither."""
+    for namespace in NAMESPACES:
+        if iri.startswith(namespace):
+            return iri[len(namespace) :]
+    return iri
+
+
+@lru_cache(1 << 16)
+def local_name(term: bytes) -> str:
+    """Return the IRI of a term in angle brackets without Freebase's namespace."""
+    return local(term[1:-1].decode(errors="replace"))
 
 
 @dataclass(slots=True)
-class Part:
+class Part(BlockReport):
     """What a block holds; ``triples`` counts the lines that are triples."""
 
-    source: str
     triples: int = 0
     batches: list[Batch] = field(default_factory=list)
     mediator_types: set[str] = field(default_factory=set)
     inverses: set[tuple[str, str]] = field(default_factory=set)
-    dropped: Counter[str] = field(default_factory=Counter)
-    rejects: list[tuple[int, str, str]] = field(default_factory=list)  # line, reason, text
 
 
 class BlockReader:
@@ -70,7 +171,6 @@ class BlockReader:
             fields = Fields(Block(block.source, 1, len(rewritten), b"".join(rewritten)), b"\t", 4)
             rows = _Rows(self._terms, self._language, part, fields, np.array(their_numbers))
             rows.take(np.arange(len(fields)))
-        part.rejects.sort()
         return part
 
 
@@ -102,7 +202,7 @@ def _rewritten(fields: Fields, good: BoolArray, part: Part) -> tuple[list[bytes]
         match = TRIPLE.fullmatch(text)
         if match is None:
             if is_blank(text):
-                part.dropped["blank line or comment"] += 1
+                part.dropped[BLANK] += 1
             else:
                 part.rejects.append((number, why_not(text), text))
             continue
@@ -193,7 +293,7 @@ class _Rows:
         self._reject_all(rows[found.rows[~filled & (mids != NO_MID)]], "name is empty")
         kept = filled & (mids != NO_MID)
         uses = uses[found.rows[kept]]
-        ranks = np.array([_RANKS[use] for use in (Use.NAME, Use.LABEL, Use.ALIAS)])[uses]
+        ranks = np.array([0, 1, ALIAS])[uses]  # of Use.NAME, LABEL, ALIAS
         texts = stripped(found.texts.filter(pa.array(kept)))
         columns = [pa.array(mids[kept]), texts, pa.array(ranks)]
         batch = pa.RecordBatch.from_arrays(columns, names=["id", "text", "rank"])

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 NO_TEXT = pa.array([], type=pa.string())
 _BLANK, _NOT_ASCII = 0x20, 0x80  # up to the one and from the other on, a byte may be of white space
+_ENCODE = json.JSONEncoder(ensure_ascii=False).encode
 _SPECIAL = r'["\\\x00-\x1f]'  # what JSON escapes
 
 
@@ -104,7 +105,7 @@ def json_strings(texts: pa.Array) -> pa.Array:
     written = pc.binary_join_element_wise('"', texts, '"', "", null_handling="emit_null")
     special = pc.fill_null(pc.match_substring_regex(texts, _SPECIAL), False)
     if pc.any(special).as_py():
-        found = [json.dumps(text, ensure_ascii=False) for text in texts.filter(special).to_pylist()]
+        found = [_ENCODE(text) for text in texts.filter(special).to_pylist()]
         written = pc.replace_with_mask(written, special, pa.array(found, type=pa.string()))
     return written
 

@@ -1,4 +1,4 @@
-"""A table of triples: which columns hold head, relation and tail, and what a cell may be."""
+"""A table of triples: where head, relation and tail stand, what a cell may be, and its edges."""
 
 from __future__ import annotations
 
@@ -6,14 +6,26 @@ import csv
 import json
 import math
 from collections import Counter
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kgqa.errors import DumpMalformedError, UsageError
+from kgqa.graph.model import EDGE_SCHEMA
+from kgqa.loaders.base import BlockReport
+from kgqa.loaders.delimited import lines_at, undecodable, why_undecodable
+from kgqa.loaders.strings import NO_TEXT, has_nul, is_text, json_objects
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    from kgqa.graph.model import BoolArray, IntArray
+    from kgqa.loaders.blocks import Block
+
+    Read = tuple[pa.Array, Mapping[int, str]]  # a column, and what is wrong with some of its rows
 
 PARTS = ("head", "relation", "tail")
 HALF = "half of a surrogate pair in an escape"
@@ -27,8 +39,10 @@ _CALLED = {  # what the columns are called, the likeliest name first
 }
 _ENOUGH = 0.9  # share of lines that settles the delimiter
 _AT_LEAST = 0.5  # share below which no delimiter is taken
-_JSON = json.JSONEncoder(ensure_ascii=False, default=str, allow_nan=False)
+_ENCODE = json.JSONEncoder(ensure_ascii=False, default=str, allow_nan=False).encode
 _DELIMITERS = ("\t", "|", ",", ";")
+_RELATION = pa.dictionary(pa.int32(), pa.string())
+EDGES = EDGE_SCHEMA.set(1, pa.field("relation", _RELATION, nullable=False))
 
 
 class Columns:
@@ -132,41 +146,47 @@ def texts_of(cells: Sequence[Any]) -> tuple[pa.Array, dict[int, str]]:
 
     A cell that is missing is the empty text.
     """
-    texts: list[str] = []
-    faults: dict[int, str] = {}
-    for place, cell in enumerate(cells):
-        if isinstance(cell, bool | float | list | dict | bytes):
-            faults[place] = f"{cell!r:.40} is neither an id nor a name"
-            texts.append("")
-        else:
-            texts.append("" if cell is None else str(cell))
-    try:
-        return pa.array(texts, type=pa.string()), faults
-    except UnicodeEncodeError:
-        for place, text in enumerate(texts):
-            if not is_writable(text):
-                texts[place] = ""
-                faults.setdefault(place, HALF)
-        return pa.array(texts, type=pa.string()), faults
+    if set(map(type, cells)) <= {str}:
+        return _written_column(cells, {}, "")
+    faults = {
+        place: f"{cell!r:.40} is neither an id nor a name"
+        for place, cell in enumerate(cells)
+        if isinstance(cell, bool | float | list | dict | bytes)
+    }
+    texts = [
+        "" if cell is None or place in faults else str(cell) for place, cell in enumerate(cells)
+    ]
+    return _written_column(texts, faults, "")
 
 
 def members_of(cells: Sequence[Any]) -> tuple[pa.Array, dict[int, str]]:
     """Return cells as JSON, null for what is missing, and what is wrong with some by place."""
-    texts = [written(cell) for cell in cells]
-    faults = {place: HALF for place, text in enumerate(texts) if not is_writable(text or "")}
-    for place in faults:
-        texts[place] = None
-    return pa.array(texts, type=pa.string()), faults
+    return _written_column(list(map(written, cells)), {}, None)
+
+
+def _written_column(
+    texts: Sequence[str | None], faults: dict[int, str], missing: str | None
+) -> tuple[pa.Array, dict[int, str]]:
+    """Return texts as a column, with ``missing`` for those that cannot be written: faults too."""
+    try:
+        return pa.array(texts, type=pa.string()), faults
+    except UnicodeEncodeError:
+        good = [is_writable(text or "") for text in texts]
+        faults |= {place: HALF for place, fine in enumerate(good) if not fine}
+        kept = [text if fine else missing for text, fine in zip(texts, good, strict=True)]
+        return pa.array(kept, type=pa.string()), faults
 
 
 def written(cell: Any) -> str | None:
     """Return the JSON of a property's value, None if it is missing."""
-    if cell is None or (isinstance(cell, str) and not cell) or cell != cell:  # NaN
+    if cell is None or cell == "" or cell != cell:  # NaN
         return None
+    if type(cell) is float and math.isfinite(cell):
+        return repr(cell)
     try:
-        return _JSON.encode(cell)
+        return _ENCODE(cell)
     except ValueError:  # a number that JSON does not have
-        return _JSON.encode(_finite(cell))
+        return _ENCODE(_finite(cell))
 
 
 def _finite(value: Any) -> Any:
@@ -186,3 +206,91 @@ def is_writable(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+@dataclass(slots=True)
+class Part(BlockReport):
+    """What a block holds.
+
+    ``edges``: batches of ``EDGES``. ``ends``: the ids of their ends that are not values, each once.
+    ``labels`` (id, text, rank), ``types`` (id, type), ``values`` (id, name) and ``described`` (the
+    ids that have a label or a type) come from N-Triples alone.
+    """
+
+    edges: list[pa.RecordBatch] = field(default_factory=list)
+    ends: pa.Array = field(default_factory=lambda: NO_TEXT)
+    labels: list[pa.RecordBatch] = field(default_factory=list)
+    types: list[pa.RecordBatch] = field(default_factory=list)
+    values: list[pa.RecordBatch] = field(default_factory=list)
+    described: pa.Array = field(default_factory=lambda: NO_TEXT)
+
+    def add_table(
+        self,
+        columns: Columns,
+        text: Callable[[int], Read],
+        member: Callable[[int], Read],
+        numbers: IntArray,
+        line: Callable[[int], str],
+        faults: Mapping[int, str] | None = None,
+    ) -> None:
+        """Add the rows of a table, of which ``columns`` says what stands in which column.
+
+        ``text`` returns a column as ids or names, ``member`` as JSON, null for what is missing;
+        both with what is wrong with some rows. ``faults``: rows that are wrong anyway. ``line``
+        returns a row as it stands in the file, for a reject; a blank one is counted.
+        """
+        reasons = dict(faults or {})
+        parts: list[Any] = []
+        by_name: dict[str, Any] = {}
+        for place in columns.places:
+            column, wrong = text(place)
+            parts.append(column)
+            reasons = {**wrong, **reasons}
+        for place, name in columns.others:  # of two equal names the last one counts
+            column, wrong = member(place)
+            by_name[name] = pc.coalesce(column, by_name[name]) if name in by_name else column
+            reasons = {**wrong, **reasons}
+        for column in parts:
+            for row in np.flatnonzero(has_nul(column)).tolist():
+                reasons.setdefault(row, "NUL character")
+        for name, column in zip(PARTS, parts, strict=True):
+            for row in np.flatnonzero(~is_text(column)).tolist():
+                reasons.setdefault(row, f"{name} is empty")
+        good = np.ones(len(numbers), dtype=np.bool_)
+        if reasons:
+            for row, reason in sorted(reasons.items()):
+                self.reject(int(numbers[row]), reason, line(row))
+                good[row] = False
+            kept = pa.array(good)
+            parts = [column.filter(kept) for column in parts]
+            by_name = {name: column.filter(kept) for name, column in by_name.items()}
+        head, relation, tail = parts
+        self.add_edges(head, relation, tail, json_objects(by_name, len(head)))
+
+    def add_edges(
+        self, head: pa.Array, relation: pa.Array, tail: pa.Array, properties: pa.Array
+    ) -> None:
+        """Add edges by columns of strings."""
+        if len(head):
+            columns = [head, relation.dictionary_encode(), tail, properties]
+            self.edges.append(pa.RecordBatch.from_arrays(columns, schema=EDGES))
+
+    def decodable(self, block: Block, ends: IntArray, wanted: BoolArray | None = None) -> BoolArray:
+        """Return which lines of a block, or of those ``wanted``, are UTF-8; reject the others."""
+        good = np.ones(len(ends), dtype=np.bool_) if wanted is None else wanted.copy()
+        bad = undecodable(block, ends)
+        bad = bad[good[bad]]
+        for number, raw in lines_at(block, ends, bad):
+            shown = raw.decode(errors="backslashreplace")
+            self.rejects.append((number, why_undecodable(raw), shown))
+        good[bad] = False
+        return good
+
+    def find_ends(self) -> None:
+        """Set ``ends`` to those of all edges that are not values."""
+        if self.edges:
+            ends = [batch.column(name) for batch in self.edges for name in ("head", "tail")]
+            self.ends = pc.unique(pa.chunked_array(ends))
+        if self.values:
+            values = pc.unique(pa.chunked_array([batch.column("id") for batch in self.values]))
+            self.ends = self.ends.filter(pc.invert(pc.is_in(self.ends, value_set=values)))

@@ -22,7 +22,7 @@ import pyarrow as pa
 from kgqa.errors import DumpMalformedError, KgqaError, UsageError
 from kgqa.graph.model import EDGE_SCHEMA, EdgeBatch
 from kgqa.graph.names import normalise
-from kgqa.loaders.batches import entity_batch, relation_batch
+from kgqa.loaders.base import entity_batch, relation_batch
 from kgqa.loaders.options import TextOptions
 from kgqa.loaders.text_paragraphs import LONGEST, count_paragraphs, files_of, paragraphs_of
 from kgqa.loaders.text_triplets import PROMPT_VERSION, prompt, read_reply

@@ -27,15 +27,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from kgqa.graph.model import EdgeBatch, TypeBatch, ValueBatch
-from kgqa.loaders.batches import relation_batch
-from kgqa.loaders.blocks import STDIN, display_name, mapped, read_blocks
+from kgqa.loaders.base import relation_batch
+from kgqa.loaders.blocks import STDIN, display_name, find_sources, mapped, nothing_read, read_blocks
 from kgqa.loaders.ntriples import TRIPLE, is_blank
 from kgqa.loaders.options import TriplesOptions
-from kgqa.loaders.sources import find_sources, nothing_read
 from kgqa.loaders.tables import QUOTED, Columns
 from kgqa.loaders.triples_json import read_json
-from kgqa.loaders.triples_names import MediatorRule, Names, read_pairs
-from kgqa.loaders.triples_nodes import Nodes
+from kgqa.loaders.triples_nodes import MediatorRule, Names, Nodes, read_pairs
 from kgqa.loaders.triples_parquet import read_parquet
 from kgqa.loaders.triples_rdf import read_ntriples
 from kgqa.loaders.triples_table import (
@@ -44,7 +42,6 @@ from kgqa.loaders.triples_table import (
     opened,
     quoted_blocks,
     read_lines,
-    read_quoted,
 )
 
 if TYPE_CHECKING:
@@ -53,7 +50,7 @@ if TYPE_CHECKING:
     from kgqa.graph.model import Batch, Direction
     from kgqa.loaders.base import Rejects, Report
     from kgqa.loaders.blocks import Block
-    from kgqa.loaders.triples_part import Part
+    from kgqa.loaders.tables import Part
     from kgqa.progress import Progress
 
 _ENDINGS = {
@@ -108,9 +105,7 @@ class TriplesLoader:
         with Nodes(names, mediators, waits=waits) as nodes:
             for source, form in zip(found, forms, strict=True):
                 for part in self._parts(source, form, report, rejects, progress):
-                    report.dropped.update(+part.dropped)
-                    for number, reason, text in sorted(part.rejects):
-                        rejects.add(part.source, number, reason, text)
+                    part.record(report, rejects)
                     yield from nodes.take(part)
                     yield from map(TypeBatch, part.types)
                     yield from map(ValueBatch, part.values)
@@ -153,7 +148,7 @@ class TriplesLoader:
         )
         if layout.delimiter in QUOTED:
             quoted = quoted_blocks(blocks, layout.delimiter)
-            return mapped(partial(read_quoted, layout=layout), quoted)
+            return mapped(lambda found: read_lines(found[0], layout, found[1]), quoted)
         return mapped(partial(read_lines, layout=layout), blocks)
 
 

@@ -12,15 +12,14 @@ from kgqa.errors import DumpMalformedError, UsageError
 from kgqa.loaders.blocks import STDIN, mapped
 from kgqa.loaders.delimited import as_text
 from kgqa.loaders.strings import each_once, json_strings
-from kgqa.loaders.tables import Columns, members_of, texts_of, written
-from kgqa.loaders.triples_part import Part
+from kgqa.loaders.tables import Columns, Part, members_of, texts_of, written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from kgqa.loaders.base import Report
-    from kgqa.loaders.triples_part import Read
+    from kgqa.loaders.tables import Read
     from kgqa.progress import Progress
 
 _BATCH_ROWS = 1 << 16

@@ -12,16 +12,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgqa.graph.model import ALIAS
+from kgqa.loaders.base import BLANK
 from kgqa.loaders.delimited import line_ends, lines_at, whole_lines
-from kgqa.loaders.literals import OTHER_LANGUAGE, read_literals
-from kgqa.loaders.ntriples import TRIPLE_LINE, is_blank, why_not
+from kgqa.loaders.ntriples import OTHER_LANGUAGE, TRIPLE_LINE, is_blank, read_literals, why_not
 from kgqa.loaders.strings import inside, is_text, mask_of, stripped
-from kgqa.loaders.triples_part import BLANK, Part
+from kgqa.loaders.tables import Part
 
 if TYPE_CHECKING:
     from kgqa.graph.model import BoolArray, IntArray
     from kgqa.loaders.blocks import Block
-    from kgqa.loaders.literals import Literals
+    from kgqa.loaders.ntriples import Literals
 
 NAMES = frozenset(
     {

@@ -1,8 +1,8 @@
 """Delimited text → triples: with tabs, bars, white space, or with quotes (RFC 4180).
 
-How a file is split (its delimiter, header and columns) is found from its first lines. Blocks
-without a quote are split by columns. In a form that has quotes, a block with some goes record by
-record through ``csv``; a field in quotes may hold delimiters and line ends, and a quote that
+How a file is split (its delimiter, header and columns) is found from its first lines. Lines are
+split by columns; in a form that has quotes, this is so if each quote of a line opens a field,
+closes one or is doubled. Other records, perhaps of several lines, go through ``csv``; a quote that
 nothing closes within reach costs its own line and no other.
 """
 
@@ -16,35 +16,53 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kgqa.loaders.blocks import Block
-from kgqa.loaders.delimited import Fields, line_ends, lines_at, undecodable, why_undecodable
-from kgqa.loaders.strings import json_strings, stripped
+from kgqa.loaders.delimited import (
+    LINE_FEED,
+    Fields,
+    line_ends,
+    lines_at,
+    spans,
+    why_undecodable,
+)
+from kgqa.loaders.strings import json_strings, mask_of, stripped
 from kgqa.loaders.tables import (
     PARTS,
     QUOTED,
     WHITESPACE,
     Columns,
+    Part,
     check_delimiter,
     find_delimiter,
     is_count,
     is_header,
     split_record,
 )
-from kgqa.loaders.triples_part import Part
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+
+    from kgqa.graph.model import BoolArray, IntArray
 
 HEADER = "header"
 COUNT_LINE = "count of lines"
 _SAMPLE = 100  # records that the delimiter is found from
 _OPENING = 1_000  # lines that the form of a file is found from
 _MOST_LINES, _MOST_BYTES = 1_000, 1 << 20  # of one record
-_GAP = re.compile(r"[^\S\n]+")
-_OUTSIDE = re.compile(r"(?m)^\t|\t$")
+_LONG_LINE = 100_000  # bytes; a field of csv has at most 131,072 characters
+_QUOTE, _RETURN = b'"\r'
+_SPACES = bytes.maketrans(b" \v\f\r\x1c\x1d\x1e\x1f", b"\t" * 8)
+_WIDE_SPACE = re.compile(  # all other white space, in UTF-8
+    rb"\xc2[\x85\xa0]|\xe1\x9a\x80|\xe2(?:\x80[\x80-\x8a\xa8\xa9\xaf]|\x81\x9f)|\xe3\x80\x80"
+)
 _OPEN = "unexpected end of data"  # what csv says of a quote that nothing closes
 _NOT_UTF8 = b"\xff"  # stands for a separator of several bytes; no good line has it
+
+Record: TypeAlias = "tuple[int, int, list[str] | str]"
+"""Position of its first line, how many lines it has (0: it goes on in the next block), and its
+fields, or why it has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +98,11 @@ def find_layout(
         lines = first_lines(opening, _OPENING)
         sample = list(enumerate(lines, opening.first))
         if (delimiter or likely) in QUOTED:
-            records = _records(lines, delimiter or likely)
-            sample = [(sample[n][0], "\n".join(lines[n : n + count])) for n, count, _ in records]
+            sample, first = [], 0
+            while first < len(lines):
+                count = _record(lines, first, delimiter or likely)[1]
+                sample.append((opening.first + first, "\n".join(lines[first : first + count])))
+                first += count
     filled = [(number, text) for number, text in sample[:_SAMPLE] if text.strip()]
     skipped = {}
     if len(filled) > 1 and is_count(filled[0][1]):
@@ -129,36 +150,43 @@ def joined(blocks: Sequence[Block]) -> Block:
     return Block(first.source, first.first, sum(block.lines for block in blocks), data)
 
 
-def read_lines(block: Block, layout: Layout) -> Part:
-    """Return what a block without quotes holds."""
+def read_lines(block: Block, layout: Layout, records: Sequence[Record] = ()) -> Part:
+    """Return what a block holds; ``records``: those that :func:`quoted_blocks` gave."""
     part = Part(block.source)
-    view, separator = _view(block, layout.delimiter)
-    order = layout.columns
-    fields = Fields(view, separator, order.count)
-    ends = fields.line_ends if view is block else line_ends(block)
-    wanted = part.decodable(block, ends)
+    ends = line_ends(block)
+    apart = np.zeros(len(ends), dtype=np.bool_)
+    for first, lines, _ in records:
+        apart[first : first + lines] = True
+    wanted = part.decodable(block, ends, ~apart)
     for number, reason in layout.skipped.items():
         position = number - block.first
         if 0 <= position < len(wanted) and wanted[position]:
             wanted[position] = False
             part.dropped[reason] += 1
+    if records:
+        _add_records(part, block, records, ends, layout)
+    count = layout.columns.count
+    view, separator, quotes = _view(block, layout.delimiter, ends, apart)
+    fields = Fields(view, separator, count)
     others = fields.others[wanted[fields.others]]
     for (number, raw), found in zip(
         lines_at(block, ends, others), fields.found[others].tolist(), strict=True
     ):
-        part.reject(number, f"{found} fields in place of {order.count}", raw.decode())
+        part.reject(number, f"{found} fields in place of {count}", raw.decode())
     rows = np.flatnonzero(wanted[fields.rows])
-    if len(rows) == len(fields):
-        numbers, chosen = fields.rows, None
-    else:
-        numbers, chosen = fields.rows[rows], rows
+    chosen = None if len(rows) == len(fields) else rows
+    numbers = fields.rows[rows]
 
     def text(place: int) -> pa.Array:
+        if quotes:
+            return stripped(
+                _unquoted(block, fields.start(place, chosen), fields.end(place, chosen))
+            )
         column = fields.column(place, chosen).view(pa.string())
         return column if layout.delimiter in ("\t", WHITESPACE) else stripped(column)
 
     part.add_table(
-        order,
+        layout.columns,
         lambda place: (text(place), {}),
         lambda place: (json_strings(text(place)), {}),
         block.first + numbers,
@@ -168,115 +196,166 @@ def read_lines(block: Block, layout: Layout) -> Part:
     return part
 
 
-def _view(block: Block, delimiter: str) -> tuple[Block, bytes]:
-    """Return a block whose lines have the same fields, and the one byte between them."""
-    separator = delimiter.encode()
+def _view(
+    block: Block, delimiter: str, ends: IntArray, apart: BoolArray
+) -> tuple[Block, bytes, bool]:
+    """Return a block whose lines have the same fields, and the one byte between them.
+
+    And whether fields may be in quotes; then all bytes are at the same places. ``apart``: lines
+    that are not of interest.
+    """
+    separator, quotes = delimiter.encode(), False
     if delimiter == WHITESPACE:
-        text = bytes(block.data).decode(errors="surrogateescape")
-        text = _OUTSIDE.sub("", _GAP.sub("\t", text))
-        data, separator = text.encode(errors="surrogateescape"), b"\t"
+        data, separator = bytes(block.data).translate(_SPACES), b"\t"
+        if not data.isascii():
+            data = _WIDE_SPACE.sub(b"\t", data)
+        while b"\t\t" in data:
+            data = data.replace(b"\t\t", b"\t")
+        data = data.replace(b"\n\t", b"\n").replace(b"\t\n", b"\n").removeprefix(b"\t")
     elif len(separator) > 1:
         data, separator = bytes(block.data).replace(separator, _NOT_UTF8), _NOT_UTF8
+    elif delimiter in QUOTED and b'"' in (data := bytes(block.data)):
+        quotes = True
+        content = np.frombuffer(data, dtype=np.uint8)
+        places = np.flatnonzero(content == _QUOTE)
+        if apart.any():  # all other lines have an even number of quotes
+            places = places[~apart[_lines_with(places, ends)]]
+        marks = np.flatnonzero(content == separator[0])
+        within = marks[np.searchsorted(places, marks) % 2 == 1]
+        if len(within):
+            content = content.copy()
+            content[within] = ord("_")
+            data = content.tobytes()
     else:
-        return block, separator
-    return Block(block.source, block.first, block.lines, data), separator
+        return block, separator, False
+    return Block(block.source, block.first, block.lines, data), separator, quotes
 
 
-# -- with quotes ------------------------------------------------------------------------------
+def _unquoted(block: Block, starts: IntArray, ends: IntArray) -> pa.Array:
+    """Return fields of a block without the quotes around them."""
+    content = np.frombuffer(block.data, dtype=np.uint8)
+    quoted = (content[starts] == _QUOTE) & (ends > starts)
+    texts = spans(pa.py_buffer(block.data), starts + quoted, ends - quoted).view(pa.string())
+    doubled = pa.array(mask_of(pc.match_substring(texts, '""')) & quoted)
+    if doubled.true_count:
+        single = pc.replace_substring(texts.filter(doubled), '""', '"')
+        texts = pc.replace_with_mask(texts, doubled, single)
+    return texts
 
-Record: TypeAlias = "tuple[int, int, tuple[str, ...] | str]"
-"""Position of its first line, how many lines it has (0: it goes on in the next block), and its
-fields, or why it has none. Tuples, since the garbage collector does not track tuples of texts."""
+
+# -- records that are not a line, or have a fault ---------------------------------------------
 
 
-def quoted_blocks(
-    blocks: Iterable[Block], delimiter: str
-) -> Iterator[tuple[Block, list[Record] | None]]:
-    """Yield blocks that end where a record ends, and the records of those that have quotes."""
+def quoted_blocks(blocks: Iterable[Block], delimiter: str) -> Iterator[tuple[Block, list[Record]]]:
+    """Yield blocks that end where a record ends, and their records that go through ``csv``."""
     held: Block | None = None
     for block in blocks:
-        if held is not None:
-            block, held = joined([held, block]), None
-        data = bytes(block.data)
-        if b'"' not in data and b"\r" not in data:
-            yield block, None
-            continue
-        records = list(_records(_lines_of(block), delimiter, last=False))
-        if records and not records[-1][1]:
-            place = records.pop()[0]
-            start = int(line_ends(block)[place - 1]) + 1 if place else 0
-            held = Block(block.source, block.first + place, block.lines - place, data[start:])
-            block = Block(block.source, block.first, place, data[:start])
-        yield block, records
+        whole, records, held = _cut(joined([held, block]) if held else block, delimiter)
+        if whole.lines:
+            yield whole, records
     if held is not None:
-        yield held, list(_records(_lines_of(held), delimiter))
+        whole, records, _ = _cut(held, delimiter, last=True)
+        yield whole, records
 
 
-def read_quoted(found: tuple[Block, list[Record] | None], layout: Layout) -> Part:
-    """Return what a block holds that :func:`quoted_blocks` gave."""
-    block, records = found
-    if records is None:
-        return read_lines(block, layout)
-    part = Part(block.source)
-    lines = _lines_of(block)
-    bad = set(undecodable(block, line_ends(block)).tolist())
-    order = layout.columns
-    rows: list[tuple[str, ...]] = []
-    numbers: list[int] = []
-    shown: list[str] = []
-    for first, count, fields in records:
-        number, text = block.first + first, "\n".join(lines[first : first + count])
-        if bad and not bad.isdisjoint(range(first, first + count)):
-            raw = text.encode(errors="surrogateescape")
-            part.reject(number, why_undecodable(raw), raw.decode(errors="backslashreplace"))
-        elif number in layout.skipped:
-            part.dropped[layout.skipped[number]] += 1
-        elif isinstance(fields, str):
-            part.reject(number, fields, text)
-        elif len(fields) != order.count:
-            part.reject(number, f"{len(fields)} fields in place of {order.count}", text)
-        else:
-            rows.append(fields)
-            numbers.append(number)
-            shown.append(text)
-    cells = list(zip(*rows, strict=True)) or [()] * order.count
-    columns = [stripped(pa.array(column, type=pa.string())) for column in cells]
-    part.add_table(
-        order,
-        lambda place: (columns[place], {}),
-        lambda place: (json_strings(columns[place]), {}),
-        np.array(numbers, dtype=np.int64),
-        shown.__getitem__,
-    )
-    part.find_ends()
-    return part
+def _cut(
+    block: Block, delimiter: str, *, last: bool = False
+) -> tuple[Block, list[Record], Block | None]:
+    """Return the whole records of a block, those that are odd, and what is left of the block."""
+    ends = line_ends(block)
+    odd = _odd_lines(block, delimiter, ends)
+    lines = bytes(block.data).decode(errors="surrogateescape").split("\n")[:-1] if len(odd) else []
+    records: list[Record] = []
+    following = 0  # the line after the last record
+    for line in odd.tolist():
+        if line < following:
+            continue
+        record = _record(lines, line, delimiter, last=last)
+        if not record[1]:
+            start = int(ends[line - 1]) + 1 if line else 0
+            held = Block(block.source, block.first + line, len(ends) - line, block.data[start:])
+            return Block(block.source, block.first, line, block.data[:start]), records, held
+        records.append(record)
+        following = line + record[1]
+    return block, records, None
 
 
-def _lines_of(block: Block) -> list[str]:
-    return bytes(block.data).decode(errors="surrogateescape").split("\n")[:-1]
+def _odd_lines(block: Block, delimiter: str, ends: IntArray) -> IntArray:
+    """Return the lines in which not all quotes open a field, close one, or are doubled.
+
+    Those with a carriage return too, and those that may have a field too long for ``csv``.
+    """
+    content = np.frombuffer(block.data, dtype=np.uint8)
+    odd = [np.flatnonzero(np.diff(ends, prepend=-1) > _LONG_LINE)]
+    odd.append(_lines_with(np.flatnonzero(content == _RETURN), ends))
+    quotes = np.flatnonzero(content == _QUOTE)
+    if len(quotes):
+        before = np.searchsorted(quotes, ends)
+        counts = np.diff(before, prepend=0)
+        opens = (np.arange(len(quotes)) - np.repeat(before - counts, counts)) % 2 == 0
+        border = np.zeros(256, dtype=np.bool_)
+        border[[LINE_FEED, _QUOTE, ord(delimiter)]] = True
+        at_start = border[content[np.maximum(quotes - 1, 0)]] | (quotes == 0)
+        fine = np.where(opens, at_start, border[content[quotes + 1]])
+        odd += [_lines_with(quotes[~fine], ends), np.flatnonzero(counts % 2)]
+    return np.unique(np.concatenate(odd))
 
 
-def _records(lines: Sequence[str], delimiter: str, *, last: bool = True) -> Iterator[Record]:
-    """Yield the records of some lines; ``last``: no more lines follow these."""
-    first = taken = size = 0
+def _lines_with(places: IntArray, ends: IntArray) -> IntArray:
+    """Return the line of each place in a block."""
+    return np.searchsorted(ends, places)
+
+
+def _record(lines: Sequence[str], first: int, delimiter: str, *, last: bool = True) -> Record:
+    """Return the record that begins in a line; ``last``: no more lines follow these."""
+    taken = first
 
     def following() -> Iterator[str]:
-        nonlocal taken, size
+        nonlocal taken
+        size = 0
         while taken < len(lines) and taken - first < _MOST_LINES and size <= _MOST_BYTES:
             taken += 1
             size += len(lines[taken - 1])
             yield lines[taken - 1] + "\n"
 
-    while first < len(lines):
-        try:
-            for fields in csv.reader(following(), delimiter=delimiter, strict=True):
-                yield first, taken - first, tuple(fields)
-                first, size = taken, 0
-        except csv.Error as error:
-            if str(error) == _OPEN:
-                if taken == len(lines) and not last:
-                    yield first, 0, ()
-                    return
-                taken = first + 1
-            yield first, taken - first, str(error)
-            first, size = taken, 0
+    try:
+        fields = next(csv.reader(following(), delimiter=delimiter, strict=True))
+    except csv.Error as error:
+        if str(error) != _OPEN:
+            return first, taken - first, str(error)
+        return (first, 0, "") if taken == len(lines) and not last else (first, 1, _OPEN)
+    return first, taken - first, fields
+
+
+def _add_records(
+    part: Part, block: Block, records: Sequence[Record], ends: IntArray, layout: Layout
+) -> None:
+    count = layout.columns.count
+    rows: list[list[str]] = []
+    numbers: list[int] = []
+    shown: list[str] = []
+    for first, lines, fields in records:
+        number = block.first + first
+        start = int(ends[first - 1]) + 1 if first else 0
+        raw = bytes(block.data[start : int(ends[first + lines - 1])])
+        text = raw.decode(errors="backslashreplace")
+        if reason := why_undecodable(raw):
+            part.reject(number, reason, text)
+        elif number in layout.skipped:
+            part.dropped[layout.skipped[number]] += 1
+        elif isinstance(fields, str):
+            part.reject(number, fields, text)
+        elif len(fields) != count:
+            part.reject(number, f"{len(fields)} fields in place of {count}", text)
+        else:
+            rows.append(fields)
+            numbers.append(number)
+            shown.append(text)
+    cells = [stripped(pa.array([row[n] for row in rows], type=pa.string())) for n in range(count)]
+    part.add_table(
+        layout.columns,
+        lambda place: (cells[place], {}),
+        lambda place: (json_strings(cells[place]), {}),
+        np.array(numbers, dtype=np.int64),
+        shown.__getitem__,
+    )

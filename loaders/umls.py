@@ -19,13 +19,12 @@ import pyarrow.compute as pc
 
 from kgqa.errors import DumpNotFoundError, UsageError
 from kgqa.graph.model import EdgeBatch, EntityBatch, NameBatch, TypeBatch, TypeRules
-from kgqa.loaders.batches import edge_batch, entity_batch, relation_batch
+from kgqa.loaders.base import edge_batch, entity_batch, relation_batch
+from kgqa.loaders.blocks import nothing_read
 from kgqa.loaders.options import UmlsOptions
 from kgqa.loaders.rrf import Release
-from kgqa.loaders.sources import nothing_read
 from kgqa.loaders.umls_ids import Cuis, CuiSet, hashes
-from kgqa.loaders.umls_inverses import NOT_RELATED, REL_NAMES, Inverses, MirroredRows
-from kgqa.loaders.umls_relations import RelationRows
+from kgqa.loaders.umls_relations import NOT_RELATED, REL_NAMES, Inverses, MirroredRows, RelationRows
 
 if TYPE_CHECKING:
     from collections import Counter

@@ -270,7 +270,7 @@ def filters(loader: str, given: dict[str, Any]) -> tuple[Path | None, list[str]]
     options = LOADERS.options(loader, given)
     if not hasattr(options, "filters"):
         raise UsageError(f"The loader {loader} has no filters.", "Only freebase has.")
-    from kgqa.loaders.filters import data_lines
+    from kgqa.loaders.base import data_lines
     from kgqa.loaders.freebase import FILTERS
 
     path: Path | None = options.filters

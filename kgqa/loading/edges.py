@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kgqa.graph.model import BoolArray, IntArray
-    from kgqa.loading.ids import IdTable
+    from kgqa.loading.nodes import IdTable
     from kgqa.loading.spool import Spool
 
 UNKNOWN_END = "edge with an unknown end"

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 
 from kgqa.answers.answer import ConstraintUse, ScoredPath
-from kgqa.decoding.pieces import Markers
-from kgqa.decoding.pieces import FreeText, Limits, SpanOptions
+from kgqa.decoding.pieces import FreeText, Limits, Markers, SpanOptions
 from kgqa.decoding.spans import Chain, Writer
 from kgqa.decoding.text import TextForward
 from kgqa.errors import ModelError, ShardDamagedError

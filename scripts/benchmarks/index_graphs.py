@@ -14,7 +14,7 @@ import pyarrow as pa
 from kgqa.graph.model import EDGE_SCHEMA, ENTITY_SCHEMA, EdgeBatch, EntityBatch, Kind
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.graph.sqlite_write import SqliteWriter
-from kgqa.loading.assemble import assemble
+from kgqa.loading.pipeline import assemble
 from kgqa.paths.format import PathFormat
 from kgqa.progress import Silent
 from kgqa.trie.lexicon import PathLexicon

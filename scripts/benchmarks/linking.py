@@ -22,7 +22,7 @@ from kgqa.graph.names import normalise
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.graph.sqlite_write import SqliteWriter
 from kgqa.linking.linker import link, topic_entities
-from kgqa.loading.assemble import assemble
+from kgqa.loading.pipeline import assemble
 from kgqa.progress import Silent
 from kgqa.questions import read_questions
 from kgqa.questions.base import is_held_out

@@ -20,7 +20,7 @@ from kgqa.graph.model import (
     Kind,
     RelationBatch,
 )
-from kgqa.loading.assemble import assemble
+from kgqa.loading.pipeline import assemble
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

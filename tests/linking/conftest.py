@@ -12,7 +12,7 @@ from hypothesis import settings
 from kgqa.graph.model import EDGE_SCHEMA, ENTITY_SCHEMA, EdgeBatch, EntityBatch, Kind
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.graph.sqlite_write import SqliteWriter
-from kgqa.loading.assemble import assemble
+from kgqa.loading.pipeline import assemble
 from kgqa.progress import Silent
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import pytest
 from kgqa.graph.model import Kind
 from kgqa.loaders import make_loader
 from kgqa.loaders.base import Rejects, Report
-from kgqa.loading.assemble import assemble
+from kgqa.loading.pipeline import assemble
 from kgqa.progress import Silent
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ import pytest
 from kgqa.errors import DumpMalformedError, DumpNotFoundError
 from kgqa.graph.model import Kind
 from kgqa.loaders import make_loader
-from kgqa.loaders.filters import Filters, data_lines
-from kgqa.loaders.freebase_terms import NAMESPACES
+from kgqa.loaders.base import data_lines
+from kgqa.loaders.freebase_block import NAMESPACES, Filters
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,9 +20,8 @@ from kgqa.graph.mids import decode_mids
 from kgqa.graph.model import EdgeBatch, NameBatch, TypeBatch, ValueBatch
 from kgqa.loaders.base import Rejects, Report
 from kgqa.loaders.blocks import Block, mapped, read_blocks
-from kgqa.loaders.filters import Filters
 from kgqa.loaders.freebase import FreebaseLoader
-from kgqa.loaders.freebase_block import BlockReader, Part
+from kgqa.loaders.freebase_block import BlockReader, Filters, Part
 from kgqa.loaders.options import FreebaseOptions
 from kgqa.progress import Silent
 from tests.loaders.freebase_lines import (

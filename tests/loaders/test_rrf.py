@@ -39,11 +39,11 @@ def test_a_block_gives_the_fields_of_its_lines(
 ) -> None:
     names = tuple(f"column {place}" for place in range(len(places)))
     count = 4 if exact else max(places) + 1
-    read = read_rows(
+    found, seen = read_rows(
         Block("x", 3, len(lines), b"".join(line + b"\n" for line in lines)),
         RowForm(names, tuple(places), count, exact),
     )
-    read.rows.validate(full=True)
+    found.validate(full=True)
     rows, rejected, blank = [], [], 0
     for number, line in enumerate(lines, 3):
         fields = line.split(b"|")
@@ -57,9 +57,9 @@ def test_a_block_gives_the_fields_of_its_lines(
             rows.append([fields[place].decode() for place in places])
         except (AssertionError, UnicodeDecodeError):
             rejected.append(number)
-    assert [list(row.values()) for row in read.rows.to_pylist()] == rows
-    assert [number for number, _, _ in read.rejected] == rejected
-    assert read.blank == blank
+    assert [list(row.values()) for row in found.to_pylist()] == rows
+    assert [number for number, _, _ in seen.rejects] == rejected
+    assert seen.dropped.total() == blank
 
 
 def cuis(tmp_path: Path, *sources: Path) -> list[str]:

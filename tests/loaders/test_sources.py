@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kgqa.errors import DumpNotFoundError
-from kgqa.loaders.sources import find_sources
+from kgqa.loaders.blocks import find_sources
 
 if TYPE_CHECKING:
     from pathlib import Path

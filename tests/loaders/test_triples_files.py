@@ -15,7 +15,7 @@ import pytest
 from kgqa.errors import DumpMalformedError, UsageError
 from kgqa.graph.model import Kind
 from kgqa.loaders import blocks, triples_nodes
-from kgqa.loaders.triples_names import MediatorRule, Names
+from kgqa.loaders.triples_nodes import MediatorRule, Names
 
 if TYPE_CHECKING:
     from collections.abc import Callable

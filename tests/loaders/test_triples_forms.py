@@ -22,7 +22,7 @@ from kgqa.loaders.blocks import Block
 from kgqa.loaders.tables import PARTS, WHITESPACE, Columns, find_delimiter
 from kgqa.loaders.triples_json import read_json
 from kgqa.loaders.triples_parquet import read_parquet
-from kgqa.loaders.triples_table import Layout, quoted_blocks, read_lines, read_quoted
+from kgqa.loaders.triples_table import Layout, quoted_blocks, read_lines
 from kgqa.progress import Silent
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from kgqa.loaders.triples_part import Part
+    from kgqa.loaders.tables import Part
 
 PLAIN = Columns(["tail", "head", "relation"])
 NAMED = Columns(["head", "relation", "tail", "_", "weight", "note"])
@@ -219,7 +219,10 @@ def test_records_with_quotes(
     for number, raw in quoted_records(lines_of(data), delimiter):
         expected.take_line(number, raw, layout)
     found = quoted_blocks(blocks_of(data, size), delimiter)
-    assert content(read_quoted(each, layout) for each in found) == expected.content()
+    assert (
+        content(read_lines(block, layout, records) for block, records in found)
+        == expected.content()
+    )
 
 
 CELLS = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
@@ -239,7 +242,7 @@ def test_what_a_csv_writer_writes_is_read(rows: list[tuple[str, str, str]], size
     csv.writer(Sink(), lineterminator="\n").writerows(rows)
     layout = layout_of(",", Columns(["head", "relation", "tail"]))
     found = quoted_blocks(blocks_of("".join(lines).encode(), size), ",")
-    edges, _, rejects = content(read_quoted(each, layout) for each in found)
+    edges, _, rejects = content(read_lines(block, layout, records) for block, records in found)
     stripped_rows = [tuple(cell.strip() for cell in row) for row in rows]
     good = [row for row in stripped_rows if all(row) and "\0" not in "".join(row)]
     assert [edge[:3] for edge in edges] == sorted(good, key=lambda row: repr((*row, None)))
@@ -250,7 +253,7 @@ def test_a_quote_that_nothing_closes_costs_its_own_line() -> None:
     data = b'a,r,"b\n' + b"".join(b"x%d,r,y\n" % number for number in range(5_000))
     layout = layout_of(",", Columns(["head", "relation", "tail"]))
     found = quoted_blocks(blocks_of(data, 700), ",")
-    edges, _, rejects = content(read_quoted(each, layout) for each in found)
+    edges, _, rejects = content(read_lines(block, layout, records) for block, records in found)
     assert len(edges) == 5_000
     assert rejects == [(1, "unexpected end of data", 'a,r,"b')]
 

@@ -11,8 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kgqa.loaders.umls_ids import Cuis, CuiSet, hashes
-from kgqa.loaders.umls_inverses import Inverses, MirroredRows
-from kgqa.loaders.umls_relations import RelationRows
+from kgqa.loaders.umls_relations import Inverses, MirroredRows, RelationRows
 
 Row: TypeAlias = tuple[str, str, str, str]  # head, relation, tail, source
 NAMES = ["may_treat", "may_be_treated_by", "part_of", "has_part", "RO", "CHD", "PAR", "isa", "x"]

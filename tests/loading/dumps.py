@@ -16,9 +16,9 @@ from kgqa.graph.model import EdgeBatch, NameBatch, TypeBatch
 from kgqa.graph.open import open_store
 from kgqa.loaders import make_loader
 from kgqa.loaders.base import Rejects, Report
-from kgqa.loading.assemble import UNUSED_RELATION
 from kgqa.loading.edges import NAMELESS_END, REPEATED, UNKNOWN_END
 from kgqa.loading.nodes import NAMELESS, UNKNOWN_NAME
+from kgqa.loading.pipeline import UNUSED_RELATION
 from kgqa.loading.spool import NO_RELATION
 from kgqa.progress import Silent
 

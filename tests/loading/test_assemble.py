@@ -19,8 +19,8 @@ from kgqa.graph.model import (
     Kind,
     RelationBatch,
 )
-from kgqa.loading.assemble import UNUSED_RELATION, assemble
 from kgqa.loading.edges import REPEATED, UNKNOWN_END
+from kgqa.loading.pipeline import UNUSED_RELATION, assemble
 from kgqa.loading.spool import NO_ID, NO_RELATION
 
 if TYPE_CHECKING:

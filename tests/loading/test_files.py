@@ -28,10 +28,10 @@ from kgqa.graph.model import (
     TypeRules,
     ValueBatch,
 )
-from kgqa.loading import columns, edges, files, ids, nodes
-from kgqa.loading.assemble import assemble_edges, assemble_nodes, empty_info
+from kgqa.loading import columns, edges, files, nodes
 from kgqa.loading.columns import Buckets
-from kgqa.loading.ids import IdTable
+from kgqa.loading.nodes import IdTable
+from kgqa.loading.pipeline import assemble_edges, assemble_nodes, empty_info
 from kgqa.loading.spool import Spool
 from kgqa.progress import Silent
 from tests.graph.tables import random_tables, tricky_tables
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from kgqa.loading.files import GraphFiles
 
 _SMALL = ((nodes, "_SPAN"), (files, "_SPAN"), (files, "_EDGES_AT_ONCE"), (edges, "_ROWS"),
-          (files, "_NAMES_AT_ONCE"), (ids, "_GATHER"), (columns, "CHUNK_ROWS"))  # fmt: skip
+          (files, "_NAMES_AT_ONCE"), (nodes, "_GATHER"), (columns, "CHUNK_ROWS"))  # fmt: skip
 
 
 def make_small(patch: pytest.MonkeyPatch, size: int, memory: int) -> None:
