@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from kgqa.evaluation.metrics_gold import known_topics, meant
 from kgqa.evaluation.metrics_paths import distance
 
 from kgqa.answers.answer import TopicEntity
@@ -20,6 +19,7 @@ from kgqa.answers.ranking import calibrated
 from kgqa.errors import KgqaError
 from kgqa.linking.resolve import resolve_entities
 from kgqa.methods.base import LinkedQuestion
+from kgqa.questions.meanings import known_topics, meanings_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -54,7 +54,7 @@ def askings(
         topics = _topics(store, question)
         if not topics:
             continue
-        gold = meant(store, question.answers, question.names)
+        gold = meanings_of(store, question.answers, question.names)
         keys = store.keys_of([one for one in gold.same if one not in gold.unknown])
         wanted = keys[keys >= 0]
         yield LinkedQuestion(question.question, topics), gold, True
