@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from kgqa.evaluation.metrics_paths import distance
 
 from kgqa.answers.answer import TopicEntity
 from kgqa.answers.ranking import calibrated
 from kgqa.errors import KgqaError
+from kgqa.evaluation.graph_metrics import distance
 from kgqa.linking.resolve import resolve_entities
 from kgqa.methods.base import LinkedQuestion
 from kgqa.questions.meanings import known_topics, meanings_of
@@ -24,12 +24,11 @@ from kgqa.questions.meanings import known_topics, meanings_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kgqa.evaluation.metrics_gold import Meant
-
     from kgqa.graph.store import GraphStore
     from kgqa.methods.gcr import Gcr
     from kgqa.paths.walk import WalkRules
     from kgqa.questions import Question
+    from kgqa.questions.meanings import Meanings
 
 _TRIES = 50  # other questions that are looked at for a topic entity without an answer
 _BINS = 10
@@ -47,7 +46,7 @@ class Seen:
 
 def askings(
     store: GraphStore, questions: Sequence[Question], rules: WalkRules, seed: int
-) -> Iterator[tuple[LinkedQuestion, Meant, bool]]:
+) -> Iterator[tuple[LinkedQuestion, Meanings, bool]]:
     """Yield each question as it is, then as one that has no answer; unknown topics are left out."""
     drawn = random.Random(seed)
     for question in questions:
@@ -70,7 +69,7 @@ def askings(
 def ask(
     store: GraphStore,
     method: Gcr,
-    asked: Sequence[tuple[LinkedQuestion, Meant, bool]],
+    asked: Sequence[tuple[LinkedQuestion, Meanings, bool]],
 ) -> list[Seen]:
     """Return what the evidence for the first answer of each asking was; a failed one has none."""
     assert method.ranking is not None
