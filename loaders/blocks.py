@@ -156,8 +156,6 @@ def display_name(source: Path) -> str:
 
 
 class _Clock:
-    """Reports to the progress how many lines are read in a second."""
-
     def __init__(self, task: Task) -> None:
         self.task = task
         self._lines = 0

@@ -132,7 +132,6 @@ def read_languages(text: str) -> tuple[str, ...]:
 
 
 def _entities(edges: pa.RecordBatch) -> EntityBatch:
-    """Return the ends of ``edges``, each once."""
     ends = pc.unique(pa.chunked_array([edges["head"], edges["tail"]]))
     terms = pc.replace_substring_regex(ends, _BEFORE_TERM, "")
     names = pc.replace_substring(terms, "_", " ")
@@ -237,7 +236,6 @@ def _reject(found: BlockEdges, fields: Fields, positions: Sequence[int], reason:
 
 
 def _begins(fields: Fields, place: int, rows: IntArray, text: bytes) -> BoolArray:
-    """Return in which lines a field begins with ``text``."""
     starts, ends = fields.start(place, rows), fields.end(place, rows)
     found: BoolArray = ends - starts >= len(text)
     for offset, byte in enumerate(text):  # a field is followed by two bytes at least
@@ -246,7 +244,6 @@ def _begins(fields: Fields, place: int, rows: IntArray, text: bytes) -> BoolArra
 
 
 def _starts_with(ends: pa.Array, languages: Sequence[str]) -> BoolArray:
-    """Return which ends are in one of the languages."""
     found = np.zeros(len(ends), dtype=np.bool_)
     for language in languages:
         found |= mask_of(pc.starts_with(ends, f"/c/{language}/".encode()))

@@ -262,7 +262,6 @@ class _Rows:
             self._reject(row, reason)
 
     def _starts_with(self, byte: int, rows: IntArray) -> BoolArray:
-        """Return for which lines the third term begins with a byte."""
         begins: BoolArray = self._fields.bytes.take(self._fields.start(2, rows)) == byte
         return begins
 
@@ -354,7 +353,6 @@ class _Rows:
 
 
 def _are_values(texts: pa.Array) -> BoolArray:
-    """Return which texts are worth a node."""
     worth = mask_of(pc.less(pc.utf8_length(texts), LONGEST_TEXT)) & is_text(texts)
     web = pc.or_(pc.starts_with(texts, "http://"), pc.starts_with(texts, "https://"))
     return worth & ~mask_of(web)

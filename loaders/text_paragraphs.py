@@ -168,7 +168,6 @@ def _ending(path: Path) -> str:
 
 
 def _json(path: Path, name: str, rejects: Rejects) -> Iterator[tuple[str, Passage]]:
-    """Yield the passages of a JSON file, each with its place in it."""
     for number, entry in json_entries(path):
         if isinstance(entry, Fault):
             rejects.add(name, number, entry.reason, entry.text)
@@ -185,7 +184,6 @@ def _json(path: Path, name: str, rejects: Rejects) -> Iterator[tuple[str, Passag
 def _text(
     path: Path, name: str, dropped: Counter[str], rejects: Rejects
 ) -> Iterator[tuple[str, Passage]]:
-    """Yield the passages of plain text or Markdown, each with its number."""
     title, number = "", 0
     markdown = _ending(path) in (".md", ".markdown")
     for block in _blocks(path, name, markdown, dropped, rejects):
@@ -231,7 +229,6 @@ def _blocks(
 
 
 def _lines(path: Path, rejects: Rejects) -> Iterator[bytes]:
-    """Yield the lines of a file, which may be compressed."""
     if _ending(path) in _JSONS:
         raise DumpMalformedError(f"{path} is a compressed JSON file.", "Unpack it first.")
     for block in read_blocks([path], Report(), rejects, Silent()):
@@ -243,7 +240,6 @@ def _lines(path: Path, rejects: Rejects) -> Iterator[bytes]:
 
 
 def _line(text: str) -> str:
-    """Return a text on one line."""
     return " ".join(_CONTROL.sub(" ", text).split())
 
 

@@ -164,7 +164,6 @@ def _found(sources: Sequence[Path]) -> list[Path]:
 
 
 def _last_of(batches: Iterator[pa.RecordBatch]) -> dict[str, str]:
-    """Return the last text of each id."""
     rows = [row for batch in batches for row in batch.to_pylist()]
     return {row["id"]: row["text"] for row in sorted(rows, key=lambda row: row["line"])}
 
@@ -177,7 +176,6 @@ def _form_of(source: Path) -> str | None:
 
 
 def _form_in(block: Block) -> str:
-    """Return the form that the first lines of a file are in."""
     for line in first_lines(block, _OPENING):
         line = line.strip()
         if is_blank(line):

@@ -340,8 +340,6 @@ class _Window:
 
 
 class _Waiting:
-    """Batches of one schema that are read back later, more than once."""
-
     def __init__(self, schema: pa.Schema) -> None:
         self._file = cast("IO[bytes]", tempfile.SpooledTemporaryFile(_IN_MEMORY))  # noqa: SIM115
         self._sink = pa.PythonFile(self._file, mode="w")

@@ -119,7 +119,6 @@ def _add_labels(
     chosen: BoolArray,
     ranks: IntArray | None,
 ) -> None:
-    """Add names, which have ranks, or aliases."""
     ids = subject.take(pa.array(rows[chosen]))
     texts = stripped(literals.texts.filter(pa.array(chosen)))
     rank = np.full(len(ids), ALIAS) if ranks is None else ranks[rows[chosen]]

@@ -232,7 +232,6 @@ def _view(
 
 
 def _unquoted(block: Block, starts: IntArray, ends: IntArray) -> pa.Array:
-    """Return fields of a block without the quotes around them."""
     content = np.frombuffer(block.data, dtype=np.uint8)
     quoted = (content[starts] == _QUOTE) & (ends > starts)
     texts = spans(pa.py_buffer(block.data), starts + quoted, ends - quoted).view(pa.string())
@@ -302,7 +301,6 @@ def _odd_lines(block: Block, delimiter: str, ends: IntArray) -> IntArray:
 
 
 def _lines_with(places: IntArray, ends: IntArray) -> IntArray:
-    """Return the line of each place in a block."""
     return np.searchsorted(ends, places)
 
 

@@ -251,7 +251,6 @@ class _Reading:
 
 
 def _check_sources(sources: frozenset[str], release: Release) -> None:
-    """Raise UsageError if the release's MRSAB does not know one of ``sources``."""
     known = {name for (name,) in release.rows("MRSAB", "RSAB")} - {""}
     unknown = sorted(sources - known)
     if not known or not unknown:

@@ -131,7 +131,6 @@ def load(
 def _assembled(
     loader: Loader, sources: Sources, kg: str, stages: Stages, folder: Path, progress: Progress
 ) -> GraphFiles:
-    """Do the stages that are not done; return the KG in files."""
     scan, graph = stages.folder / "scan", stages.folder / "graph"
     last, report = stages.last, stages.record.report
     if last == "edges":
@@ -181,7 +180,6 @@ def _empty(folder: Path) -> None:
 
 
 def _nothing(loader: Loader, sources: Sources, report: Report, rejects_path: Path) -> IngestError:
-    """Return the error for a dump without an edge."""
     what = f"No {loader.name} edge was found in {sources.described} ({report.lines:,} lines"
     for counted, verb in ((report.reasons, "rejected"), (report.dropped, "left out")):
         if counted:

@@ -192,5 +192,4 @@ def _flat(ids: pa.Array, lists: pa.Array) -> tuple[pa.Array, pa.Array]:
 
 
 def _some(texts: pa.Array) -> pa.BooleanArray:
-    """Return which texts are neither null nor empty."""
     return pc.fill_null(pc.greater(pc.binary_length(texts), 0), False)
