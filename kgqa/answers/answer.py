@@ -225,15 +225,7 @@ class Answer(Findings):
     topic_entities: tuple[TopicEntity, ...]
 
     def __post_init__(self) -> None:
-        ends: dict[str | None, list[AnyPath]] = {}
-        passed: dict[str | None, list[AnyPath]] = {}  # of an entity that no path ends in
-        every: tuple[AnyPath, ...] = (*self.paths, *self.expanded)
-        for path in every:
-            for id_ in {one.tail.id: None for one in path.groundings}:
-                ends.setdefault(id_, []).append(path)
-            for id_ in {edge.tail.id: None for one in path.groundings for edge in one.edges}:
-                passed.setdefault(id_, []).append(path)
-        behind = passed | ends
+        behind = self._behind()
         for name in ("answers", "others"):
             ranked = [
                 replace(one, paths=tuple(behind.get(one.id, ()))) for one in getattr(self, name)
@@ -258,6 +250,21 @@ class Answer(Findings):
     def best(self) -> RankedAnswer | None:
         """The first answer, None if there is none."""
         return self.answers[0] if self.answers else None
+
+    def _behind(self) -> dict[str | None, list[AnyPath]]:
+        ends: dict[str | None, list[AnyPath]] = {}
+        passed: dict[str | None, list[AnyPath]] = {}  # of an entity that no path ends in
+        every: tuple[AnyPath, ...] = (*self.paths, *self.expanded)
+        for path in every:
+            for id_ in {one.tail.id: None for one in path.groundings}:
+                ends.setdefault(id_, []).append(path)
+            for id_ in {edge.tail.id: None for one in path.groundings for edge in one.edges}:
+                passed.setdefault(id_, []).append(path)
+        return passed | ends
+
+    def paths_of(self, answer: RankedAnswer) -> tuple[AnyPath, ...]:
+        """Return the paths that end in ``answer``, else those that pass it, best first."""
+        return tuple(self._behind().get(answer.id, ()))
 
     def facts(self) -> list[Fact]:
         """Return the stored triples behind paths and expanded answers, the best path's first."""

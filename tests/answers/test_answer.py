@@ -32,6 +32,8 @@ def test_an_answer_has_the_paths_that_end_in_it_or_pass_it() -> None:
     assert one.answers[0].paths == (one.paths[1],), "where one ends, those that pass do not count"
     assert one.answers[1].paths == one.expanded
     assert one.others[0].paths == ()
+    assert one.paths_of(RankedAnswer("C", "C", 0.1, True)) == (one.paths[0],)
+    assert one.paths_of(RankedAnswer("A", "A", 0.1, True)) == (one.paths[1], *one.expanded)
     assert answer(found=Findings()).best is None
 
 
