@@ -227,7 +227,7 @@ class QA:
     def _unlinked(self, question: Question, error: KgqaError) -> LinkedQuestion | KgqaError:
         from kgqa.methods.base import LinkedQuestion
 
-        if self.baseline and isinstance(error, LinkingError | EntityNotFoundError):
+        if not self.options.needs_topics and isinstance(error, LinkingError | EntityNotFoundError):
             return LinkedQuestion(question.question, (), 0.0, tuple(question.choices))
         return error
 

@@ -56,8 +56,8 @@ def ask(
     given = {"entities": tuple(entity or ()), "choices": _choices(choices)}
     if getattr(METHODS.entry(method).options_model(), "baseline", False):
         raise UsageError(
-            f"The method {method} is a baseline that answers without the graph, to be measured and "
-            "not to be relied on.",
+            f"The method {method} is a baseline that the graph does not hold to facts, to be measured "
+            "and not to be relied on.",
             f"Measure it: kgqa eval FORMAT FILE --method {method}.",
         )
     with ExitStack() as stack:

@@ -29,7 +29,8 @@ _SPEED = "speed"
 class MethodOptions(Options):
     """The options that every method has."""
 
-    baseline: ClassVar[bool] = False  # whether it answers without the graph: only to be measured
+    baseline: ClassVar[bool] = False  # whether it leaves the graph: only to be measured
+    needs_topics: ClassVar[bool] = True  # whether it starts at topic entities
     needs_general: ClassVar[bool] = False  # whether a general LLM writes all of the answers
     graph_in_prompt: ClassVar[bool] = False  # whether a preset must have a place for a graph
     has_prompt: ClassVar[bool] = True  # whether a preset's prompt is of use
@@ -264,6 +265,8 @@ class RetrievalOptions(MethodOptions):
 class UnconstrainedOptions(KgLlmOptions):
     """The options of gcr without the constraint."""
 
+    baseline: ClassVar[bool] = True
+
     path_tokens: int = option(96, "Tokens of a path at most.", ge=1)
 
 
@@ -280,6 +283,7 @@ class DirectOptions(MethodOptions):
     """The options of a general LLM without the KG."""
 
     baseline: ClassVar[bool] = True
+    needs_topics: ClassVar[bool] = False
     needs_general: ClassVar[bool] = True
 
 

@@ -131,7 +131,8 @@ def test_what_cannot_be_meant_is_said(
     assert said in kgqa("eval", "jsonl", file, *flags, "--home", plain_home).error
 
 
-def test_ask_answers_from_the_graph_only(kgqa: Kgqa, plain_home: Path) -> None:
-    error = kgqa("ask", QUESTION, "--method", "cot", "--home", plain_home).error
+@pytest.mark.parametrize("method", ["cot", "direct", "unconstrained"])
+def test_ask_answers_from_the_graph_only(kgqa: Kgqa, plain_home: Path, method: str) -> None:
+    error = kgqa("ask", QUESTION, "--method", method, "--home", plain_home).error
     assert "is a baseline" in error
     assert "kgqa eval" in error
