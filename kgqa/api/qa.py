@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from kgqa.errors import EmptyLanguageError, EntityNotFoundError, KgqaError, LinkingError
+from kgqa.errors import EmptyLanguageError, EntityNotFoundError, KgqaError, LinkingError, UsageError
 from kgqa.registry import METHODS
 
 if TYPE_CHECKING:
@@ -59,11 +59,6 @@ class QA:
         session = copy(self)
         session.store = store
         return session
-
-    @property
-    def baseline(self) -> bool:
-        """Whether the method answers without the graph: to be measured, not to be relied on."""
-        return self.options.baseline
 
     @cached_property
     def method(self) -> Method[Any]:
@@ -171,6 +166,7 @@ class QA:
         return f"<QA {self.name}{f' ({given})' if given else ''}>"
 
     def _kg(self) -> GraphStore:
+        refuse_baseline(self.name)
         if self.store is None:
             raise ValueError("this session is for questions that bring a graph of their own")
         return self.store
@@ -235,6 +231,16 @@ class QA:
         from kgqa.trie.index.reader import open_index
 
         return open_index(self._home.tries(key.kg), key)
+
+
+def refuse_baseline(method: str) -> None:
+    """Raise UsageError for a method that may leave the graph: it is measured, never relied on."""
+    if getattr(METHODS.entry(method).options_model(), "baseline", False):
+        raise UsageError(
+            f"The method {method} is a baseline that may leave the graph, to be measured "
+            "and not to be relied on.",
+            f"Measure it: kgqa eval FORMAT FILE --method {method}.",
+        )
 
 
 def _more(questions: Iterable[_Asked]) -> bool:

@@ -48,18 +48,14 @@ def ask(
     """
     from kgqa.api import QA
     from kgqa.api.kg import DEFAULT_METHOD
+    from kgqa.api.qa import refuse_baseline
 
     questions = _in_quotes(question)
     method = method or options.pop("method", None) or DEFAULT_METHOD
     if len(questions) == 1 and questions[0] != STDIN and method == "gcr":
         options.setdefault("together", 1)
     given = {"entities": tuple(entity or ()), "choices": _choices(choices)}
-    if getattr(METHODS.entry(method).options_model(), "baseline", False):
-        raise UsageError(
-            f"The method {method} is a baseline that the graph does not hold to facts, to be measured "
-            "and not to be relied on.",
-            f"Measure it: kgqa eval FORMAT FILE --method {method}.",
-        )
+    refuse_baseline(method)
     with ExitStack() as stack:
         session = QA(run.home, None, method, options)
         kg = stack.enter_context(run.kg())
