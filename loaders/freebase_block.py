@@ -143,7 +143,7 @@ def local_name(term: bytes) -> str:
 
 
 @dataclass(slots=True)
-class Part(BlockReport):
+class FreebasePart(BlockReport):
     """What a block holds; ``triples`` counts the lines that are triples."""
 
     triples: int = 0
@@ -159,9 +159,9 @@ class BlockReader:
         self._language = language
         self._terms = Terms(filters)
 
-    def read(self, block: Block) -> Part:
+    def read(self, block: Block) -> FreebasePart:
         """Return what a block holds."""
-        part = Part(block.source)
+        part = FreebasePart(block.source)
         fields = Fields(block, b"\t", 4)
         good = _in_form(fields)
         numbers = block.first + fields.rows
@@ -189,7 +189,9 @@ def _in_form(fields: Fields) -> BoolArray:
     return good
 
 
-def _rewritten(fields: Fields, good: BoolArray, part: Part) -> tuple[list[bytes], list[int]]:
+def _rewritten(
+    fields: Fields, good: BoolArray, part: FreebasePart
+) -> tuple[list[bytes], list[int]]:
     """Return the triples among the other lines in the dump's form, and their numbers."""
     lines: list[bytes] = []
     numbers: list[int] = []
@@ -223,7 +225,7 @@ class _Rows:
     """Lines of a block that are in form, on their way into a part."""
 
     def __init__(
-        self, terms: Terms, language: str, part: Part, fields: Fields, numbers: IntArray
+        self, terms: Terms, language: str, part: FreebasePart, fields: Fields, numbers: IntArray
     ) -> None:
         self._terms = terms
         self._language = language

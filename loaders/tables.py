@@ -209,7 +209,7 @@ def is_writable(text: str) -> bool:
 
 
 @dataclass(slots=True)
-class Part(BlockReport):
+class TriplesPart(BlockReport):
     """What a block holds.
 
     ``edges``: batches of ``EDGES``. ``ends``: the ids of their ends that are not values, each once.

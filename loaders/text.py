@@ -45,7 +45,7 @@ _HOPELESS = 8  # calls that fail before any is answered: then no paragraph is to
 _ROWS = 1_000
 
 
-class Reply(Protocol):
+class ExtractionReply(Protocol):
     """What a model wrote, and how many tokens that took."""
 
     @property
@@ -60,7 +60,7 @@ class Reply(Protocol):
 class Complete(Protocol):
     """Asks a model; :meth:`kgqa.models.general.GeneralLLM.complete` is one. Called by threads."""
 
-    def __call__(self, prompt: str, *, max_tokens: int) -> Reply:
+    def __call__(self, prompt: str, *, max_tokens: int) -> ExtractionReply:
         """Return the reply to ``prompt``. A KgqaError that it raises fails this call alone."""
 
 
@@ -152,15 +152,15 @@ class TextLoader:
 
     def _replies(
         self, complete: Complete, paragraphs: Iterable[Paragraph]
-    ) -> Iterator[tuple[Paragraph, Future[Reply]]]:
+    ) -> Iterator[tuple[Paragraph, Future[ExtractionReply]]]:
         """Yield each paragraph with its reply, in their order; calls run in daemon threads.
 
         Those do not keep a program that is interrupted from ending.
         """
         free = Semaphore(self.options.concurrency)
-        waiting: deque[tuple[Paragraph, Future[Reply]]] = deque()
+        waiting: deque[tuple[Paragraph, Future[ExtractionReply]]] = deque()
 
-        def call(paragraph: Paragraph, reply: Future[Reply]) -> None:
+        def call(paragraph: Paragraph, reply: Future[ExtractionReply]) -> None:
             try:
                 asked = prompt(paragraph.title, paragraph.sentences)
                 reply.set_result(complete(asked, max_tokens=self.options.reply_tokens))
@@ -178,7 +178,7 @@ class TextLoader:
         yield from waiting
 
     def _triplets(
-        self, paragraph: Paragraph, reply: Reply, report: Report, rejects: Rejects
+        self, paragraph: Paragraph, reply: ExtractionReply, report: Report, rejects: Rejects
     ) -> tuple[Triplet, ...]:
         """Return the triplets of a reply; count its lines, reject those that are malformed."""
         cut = reply.completion_tokens >= self.options.reply_tokens

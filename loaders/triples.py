@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from kgqa.graph.model import Batch, Direction
     from kgqa.loaders.base import Rejects, Report
     from kgqa.loaders.blocks import Block
-    from kgqa.loaders.tables import Part
+    from kgqa.loaders.tables import TriplesPart
     from kgqa.progress import Progress
 
 _ENDINGS = {
@@ -124,7 +124,7 @@ class TriplesLoader:
 
     def _parts(
         self, source: Path, form: str | None, report: Report, rejects: Rejects, progress: Progress
-    ) -> Iterator[Part]:
+    ) -> Iterator[TriplesPart]:
         options = self.options
         if form == "parquet":
             return read_parquet(source, report, progress, options.columns)

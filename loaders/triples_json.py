@@ -24,7 +24,7 @@ from kgqa.loaders.tables import (
     HALF,
     PARTS,
     Columns,
-    Part,
+    TriplesPart,
     is_header,
     is_writable,
     members_of,
@@ -56,7 +56,7 @@ class _Table:
     lines: list[bytes] = field(default_factory=list)
     rows: list[tuple[Any, ...]] = field(default_factory=list)
 
-    def add_to(self, part: Part) -> None:
+    def add_to(self, part: TriplesPart) -> None:
         assert isinstance(self.order, Columns)
         part.add_table(
             self.order,
@@ -67,9 +67,9 @@ class _Table:
         )
 
 
-def read_json(block: Block, columns: str | None = None) -> Part:
+def read_json(block: Block, columns: str | None = None) -> TriplesPart:
     """Return what the lines of a block hold; ``columns``: what the values of an array are."""
-    part = Part(block.source)
+    part = TriplesPart(block.source)
     array = Columns(columns.split(",") if columns else PARTS)
     ends = line_ends(block)
     left = part.decodable(block, ends)
@@ -112,7 +112,7 @@ def read_json(block: Block, columns: str | None = None) -> Part:
 
 
 def _add_plain(
-    part: Part, block: Block, ends: IntArray, wanted: BoolArray, array: Columns
+    part: TriplesPart, block: Block, ends: IntArray, wanted: BoolArray, array: Columns
 ) -> IntArray:
     """Add the lines that have the keys of the first one and plain values; return which they are."""
     places = np.flatnonzero(wanted)

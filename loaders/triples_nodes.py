@@ -27,7 +27,7 @@ from kgqa.loaders.base import data_lines, entity_batch
 from kgqa.loaders.blocks import Block, mapped, read_blocks
 from kgqa.loaders.delimited import Fields, line_ends, lines_at
 from kgqa.loaders.strings import NO_TEXT, is_text, mask_of, stripped
-from kgqa.loaders.tables import Part, is_count
+from kgqa.loaders.tables import TriplesPart, is_count
 from kgqa.loaders.triples_rdf import LABELS
 from kgqa.loaders.triples_table import COUNT_LINE, first_lines, opened
 
@@ -87,9 +87,9 @@ def _form(block: Block) -> tuple[int | None, bool]:
 
 def _read(
     block: Block, what: str, count: int | None, text_first: bool
-) -> tuple[Part, pa.RecordBatch]:
+) -> tuple[TriplesPart, pa.RecordBatch]:
     """Return what became of the lines of a block, and rows of ``PAIR``."""
-    part = Part(block.source)
+    part = TriplesPart(block.source)
     view = _turned(block) if text_first else block
     fields = Fields(view, b"\t", 2, rest=True)
     ends = fields.line_ends if view is block else line_ends(block)
@@ -233,7 +233,7 @@ class Nodes:
             if waiting is not None:
                 waiting.close()
 
-    def take(self, part: Part) -> Iterator[Batch]:
+    def take(self, part: TriplesPart) -> Iterator[Batch]:
         """Take in what a block holds; yield entities from time to time."""
         for batch in part.edges:
             self.relations |= dict.fromkeys(batch.column("relation").dictionary.to_pylist())

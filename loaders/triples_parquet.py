@@ -12,7 +12,7 @@ from kgqa.errors import DumpMalformedError, UsageError
 from kgqa.loaders.blocks import STDIN, mapped
 from kgqa.loaders.delimited import as_text
 from kgqa.loaders.strings import each_once, json_strings
-from kgqa.loaders.tables import Columns, Part, members_of, texts_of, written
+from kgqa.loaders.tables import Columns, TriplesPart, members_of, texts_of, written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +27,7 @@ _BATCH_ROWS = 1 << 16
 
 def read_parquet(
     source: Path, report: Report, progress: Progress, columns: str | None = None
-) -> Iterator[Part]:
+) -> Iterator[TriplesPart]:
     """Yield what some ten thousand rows each of a Parquet file hold.
 
     ``columns`` renames its columns, in their order. ``report.lines`` counts the rows. Raises
@@ -52,7 +52,7 @@ def read_parquet(
                 "Name all of them in their order, with _ for one that is not wanted.",
             )
 
-        def read(numbered: tuple[int, pa.RecordBatch]) -> tuple[Part, int]:
+        def read(numbered: tuple[int, pa.RecordBatch]) -> tuple[TriplesPart, int]:
             first, batch = numbered
             return _read(source.name, batch, first, order), len(batch)
 
@@ -77,8 +77,8 @@ def _numbered(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.Recor
         number += len(batch)
 
 
-def _read(source: str, batch: pa.RecordBatch, first: int, order: Columns) -> Part:
-    part = Part(source)
+def _read(source: str, batch: pa.RecordBatch, first: int, order: Columns) -> TriplesPart:
+    part = TriplesPart(source)
     columns = [_checked(column) for column in batch.columns]
     part.add_table(
         order,

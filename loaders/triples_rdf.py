@@ -16,7 +16,7 @@ from kgqa.loaders.base import BLANK
 from kgqa.loaders.delimited import line_ends, lines_at, whole_lines
 from kgqa.loaders.ntriples import OTHER_LANGUAGE, TRIPLE_LINE, is_blank, read_literals, why_not
 from kgqa.loaders.strings import inside, is_text, mask_of, stripped
-from kgqa.loaders.tables import Part
+from kgqa.loaders.tables import TriplesPart
 
 if TYPE_CHECKING:
     from kgqa.graph.model import BoolArray, IntArray
@@ -40,13 +40,13 @@ EMPTY_TEXT = "empty text"
 _TYPED, _EDGE, _NAME, _ALIAS = range(4)  # what a predicate's lines are for; a text is not a type
 
 
-def read_ntriples(block: Block, language: str, rank: int) -> Part:
+def read_ntriples(block: Block, language: str, rank: int) -> TriplesPart:
     """Return what a block holds.
 
     ``language``: of the labels that are kept. A label's rank is ``rank`` and the number of its
     line.
     """
-    part = Part(block.source)
+    part = TriplesPart(block.source)
     ends = line_ends(block)
     rows = np.flatnonzero(part.decodable(block, ends))
     lines = whole_lines(block, ends)
@@ -71,7 +71,7 @@ def read_ntriples(block: Block, language: str, rank: int) -> Part:
 
 
 def _take(
-    part: Part, terms: list[pa.Array], ranks: IntArray, language: str
+    part: TriplesPart, terms: list[pa.Array], ranks: IntArray, language: str
 ) -> list[tuple[int, str]]:
     """Take in triples by their terms; return which are rejected, and why."""
     subject, predicate, found = terms
@@ -112,7 +112,7 @@ def _take(
 
 
 def _add_labels(
-    part: Part,
+    part: TriplesPart,
     subject: pa.Array,
     literals: Literals,
     rows: IntArray,

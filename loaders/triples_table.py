@@ -33,7 +33,7 @@ from kgqa.loaders.tables import (
     QUOTED,
     WHITESPACE,
     Columns,
-    Part,
+    TriplesPart,
     check_delimiter,
     find_delimiter,
     is_count,
@@ -150,9 +150,9 @@ def joined(blocks: Sequence[Block]) -> Block:
     return Block(first.source, first.first, sum(block.lines for block in blocks), data)
 
 
-def read_lines(block: Block, layout: Layout, records: Sequence[Record] = ()) -> Part:
+def read_lines(block: Block, layout: Layout, records: Sequence[Record] = ()) -> TriplesPart:
     """Return what a block holds; ``records``: those that :func:`quoted_blocks` gave."""
-    part = Part(block.source)
+    part = TriplesPart(block.source)
     ends = line_ends(block)
     apart = np.zeros(len(ends), dtype=np.bool_)
     for first, lines, _ in records:
@@ -326,7 +326,7 @@ def _record(lines: Sequence[str], first: int, delimiter: str, *, last: bool = Tr
 
 
 def _add_records(
-    part: Part, block: Block, records: Sequence[Record], ends: IntArray, layout: Layout
+    part: TriplesPart, block: Block, records: Sequence[Record], ends: IntArray, layout: Layout
 ) -> None:
     count = layout.columns.count
     rows: list[list[str]] = []

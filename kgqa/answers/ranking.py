@@ -87,7 +87,7 @@ class RankingOptions:
 
 
 @dataclass(slots=True)
-class RelationPath:
+class WeighedRelationPath:
     """The decoded paths of one relation path out of one topic entity.
 
     ``probability``: what they have together; ``weight``: the same without what their relations owe
@@ -153,34 +153,34 @@ def scale_of(paths: Sequence[ScoredPath]) -> Callable[[float], float]:
     return lambda score: math.exp(score - top) / len(paths)
 
 
-def relation_paths(paths: Sequence[ScoredPath]) -> list[RelationPath]:
+def relation_paths(paths: Sequence[ScoredPath]) -> list[WeighedRelationPath]:
     """Return the relation paths of ``paths``, those that weigh most first.
 
     A path whose text stands for several id paths (entities may share a name) gives each an equal
     part of its probability.
     """
-    found: dict[Signature, RelationPath] = {}
+    found: dict[Signature, WeighedRelationPath] = {}
     least = max((path.lost for path in paths), default=0.0)
     scale = scale_of(paths)
     for path in paths:
         part = scale(path.score) / len(path.groundings)
         for one in path.groundings:
             key = signature(one)
-            mine = found.setdefault(key, RelationPath(key, path, one))
+            mine = found.setdefault(key, WeighedRelationPath(key, path, one))
             mine.probability += part
             mine.weight += part * math.exp(path.lost - least)
             mine.tails[one.tail.id] = mine.tails.get(one.tail.id, 0.0) + part
     return sorted(found.values(), key=lambda one: -one.weight)  # stable: the best path's first
 
 
-def worth_expanding(found: Sequence[RelationPath]) -> list[RelationPath]:
+def worth_expanding(found: Sequence[WeighedRelationPath]) -> list[WeighedRelationPath]:
     """Return which relation paths have enough of the decoded probability to be expanded."""
     total = math.fsum(one.weight for one in found)
     return [one for one in found if one.weight >= EXPANDED * total] if total else []
 
 
 def aggregate(
-    found: Iterable[RelationPath],
+    found: Iterable[WeighedRelationPath],
     paths: Sequence[ScoredPath],
     tail_temperature: float = TAIL_TEMPERATURE,
     reached: Mapping[str, Iterable[str]] | None = None,
@@ -246,7 +246,7 @@ def _written(
 
 
 def _parts(
-    relation: RelationPath, ends: Iterable[str], tail_temperature: float
+    relation: WeighedRelationPath, ends: Iterable[str], tail_temperature: float
 ) -> dict[str, float]:
     """Return for each tail which part of the relation path's weight it gets: 1 for the best.
 
@@ -275,7 +275,7 @@ class Judgement(NamedTuple):
 
 def judge(
     entities: Sequence[WeighedEntity],
-    found: Sequence[RelationPath],
+    found: Sequence[WeighedRelationPath],
     options: RankingOptions,
     topics: int = 1,
 ) -> Judgement:
@@ -315,7 +315,7 @@ def calibrated(evidence: float, slope: float, shift: float) -> float:
     return 1.0 / (1.0 + math.exp(-odds)) if odds > -700.0 else 0.0
 
 
-def evidence_for(first: WeighedEntity, found: Sequence[RelationPath]) -> float:
+def evidence_for(first: WeighedEntity, found: Sequence[WeighedRelationPath]) -> float:
     """Return the probability of the relation paths of ``found`` that lead to ``first``.
 
     Each counts by weight, times its coverage if that was measured, and what was written for it.
@@ -424,7 +424,7 @@ def vote(paths: Sequence[ScoredPath], store: GraphStore | None = None) -> list[R
 def _reached(
     store: GraphStore,
     topics: Sequence[TopicEntity],
-    found: Sequence[RelationPath],
+    found: Sequence[WeighedRelationPath],
     rules: WalkRules,
     notes: list[str],
 ) -> dict[str, list[str]]:

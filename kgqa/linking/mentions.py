@@ -81,7 +81,7 @@ class Word:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ContentRun:
     """A longest run of words that are neither function nor everyday words, at ``[start, end)``.
 
     ``left`` and ``right`` are where it ends with the everyday words that touch it, which may belong
@@ -157,10 +157,10 @@ class QuestionWords:
                 )
         return sorted(found, key=lambda mention: (-mention.words, mention.start))
 
-    def content_runs(self) -> list[Run]:
+    def content_runs(self) -> list[ContentRun]:
         """Return what the question is about, whether or not the KG knows it, in reading order."""
         words = self.words
-        runs: list[Run] = []
+        runs: list[ContentRun] = []
         first = 0
         while first < len(words):
             if words[first].common:
@@ -175,7 +175,9 @@ class QuestionWords:
             while right + 1 < len(words) and self._is_everyday(right + 1) and self._joined(right):
                 right += 1
             start, end = words[first].start, words[last].end
-            runs.append(Run(start, end, words[left].start, words[right].end, last - first + 1))
+            runs.append(
+                ContentRun(start, end, words[left].start, words[right].end, last - first + 1)
+            )
             first = last + 1
         return runs
 

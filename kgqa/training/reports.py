@@ -21,7 +21,7 @@ _LICENCE = re.compile(r"^licen[cs]e:\s*(\S.*)$", re.MULTILINE)
 _NO_MATTER = ("checkpoint_every", "check_every", "check_questions", "full")
 
 
-class Report(BaseModel):
+class TrainingReport(BaseModel):
     """A report; ``data`` describes what was trained on."""
 
     model_config = ConfigDict(frozen=True, populate_by_name=True)
@@ -35,7 +35,7 @@ class Report(BaseModel):
         return {**figures, "data": data}
 
 
-class ExamplesReport(Report):
+class ExamplesReport(TrainingReport):
     """How many examples were written into ``file``, and how many are held out."""
 
     examples: int
@@ -43,7 +43,7 @@ class ExamplesReport(Report):
     file: Path
 
 
-class AdapterReport(Report):
+class AdapterReport(TrainingReport):
     """What a run gave: losses are means over completion tokens, ``path_accuracy`` is in percent.
 
     ``path_accuracy``: of ``checked`` held-out questions, those whose best path takes one of their
@@ -63,7 +63,7 @@ class AdapterReport(Report):
     resumed_from: int | None = None
 
 
-class ReasonerReport(Report):
+class ReasonerReport(TrainingReport):
     """What training a reasoner gave; figures are of the check questions, in percent.
 
     ``seconds`` are of this process alone, ``resumed_from`` is the step of the checkpoint that the

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgqa.graph.names import normalise
-from kgqa.linking.mentions import LONGEST_UNSPACED, Mention, QuestionWords, Run
+from kgqa.linking.mentions import LONGEST_UNSPACED, ContentRun, Mention, QuestionWords
 
 QUESTIONS = st.text(
     alphabet=st.one_of(
@@ -22,7 +22,7 @@ def mentions(question: str) -> list[Mention]:
     return QuestionWords(question).mentions()
 
 
-def content_runs(question: str) -> list[Run]:
+def content_runs(question: str) -> list[ContentRun]:
     return QuestionWords(question).content_runs()
 
 

@@ -21,7 +21,7 @@ from kgqa.graph.model import EdgeBatch, NameBatch, TypeBatch, ValueBatch
 from kgqa.loaders.base import Rejects, Report
 from kgqa.loaders.blocks import Block, mapped, read_blocks
 from kgqa.loaders.freebase import FreebaseLoader
-from kgqa.loaders.freebase_block import BlockReader, Filters, Part
+from kgqa.loaders.freebase_block import BlockReader, Filters, FreebasePart
 from kgqa.loaders.options import FreebaseOptions
 from kgqa.progress import Silent
 from tests.loaders.freebase_lines import (
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 # -- what the blocks give -----------------------------------------------------------------------
 
 
-def rows_of(part: Part) -> Iterable[tuple[Any, ...]]:
+def rows_of(part: FreebasePart) -> Iterable[tuple[Any, ...]]:
     names: dict[str, str] = {}  # of values
     for batch in part.batches:
         if isinstance(batch, ValueBatch):

@@ -38,30 +38,30 @@ The Grey Heron was built in Varde, so people say.
 
 
 @dataclass(frozen=True)
-class Reply:
+class ExtractionReply:
     text: str
     completion_tokens: int = 9
 
 
 REPLIES = [
-    Reply("Grey Heron | built in | Varde | 1"),
-    Reply(
+    ExtractionReply("Grey Heron | built in | Varde | 1"),
+    ExtractionReply(
         "Ida Moll | sails | GREY HERON | 1\nIda Moll | is  From | Tolm | 2\n"
         "Ida Moll | likes | Cake | 1"
     ),
-    Reply("none"),
-    Reply("Grey Heron | Built In | Varde | 1\nGrey Heron | built in | Va", 100),
+    ExtractionReply("none"),
+    ExtractionReply("Grey Heron | Built In | Varde | 1\nGrey Heron | built in | Va", 100),
 ]
 
 
 class Model:
     """Answers about the paragraphs of ``TEXT``; ``asked`` keeps the prompts."""
 
-    def __init__(self, replies: list[Reply | KgqaError] | None = None) -> None:
+    def __init__(self, replies: list[ExtractionReply | KgqaError] | None = None) -> None:
         self.replies = replies or [*REPLIES]
         self.asked: list[str] = []
 
-    def complete(self, prompt: str, *, max_tokens: int) -> Reply:
+    def complete(self, prompt: str, *, max_tokens: int) -> ExtractionReply:
         assert max_tokens == 100
         self.asked.append(prompt)
         place = [number for number, text in enumerate(TEXT.split("\n\n")) if _first(text) in prompt]
@@ -74,7 +74,7 @@ class Model:
         self,
         folder: Path,
         text: str = TEXT,
-        complete: Callable[..., Reply] | None = None,
+        complete: Callable[..., ExtractionReply] | None = None,
         **options: int,
     ) -> IngestResult:
         folder.mkdir(exist_ok=True)
@@ -123,7 +123,7 @@ def test_the_kg_is_the_same_in_whatever_order_replies_come(tmp_path: Path) -> No
     Model().load(one, concurrency=1)
     model, last = Model(), threading.Event()
 
-    def late(prompt: str, *, max_tokens: int) -> Reply:
+    def late(prompt: str, *, max_tokens: int) -> ExtractionReply:
         """Let the first paragraph's reply come after the last one's."""
         if _first(TEXT) in prompt and "so people say" not in prompt:
             assert last.wait(timeout=60)
@@ -138,7 +138,7 @@ def test_the_kg_is_the_same_in_whatever_order_replies_come(tmp_path: Path) -> No
 
 
 def test_a_failed_call_leaves_out_its_paragraph_and_says_which(tmp_path: Path) -> None:
-    replies: list[Reply | KgqaError] = [*REPLIES]
+    replies: list[ExtractionReply | KgqaError] = [*REPLIES]
     replies[1] = GeneralModelError("The server was busy.", "Wait.")
     result = Model(replies).load(tmp_path)
     assert (result.edges, result.dropped[FAILED]) == (1, 1)
@@ -156,7 +156,7 @@ def test_if_no_call_is_answered_the_calls_error_is_the_loads(tmp_path: Path) -> 
 
 
 def test_an_error_that_is_not_the_models_ends_the_load(tmp_path: Path) -> None:
-    def broken(prompt: str, *, max_tokens: int) -> Reply:
+    def broken(prompt: str, *, max_tokens: int) -> ExtractionReply:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -165,7 +165,7 @@ def test_an_error_that_is_not_the_models_ends_the_load(tmp_path: Path) -> None:
 
 def test_a_text_without_facts_is_no_kg(tmp_path: Path) -> None:
     with pytest.raises(IngestError, match="No text edge"):
-        Model([Reply("none")] * 4).load(tmp_path)
+        Model([ExtractionReply("none")] * 4).load(tmp_path)
     with pytest.raises(DumpMalformedError, match="no paragraph"):
         Model().load(tmp_path, "\n \n")
     with pytest.raises(UsageError, match="none is named"):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from kgqa.loaders.tables import Part
+    from kgqa.loaders.tables import TriplesPart
 
 PLAIN = Columns(["tail", "head", "relation"])
 NAMED = Columns(["head", "relation", "tail", "_", "weight", "note"])
@@ -50,7 +50,7 @@ def lines_of(data: bytes) -> list[bytes]:
     return split if split[-1] else split[:-1]
 
 
-def content(parts: Iterable[Part]) -> tuple[Any, ...]:
+def content(parts: Iterable[TriplesPart]) -> tuple[Any, ...]:
     """Return everything that parts hold, in an order that does not depend on how they came."""
     parts = list(parts)
     edges = [tuple(row.values()) for p in parts for b in p.edges for row in b.to_pylist()]

@@ -14,8 +14,8 @@ from kgqa.errors import TimeLimitError
 from kgqa.graph.model import Kind, keys_array
 from kgqa.methods.dog.chains import (
     MOST_READINGS,
+    ChainReading,
     ChainWriter,
-    Reading,
     chain_path,
     extended,
     first_reading,
@@ -359,7 +359,9 @@ def test_a_value_is_reached_and_not_gone_on_from(tmp_path: Path) -> None:
     with store_of(tables, tmp_path) as store:
         a, year = store.keys_of(["a", "1950"]).tolist()
         assert first_reading(store, [a, year]).visited == {a}
-        (one,) = extended(store, [Reading((), frozenset({a}))], np.array([[a, 0, -1, -1, year]]))
+        (one,) = extended(
+            store, [ChainReading((), frozenset({a}))], np.array([[a, 0, -1, -1, year]])
+        )
         assert one.visited == {a}
 
 
@@ -377,7 +379,7 @@ def test_a_chain_whose_tokens_are_not_its_ids_is_none(sample, models) -> None:
     own = tuple(chain.spans[0].ground().topic.tolist()[:1])
     assert own
     for row in map(tuple, rows.tolist()):
-        reading = Reading((row,), frozenset({row[0], row[4]}))
+        reading = ChainReading((row,), frozenset({row[0], row[4]}))
         single = type(chain)(chain.text, chain.prompt, pieces=(chain.spans[0],), stop="end token")
         found = chain_path(sample, lexicon, single, [reading], start, closing)
         table = chain.spans[0].ground()
@@ -386,5 +388,5 @@ def test_a_chain_whose_tokens_are_not_its_ids_is_none(sample, models) -> None:
             for topic, (hop,) in zip(table.topic.tolist(), table.hops.tolist(), strict=True)
         }
         assert (found is not None) == (row in mine)
-    stranger = Reading(((*own, 0, -1, -1, own[0] + 1),), frozenset())
+    stranger = ChainReading(((*own, 0, -1, -1, own[0] + 1),), frozenset())
     assert chain_path(sample, lexicon, chain, [stranger], start, closing) is None

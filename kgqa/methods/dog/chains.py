@@ -54,22 +54,22 @@ _STOPS = ("\nQuestion:", "\nGraph:")  # a model that writes a next example has e
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ChainReading:
     """A chain by id: its triplets in order, and the entities that may be gone on from."""
 
     triplets: tuple[tuple[int, ...], ...]
     visited: frozenset[int]
 
 
-def first_reading(store: GraphStore, topics: Iterable[int]) -> Reading:
+def first_reading(store: GraphStore, topics: Iterable[int]) -> ChainReading:
     """Return the reading of a chain without a triplet: the topic entities are visited."""
     keys = np.unique(np.array(list(topics), np.int64))
-    return Reading((), frozenset(keys[lasting(store, keys)].tolist()))
+    return ChainReading((), frozenset(keys[lasting(store, keys)].tolist()))
 
 
 def extended(
-    store: GraphStore, readings: Sequence[Reading], rows: IntArray, most: int = MOST_READINGS
-) -> list[Reading]:
+    store: GraphStore, readings: Sequence[ChainReading], rows: IntArray, most: int = MOST_READINGS
+) -> list[ChainReading]:
     """Return the readings with one more triplet, which is one of ``rows`` and touches them.
 
     Of more than ``most`` the first stand, by ids: fewer readings allow less, never more.
@@ -81,7 +81,9 @@ def extended(
         for row in map(tuple, rows.tolist()):
             both = {row[0], row[END]}
             if reading.visited & both:
-                found.append(Reading((*reading.triplets, row), reading.visited | (both & lasts)))
+                found.append(
+                    ChainReading((*reading.triplets, row), reading.visited | (both & lasts))
+                )
                 if len(found) == most:
                     return found
     return found
@@ -95,7 +97,7 @@ class _Known(NamedTuple):
     """
 
     spans: tuple[Span, ...]
-    readings: list[Reading]
+    readings: list[ChainReading]
     more: bool
     names: frozenset[str]
 
@@ -114,7 +116,7 @@ class ChainWriter:
         plan: Plan,
         store: GraphStore,
         language: TripletLanguage,
-        start: Reading,
+        start: ChainReading,
         prompt_for: Callable[[frozenset[int]], list[int]],
         options: DogOptions,
         names: Iterable[str] = (),
@@ -179,7 +181,7 @@ class ChainWriter:
                 "another `device`.",
             ) from error
 
-    def readings(self, chain: Chain) -> list[Reading]:
+    def readings(self, chain: Chain) -> list[ChainReading]:
         """Return what the triplets of ``chain`` stand for, by id."""
         return self._known(chain.spans).readings
 
@@ -259,8 +261,8 @@ def chain_path(
     store: GraphStore,
     lexicon: PathLexicon,
     chain: Chain,
-    readings: Sequence[Reading],
-    start: Reading,
+    readings: Sequence[ChainReading],
+    start: ChainReading,
     closing: Sequence[int],
 ) -> ScoredPath | None:
     """Return the chain with its readings as groundings; None if none is in the graph.
@@ -281,8 +283,8 @@ def _grounded(
     store: GraphStore,
     lexicon: PathLexicon,
     spans: Sequence[Span],
-    reading: Reading,
-    start: Reading,
+    reading: ChainReading,
+    start: ChainReading,
     closing: Sequence[int],
 ) -> GroundedPath | None:
     if not spans or len(reading.triplets) != len(spans):
