@@ -142,8 +142,8 @@ def show_answer(answer: Answer, browser_url: str | None) -> None:
     served = ", ".join(sorted({use.source for use in answer.constraints}))
     say()
     say(
-        f"{answer.timings.total:.2f} s, {passes(answer.forward_passes)} of {answer.kg_llm.model}, "
-        f"constraint: {served}",
+        f"{answer.timings.total:.2f} s, {passes(answer.forward_passes)} of {answer.kg_llm.model}"
+        + (f", constraint: {served}" if served else ""),
         style="dim",
     )
     if browser_url:

@@ -179,7 +179,7 @@ def unreadable(path: Path, why: OSError | str) -> DataError:
     reason = why if isinstance(why, str) else why.strerror or str(why)
     return DataError(
         f"The question file {path} cannot be read: {reason}.",
-        "Give a file of the form that `format` names.",
+        "Give a readable file, in the format that `format` names.",
     )
 
 
