@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import pytest
@@ -146,3 +147,9 @@ def test_the_words_of_a_type() -> None:
         "int",
     ]
     assert registry.type_words(FieldInfo(annotation=str)) == "str"
+
+
+def test_the_page_of_options_is_what_the_registries_say() -> None:
+    script = Path(__file__).parents[1] / "scripts" / "options_page"
+    done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
