@@ -174,8 +174,8 @@ def validated(
     """Return ``model`` made of ``given``, where None stands for the default.
 
     ``of`` names what the options belong to, for errors; ``having`` returns what else has an option
-    of a name. Raises UsageError that names the first
-    option that is unknown, unusable, or belongs to another value of its ``only_for`` field.
+    of a name. Raises UsageError that names the first option that is unknown, unusable, or belongs
+    to another value of its ``only_for`` field.
     """
     set_ = {name: value for name, value in given.items() if value is not None}
     for name, registry in model.parts.items():
@@ -197,10 +197,10 @@ def validated(
     try:
         options = model(**set_)
     except ValidationError as error:
-        cause = (error.errors(include_url=False)[0].get("ctx") or {}).get("error")
+        first = error.errors(include_url=False)[0]
+        cause = (first.get("ctx") or {}).get("error")
         if isinstance(cause, KgqaError):
             raise cause from None
-        first = error.errors(include_input=True, include_url=False)[0]
         name = str(first["loc"][0]) if first["loc"] else ""
         message = first["msg"].removeprefix("Value error, ").removeprefix("Input ").rstrip(".")
         where = (

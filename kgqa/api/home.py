@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,8 @@ from kgqa.errors import without_secrets
 from kgqa.progress import Logged
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from kgqa.config import Settings
     from kgqa.graph.model import KGInfo
     from kgqa.graph.store import GraphStore
@@ -100,3 +103,15 @@ class Home:
     def note(self, text: str) -> None:
         """Report something that the user should know, without credentials."""
         self.progress.note(without_secrets(text))
+
+    def build_command(self, options: Mapping[str, Any]) -> str:
+        """Return the command that builds the index which ``options`` would use."""
+        settings = self.settings
+        graph = without_secrets(settings.graph) if settings.graph else None
+        given = {"kg": settings.kg, "graph": graph, "home": self.named, **options}
+        flags = [
+            f"--{name.replace('_', '-')} {shlex.quote(str(value))}"
+            for name, value in given.items()
+            if value
+        ]
+        return " ".join(["kgqa precompute-tries", *flags])

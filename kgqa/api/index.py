@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import json
-import shlex
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from kgqa.api.qa import shared_name
 from kgqa.errors import (
     DataError,
     EntityNotFoundError,
     IndexFault,
     ShardDamagedError,
     UsageError,
-    without_secrets,
 )
 from kgqa.registry import Options, option, validated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from kgqa.api.home import Home
     from kgqa.graph.model import IntArray, KGInfo
@@ -126,21 +125,6 @@ class IndexBuild:
         return {"kg": self.kg, **asdict(self.counts), **of}
 
 
-def build_command(home: Home, options: Mapping[str, Any]) -> str:
-    """Return the command that builds the index which ``options`` would use."""
-    settings = home.settings
-    graph = without_secrets(settings.graph) if settings.graph else None
-    renamed = {"walk": "sample_walk", "seed": "sample_seed"}
-    given = {"kg": settings.kg, "graph": graph, "home": home.named}
-    given |= {renamed.get(name, name): value for name, value in options.items()}
-    flags = [
-        f"--{name.replace('_', '-')} {shlex.quote(str(value))}"
-        for name, value in given.items()
-        if value
-    ]
-    return " ".join(["kgqa precompute-tries", *flags])
-
-
 def _rules(info: KGInfo, card: AdapterCard, options: PathOptions) -> WalkRules:
     from kgqa.methods.base import walk_rules
 
@@ -223,6 +207,8 @@ def trie_text(
     options: PathOptions = validated(PathOptions, given, "a trie")
     sample = options.sampled()
     found = resolve_entity(store, entity)
+    if found.others:
+        home.note(shared_name(entity, found))
     settings = home.settings
     loaded = load_encoder(
         options.model or settings.model,

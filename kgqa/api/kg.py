@@ -188,12 +188,9 @@ class KG:
 
         found = self.entity(entity)
         if found.others:
-            from kgqa.api.qa import others_of
+            from kgqa.api.qa import shared_name
 
-            self.home.note(
-                f"'{entity}' means {found.id}, the best connected one; others: "
-                f"{others_of(found.others)}."
-            )
+            self.home.note(shared_name(entity, found))
         rules = WalkRules(hops, direction or self.info.direction, mediators)
         table = ordered(walk(self.store, keys_array([found.key]), rules)[0])
         first = table.take(keys_array(range(min(limit, len(table)))))

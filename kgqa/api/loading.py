@@ -73,10 +73,9 @@ def load(home: Home, name: str, sources: Sequence[Path], given: dict[str, Any]) 
     """Load a dump into the store of ``home``; see :func:`ingest`."""
     entry = LOADERS.entry(name)
     loader_class = entry.load()
+    extracts = getattr(loader_class, "extracts", False)
     storing = _taken(given, StoringOptions)
-    extracting = (
-        _taken(given, ExtractionOptions) if getattr(loader_class, "extracts", False) else {}
-    )
+    extracting = _taken(given, ExtractionOptions) if extracts else {}
     options = LOADERS.options(name, given)
     how: StoringOptions = validated(StoringOptions, storing, "a load")
     asking: ExtractionOptions = validated(ExtractionOptions, extracting, "the loader text")
@@ -90,7 +89,7 @@ def load(home: Home, name: str, sources: Sequence[Path], given: dict[str, Any]) 
     settings = home.settings
     with ExitStack() as stack:
         general = None
-        if getattr(loader_class, "extracts", False):
+        if extracts:
             general = stack.enter_context(_general_llm(home, asking))
             loader = loader_class(options, general.complete, f"{general.model} at {general.url}")
             if not sources:

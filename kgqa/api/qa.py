@@ -6,7 +6,7 @@ import time
 from contextlib import closing
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from kgqa.errors import EmptyLanguageError, EntityNotFoundError, KgqaError, LinkingError, UsageError
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kgqa.answers.answer import Answer, TopicEntity
     from kgqa.api.home import Home
     from kgqa.graph.store import GraphStore
+    from kgqa.linking.resolve import Resolution
     from kgqa.methods.base import LinkedQuestion, Method
     from kgqa.methods.options import MethodOptions
     from kgqa.questions import Question
@@ -58,12 +59,13 @@ class QA:
         """Return a session with the same options about the KG in ``store``."""
         session = copy(self)
         session.store = store
+        session._resources = None
+        session.__dict__.pop("method", None)  # it has the index of the KG that it was made for
         return session
 
     @cached_property
     def method(self) -> Method[Any]:
         """The method with its models, which are loaded when this is first used."""
-        from kgqa.api.index import build_command
         from kgqa.methods.resources import Resources
 
         self._resources = Resources(
@@ -71,7 +73,7 @@ class QA:
             store=self.store,
             progress=self._home.progress,
             open_index=self._open_index if self.store is not None else None,
-            build_command=partial(build_command, self._home),
+            build_command=self._home.build_command,
         )
         method: Method[Any] = METHODS.entry(self.name).load()(self.options, self._resources)
         return method
@@ -121,7 +123,7 @@ class QA:
         """Yield each question's number with its answer or its error, as they come.
 
         ``store``: the KG, or a question's own graph. ``linked``: find topic entities even for
-        questions that bring them. Without its topic entities a baseline is asked all the same.
+        questions that bring them. A method that needs no topic entities is asked without them.
         """
         from kgqa.questions.meanings import known_topics
 
@@ -262,11 +264,7 @@ def topic_entities(
         raise LinkingError("The question is empty.", 'Ask one: kgqa ask "Where was … born?"')
     if named:
         found = resolve_entities(store, list(named))
-        notes += [
-            f"'{one.name}' means {one.id}, the best connected one; others: {others_of(one.others)}."
-            for one in found
-            if one.others
-        ]
+        notes += [shared_name(one.name, one) for one in found if one.others]
         return [TopicEntity(one.key, one.id, one.name, 1.0) for one in found]
     candidates = linker.link(store, question)
     chosen = linker.topic_entities(candidates)
@@ -276,13 +274,17 @@ def topic_entities(
         if others:
             notes.append(
                 f"'{topic.mention}' is taken for {topic.name} ({topic.id}); it may also be: "
-                f"{others_of(others)}. Choose with `entities`."
+                f"{_listed(others)}. Choose with `entities`."
             )
     return [TopicEntity(one.key, one.id, one.name, round(one.score, 4)) for one in chosen]
 
 
-def others_of(found: Sequence[Any]) -> str:
-    """Return the first few entities as a note lists them, and how many more there are."""
+def shared_name(asked: str, found: Resolution) -> str:
+    """Return the note that other entities have the name ``asked``, too."""
+    return f"'{asked}' means {found.id}, the best connected one; others: {_listed(found.others)}."
+
+
+def _listed(found: Sequence[Any]) -> str:
     shown = ", ".join(f"{one.name} ({one.id})" for one in found[:_OTHERS])
     more = len(found) - _OTHERS
     return f"{shown} and {more} more" if more > 0 else shown

@@ -7,7 +7,6 @@ import inspect
 import json
 import re
 import sys
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import UnionType
@@ -19,7 +18,7 @@ from typer.core import TyperCommand
 from kgqa.errors import UsageError, without_secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
 
     from pydantic.fields import FieldInfo
@@ -61,13 +60,11 @@ class Run:
         """Where progress and notes are shown: stderr."""
         return _Terminal()
 
-    @contextmanager
-    def kg(self) -> Iterator[KG]:
+    def kg(self) -> KG:
         """Open the KG that is meant, for a ``with``."""
         from kgqa.api import KG
 
-        with KG.of(self.home) as kg:
-            yield kg
+        return KG.of(self.home)
 
     def note(self, text: str) -> None:
         """Print a note on stderr, without credentials."""

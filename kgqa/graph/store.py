@@ -75,7 +75,7 @@ class GraphStore(Protocol):
 
 
 class GraphSource(Protocol):
-    """A whole KG, sorted, in batches; each method may be called again and starts anew."""
+    """A whole KG, sorted, in batches; each method starts over at each call."""
 
     @property
     def info(self) -> KGInfo:

@@ -382,9 +382,9 @@ def sample_of(options: GcrOptions) -> Sample | None:
 
 
 def _build_options(options: GcrOptions) -> dict[str, Any]:
-    names = ("model", "adapter", "preset", "hops", "direction", "mediators", "sample")
+    names = ["model", "adapter", "preset", "hops", "direction", "mediators"]
+    names += ["sample", "sample_walk", "sample_seed"]
     given = {name: getattr(options, name) for name in names}
-    given |= {"walk": options.sample_walk, "seed": options.sample_seed}
     return {name: value for name, value in given.items() if value is not None}
 
 

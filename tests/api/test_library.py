@@ -151,3 +151,15 @@ def test_link_paths_and_entity(kg: kgqa.KG) -> None:
 def test_learn_says_what_to_do_instead(kg: kgqa.KG) -> None:
     with pytest.raises(UsageError, match=r"not available yet.*train kg-cot"):
         kg.learn()
+
+
+@pytest.mark.model
+def test_a_session_bound_to_another_kg_shares_nothing_that_was_loaded_for_the_first(
+    sample_home: Path,
+) -> None:
+    with kgqa.open(home=sample_home) as kg, kg.qa(k=1) as qa:
+        loaded = qa.method
+        with qa.on(kg.store) as other:
+            assert "method" not in other.__dict__
+            assert other.method is not loaded
+        assert qa.method is loaded

@@ -133,3 +133,17 @@ def test_status_tells_whether_joining_is_whole(kgqa: Kgqa, home: Path) -> None:
     assert (joining["differing"], joining["examples"]) == (0, [])
     shown = kgqa("status", "--home", home).out
     assert f"{joining['sampled']} of {joining['sampled']}" in shown
+
+
+def test_a_shared_name_means_the_best_connected_entity_and_names_the_others(
+    kgqa: Kgqa, tmp_path: Path
+) -> None:
+    names, edges, where = tmp_path / "names.tsv", tmp_path / "edges.tsv", tmp_path / "home"
+    names.write_text("p1\tParis\np2\tParis\n", "utf-8")
+    edges.write_text("p1\tcapital of\tf\np1\tlocated in\te\np2\tlocated in\tt\n", "utf-8")
+    made = kgqa("ingest", "triples", edges, "--names", names, "--kg", "towns", "--home", where)
+    assert made.code == 0, made.err
+    done = kgqa("tries", "export", "Paris", "--hops", "1", "--home", where)
+    assert "'Paris' means p1, the best connected one; others: Paris (p2)." in " ".join(
+        done.err.split()
+    )
