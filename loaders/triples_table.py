@@ -206,6 +206,9 @@ def _view(
     """
     separator, quotes = delimiter.encode(), False
     if delimiter == WHITESPACE:
+        single = _single_separator(block)
+        if single:
+            return block, single, False
         data, separator = bytes(block.data).translate(_SPACES), b"\t"
         if not data.isascii():
             data = _WIDE_SPACE.sub(b"\t", data)
@@ -229,6 +232,22 @@ def _view(
     else:
         return block, separator, False
     return Block(block.source, block.first, block.lines, data), separator, quotes
+
+
+def _single_separator(block: Block) -> bytes:
+    """Return the byte that is all the white space within lines, never two in a row; or nothing.
+
+    One scan finds what most files are, where making white space uniform takes six.
+    """
+    data = bytes(block.data)
+    content = np.frombuffer(data, dtype=np.uint8)
+    places = np.flatnonzero(content <= ord(" "))
+    kinds = content[places]
+    within = kinds[kinds != LINE_FEED]
+    if not (len(within) and data.isascii() and places[0] and (np.diff(places) > 1).all()):
+        return b""
+    separator = within[0].tobytes()
+    return separator if separator in b" \t" and (within == within[0]).all() else b""
 
 
 def _unquoted(block: Block, starts: IntArray, ends: IntArray) -> pa.Array:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from kgqa.models.kg_llm import KgLLM
 
 pytest_plugins = ["tests.graph.neo4j_server", "tests.fixtures"]
+
+settings.register_profile("kgqa", deadline=None)  # a busy machine is no failure
+settings.load_profile("kgqa")
 
 _SERVER_START_S = 400.0  # two seconds on an idle machine, minutes on a busy one
 

@@ -42,7 +42,7 @@ def triples(tables: GraphTables) -> set[tuple[int, ...]]:
     return set(zip(*columns, strict=True))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     change=st.sampled_from(["removed", "falsified"]),
     share=st.sampled_from([0.0, 0.05, 0.2, 0.5, 1.0]),

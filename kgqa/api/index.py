@@ -16,6 +16,7 @@ from kgqa.errors import (
     ShardDamagedError,
     UsageError,
 )
+from kgqa.methods.options import SampleOptions
 from kgqa.registry import Options, option, validated
 
 if TYPE_CHECKING:
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
 MOST_SHOWN = 1_000_000  # paths of a trie that is built to be looked at; more would fill the memory
 
 
-class PathOptions(Options):
-    """Which paths a trie holds, and whose tokens: what an index must fit to serve."""
+class TokenOptions(Options):
+    """How far a trie's paths go, and whose tokens they are."""
 
     hops: int | None = option(
         None, "Hops of a path at most; by default the model's.", flag=True, ge=1
@@ -53,6 +54,11 @@ class PathOptions(Options):
     mediators: Literal["collapse", "keep"] | None = option(
         None, "Whether mediators are collapsed or kept.", flag=True
     )
+
+
+class PathOptions(SampleOptions, TokenOptions):
+    """Which paths a trie holds, and whose tokens: what an index must fit to serve."""
+
     sample: int | None = option(
         None, "Not all paths: at most so many of each entity.", flag=True, group="Samples", ge=1
     )
@@ -65,23 +71,6 @@ class PathOptions(Options):
     sample_seed: int | None = option(
         None, "Seed of random walks.", flag=True, group="Samples", ge=0
     )
-
-    def sampled(self) -> Sample | None:
-        """Return the sample that the options ask for, None if all paths are meant.
-
-        Raises UsageError for a walk or a seed of a sample that was not asked for.
-        """
-        from kgqa.paths.sample import Sample
-
-        if self.sample is not None:
-            return Sample(self.sample, self.sample_walk or "breadth", self.sample_seed or 0)
-        for name in ("sample_walk", "sample_seed"):
-            if getattr(self, name) is not None:
-                raise UsageError(
-                    f"`{name}` says which paths a sample has, and none was asked for.",
-                    "Set how many paths of an entity with `sample`; without it a trie holds all.",
-                )
-        return None
 
 
 class IndexOptions(PathOptions):

@@ -84,7 +84,7 @@ def load(home: Home, name: str, sources: Sequence[Path], given: dict[str, Any]) 
     from kgqa.graph.open import check_kg_name, open_store, open_writer
     from kgqa.loaders.blocks import STDIN
     from kgqa.loading.pipeline import load as run
-    from kgqa.loading.sources import Sources, find_sources
+    from kgqa.loading.sources import SAMPLES, Sources, find_sources
 
     settings = home.settings
     with ExitStack() as stack:
@@ -100,7 +100,7 @@ def load(home: Home, name: str, sources: Sequence[Path], given: dict[str, Any]) 
             found = find_sources(loader, sources, settings.dumps_folder)
         if found.note:
             home.note(found.note)
-        dump = found.bundled or name in _NAMED
+        dump = found.bundled or name in SAMPLES  # a KG is named after such a dump, not its files
         if settings.kg is None and not dump and found.paths[0] == STDIN:
             raise UsageError("Triples from standard input have no name.", "Name the KG by `kg`.")
         kg = check_kg_name(settings.kg or (name if dump else _stem(found)))
@@ -167,9 +167,6 @@ def _extracted(
         "cached": usage.cached,
         "tokens": {"prompt": usage.prompt_tokens, "completion": usage.completion_tokens},
     }
-
-
-_NAMED = ("freebase", "conceptnet", "umls")  # dumps that a KG is named after, whatever their files
 
 
 def _stem(found: Sources) -> str:

@@ -20,7 +20,12 @@ from pydantic.dataclasses import dataclass
 
 from kgqa.errors import GraphError, KgqaError, StoreUnavailableError, UsageError
 from kgqa.graph.files import write_whole
-from kgqa.graph.neo4j_files import ARRAY_DELIMITER, ImportFiles, write_import_files
+from kgqa.graph.neo4j_files import (
+    ARRAY_DELIMITER,
+    ImportFiles,
+    finished_files,
+    write_import_files,
+)
 from kgqa.graph.neo4j_home import LocalHome
 from kgqa.graph.neo4j_write import (
     NODE_BATCH,
@@ -126,9 +131,11 @@ class Neo4jAdminWriter:
         old = state.old if state is not None and state.new == serving else serving
         if (
             state is not None
-            and state.imported
             and (state.kg, state.version) == (info.name, info.version)
-            and state.new in self._home.databases()
+            and (
+                state.new == serving  # by the commands that the user was given
+                or (state.imported and state.new in self._home.databases())
+            )
         ):
             progress.note(f"Going on with the database {state.new}, imported before.")
         else:
@@ -173,17 +180,21 @@ class Neo4jAdminWriter:
                 "Load beside them with `method` bolt, or give them up with `replace_database`.",
             )
 
+    def _folder(self, kg: str) -> Path:
+        """Return where the import files lie; with a number added its name is a database's."""
+        # a KG's name in ASCII letters, digits and dashes, as Neo4j wants it of databases
+        stem = re.sub(r"[^a-z0-9]+", "-", kg.lower()).strip("-")[:40].strip("-") or "kg"
+        return self._work / f"{_PREFIX}{stem}"
+
     # -- the steps ---------------------------------------------------------------------------
 
     def _import(self, source: GraphSource, old: str, progress: Progress) -> _State:
         self._tidy(old, progress, note=False)
         kg = source.info.name
-        # a KG's name in ASCII letters, digits and dashes, as Neo4j wants it of databases
-        stem = re.sub(r"[^a-z0-9]+", "-", kg.lower()).strip("-")[:40].strip("-") or "kg"
+        folder = self._folder(kg)
         taken = self._home.databases() | {row["name"] for row in self._bolt.run("databases")}
-        names = (f"{_PREFIX}{stem}-{number}" for number in count(1))
+        names = (f"{folder.name}-{number}" for number in count(1))
         new = next(name for name in names if name not in taken)
-        folder = self._work / f"{_PREFIX}{stem}"
         files = write_import_files(source, folder, progress)
         kept = {name: getattr(files, name) for name in ("label", "load", "patches", "counts")}
         state = _State(kg, source.info.version, old, new, imported=False, files=kept)
@@ -193,7 +204,6 @@ class Neo4jAdminWriter:
             self._home.import_full(new, import_options(files, self._home), log, self._lock)
         state = dataclasses.replace(state, imported=True)
         write_whole(self._control / _STATE, TypeAdapter(_State).dump_json(state))
-        files.remove()
         return state
 
     def _serve(self, source: GraphSource, state: _State, progress: Progress) -> None:
@@ -207,6 +217,9 @@ class Neo4jAdminWriter:
             self._back(state, progress)
             raise
         (self._control / _STATE).unlink(missing_ok=True)
+        files = finished_files(source, self._folder(state.kg))
+        if files is not None:
+            files.remove()
         self._tidy(state.new, progress, kept=state.old)
 
     def _publish(self, source: GraphSource, state: _State) -> None:

@@ -98,18 +98,15 @@ class Neo4jStores(StoreBackend):
     def writer(self, kg: str) -> Iterator[ChosenWriter]:
         """Give what writes a KG, the way that its size and the server ask for."""
         with self.connect() as connection:
-            yield ChosenWriter(connection, self._options, self._password)
+            yield ChosenWriter(connection, self._options)
 
 
 class ChosenWriter:
     """Writes a KG the way that fits it. A ``GraphWriter``."""
 
-    def __init__(
-        self, connection: Neo4jConnection, options: Neo4jOptions, password: str | None
-    ) -> None:
+    def __init__(self, connection: Neo4jConnection, options: Neo4jOptions) -> None:
         self._connection = connection
         self._options = options
-        self._password = password
 
     def write(self, source: GraphSource, progress: Progress) -> None:
         """Write the KG. Raises what :func:`choose_method` and the writer that it chose raise."""
@@ -117,9 +114,7 @@ class ChosenWriter:
         from kgqa.graph.neo4j_write import Neo4jWriter
 
         given = self._options
-        home = choose_method(
-            given.method, self._connection, source, given.neo4j_home, self._password
-        )
+        home = choose_method(given.method, self._connection, source, given.neo4j_home)
         if home is None:
             Neo4jWriter(self._connection).write(source, progress)
             return
@@ -141,19 +136,20 @@ def choose_method(
     connection: Neo4jConnection,
     source: GraphSource,
     neo4j_home: Path | None = None,
-    password: str | None = None,
 ) -> Neo4jHome | None:
     """Return the home whose importer writes the KG; None if it is written over Bolt.
 
-    ``auto`` takes the importer if the KG is large, this server's home is known, and its database
-    holds nothing else. Raises UsageError if ``admin`` is requested and cannot be used.
+    ``auto`` takes the importer if the KG is large, this server's home is known (and no container:
+    its commands are the user's to run), and its database holds nothing else. Raises UsageError if
+    ``admin`` is requested and cannot be used.
     """
     from kgqa.graph.neo4j_admin import beside, is_enterprise
+    from kgqa.graph.neo4j_home import LocalHome
 
     if requested == "bolt":
         return None
     if requested == "admin":
-        home = _own_home(connection, neo4j_home, password)
+        home = _own_home(connection, neo4j_home)
         if home is None:
             raise UsageError(
                 f"The import into {connection.url} needs to know the folder of that server.",
@@ -163,18 +159,16 @@ def choose_method(
     if source.info.edges <= MANY_EDGES or not connection.is_default:
         return None
     try:
-        home = _own_home(connection, neo4j_home, password)
+        home = _own_home(connection, neo4j_home)
     except UsageError:
         return None
-    if home is None or is_enterprise(connection):
+    if not isinstance(home, LocalHome) or is_enterprise(connection):
         return None
     others, foreign = beside(connection, source.info.name)
     return None if others or foreign else home
 
 
-def _own_home(
-    connection: Neo4jConnection, named: Path | None, password: str | None
-) -> Neo4jHome | None:
+def _own_home(connection: Neo4jConnection, named: Path | None) -> Neo4jHome | None:
     from kgqa.graph.neo4j_home import LocalHome, open_home
 
     if named is None:
@@ -183,7 +177,7 @@ def _own_home(
             return None
         home: Neo4jHome = LocalHome(folder)
         return home if home.serves(connection.url) else None
-    home = open_home(named, password)
+    home = open_home(named)
     if not home.serves(connection.url):
         raise UsageError(
             f"The server of {named} is not the one at {connection.url}.",

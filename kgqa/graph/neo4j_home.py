@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -64,13 +65,13 @@ class Neo4jHome(ABC):
         """Delete the files of a database that does not serve. Raises OSError, GraphError."""
 
 
-def open_home(folder: Path, password: str | None = None) -> Neo4jHome:
+def open_home(folder: Path) -> Neo4jHome:
     """Return the server's home in ``folder``. Raises UsageError if there is none."""
     folder = folder.expanduser().absolute()
     if (folder / "bin" / "neo4j-admin").is_file():
         return LocalHome(folder)
     if any((folder / name).is_file() for name in ("docker-compose.yml", "compose.yaml")):
-        return ComposeHome(folder, password)
+        return ComposeHome(folder)
     raise UsageError(
         f"{folder} is not the home of a Neo4j server: it has neither bin/neo4j-admin nor a "
         "docker-compose.yml.",
@@ -157,57 +158,63 @@ class LocalHome(Neo4jHome):
 
 
 class ComposeHome(Neo4jHome):
-    """The service ``neo4j`` of a Compose file; its ``.env`` names the database."""
+    """The service ``neo4j`` of a Compose file, whose commands the user runs.
 
-    def __init__(self, folder: Path, password: str | None) -> None:
-        super().__init__(folder)
-        self._password = password
+    Containers are the user's to start and stop: what an import needs is written as a script beside
+    its files, and the load goes on once the server serves the new database.
+    """
 
     def databases(self) -> set[str]:
-        """Return the databases that there are folders of in the container."""
-        listed = self._inside("ls", "-1", "/data/databases", what="Listing the databases")
-        return {name for name in listed.split() if name not in ("system", "store_lock")}
+        """Return nothing: a container's files are not looked at."""
+        return set()
 
     def seen(self, path: Path) -> str:
         """Return the path below /import."""
         return "/import/" + path.relative_to(self.work_folder).as_posix()
 
     def import_full(self, database: str, options: Sequence[str], log: Path, keep: int) -> None:
-        """Run the importer in the container, beside the server."""
+        """Write the script, and raise GraphError that names it."""
         words = ["neo4j-admin", "database", "import", "full", *options, database]
-        self._inside(*words, what="The import", log=log, keep=keep)
+        lines = [
+            "#!/bin/sh",
+            f"# Imports into {database} while the old database serves, then restarts the server.",
+            "set -e",
+            f"cd {shlex.quote(str(self.folder))}",
+            # as the server's own user: files of root could not be opened by it
+            f"docker compose exec -T --user neo4j neo4j {shlex.join(words)}",
+            *self._serve_commands(database),
+            "",
+        ]
+        script = log.with_name("import.sh")
+        write_whole(script, "\n".join(lines).encode())
+        raise GraphError(
+            f"The import files are ready; the server of {self.folder} runs in Docker, whose "
+            "commands are yours to run.",
+            f"Run `sh {shlex.quote(str(script))}`, then the same load again: it goes on from "
+            "there. `method` bolt needs no commands.",
+        )
 
     def switch(self, database: str) -> None:
-        """Name the database in ``.env`` and replace the container; its volumes stay."""
-        path = self.folder / ".env"
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        lines = [line for line in lines if not line.startswith(f"{COMPOSE_SETTING}=")]
-        write_whole(path, "\n".join([*lines, f"{COMPOSE_SETTING}={database}", ""]).encode())
-        self.start()
+        """Raise GraphError with the commands that make the server serve ``database``."""
+        raise GraphError(
+            f"The server of {self.folder} does not serve {database}.",
+            f"Run there: {' && '.join(self._serve_commands(database))}",
+        )
 
     def start(self) -> None:
-        """Start the service; the container is replaced if a setting changed."""
-        self._compose("up", "-d", "--wait", "neo4j", what="Starting the server")
+        """Raise GraphError with the command that starts the service."""
+        raise GraphError(
+            f"The server of {self.folder} does not run.", "Run there: docker compose up -d --wait"
+        )
 
     def remove(self, database: str) -> None:
-        """Delete the folders of a database and of its transaction logs in the container."""
-        paths = [f"/data/databases/{database}", f"/data/transactions/{database}"]
-        self._inside("rm", "-rf", *paths, what=f"Deleting {database}")
+        """Do nothing: a container's files are not touched."""
 
     def _port(self) -> int:
         return int(os.environ.get("KGQA_NEO4J_BOLT_PORT") or 7687)
 
-    def _inside(self, *words: str, what: str, log: Path | None = None, keep: int = -1) -> str:
-        # as the server's own user: files of root could not be opened by it
-        return self._compose(
-            *("exec", "-T", "--user", "neo4j", "neo4j", *words), what=what, log=log, keep=keep
-        )
-
-    def _compose(self, *words: str, what: str, log: Path | None = None, keep: int = -1) -> str:
-        # Compose wants the password to be set for every command of this file
-        env = dict(os.environ) | ({"NEO4J_PASSWORD": self._password} if self._password else {})
-        env.pop(COMPOSE_SETTING, None)  # it would go before .env
-        return _run(["docker", "compose", *words], env, self.folder, what, log=log, keep=keep)
+    def _serve_commands(self, database: str) -> list[str]:
+        return [f"echo {COMPOSE_SETTING}={database} >> .env", "docker compose up -d --wait neo4j"]
 
 
 def _run(
@@ -219,8 +226,8 @@ def _run(
     log: Path | None = None,
     keep: int = -1,
     seconds: float | None = None,
-) -> str:
-    """Run a command; return its output, or raise GraphError with the line that says why not."""
+) -> None:
+    """Run a command. Raises GraphError with the line that says why it failed."""
     # A file and no pipe: a server that a command starts holds its output open for good.
     with log.open("w+b") if log else tempfile.TemporaryFile() as out:
         try:
@@ -250,7 +257,6 @@ def _run(
     if done.returncode:
         where = f"See {log}." if log else f"Look at the logs of the server in {folder}."
         raise GraphError(f"{what} failed (exit code {done.returncode}): {_reason(output)}", where)
-    return output
 
 
 def _reason(output: str) -> str:

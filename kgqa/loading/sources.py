@@ -28,7 +28,7 @@ _PATTERNS = {
     "umls": ("META", "*/META", "*/*/META", ".", "umls-*.zip", "20*.zip"),
 }
 _UMLS_FILE = "MRCONSO.RRF*"
-_SAMPLES = {
+SAMPLES = {
     "freebase": "data/freebase/sample.nt.gz",
     "conceptnet": "data/conceptnet/assertions.csv.gz",
     "umls": "data/umls/META",
@@ -68,11 +68,11 @@ def find_sources(loader: Loader, given: Sequence[Path], dumps_folder: Path) -> S
         if others := [path.name for path in dumps[1:]]:
             note += f" Not loaded: {', '.join(others)}, beside it."
         return Sources((dumps[0],), note=note)
-    if loader.name not in _SAMPLES:
+    if loader.name not in SAMPLES:
         raise UsageError(
             f"`kgqa ingest {loader.name}` needs a SOURCE.", "Name the file that holds the triples."
         )
-    sample = Path(str(files("kgqa") / _SAMPLES[loader.name]))
+    sample = Path(str(files("kgqa") / SAMPLES[loader.name]))
     if not sample.exists():
         raise DumpNotFoundError(
             f"The sample {sample} that comes with kgqa is missing.",

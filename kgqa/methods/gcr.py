@@ -29,7 +29,6 @@ from kgqa.methods.base import LinkedQuestion, Method, OptionsT
 from kgqa.methods.grounding import choose_constraint, composed, ground_all, write_hypotheses
 from kgqa.methods.options import GcrOptions
 from kgqa.models.profile import engine_for
-from kgqa.paths.sample import Sample
 from kgqa.paths.walk import joined_tables, ordered
 from kgqa.registry import SEARCHES
 from kgqa.trie.index.manifest import IndexKey
@@ -117,7 +116,7 @@ class Gcr(KgLlmMethod[GcrOptions]):
                 self.kg_llm.encoder,
                 self.form,
                 self.walks(resources.store),
-                sample_of(options),
+                options.sampled(),
             )
             self.index = resources.index(key, _build_options(options))
         self.engine = engine_for(
@@ -129,7 +128,7 @@ class Gcr(KgLlmMethod[GcrOptions]):
 
     def own_settings(self) -> dict[str, Any]:
         """Return the model, the search with its options, and how paths become answers."""
-        sample = sample_of(self.options)
+        sample = self.options.sampled()
         return {
             **super().own_settings(),
             "score_rule": self.score_rule,
@@ -372,13 +371,6 @@ def search_of(options: GcrOptions, k: int | None = None) -> SearchStrategy[Any]:
 def _strategy(name: str, own: Any = None) -> SearchStrategy[Any]:
     strategy: SearchStrategy[Any] = SEARCHES.entry(name).load()(own or SEARCHES.options(name, {}))
     return strategy
-
-
-def sample_of(options: GcrOptions) -> Sample | None:
-    """Return the sample of paths that an index is to hold, None for all of them."""
-    if options.sample is None:
-        return None
-    return Sample(options.sample, options.sample_walk or "breadth", options.sample_seed or 0)
 
 
 def _build_options(options: GcrOptions) -> dict[str, Any]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from kgqa.config import Settings
+    from kgqa.paths.sample import Sample
 
 _KG_LLM = "KG-LLM"
 _WALKS = "walks"
@@ -113,7 +114,39 @@ class KgLlmOptions(MethodOptions):
     )
 
 
-class GcrOptions(KgLlmOptions):
+class SampleOptions(Options):
+    """Which sample of an entity's paths is meant, if not all of them."""
+
+    sample: int | None = option(
+        None, "Use an index of at most so many paths of each entity.", group=_WALKS, ge=1
+    )
+    sample_walk: Literal["breadth", "depth", "random"] | None = option(
+        None, "Which paths a sample has: the first ones (breadth), or random walks.", group=_WALKS
+    )
+    sample_seed: int | None = option(
+        None, "Seed of a sample of random walks (0).", group=_WALKS, ge=0
+    )
+
+    def sampled(self) -> Sample | None:
+        """Return the sample that is meant, None for all paths."""
+        from kgqa.paths.sample import Sample
+
+        if self.sample is None:
+            return None
+        return Sample(self.sample, self.sample_walk or "breadth", self.sample_seed or 0)
+
+    @model_validator(mode="after")
+    def _sample_fits(self) -> Self:
+        for name in ("sample_walk", "sample_seed"):
+            if self.sample is None and getattr(self, name) is not None:
+                raise UsageError(
+                    f"`{name}` says which paths a sample has, and `sample` is not set.",
+                    "Set `sample` to a number of paths of an entity, such as 1000.",
+                )
+        return self
+
+
+class GcrOptions(SampleOptions, KgLlmOptions):
     """The options of graph-constrained reasoning; those of the search stand beside them."""
 
     parts: ClassVar[Mapping[str, Registry]] = {"search": SEARCHES}
@@ -149,15 +182,6 @@ class GcrOptions(KgLlmOptions):
     max_tails: int | None = option(
         None, "A relation path with more tails is not expanded (200).", group=_ANSWERS, ge=1
     )
-    sample: int | None = option(
-        None, "Use an index of at most so many paths of each entity.", group=_WALKS, ge=1
-    )
-    sample_walk: Literal["breadth", "depth", "random"] | None = option(
-        None, "Which paths a sample has: the first ones (breadth), or random walks.", group=_WALKS
-    )
-    sample_seed: int | None = option(
-        None, "Seed of a sample of random walks (0).", group=_WALKS, ge=0
-    )
 
     def check(self, settings: Settings) -> None:
         """Raise UsageError for what does not fit together, the search's options with K too."""
@@ -177,12 +201,6 @@ class GcrOptions(KgLlmOptions):
                 f"`{idle[0]}` has no meaning without `expand`: then decoded paths alone count.",
                 f"Leave out `{idle[0]}`, or leave `expand` on.",
             )
-        for name in ("sample_walk", "sample_seed"):
-            if self.sample is None and getattr(self, name) is not None:
-                raise UsageError(
-                    f"`{name}` says which paths a sample has, and `sample` is not set.",
-                    "Set `sample` to a number of paths of an entity, such as 1000.",
-                )
         return self
 
 

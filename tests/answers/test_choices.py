@@ -123,7 +123,7 @@ def test_the_prompt_holds_question_choices_and_paths_whatever_they_say(sample) -
     assert "- {paths}\n- Rome\n" in prompt
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     seed=st.integers(0, 10_000),
     hops=st.integers(1, 3),

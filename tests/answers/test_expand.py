@@ -84,7 +84,7 @@ def test_an_edge_that_the_store_lacks_is_not_shown(sample) -> None:
     assert expanded(sample, decoded, decoded.text, found, FORM) == []
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     seed=st.integers(0, 10_000),
     hops=st.integers(1, 3),

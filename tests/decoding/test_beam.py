@@ -125,7 +125,7 @@ def test_what_a_limit_cuts_off_is_not_in_the_list() -> None:
 
 
 @given(seed=st.integers(0, 10_000), count=st.integers(1, 30))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_a_wide_beam_ranks_the_whole_language(seed: int, count: int) -> None:
     rows = random_language(seed, count)
     constraint = constraint_of(rows)
@@ -137,7 +137,7 @@ def test_a_wide_beam_ranks_the_whole_language(seed: int, count: int) -> None:
 
 
 @given(seed=st.integers(0, 10_000), count=st.integers(1, 60), k=st.integers(1, 12))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_nothing_outside_the_language_is_ever_written(seed: int, count: int, k: int) -> None:
     rows = random_language(seed, count)
     constraint = constraint_of(rows)

@@ -34,7 +34,7 @@ def diverse_beam(
     penalty=st.sampled_from([0.0, 0.5, 1.0, 5.0]),
     length_penalty=st.sampled_from([0.0, 1.0]),
 )
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 def test_k_different_paths_come_with_their_true_scores(
     seed: int, count: int, k: int, share: int, penalty: float, length_penalty: float
 ) -> None:
@@ -64,7 +64,7 @@ def test_k_different_paths_come_with_their_true_scores(
 
 
 @given(seed=st.integers(0, 10_000), count=st.integers(1, 60), k=st.integers(1, 12))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_one_group_is_a_beam(seed: int, count: int, k: int) -> None:
     constraint = constraint_of(random_language(seed, count))
     table = TableScorer(constraint, seed)

@@ -79,7 +79,7 @@ class OutOfMemoryAbove:
     together=st.integers(1, 5),
     budget=st.integers(1, 150),
 )
-@settings(deadline=None, max_examples=8)
+@settings(max_examples=8)
 def test_together_each_finds_what_it_finds_alone(
     family: str, seed: int, count: int, together: int, budget: int
 ) -> None:

@@ -47,7 +47,7 @@ def same(found, expected) -> bool:
     budget=st.integers(1, 200),
     k=st.integers(1, 8),
 )
-@settings(deadline=None, max_examples=12)
+@settings(max_examples=12)
 def test_a_wave_scores_what_plain_forwards_score(
     family: str, seed: int, count: int, budget: int, k: int
 ) -> None:
@@ -142,7 +142,7 @@ def test_many_rows_are_summed_like_few() -> None:
 
 
 @given(seed=st.integers(0, 5_000), count=st.integers(5, 60), k=st.integers(1, 6))
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 def test_prefixes_that_left_the_beams_give_their_columns_back(
     seed: int, count: int, k: int
 ) -> None:

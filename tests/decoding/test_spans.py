@@ -240,7 +240,7 @@ def test_a_dead_end_is_no_licence() -> None:
     spans=st.integers(0, 4),
     seed=st.integers(0, 6),
 )
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 def test_limits_hold(tokens: int, span: int, spans: int, seed: int) -> None:
     rows = random_language(seed, 10)
     constraint = constraint_of(rows)
@@ -500,7 +500,7 @@ def test_only_an_open_chain_goes_through_a_span() -> None:
 
 
 @given(seed=st.integers(0, 1000), closing=st.lists(st.integers(2, 59), max_size=3))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_a_marked_constraint_accepts_the_same_paths_closed_by_the_marker(
     seed: int, closing: list[int]
 ) -> None:

@@ -28,7 +28,7 @@ def sample(constraint: Constraint, k: int, *, seed: int) -> Search:
 
 
 @given(seed=st.integers(0, 10_000), count=st.integers(1, 40), k=st.integers(1, 12))
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 def test_samples_differ_and_carry_the_scores_of_the_model(seed: int, count: int, k: int) -> None:
     rows = random_language(seed, count)
     constraint = constraint_of(rows)

@@ -29,7 +29,7 @@ def learn(tree: PrefixTree, states: list[int], score: float = -0.5) -> None:
 
 
 @given(seed=st.integers(0, 5_000), count=st.integers(1, 40), budget=st.integers(1, 120))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_a_wave_holds_the_demand_then_distinct_prefixes_up_to_the_budget(
     seed: int, count: int, budget: int
 ) -> None:

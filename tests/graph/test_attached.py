@@ -379,9 +379,7 @@ class TestStatements:
         assert any("IndexSeek" in one for one in used) is indexed
         assert ("NodeByElementIdSeek" in used) is not indexed
 
-    @settings(
-        max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-    )
+    @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(
         st.one_of(
             st.text(min_size=1, max_size=20).filter(lambda text: "\0" not in text),

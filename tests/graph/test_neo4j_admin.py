@@ -445,3 +445,33 @@ class TestChoosing:
     def test_a_folder_that_is_no_home_says_what_one_has(self, tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="bin/neo4j-admin"):
             open_home(tmp_path)
+
+
+class TestAServerInAContainer:
+    def test_the_load_goes_on_once_the_printed_commands_have_run(
+        self, server: OwnNeo4j, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The script's import and restart are run on this machine, in place of a container."""
+        (tmp_path / "docker-compose.yml").touch()
+        monkeypatch.setenv("KGQA_NEO4J_BOLT_PORT", server.uri.rpartition(":")[2])
+        tables = tricky_tables()
+        with server.connect() as connection:
+            assert choose_method("auto", connection, many_edges(), tmp_path) is None
+            home = choose_method("admin", connection, tables, tmp_path)
+            assert home is not None
+            for _ in range(2):  # a second load without the commands says the same
+                with pytest.raises(GraphError, match="runs in Docker") as caught:
+                    Neo4jAdminWriter(connection, home).write(tables, Silent())
+            script = Path(shlex.split(caught.value.hint.split("`")[1])[1])
+            text = script.read_text()
+            subprocess.run(["sh", "-n", str(script)], check=True)
+            command = next(line for line in text.splitlines() if "neo4j-admin" in line)
+            words = shlex.split(command.replace("/import/", f"{tmp_path / 'import'}/"))
+            *options, database = words[words.index("full") + 1 :]
+            assert f"KGQA_NEO4J_DEFAULT_DATABASE={database} >> .env" in text
+            local = LocalHome(server.home)
+            local.import_full(database, options, tmp_path / "import.log", -1)
+            local.switch(database)
+            Neo4jAdminWriter(connection, home).write(tables, Silent())
+            assert [info.name for info in connection.list_kgs()] == [tables.info.name]
+        assert not list(script.parent.glob("*.csv*"))

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from kgqa.graph.neo4j_files import ImportFiles
 
 csv.field_size_limit(1 << 28)
-SLOW = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SLOW = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def rows(files: ImportFiles, what: str) -> Iterator[list[str]]:

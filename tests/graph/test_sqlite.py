@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from kgqa.graph.model import GraphTables
 
 
-SLOW = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SLOW = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture(scope="class")

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
-from hypothesis import settings
 
 from kgqa.graph.model import EDGE_SCHEMA, ENTITY_SCHEMA, EdgeBatch, EntityBatch, Kind
 from kgqa.graph.sqlite import SqliteStore
@@ -18,9 +17,6 @@ from kgqa.progress import Silent
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# A busy machine is no failure.
-settings.register_profile("no deadline", deadline=None)
-settings.load_profile("no deadline")
 
 # id: (name, aliases)
 ENTITIES: dict[str, tuple[str, list[str]]] = {

@@ -263,7 +263,7 @@ def test_store_order_of_suggestions_does_not_matter(store: SqliteStore) -> None:
     assert link(Shuffled(store), question) == link(store, question)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(max_size=80))
 def test_any_text_links_or_is_refused(store: SqliteStore, question: str) -> None:
     try:

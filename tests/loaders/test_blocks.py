@@ -108,7 +108,7 @@ def test_lines_are_numbered_anew_in_each_source(tmp_path: Path) -> None:
     st.integers(4, 40),
     st.booleans(),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_no_line_is_lost_or_made_wherever_blocks_end(
     lines: list[bytes], size: int, ended: bool
 ) -> None:
@@ -121,7 +121,7 @@ def test_no_line_is_lost_or_made_wherever_blocks_end(
 
 @given(st.lists(st.integers(0, 300), min_size=1, max_size=12), st.integers(4, 90))
 @example([64 * 7 - 1, 3, 3], 64)  # a long line whose end is a chunk's end
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_a_line_that_is_too_long_is_rejected_and_no_other(lengths: list[int], size: int) -> None:
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
         patch.setattr(blocks, "LONGEST_LINE", 100)

@@ -29,7 +29,7 @@ def block_of(lines: list[bytes], first: int = 1) -> Block:
     st.booleans(),
 )
 @example([b""], b"\t", 1, False)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_fields_are_those_of_split(
     lines: list[bytes], separator: bytes, count: int, rest: bool
 ) -> None:

@@ -205,7 +205,7 @@ def line(subject: str, predicate: str, end: str) -> str:
     999,
     "\n",
 )  # of equal length, in another namespace
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_a_dump_read_by_columns_is_the_dump_read_by_lines(
     lines: list[str], size: int, end: str
 ) -> None:
@@ -220,7 +220,7 @@ def test_a_dump_read_by_columns_is_the_dump_read_by_lines(
                                     st.sampled_from(["en", "de", "zh-Hant", "eng", "e"]))),
                 min_size=1, max_size=12),
        st.sampled_from(["en", "de", "zh-Hant", "e", "a-very-long-language"]))  # fmt: skip
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_any_language_can_be_the_wanted_one(lines: list[str], language: str) -> None:
     assert_same(dump_of(lines), 1 << 20, language)
 
@@ -254,7 +254,7 @@ def test_several_threads_may_use_one_reader() -> None:
 
 
 @given(_LINES, st.sampled_from([30, 200, 1 << 20]))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_the_loader_gives_what_the_lines_say(lines: list[str], size: int) -> None:
     data = dump_of([line("m.01", "film.first.line", f"<{NS}m.02>"), *lines])
     expected = by_lines(data, "en")

@@ -206,7 +206,7 @@ NT_LINES = st.one_of(
 ).map(lambda text: text.encode()) | st.sampled_from([b"<a> <p> <\xff> .", b'<a> <p> "\xc3" .'])
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(st.lists(NT_LINES, max_size=12), st.sampled_from(["en", "de", "en-GB"]), st.integers(1, 12))
 def test_lines_by_columns_are_the_lines_one_by_one(
     lines: list[bytes], language: str, size: int

@@ -253,9 +253,7 @@ WORDS = st.text(
 ).filter(lambda text: text.strip() and not text.startswith("\ufeff"))
 
 
-@settings(
-    max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
-)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(WORDS, WORDS, WORDS), min_size=1, max_size=20))
 def test_what_is_written_is_loaded_in_every_form(
     load: Load, tmp_path: Path, triples: list[tuple[str, str, str]]

@@ -164,7 +164,7 @@ LINES = st.lists(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(
     LINES,
     st.sampled_from(["\t", "|", "\x01", " ", "¦", "a", '"', WHITESPACE]),
@@ -205,7 +205,7 @@ def quoted_records(lines: list[bytes], delimiter: str) -> Iterator[tuple[int, by
         line = last + 1
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 @given(LINES, st.sampled_from([",", ";"]), st.booleans(), st.integers(1, 5), st.integers(0, 2))
 @example([b'"a, ""b""",r,"x', b'y",more', b"b,r,c"], ",", False, 1, 0)
 @example([b'5" disk,r,t', b'"open,r,t', b"a,r,b"], ",", False, 2, 0)
@@ -228,7 +228,7 @@ def test_records_with_quotes(
 CELLS = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(st.tuples(CELLS, CELLS, CELLS), max_size=8), st.integers(1, 3))
 def test_what_a_csv_writer_writes_is_read(rows: list[tuple[str, str, str]], size: int) -> None:
     # A carriage return before a line feed is a line end wherever it stands.
@@ -313,7 +313,7 @@ ODD = st.sampled_from(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(
     st.lists(
         st.one_of(
@@ -369,9 +369,7 @@ TYPES: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
 ]
 
 
-@settings(
-    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data(), st.integers(0, 6))
 def test_parquet(tmp_path: Path, data: st.DataObject, rows: int) -> None:
     columns = {}

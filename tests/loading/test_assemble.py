@@ -184,7 +184,7 @@ _ROWS = st.lists(
 
 
 @given(st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_the_order_of_batches_does_not_matter(data: st.DataObject) -> None:
     rows = data.draw(_ROWS)
     one, dropped = put_together(rows)
@@ -197,7 +197,7 @@ def test_the_order_of_batches_does_not_matter(data: st.DataObject) -> None:
 
 
 @given(_ROWS)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_edges_are_just_those_between_entities_that_came(rows: list[Row]) -> None:
     tables, _ = put_together(rows)
     ids = {row["id"] for kind, row in rows if kind == "entity"}

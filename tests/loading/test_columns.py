@@ -41,7 +41,7 @@ def batches_of(sizes: list[list[int]]) -> list[pa.RecordBatch]:
     st.sampled_from([0, 64, 1 << 20]),
 )
 @example((3, 1, []), 0)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_every_row_is_in_the_bucket_of_its_key_in_the_order_it_came(
     shape: tuple[int, int, list[list[int]]], memory: int
 ) -> None:
@@ -94,7 +94,6 @@ def test_a_file_of_columns_gives_back_its_batches(tmp_path: Path, sizes: list[in
 
 
 @given(st.lists(st.integers(0, 9), max_size=30), st.integers(1, 20))
-@settings(deadline=None)
 def test_gathering_keeps_rows_and_order_and_holds_about_as_many_as_asked(
     sizes: list[int], rows: int
 ) -> None:

@@ -107,7 +107,7 @@ def batches_of(tables: GraphTables, dice: random.Random) -> list[Batch]:
 @given(
     st.integers(0, 10**6), st.sampled_from([1, 2, 7, 1 << 18]), st.sampled_from([0, 200, 1 << 28])
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_files_are_the_same_graph_as_tables_whatever_the_order_and_the_sizes(
     seed: int, size: int, memory: int
 ) -> None:
@@ -200,7 +200,7 @@ def in_batches(
 
 
 @given(st.integers(0, 10**6), st.sampled_from([1, 2, 5]), st.sampled_from([0, 300, 1 << 28]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_a_graph_of_mids_has_one_version_whatever_the_order_and_the_sizes(
     seed: int, size: int, memory: int
 ) -> None:

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from kgqa.paths.walk import WalkRules
 
 CHECKED = settings(
-    deadline=None,
     max_examples=60,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

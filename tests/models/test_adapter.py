@@ -4,7 +4,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kgqa.errors import AdapterMismatchError, ModelError, ModelNotFoundError
@@ -31,7 +31,6 @@ CARDS = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(card=CARDS)
 def test_a_card_is_read_as_it_was_written(
     card: AdapterCard, tmp_path_factory: pytest.TempPathFactory
@@ -43,7 +42,6 @@ def test_a_card_is_read_as_it_was_written(
     assert again.fingerprint == card.fingerprint
 
 
-@settings(deadline=None)
 @given(one=CARDS, other=CARDS)
 def test_fingerprints_are_equal_only_for_equal_cards(one: AdapterCard, other: AdapterCard) -> None:
     assert (one.fingerprint == other.fingerprint) == (one == other)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kgqa.models.graph_reasoner import BetaReads
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 10_000), size=st.integers(1, 8), relations=st.integers(1, 4))
 def test_a_transition_is_that_of_dense_matrices(seed: int, size: int, relations: int) -> None:
     """e_t[j] = sum over i of e_{t-1}[i] R[rel(i, j)], clamped at 1 (KG-CoT, sec. 3.1)."""

@@ -95,7 +95,7 @@ def test_few_shot_is_a_user_turn_and_the_beginning_of_the_models_own(tokenizer: 
     assert own == "Path:", "a path follows with its space, as in the examples"
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     question=st.text(st.characters(exclude_categories=["Cs", "Cn", "Cc"]), max_size=30),
     topics=st.lists(st.text("ab {}<|>é", max_size=8), max_size=3),

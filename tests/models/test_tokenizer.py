@@ -52,7 +52,7 @@ def sentencepiece_like() -> PreTrainedTokenizerFast:
 
 
 @pytest.mark.model
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(text=st.text(st.characters(exclude_categories=["Cs", "Cn", "Cc"]), max_size=40))
 def test_decoding_gives_the_text_back(encoder: HFEncoder, text: str) -> None:
     [ids] = encoder.encode([text])
@@ -60,7 +60,7 @@ def test_decoding_gives_the_text_back(encoder: HFEncoder, text: str) -> None:
 
 
 @pytest.mark.model
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     parts=st.lists(
         st.sampled_from(["<|im_end|>", "<|im_start|>", "<|endoftext|>", "<file_sep>", " x", "Foo"]),

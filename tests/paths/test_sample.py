@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 SLOW = settings(
     max_examples=80,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 sizes = st.integers(1, 12)

@@ -107,7 +107,7 @@ def test_a_difference_is_shown_where_it_is(smollm: HFEncoder) -> None:
 names = st.text(st.characters(max_codepoint=0xFFF, min_codepoint=1), min_size=1, max_size=4)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(names, st.lists(st.tuples(names, names), min_size=1, max_size=3))))
 def test_what_differs_is_counted(drawn: list) -> None:
     """Pairs of characters fall otherwise exactly where a part before the last has an odd length."""
@@ -138,9 +138,7 @@ def test_a_difficult_name_that_cannot_be_written_counts_and_stops_nothing() -> N
         check_joining(lexicon, [("😀", (("r", "x"),))])
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     tables=graphs(),
     hops=st.integers(1, 3),

@@ -7,7 +7,7 @@ import re
 from itertools import groupby
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kgqa.trie.arrays import TokenTrie, build_trie, in_order, sequences
@@ -48,7 +48,6 @@ def tokens_of(shown: str) -> list[tuple[str, int]]:
     return [(read_back(text), int(number or 1)) for text, number in parts[:-1] or parts]
 
 
-@settings(deadline=None)
 @given(texts)
 @example(["a"])
 @example(["a", "ab"])
@@ -101,7 +100,6 @@ def drawn(picture: str) -> tuple[set[str], dict[int, int]]:
     return {text(node) for node in ends}, more
 
 
-@settings(deadline=None)
 @given(texts)
 @example(["a"])
 @example(["a", "ab", "abc"])
@@ -111,7 +109,6 @@ def test_a_drawing_is_read_back_to_the_sequences(given: list[str]) -> None:
     assert more == {}
 
 
-@settings(deadline=None)
 @given(texts, st.integers(1, 5))
 def test_the_first_sequences_are_shown_and_the_rest_is_counted(
     given: list[str], limit: int
@@ -140,7 +137,6 @@ def test_a_title_cannot_leave_its_quotes() -> None:
     )
 
 
-@settings(deadline=None)
 @given(texts)
 def test_branching_counts_what_prefixes_do(given: list[str]) -> None:
     trie = trie_of(given)

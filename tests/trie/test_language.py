@@ -49,7 +49,6 @@ def stored(store: GraphStore, topics: list[int], rules: WalkRules, form: PathFor
 
 @settings(
     max_examples=200,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(tables=graphs(), rules=rules_of, data=st.data())
@@ -84,7 +83,6 @@ def test_stored_composed_and_brute_force_are_one_language(tables, rules, data, t
 @given(tables=graphs(), rules=rules_of, encoder=st.sampled_from(ENCODERS))
 @settings(
     max_examples=60,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_what_an_index_gives_back_is_the_language(tables, rules, encoder, tmp_path) -> None:
@@ -126,7 +124,6 @@ def test_what_an_index_gives_back_is_the_language(tables, rules, encoder, tmp_pa
 @given(tables=graphs(), rules=rules_of)
 @settings(
     max_examples=100,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_a_walk_finds_every_path_once(tables, rules, tmp_path) -> None:
@@ -143,7 +140,6 @@ def test_a_walk_finds_every_path_once(tables, rules, tmp_path) -> None:
 @given(tables=graphs(), rules=rules_of, cap=st.integers(0, 12))
 @settings(
     max_examples=100,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_no_entity_is_cut_by_the_cap(tables, rules, cap, tmp_path) -> None:

@@ -84,7 +84,6 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @settings(
     max_examples=80,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(

@@ -48,7 +48,6 @@ ENCODERS = [CharacterEncoder(), PairEncoder()]
 Row = tuple[int, ...]
 property_test = settings(
     max_examples=120,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
