@@ -317,6 +317,12 @@ METHODS = Registry(
             "kgqa.methods.options:KgCotOptions",
         ),
         Entry(
+            "rank",
+            "kgqa.methods.rank:Rank",
+            "relation paths ranked by their words: any KG, nothing to learn",
+            "kgqa.methods.options:RankOptions",
+        ),
+        Entry(
             "dog",
             "kgqa.methods.dog.method:Dog",
             "decoding on graphs: free thoughts with constrained triplets",
@@ -331,7 +337,7 @@ METHODS = Registry(
         Entry(
             "auto",
             "kgqa.methods.ensemble:Auto",
-            "kg-cot where it is sure, else gcr and kg-cot together",
+            "what suits the KG: kg-cot and gcr where they were trained for it, else rank",
             "kgqa.methods.options:AutoOptions",
         ),
         Entry(

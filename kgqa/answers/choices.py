@@ -21,7 +21,7 @@ from kgqa.graph.names import normalise
 from kgqa.paths.walk import TAIL, PathTable, WalkRules, empty_paths, joined_tables, ordered
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from kgqa.answers.answer import ScoredPath
     from kgqa.graph.model import BoolArray, IntArray
@@ -192,6 +192,30 @@ def rank_choices(
         entity, name = shown.get(number, (None, choices[number].text))
         score = weight[number] / total if total else 0.0
         ranked.append(RankedAnswer(entity, name, score, number in shown))
+    return ranked
+
+
+def rank_by_score(
+    choices: Sequence[AnswerChoice], scores: Mapping[int, float], names: Mapping[str, str]
+) -> list[RankedAnswer]:
+    """Return every choice with its part of its entities' ``scores``, by key, the best first.
+
+    ``names``: of the ids that a path ends in; a choice without one has score 0 and is not grounded.
+    """
+    weight = [math.fsum(scores.get(key, 0.0) for key in one.keys) for one in choices]
+    total = math.fsum(weight) or 1.0
+    ranked = []
+    for number in sorted(range(len(choices)), key=lambda one: -weight[one]):
+        choice = choices[number]
+        there = [
+            (scores[key], id_)
+            for key, id_ in zip(choice.keys, choice.ids, strict=True)
+            if key in scores and id_ in names
+        ]
+        id_ = max(there)[1] if there else None
+        name = names[id_] if id_ is not None else choice.text
+        score = weight[number] / total if there else 0.0
+        ranked.append(RankedAnswer(id_, name, score, id_ is not None))
     return ranked
 
 

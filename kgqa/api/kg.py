@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from kgqa.errors import UsageError
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
@@ -23,8 +21,9 @@ if TYPE_CHECKING:
     from kgqa.linking.linker import Candidate
     from kgqa.linking.resolve import Resolution
     from kgqa.paths.ground import Fact, GroundedPath
+    from kgqa.training.reports import LearnReport
 
-DEFAULT_METHOD = "gcr"
+DEFAULT_METHOD = "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,16 +277,18 @@ class KG:
 
         return evaluate(self.home, self.store, file, format, method, options)
 
-    def learn(self, **options: Any) -> None:
-        """Train a graph reasoner of this KG from the KG alone: not available in this version.
+    def learn(self, **options: Any) -> LearnReport:
+        """Make this KG's own path ranker, which the method auto then takes.
 
-        Raises UsageError.
+        ``questions``: a file of people's questions with their answers (some 25 help); a quarter of
+        them decides whether what was learnt is better, and is kept. Returns what was measured.
+        Raises UsageError, DataError.
         """
-        raise UsageError(
-            "`kg.learn()` is not available yet.",
-            "Train a graph reasoner with `kgqa train kg-cot --self --out FOLDER`, and use it with "
-            "reasoner=FOLDER.",
-        )
+        from kgqa.api.training import learn
+
+        report = learn(self.home, self.store, options)
+        self._sessions.clear()
+        return report
 
     def browser_url(self, found: Answer | EntityPaths) -> str | None:
         """Return a Neo4j Browser link that draws the facts, None if the store is not Neo4j."""

@@ -5,20 +5,29 @@ from __future__ import annotations
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
+from kgqa.errors import UsageError
 from kgqa.registry import validated
-from kgqa.training.options import AdapterTraining, ExampleOptions, ReasonerTraining
+from kgqa.training.options import (
+    AdapterTraining,
+    ExampleOptions,
+    LearnOptions,
+    ReasonerTraining,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from kgqa.api.home import Home
-    from kgqa.training.reports import AdapterReport, ExamplesReport, ReasonerReport
+    from kgqa.graph.store import GraphStore
+    from kgqa.training.reports import AdapterReport, ExamplesReport, LearnReport, ReasonerReport
 
 __all__ = [
     "AdapterTraining",
     "ExampleOptions",
+    "LearnOptions",
     "ReasonerTraining",
+    "learn",
     "train_adapter",
     "train_reasoner",
     "training_examples",
@@ -57,6 +66,24 @@ def train_reasoner(home: Home, out: Path, given: dict[str, Any]) -> ReasonerRepo
         from kgqa.training.reasoners import train_reasoner
 
         return train_reasoner(store, options, out, **_places(home))
+
+
+def learn(home: Home, store: GraphStore, given: dict[str, Any]) -> LearnReport:
+    """Make the KG's own path ranker; see :meth:`kgqa.KG.learn`."""
+    from kgqa.models.path_ranker import OWN_RANKER
+
+    options: LearnOptions = validated(LearnOptions, given, "kgqa learn")
+    if options.questions is None:
+        raise UsageError(
+            "There is nothing to learn from: the universal ranker knows relations by their words.",
+            "Give some questions of the kind that will be asked, with their answers, by "
+            "`questions`: a file of lines such as "
+            '{"question": "…", "topic_entities": ["…"], "answers": ["…"]}.',
+        )
+    from kgqa.training.ranker_learn import learn
+
+    out = home.folder(store.info.name) / OWN_RANKER
+    return learn(store, out, options, **_places(home))
 
 
 @contextmanager

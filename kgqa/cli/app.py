@@ -29,6 +29,8 @@ STOPPED = 130  # the exit code of a program that Ctrl-C ended
 COMMANDS = {
     "ingest": "Load a dump: freebase, conceptnet, umls, your own triples, or text.",
     "ask": "Answer questions with facts, and show the path of facts behind each answer.",
+    "learn": "Learn from people's questions about a KG, so that others like them are answered "
+    "better.",
     "paths": "Show the paths of an entity.",
     "link": "Show which entities a question may be about.",
     "check": "Say whether a statement is in the graph, and by which edges.",

@@ -38,13 +38,13 @@ def ask(
         typer.Option(help="Answer with one of these: a,b,c (a comma inside one: \\,)."),
     ] = None,
     method: Annotated[
-        str | None, typer.Option(help="gcr, kg-cot, dog, ensemble, auto, retrieval. [gcr]")
+        str | None, typer.Option(help="auto, rank, gcr, kg-cot, dog, ensemble, retrieval. [auto]")
     ] = None,
 ) -> None:
     """Answer questions with facts, and show the path of facts behind each answer.
 
-    The most used options are flags; `kgqa options gcr` lists all that the method gcr has, which
-    are given by --set.
+    The most used options are flags; `kgqa options METHOD` lists all that a method has, which are
+    given by --set.
     """
     from kgqa.api import QA
     from kgqa.api.kg import DEFAULT_METHOD
@@ -52,7 +52,7 @@ def ask(
 
     questions = _in_quotes(question)
     method = method or options.pop("method", None) or DEFAULT_METHOD
-    if len(questions) == 1 and questions[0] != STDIN and method == "gcr":
+    if len(questions) == 1 and questions[0] != STDIN and method in ("auto", "gcr"):
         options.setdefault("together", 1)
     given = {"entities": tuple(entity or ()), "choices": _choices(choices)}
     refuse_baseline(method)

@@ -28,7 +28,7 @@ def eval(
     ] = None,
     file: Annotated[Path | None, typer.Argument(help="The questions.")] = None,
     method: Annotated[
-        str | None, typer.Option(help="Any method; `kgqa options` lists them. [gcr]")
+        str | None, typer.Option(help="Any method; `kgqa options` lists them. [auto]")
     ] = None,
     compare: Annotated[
         tuple[Path, Path] | None,

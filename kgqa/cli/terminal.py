@@ -130,6 +130,8 @@ def show_answer(answer: Answer, browser_url: str | None) -> None:
         _show_answers(answer)
     else:
         say("The facts found do not answer the question.")
+    if answer.confidence is not None:
+        say(f"confidence: {confidence(answer.confidence)}", style="dim")
     say()
     say(_joined(("paths", "bold"), (" (each edge is in the graph)", "dim")))
     for walked in answer.expanded_answers()[:_ANSWERS]:
@@ -204,6 +206,15 @@ def share(score: float) -> str:
     if score >= 1.0:
         return "100 %"
     return f"{min(100 * score, 99.9):.1f} %" if score >= 0.001 else "<0.1 %"
+
+
+def confidence(value: float) -> str:
+    """Return how sure an answer is in per cent, never as certainty.
+
+    >>> [confidence(value) for value in (1.0, 0.634, 0.0)]
+    ['99 %', '63 %', '<1 %']
+    """
+    return f"{min(round(100 * value), 99)} %" if value >= 0.005 else "<1 %"
 
 
 def path_line(path: Any) -> Text:

@@ -68,12 +68,28 @@ def summarise(records: Sequence[Record], *, kg: str, method: str, format: str) -
         "by_hop": _parts(records, lambda one: _UNREACHABLE if one.hops is None else str(one.hops)),
         "by_type": _parts([one for one in records if one.type], lambda one: one.type),
         "intervals": {name: _interval(shares) for name, shares in columns.items()},
+        "unanswerable": unanswerable_figures(records),
         "outcomes": dict(Counter(one.outcome for one in records).most_common()),
         "seconds": _percentiles([o.seconds for o in answered if o.seconds is not None], 50, 95),
         "forwards": _percentiles([o.forwards for o in answered if o.forwards is not None], 50),
         "general_llm": _general(records),
         "linking": linking_figures(records),
         "triplets": triplet_figures(records, method),
+    }
+
+
+def unanswerable_figures(records: Sequence[Record]) -> dict[str, Any]:
+    """Return how many questions have no gold answer, and percentages.
+
+    ``found``: of those, that were not answered (None without any); ``falsely_refused``: of the
+    others, right answers that were held back.
+    """
+    asked = [one for one in records if one.outcome != Outcome.MALFORMED]
+    none = [float(one.hits_at_1) for one in asked if not one.gold]
+    return {
+        "questions": len(none),
+        "found": mean_percent(none) if none else None,
+        "falsely_refused": mean_percent([float(one.refused) for one in asked if one.gold]),
     }
 
 

@@ -47,6 +47,9 @@ class LegacyScores:
     acc: float
 
 
+ALL_RIGHT = StrictScores(1.0, 1.0, 1.0, 1.0, 1.0, 1.0)
+
+
 def strict_scores(
     predictions: Sequence[str], gold: Iterable[str], *, k: int | None = None
 ) -> StrictScores:

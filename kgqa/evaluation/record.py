@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
 
+from kgqa.answers.answer import Answer
 from kgqa.answers.expand import tails
 from kgqa.errors import EntityNotFoundError, LinkingError, TimeLimitError
 from kgqa.evaluation.graph_metrics import (
@@ -19,14 +20,13 @@ from kgqa.evaluation.graph_metrics import (
     relation_path,
     triplets_of,
 )
-from kgqa.evaluation.metrics import gcr_scores, rog_scores, strict_scores
+from kgqa.evaluation.metrics import ALL_RIGHT, gcr_scores, rog_scores, strict_scores
 from kgqa.graph.names import normalise
 from kgqa.questions.meanings import known_topics, meanings_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kgqa.answers.answer import Answer
     from kgqa.errors import KgqaError
     from kgqa.graph.store import GraphStore
     from kgqa.paths.walk import WalkRules
@@ -41,7 +41,7 @@ class Outcome(StrEnum):
 
     RIGHT = "right"
     MALFORMED = "malformed"  # the entry of the file cannot be read as a question
-    NO_GOLD = "no gold answer"  # the file has none: nothing could be right
+    UNANSWERABLE = "answered in vain"  # the file has no gold answer, and one was given
     LINKING = "linking"  # no topic entity of the file is among those that were linked
     NOT_REACHABLE = "not reachable"  # no path leads from a topic entity to an answer
     FAILED = "failed"  # an error: the time limit, the general LLM
@@ -56,7 +56,9 @@ class Record(BaseModel):
     ``gold``, ``predictions``: ids (or texts), answers before what else was ranked. ``paths``:
     ``{text, score, relation_path}``, the best first. ``hops``: the file's, else to the nearest
     answer. ``grounded``: whether the first answer has a path; ``grounded_paths``: share of checked
-    ones. Precision, recall, F1 are of the answers; Hits@1, Hit@K, MRR of the ranked list.
+    ones. Precision, recall, F1 are of the answers; Hits@1, Hit@K, MRR of the ranked list; all are 1
+    if there is no gold answer and none was given. ``refused``: nothing was answered, though what
+    was ranked first is right.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -82,6 +84,8 @@ class Record(BaseModel):
     path_recall: float | None = None
     legacy: dict[str, dict[str, float]] = {}
     answered: bool = False
+    refused: bool = False
+    confidence: float | None = None
     grounded: bool = False
     grounded_paths: float = 0.0
     gold_relation_paths: list[str] = []
@@ -156,6 +160,9 @@ def record_of(
     most = min((one for one in (paths, k) if one is not None), default=None)
     scores = strict_scores(predictions, gold.ids, k=most)
     answers = strict_scores(gold.canonical([one.id or one.name for one in given_answers]), gold.ids)
+    if answer and not given_answers and not gold.ids:
+        scores = answers = ALL_RIGHT
+    held_back = [one.id or one.name for one in answer.others[:1]] if answer else []
     ids = store.relations()
     inverses = {
         one: other for one, other in zip(ids.ids, ids.inverses, strict=True) if other is not None
@@ -196,6 +203,8 @@ def record_of(
         path_recall=path_recall(question.relation_paths, every, inverses),
         legacy=_legacy(names, gold.names),
         answered=answer is not None,
+        refused=not given_answers and bool(set(gold.canonical(held_back)) & set(gold.ids)),
+        confidence=answer.confidence if answer else None,
         grounded=bool(ranked) and ranked[0].grounded,
         grounded_paths=len(grounded) / len(answer.paths) if answer and answer.paths else 0.0,
         gold_relation_paths=[" -> ".join(path) for path in question.relation_paths[:_KEPT]],
@@ -247,10 +256,10 @@ def _outcome(
     linked: bool,
     reachable: bool,
 ) -> Outcome:
-    if not gold.ids:
-        return Outcome.NO_GOLD
     if right:
         return Outcome.RIGHT
+    if not gold.ids and isinstance(given, Answer):
+        return Outcome.UNANSWERABLE
     if isinstance(given, TimeLimitError):
         return Outcome.FAILED
     if isinstance(given, LinkingError | EntityNotFoundError) or not linked:

@@ -108,7 +108,7 @@ def worst(records: Sequence[Record]) -> list[Record]:
         key=lambda one: (
             one.hit_at_k,
             one.f1,
-            one.outcome in (Outcome.MALFORMED, Outcome.NO_GOLD),
+            one.outcome in (Outcome.MALFORMED, Outcome.UNANSWERABLE),
             -(one.paths[0]["score"] if one.paths else -1e9),
             one.id,
         ),

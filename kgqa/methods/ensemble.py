@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from kgqa.answers.answer import NO_KG_LLM, Answer, Findings, KgLlmUse, RankedAnswer, Timings
 from kgqa.answers.ranking import RankingOptions, near_first
@@ -20,7 +20,15 @@ from kgqa.methods.base import Method
 from kgqa.methods.gcr import Gcr
 from kgqa.methods.kg_cot.method import KgCot
 from kgqa.methods.kg_cot.scores import fitting_reasoner
-from kgqa.methods.options import AutoOptions, EnsembleOptions
+from kgqa.methods.options import (
+    AutoOptions,
+    EnsembleOptions,
+    GcrOptions,
+    KgCotOptions,
+    RankOptions,
+)
+from kgqa.methods.rank import Rank
+from kgqa.models.path_ranker import OWN_RANKER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -36,6 +44,7 @@ WEIGHTS = {"gcr": 1.0, "kg-cot": 1.0}
 SURE = 0.98
 TOGETHER = 16  # questions that each member is given at a time
 FLOOR = 0.01  # what an entity has with a member that has never encountered it
+_OF_NO_WEIGHT = ("together", "search_options")  # do not say that gcr is meant
 UNSURE = 0.25  # below this pooled confidence one member that finds no answer is believed
 
 
@@ -167,10 +176,12 @@ class Ensemble(Method[EnsembleOptions]):
 
 
 class Auto(Ensemble):
-    """The reasoner first; gcr and it together if it is not sure.
+    """What suits the KG, and a note says which.
 
-    Without a reasoner that was trained for the KG, or without a sentence encoder, it is gcr alone,
-    and a note says so: the confidence of a reasoner from another KG says nothing.
+    Where a KG-CoT reasoner was trained for the KG: it first, gcr and it together if it is not sure.
+    Elsewhere relation paths are ranked by their words, by the KG's own ranker if ``kgqa learn``
+    made one: the confidence of a reasoner from another KG says nothing. If an option is set that
+    gcr alone has, or the sentence encoder is not there, gcr answers.
     """
 
     name = "auto"
@@ -179,33 +190,68 @@ class Auto(Ensemble):
 
     def _members(self) -> list[Method[Any]]:
         options, resources = self.options, self.resources
+        general = self.general is not None
+        if options.reasoner is None and (of_gcr := self._of_gcr()):
+            resources.note(f"Answering by gcr, since {of_gcr} is set.")
+            return self._by(Gcr(options, resources, general=general))
         try:
-            named = options.reasoner
+            named, unfit = options.reasoner, ""
             if named is None:
-                named, note = fitting_reasoner(resources.store)
-                if note:
-                    raise AdapterMismatchError(note)
+                named, unfit = fitting_reasoner(resources.store)
+            if unfit:
+                return self._by(self._rank(general=general))
             chosen = options.model_copy(update={"reasoner": named})
             reasoner = KgCot(chosen, resources, general=False)
         except (AdapterMismatchError, ModelNotFoundError) as error:
             if options.reasoner is not None:
                 raise
             resources.note(f"{error.message} Answering by the method gcr.")
-            self.name = Gcr.name
-            return [Gcr(options, resources, general=self.general is not None)]
+            return self._by(Gcr(options, resources, general=general))
         return [reasoner, Gcr(options, resources, general=False)]
+
+    def _of_gcr(self) -> str:
+        """Return an option that was set and that gcr alone has, or the KG-LLM of the settings."""
+        settings = self.resources.settings
+        if settings.model or settings.adapter:
+            return f"the KG-LLM {settings.model or settings.adapter}"
+        others = {*KgCotOptions.model_fields, *RankOptions.model_fields, *_OF_NO_WEIGHT}
+        names = ["preset", *(one for one in GcrOptions.model_fields if one not in others)]
+        given = self.options.given()
+        return next((f"`{name}`" for name in names if name in given), "")
+
+    def _by(self, member: Method[Any]) -> list[Method[Any]]:
+        self.name = member.name
+        return [member]
+
+    def _rank(self, *, general: bool) -> Rank:
+        store = self.resources.store
+        chosen = cast("AutoOptions", self.options)
+        if store is not None and chosen.ranker is None:
+            own = self.resources.settings.kg_folder(store.info.name) / OWN_RANKER
+            if own.is_dir():
+                chosen = chosen.model_copy(update={"ranker": str(own)})
+                self.resources.note(f"Ranked by what was learnt from {store.info.name}.")
+            else:
+                self.resources.note(
+                    f"Ranked by the words of relations: nothing was learnt from {store.info.name} "
+                    "yet."
+                )
+        return Rank(chosen, self.resources, general=general)
+
+    @property
+    def alone(self) -> Method[Any] | None:
+        """The only member, None if there are two."""
+        return self.members[0] if len(self.members) == 1 else None
 
     def findings(self, store: GraphStore, questions: Iterable[LinkedQuestion | KgqaError]) -> Found:
         """Yield each question's number with what was found out about it, some at a time."""
-        if len(self.members) == 1:
-            return self.members[0].findings(store, questions)
+        if self.alone is not None:
+            return self.alone.findings(store, questions)
         return super().findings(store, questions)
 
     def own_settings(self) -> dict[str, Any]:
         """Return the members' settings, and how their votes are put together."""
-        if len(self.members) == 1:
-            return self.members[0].own_settings()
-        return super().own_settings()
+        return self.alone.own_settings() if self.alone is not None else super().own_settings()
 
 
 def pool(votes: Sequence[tuple[float, Findings]]) -> list[RankedAnswer]:

@@ -107,7 +107,9 @@ class Gcr(KgLlmMethod[GcrOptions]):
         self.score_rule = options.score_rule or self.card.score_rule
         # a general LLM writes the answers, so none are weighed
         self.ranking = (
-            None if self.general else ranking_options(options, self.card, self.score_rule)
+            None
+            if self.general
+            else ranking_options(options, self.card, self.score_rule, resources.store)
         )
         self.index = None
         if resources.store is not None:
@@ -338,11 +340,12 @@ class Gcr(KgLlmMethod[GcrOptions]):
 
 
 def ranking_options(
-    options: GcrOptions, card: AdapterCard, score_rule: str
+    options: GcrOptions, card: AdapterCard, score_rule: str, store: GraphStore | None = None
 ) -> RankingOptions | None:
     """Return how paths become answers; None is a vote over the decoded paths alone.
 
-    Confidences are for the score rule "allowed" and hold for no other.
+    Confidences are for the score rule "allowed" and hold for no other; the card's least one holds
+    for KGs with the relations that it was measured on.
     """
     if not options.expand:
         return None
@@ -354,7 +357,10 @@ def ranking_options(
         chosen = replace(chosen, answer_threshold=threshold, answer_threshold_several=threshold)
     if score_rule != "allowed":
         return chosen
-    least = card.min_confidence if options.min_confidence is None else options.min_confidence
+    least = options.min_confidence
+    if least is None:
+        holds = store is None or card.is_calibrated(store.relations().ids)
+        least = card.min_confidence if holds else 0.0
     return replace(
         chosen, min_confidence=least, slope=card.calibration_slope, shift=card.calibration_shift
     )

@@ -269,8 +269,34 @@ class EnsembleOptions(GcrOptions, KgCotOptions):
     has_prompt: ClassVar[bool] = True
 
 
-class AutoOptions(EnsembleOptions):
+class RankOptions(MethodOptions):
+    """The options of path ranking."""
+
+    has_prompt: ClassVar[bool] = False
+
+    ranker: str | None = option(
+        None, "A path ranker's folder, or the name of a bundled one (universal)."
+    )
+    answer_threshold: float | None = option(
+        None,
+        "Answers score at least this part of the first one (0.7).",
+        group=_ANSWERS,
+        ge=0,
+        le=1,
+    )
+    refuse_above: float | None = option(
+        None,
+        "No answer if the graph lacks what is asked for with a higher probability (the ranker's).",
+        group=_ANSWERS,
+        ge=0,
+        le=1,
+    )
+
+
+class AutoOptions(EnsembleOptions, RankOptions):
     """The options of the default method."""
+
+    has_prompt: ClassVar[bool] = True
 
 
 class RetrievalOptions(MethodOptions):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kgqa.models.general import GeneralLLM
     from kgqa.models.graph_reasoner_card import LoadedReasoner
     from kgqa.models.kg_llm import KgLLM, Quantize
+    from kgqa.models.path_ranker import PathRanker
     from kgqa.models.sentences import SentenceEncoder
     from kgqa.progress import Progress
     from kgqa.trie.index.manifest import IndexKey
@@ -102,6 +103,12 @@ class Resources:
         from kgqa.models.graph_reasoner_card import load_reasoner
 
         return self._once(("reasoner", name), lambda: load_reasoner(name, **self._where()))
+
+    def path_ranker(self, name: str) -> PathRanker:
+        """Return the path ranker of a folder or a bundled name."""
+        from kgqa.models.path_ranker import load_path_ranker
+
+        return self._once(("ranker", name), lambda: load_path_ranker(name, **self._where()))
 
     def general_llm(self, name: str | None, *, cache_calls: bool = True) -> GeneralLLM | None:
         """Return the general LLM that is named here or in the settings, None if none is.

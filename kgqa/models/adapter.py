@@ -22,7 +22,7 @@ from pydantic.dataclasses import dataclass
 from kgqa.errors import AdapterMismatchError, ModelError, ModelNotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
 CardT = TypeVar("CardT")
@@ -65,6 +65,8 @@ class AdapterCard:
     # divides the log-probability of a tail beside that of its relation path; infinity: ignore tails
     tail_temperature: Annotated[float, Field(gt=0, strict=False)] = 1 / 0.3
     min_confidence: Annotated[float, Field(ge=0, le=1)] = 0.0  # with less there is no answer
+    # relations of the KG that it was measured on, or what stands before their first dot; () any
+    calibrated_on: tuple[str, ...] = ()
     # confidence: the log-odds of the evidence times the slope, plus the shift
     calibration_slope: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
     calibration_shift: Annotated[float, Field(allow_inf_nan=False)] = 0.0
@@ -96,6 +98,12 @@ class AdapterCard:
     def fingerprint(self) -> str:
         """Hex SHA-256 of all fields: two cards with the same one mean the same."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()
+
+    def is_calibrated(self, relations: Sequence[str]) -> bool:
+        """Return whether ``min_confidence`` means something on a KG with these relations."""
+        known = frozenset(self.calibrated_on)
+        found = sum(one in known or one.partition(".")[0] in known for one in relations)
+        return not known or 2 * found >= len(relations)
 
     def to_json(self) -> str:
         """Return the card as it stands in ``kgqa.json``."""

@@ -20,7 +20,7 @@ from kgqa.models.offline import MINILM, minilm_folder
 from kgqa.models.pretrained import LOADING_ERRORS, first_line, from_pretrained, quiet
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -65,6 +65,28 @@ class SentenceEncoder:
         """How many numbers a vector has."""
         return int(self._model.config.hidden_size)
 
+    @property
+    def model(self) -> Any:
+        """The model itself: what a training changes."""
+        return self._model
+
+    def vectors(self, texts: Sequence[str]) -> torch.Tensor:
+        """Return what :meth:`encode` does, for a training: gradients flow through it."""
+        found: list[torch.Tensor] = [torch.empty(0)] * len(texts)
+        for batch, rows in self._batches(texts):
+            for place, vector in zip(batch, self._states(rows)[1], strict=True):
+                found[place] = vector
+        return torch.stack(found)
+
+    def change(self, changes: Mapping[str, torch.Tensor]) -> None:
+        """Add to weights of the model, by name, what was learnt. Raises ValueError if none fits."""
+        weights = dict(self._model.named_parameters())
+        for name, change in changes.items():
+            if name not in weights or weights[name].shape != change.shape:
+                raise ValueError(f"{name} is no weight of {self.name}, or has another shape")
+            weights[name].data += change.to(weights[name])
+
+    @torch.inference_mode()
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the vector of each text, shape ``[len(texts), width]``, float32.
 
@@ -75,6 +97,7 @@ class SentenceEncoder:
             found[batch] = self._states(rows)[1].cpu().numpy()
         return found
 
+    @torch.inference_mode()
     def encode_tokens(self, texts: Sequence[str]) -> TokenStates:
         """Return the state of each token of each text beside the vectors of :meth:`encode`."""
         vectors = np.zeros((len(texts), self.width), np.float32)
@@ -108,7 +131,6 @@ class SentenceEncoder:
             yield batch, [rows[row] for row in batch]
             start = end
 
-    @torch.inference_mode()
     def _states(self, rows: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the tokens' states and the normalised vectors."""
         longest = max(map(len, rows))

@@ -264,3 +264,13 @@ class ReasonerTraining(QuestionSource, ReasonerSettings):
                 "Load a KG with `kgqa ingest`, and train on questions that are asked of it.",
             )
         return self
+
+
+class LearnOptions(Options):
+    """How a KG's own path ranker is made."""
+
+    questions: Path | None = _flag(None, "A file of people's questions with their answers.")
+    format: str = _flag("jsonl", "The format of the file.")
+    start_from: str = option("universal", "The path ranker that is fitted: a name or a folder.")
+    learning_rate: float = option(3e-4, "Learning rate.", gt=0)
+    seed: int = option(0, "Seed.", ge=0)

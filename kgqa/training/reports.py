@@ -35,6 +35,21 @@ class TrainingReport(BaseModel):
         return {**figures, "data": data}
 
 
+class LearnReport(TrainingReport):
+    """What learning gave: log-likelihoods a question, of those held out, before and after.
+
+    ``folder``: where the ranker is, None if it was no better and is not kept.
+    """
+
+    folder: Path | None
+    questions: int
+    unusable: int
+    steps: int
+    before: float
+    after: float
+    seconds: float
+
+
 class ExamplesReport(TrainingReport):
     """How many examples were written into ``file``, and how many are held out."""
 

@@ -84,8 +84,8 @@ def test_a_kg_that_is_not_there(tmp_path: Path) -> None:
 def test_options_are_checked_before_anything_is_loaded(kg: kgqa.KG) -> None:
     with pytest.raises(UsageError, match="`k`"):
         kg.qa(k=0)
-    with pytest.raises(UsageError, match="`reasoner` does not belong to the method gcr"):
-        kg.qa(reasoner="freebase")
+    with pytest.raises(UsageError, match="`beams` does not belong to the method auto"):
+        kg.qa(beams=2)
     with pytest.raises(UsageError, match="no method 'guess'"):
         kg.ask(QUESTION, method="guess")
 
@@ -148,8 +148,8 @@ def test_link_paths_and_entity(kg: kgqa.KG) -> None:
     assert kg.entity("J. R. R. Tolkien").id == "m.041h0"
 
 
-def test_learn_says_what_to_do_instead(kg: kgqa.KG) -> None:
-    with pytest.raises(UsageError, match=r"not available yet.*train kg-cot"):
+def test_learning_from_nothing_says_what_to_give(kg: kgqa.KG) -> None:
+    with pytest.raises(UsageError, match=r"nothing to learn from.*`questions`"):
         kg.learn()
 
 

@@ -119,7 +119,7 @@ def test_a_wrong_option_is_one_line_that_names_the_help(
         (("ask", "x", "--method", "guess"), ("guess", "kg-cot")),
         (("ask", "x", "--set", "method"), ("NAME=VALUE",)),
         (("ask", "x", "--set", "hop=3"), ("--set hop=…", "--hops")),
-        (("ask", "x", "--set", "reasoner=y"), ("does not belong to the method gcr", "kg-cot")),
+        (("ask", "x", "--set", "beams=2"), ("does not belong to the method auto", "dog")),
         (("ask", "x", "--settings", "none.toml"), ("none.toml", "cannot be read")),
         (("ask", "Who", "directed", "Apollo"), ("in quotes", 'kgqa ask "Who directed Apollo"')),
         (("ingest", "wikidata"), ("wikidata", "freebase")),
@@ -137,11 +137,11 @@ def test_a_wrong_value_is_one_line_that_names_what_there_is(
 def test_a_wrong_option_loads_no_model_and_no_framework(plain_home: Path) -> None:
     code = (
         "import sys, atexit; atexit.register(lambda: print(*sys.modules)); "
-        f"sys.argv = ['kgqa', 'ask', 'x', '--set', 'reasoner=y', '--home', {str(plain_home)!r}]; "
+        f"sys.argv = ['kgqa', 'ask', 'x', '--set', 'beams=2', '--home', {str(plain_home)!r}]; "
         "from kgqa.cli import main; main()"
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert "does not belong to the method gcr" in shown.stderr
+    assert "does not belong to the method auto" in shown.stderr
     assert not set(shown.stdout.split()) & {"torch", "transformers", "neo4j", "pyarrow", "rich"}
 
 

@@ -64,9 +64,13 @@ def test_a_kg_that_no_reasoner_is_for(kgqa: Kgqa, tmp_path: Path) -> None:
     home = ("--home", tmp_path / "home")
     assert kgqa("ingest", "triples", file, "--kg", "own", *home).code == 0
     asked = kgqa("ask", "Whom does Ada zorble?", "--method", "auto", "--k", "2", *home, "--json")
-    assert asked.json["method"] == "gcr"
-    assert "Answering by the method gcr." in asked.err
+    assert asked.json["method"] == "rank"
+    assert "nothing was learnt from own yet" in asked.err
     assert asked.json["paths"]
+    named = ("--method", "auto", "--k", "2", "--adapter", "freebase", *home, "--json")
+    by_model = kgqa("ask", "Whom does Ada zorble?", *named)
+    assert by_model.json["method"] == "gcr"
+    assert "Answering by gcr, since --adapter is set." in by_model.err
     both = kgqa("ask", "Whom does Ada zorble?", "--method", "ensemble", *home, "--json")
     assert both.json["method"] == "ensemble"
     assert "was trained on another KG" in both.err

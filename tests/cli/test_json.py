@@ -69,6 +69,7 @@ EVAL = {
     "faithful_of_correct": (float, None),
     "path_recall": (float, None),
     "reachable": float,
+    "unanswerable": {"questions": int, "found": (float, None), "falsely_refused": float},
     "seconds": {"p50": (float, None), "p95": (float, None)},
     "forwards": {"p50": (float, None)},
     "general_llm": None,

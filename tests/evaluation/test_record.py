@@ -76,7 +76,13 @@ def test_where_a_question_failed(small: SqliteStore) -> None:
     assert recorded(small, other, "Norway").outcome == "right"  # right however it came
     talked_over = answer_of(small, "e.anna", VISITED, answers=("e.sweden",))
     assert recorded(small, talked_over, "Norway").outcome == "wrong answer"
-    assert recorded(small, visited).outcome == "no gold answer"
+    assert recorded(small, visited).outcome == "answered in vain"
+    silent = replace(visited, answers=(), others=visited.answers)
+    assert recorded(small, silent).outcome == "right"
+    assert recorded(small, silent).f1 == 1.0
+    assert not recorded(small, silent).refused
+    held_back = recorded(small, silent, silent.others[0].id)
+    assert (held_back.refused, held_back.hits_at_1) == (True, 0.0)
     # a collapsed mediator in the first path
     job = answer_of(small, "e.anna", "Anna -> job..title -> Clerk")
     assert recorded(small, job, "Alone").outcome == "wrong relation"

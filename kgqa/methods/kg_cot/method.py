@@ -21,7 +21,7 @@ from kgqa.answers.answer import (
     SearchUse,
     Timings,
 )
-from kgqa.answers.choices import find_choices
+from kgqa.answers.choices import find_choices, rank_by_score
 from kgqa.errors import EmptyLanguageError, KgqaError
 from kgqa.graph.model import Kind
 from kgqa.methods.base import LinkedQuestion, Method
@@ -109,7 +109,9 @@ class KgCot(Method[KgCotOptions]):
             shown = sorted({key for key in ends if key in rank}, key=rank.__getitem__)
             paths = found.paths(shown, self.options.paths_each)
             grounded = time.perf_counter()
-            answers = _ranked_choices(choices, scores, paths)
+            of = dict(zip(scores.node.tolist(), scores.score.tolist(), strict=True))
+            names = {path.tail.id: path.tail.name for one in paths for path in one.groundings}
+            answers = rank_by_score(choices, of, names)
         else:
             near = int((scores.score >= self.answer_threshold * scores.score[0]).sum())
             chosen = min(max(near, 1), MOST_ANSWERS)
@@ -239,26 +241,4 @@ def _ranked(
         if id_ in ends:
             score = float(scores.score[row]) / total
             ranked.append((RankedAnswer(id_, entities.label(row), score, True), row))
-    return ranked
-
-
-def _ranked_choices(
-    choices: Sequence[AnswerChoice], scores: QuestionScores, paths: Sequence[ScoredPath]
-) -> list[RankedAnswer]:
-    of: dict[int, float] = dict(zip(scores.node.tolist(), scores.score.tolist(), strict=True))
-    names = {path.tail.id: path.tail.name for one in paths for path in one.groundings}
-    weight = [math.fsum(of.get(key, 0.0) for key in one.keys) for one in choices]
-    total = math.fsum(weight) or 1.0
-    ranked = []
-    for number in sorted(range(len(choices)), key=lambda one: -weight[one]):
-        choice = choices[number]
-        there = [
-            (of[key], id_)
-            for key, id_ in zip(choice.keys, choice.ids, strict=True)
-            if key in of and id_ in names
-        ]
-        id_ = max(there)[1] if there else None
-        name = names[id_] if id_ is not None else choice.text
-        score = weight[number] / total if there else 0.0
-        ranked.append(RankedAnswer(id_, name, score, id_ is not None))
     return ranked

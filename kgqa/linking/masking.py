@@ -1,0 +1,78 @@
+"""A question without its topic entity's name: what it asks, whoever it asks about."""
+
+from __future__ import annotations
+
+import re
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING
+
+from kgqa.linking.forms import folded
+from kgqa.linking.vocabulary import FUNCTION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_WORD = re.compile(r"[^\W_]+")
+_LINKS = FUNCTION | {"de", "la", "le", "du", "des", "der", "die", "von", "and", "s"}
+_ALIKE = 0.82  # likeness from which a word is one of the name, spelt otherwise
+_SPELT = 4  # letters of the shortest word that may be spelt otherwise, or be cut short
+
+
+def without_name(question: str, names: Iterable[str], stand_in: str) -> str:
+    """Return ``question`` with ``stand_in`` in place of the words that name one of ``names``.
+
+    Part of a name suffices, in any case and without accents, with small differences of spelling;
+    of several places the one with most of a name's words counts. A question that names none of them
+    is returned as it is.
+
+    >>> without_name("what's inside the B750 pack?", ["Battery pack B750"], "x")
+    "what's inside the x?"
+    """
+    found = [(match.start(), match.end()) for match in _WORD.finditer(question)]
+    words = [folded(question[start:end].casefold()) for start, end in found]
+    best: tuple[tuple[float, int], int, int] | None = None
+    for name in names:
+        whole = [folded(word.casefold()) for word in _WORD.findall(name)]
+        content = [word for word in whole if word not in _LINKS] or whole
+        for first, last, hits in _runs(words, content, set(whole)):
+            letters = sum(len(words[at]) for at in hits)
+            weight = (len(hits) / len(content), letters)
+            if best is None or weight > best[0]:
+                best = weight, first, last
+    if best is None:
+        return question
+    _, first, last = best
+    return question[: found[first][0]] + stand_in + question[found[last][1] :]
+
+
+def _runs(
+    words: list[str], content: list[str], whole: set[str]
+) -> Iterable[tuple[int, int, list[int]]]:
+    """Yield the first and last word of each place that names something, and the words that do."""
+    run: list[int] = []
+    named: set[str] = set()  # words of the name that the run has
+    for at, word in enumerate(words):
+        alike = {other for other in content if word not in _LINKS and _same(word, other)}
+        if not alike:
+            continue
+        between = words[run[-1] + 1 : at] if run else []
+        near = len(between) <= 1 or all(one in _LINKS or one in whole for one in between)
+        if run and near and not alike <= named:
+            run.append(at)
+            named |= alike
+            continue
+        if run:
+            yield run[0], run[-1], run
+        run, named = [at], alike
+    if run:
+        yield run[0], run[-1], run
+
+
+def _same(word: str, other: str) -> bool:
+    if word == other:
+        return True
+    if min(len(word), len(other)) < _SPELT:
+        return False
+    if word.startswith(other) or other.startswith(word):
+        return True
+    return SequenceMatcher(None, word, other, autojunk=False).ratio() > _ALIKE

@@ -1,0 +1,329 @@
+"""Path ranking: every relation path out of the topic entity, ranked by its words.
+
+On a KG of a user's own a few dozen relation paths leave a topic entity: choosing among them is
+all there is to do. A path ranker (:mod:`kgqa.models.path_ranker`) gives each a probability, beside
+"none of them"; an entity's is that of the likeliest one that leads to it, and of several topic
+entities the product. If a relation that entities of this kind usually have, but the
+topic has not, fits best, the answer is "not in this graph".
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kgqa.answers.answer import (
+    ExpandedPath,
+    Findings,
+    KgLlmUse,
+    RankedAnswer,
+    ScoredPath,
+    SearchUse,
+    Timings,
+)
+from kgqa.answers.choices import find_choices, rank_by_score
+from kgqa.errors import EmptyLanguageError
+from kgqa.linking.masking import without_name
+from kgqa.methods.base import LinkedQuestion, Method
+from kgqa.methods.options import RankOptions
+from kgqa.models.adapter import AdapterCard
+from kgqa.models.path_ranker import UNIVERSAL
+from kgqa.paths.ground import ground
+from kgqa.paths.schema import Schema
+from kgqa.paths.walk import FIRST, SECOND, PathTable, WalkRules, ordered, walk
+from kgqa.paths.words import TOPIC, relation_path_text, relation_phrase
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from kgqa.answers.answer import TopicEntity
+    from kgqa.graph.model import IntArray
+    from kgqa.graph.store import GraphStore
+    from kgqa.methods.resources import Resources
+    from kgqa.models.path_ranker import PathRanker
+    from kgqa.paths.ground import GroundedPath
+    from kgqa.paths.schema import Hop
+
+MOST_PATHS = 300_000  # of a topic entity; one with more is walked one hop less
+ANSWER_THRESHOLD = 0.7  # chosen on the graphs of scripts/bench_own
+MOST_ANSWERS = 500  # with a path each
+_FLOOR = 1e-4  # what an entity has of a topic that no path leads from to it
+
+
+@dataclass(frozen=True, slots=True)
+class RelationPaths:
+    """All paths out of one topic entity, by their relation paths.
+
+    ``steps``: the hops of each relation path; ``of``: which one each path of ``table`` has.
+    """
+
+    table: PathTable
+    steps: tuple[tuple[Hop, ...], ...]
+    of: IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """What the ranker says of one topic's relation paths.
+
+    ``probability`` of each; ``absent``: that the graph does not have what is asked for;
+    ``missing``: the likeliest relation that the topic has not, in words, if there is one.
+    """
+
+    probability: NDArray[np.float64]
+    absent: float
+    missing: str
+
+
+class RankWords:
+    """Questions and relation paths of one KG as the ranker reads them. Raises GraphError."""
+
+    def __init__(self, store: GraphStore, rules: WalkRules) -> None:
+        self.store = store
+        self.version = store.info.version
+        self.schema = Schema(store, rules)
+        self.phrases = [relation_phrase(name) for name in store.relations().names]
+
+    def path(self, steps: Sequence[Hop]) -> str:
+        """Return a relation path in words, with examples of what it leads to."""
+        return relation_path_text(steps, self.phrases, self.schema.examples(steps[-1]))
+
+    def hop(self, hop: Hop) -> str:
+        """Return the words of a relation."""
+        return " ".join(self.phrases[step // 2] for step in hop if step >= 0)
+
+    def question(self, text: str, topic: int, topics: Sequence[tuple[int, str, str]]) -> str:
+        """Return a question with ``x`` in place of ``topic``, without the other topic entities.
+
+        ``topics``: (key, name, id) of all of them.
+        """
+        for key, name, id_ in topics:
+            names = [name, id_, *self.store.details(key).aliases]
+            text = without_name(text, names, TOPIC if key == topic else "")
+        return text
+
+
+class Rank(Method[RankOptions]):
+    """Answers from relation paths ranked by their words. Not for use by several threads."""
+
+    name = "rank"
+    Options = RankOptions
+
+    def __init__(self, options: RankOptions, resources: Resources, *, general: bool = True) -> None:
+        super().__init__(options, resources, general=general)
+        self.ranker: PathRanker = resources.path_ranker(options.ranker or UNIVERSAL)
+        self.card = AdapterCard(hops=self.ranker.card.hops)
+        threshold, refuse = options.answer_threshold, options.refuse_above
+        self.answer_threshold = ANSWER_THRESHOLD if threshold is None else threshold
+        self.refuse_above = self.ranker.card.refuse_above if refuse is None else refuse
+        self._words: RankWords | None = None
+
+    def own_settings(self) -> dict[str, Any]:
+        """Return the ranker, and which entities are answers."""
+        return {
+            "ranker": self.ranker.name,
+            "answer_threshold": self.answer_threshold,
+            "refuse_above": self.refuse_above,
+        }
+
+    def answer(self, store: GraphStore, question: LinkedQuestion) -> Findings:
+        """Return the entities that the likeliest relation paths lead to, or the choices."""
+        began = time.perf_counter()
+        rules, notes = self.walks(store), list[str]()
+        found = []
+        for topic in question.topics:
+            paths, hops = relation_paths(store, topic.key, rules)
+            if hops < rules.hops:
+                notes.append(
+                    f"{topic.name} ({topic.id}) has more than {MOST_PATHS:,} paths, so only those "
+                    f"of {hops} hop{'' if hops == 1 else 's'} were ranked."
+                )
+            found.append(paths)
+        walked = time.perf_counter()
+        weighed = [
+            self._weigh(store, question, topic, paths)
+            for topic, paths in zip(question.topics, found, strict=True)
+        ]
+        scores = _entity_scores(found, weighed, {topic.key for topic in question.topics})
+        choices = find_choices(store, question.choices) if question.choices else []
+        if choices:
+            ends = {key for one in choices for key in one.keys}
+            scores = {key: score for key, score in scores.items() if key in ends}
+        if not scores:
+            where = "to one of the choices" if choices else "out of the topic entities"
+            raise EmptyLanguageError(
+                f"No path of at most {rules.hops} hops leads {where}.",
+                "Name another `entity`, or allow longer paths with `hops`.",
+            )
+        ranked = time.perf_counter()
+        order = sorted(scores, key=lambda key: (-scores[key], key))
+        best = scores[order[0]]
+        least = self.answer_threshold * best
+        chosen = sum(scores[key] >= least for key in order[:MOST_ANSWERS])
+        evidence = self._evidence(store, found, weighed, order[: max(chosen, self.options.k)])
+        absent = min(one.absent for one in weighed)  # of several topics one may say little
+        answers: Sequence[RankedAnswer]
+        if choices:
+            names = {
+                path.tail.id: path.tail.name for paths in evidence.values() for _, path in paths
+            }
+            answers, chosen = rank_by_score(choices, scores, names), len(choices)
+        else:
+            answers = [
+                RankedAnswer(paths[0][1].tail.id, paths[0][1].tail.name, scores[key], True)
+                for key, paths in evidence.items()
+            ]
+            chosen = sum(key in evidence for key in order[:chosen])
+            if absent > self.refuse_above:
+                chosen = 0
+                notes.append(_not_there(question.topics, weighed))
+        shown, expanded = _shown(evidence, self.options.k)
+        grounded = time.perf_counter()
+        return Findings(
+            answers=tuple(answers[:chosen]),
+            others=tuple(answers[chosen:]),
+            paths=tuple(shown),
+            expanded=tuple(expanded),
+            kg_llm=KgLlmUse(self.ranker.encoder.name, self.ranker.name, 1, 0, 0),
+            timings=Timings(
+                constraint=walked - began, decode=ranked - walked, ground=grounded - ranked
+            ),
+            forward_passes=1,
+            notes=tuple(notes),
+            search=SearchUse("rank"),
+            confidence=min(best, 1.0) if chosen else absent,
+        )
+
+    def _weigh(
+        self,
+        store: GraphStore,
+        question: LinkedQuestion,
+        topic: TopicEntity,
+        paths: RelationPaths,
+    ) -> Weighed:
+        words = self._in(store)
+        named = [(one.key, one.name, one.id) for one in question.topics]
+        asked = words.question(question.question, topic.key, named)
+        missing = words.schema.missing(one[0] for one in paths.steps if len(one) == 1)
+        every = [*paths.steps, *((hop,) for hop in missing)]
+        texts = [words.path(one) for one in every]
+        logits = self.ranker.logits([asked], texts, [len(one) for one in every])[0]
+        whole = np.append(logits, self.ranker.none).astype(np.float64)
+        share = np.exp(whole - whole.max())
+        share /= share.sum()
+        count = len(paths.steps)
+        likeliest = words.hop(missing[int(np.argmax(share[count:-1]))]) if missing else ""
+        return Weighed(share[:count], float(share[count:].sum()), likeliest)
+
+    def _in(self, store: GraphStore) -> RankWords:
+        known = self._words
+        if known is None or known.store is not store or known.version != store.info.version:
+            known = self._words = RankWords(store, self.walks(store))
+        return known
+
+    def _evidence(
+        self,
+        store: GraphStore,
+        found: Sequence[RelationPaths],
+        weighed: Sequence[Weighed],
+        keys: Sequence[int],
+    ) -> dict[int, list[tuple[float, GroundedPath]]]:
+        """Return of each entity that has one the best path out of each topic, with its logarithm.
+
+        Every path was checked in the store; the entities stay in their order.
+        """
+        by_key: dict[int, list[tuple[float, GroundedPath]]] = {key: [] for key in keys}
+        wanted = np.array(sorted(by_key), np.int64)
+        for paths, one in zip(found, weighed, strict=True):
+            ends = paths.table.ends()
+            rows = np.flatnonzero(np.isin(ends, wanted))
+            rows = rows[np.lexsort((rows, -one.probability[paths.of[rows]], ends[rows]))]
+            _, first = np.unique(ends[rows], return_index=True)
+            rows = rows[first]
+            for row, path in zip(
+                rows.tolist(), ground(store, paths.table.take(rows), self.form), strict=True
+            ):
+                if path is not None:
+                    log = math.log(max(float(one.probability[paths.of[row]]), 1e-30))
+                    by_key[int(ends[row])].append((log, path))
+        return {key: sorted(one, key=lambda p: -p[0]) for key, one in by_key.items() if one}
+
+
+def relation_paths(store: GraphStore, topic: int, rules: WalkRules) -> tuple[RelationPaths, int]:
+    """Return the relation paths out of ``topic``, and how many hops they have at most.
+
+    That is less than ``rules`` allow if there are more than ``MOST_PATHS`` paths. Raises
+    GraphError.
+    """
+    hops = rules.hops
+    table, over = walk(store, np.array([topic]), rules, MOST_PATHS)
+    while len(over) and hops > 1:
+        hops -= 1
+        shorter = WalkRules(hops, rules.direction, rules.mediators)
+        table, over = walk(store, np.array([topic]), shorter, MOST_PATHS if hops > 1 else None)
+    table = ordered(table)
+    steps = table.hops[:, :, (FIRST, SECOND)].reshape(len(table), 2 * table.hops.shape[1])
+    unique, of = np.unique(steps, axis=0, return_inverse=True)
+    found = tuple(
+        tuple((row[at], row[at + 1]) for at in range(0, len(row), 2) if row[at] >= 0)
+        for row in unique.tolist()
+    )
+    return RelationPaths(table, found, of.reshape(-1)), hops
+
+
+def _entity_scores(
+    found: Sequence[RelationPaths], weighed: Sequence[Weighed], topics: set[int]
+) -> dict[int, float]:
+    """Return the score of each entity: that of its likeliest relation path, of topics multiplied.
+
+    A sum over relation paths would prefer what is well connected to what is asked for.
+
+    An entity that not all topics lead to keeps ``_FLOOR`` in place of what it lacks.
+    """
+    scores: dict[int, float] = {}
+    every: list[dict[int, float]] = []
+    for paths, one in zip(found, weighed, strict=True):
+        keys, at = np.unique(paths.table.ends(), return_inverse=True)
+        most = np.zeros(len(keys))
+        np.maximum.at(most, at, one.probability[paths.of])
+        every.append(dict(zip(keys.tolist(), most.tolist(), strict=True)))
+    for key in set().union(*every) - topics:
+        scores[key] = math.prod(one.get(key, _FLOOR) for one in every)
+    return scores
+
+
+def _shown(
+    evidence: dict[int, list[tuple[float, GroundedPath]]], k: int
+) -> tuple[list[ScoredPath], list[ExpandedPath]]:
+    """Return the paths of the first ``k`` entities, and of others those of no new relation path."""
+    by_text: dict[str, list[tuple[float, GroundedPath]]] = {}
+    source: dict[tuple[str, tuple[str, ...]], str] = {}
+    expanded: list[ExpandedPath] = []
+    for place, paths in enumerate(evidence.values()):
+        for score, path in paths:
+            kind = path.head.id, path.relation_path
+            if place >= k and kind in source:
+                expanded.append(ExpandedPath(path, source[kind]))
+            else:
+                source.setdefault(kind, path.text)
+                by_text.setdefault(path.text, []).append((score, path))
+    scored = [
+        ScoredPath(
+            text, max(score for score, _ in same), same[0][1].tail.name, tuple(p for _, p in same)
+        )
+        for text, same in by_text.items()
+    ]
+    return scored, expanded
+
+
+def _not_there(topics: Sequence[TopicEntity], weighed: Sequence[Weighed]) -> str:
+    named = " and ".join(topic.name for topic in topics)
+    missing = max(weighed, key=lambda one: one.absent).missing
+    like = f' ("{missing}", for instance, it has not)' if missing else ""
+    return f"Not in this graph: no fact about {named} answers this{like}."

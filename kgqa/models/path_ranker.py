@@ -1,0 +1,199 @@
+"""The path ranker: how well relation paths fit a question, by their words.
+
+A sentence encoder reads the question, its topic entity's name taken out, and each relation path in
+words (:func:`kgqa.paths.words.relation_path_text`); a path's logit is the cosine of the two times a
+scale, plus a bias for its number of hops. One more logit stands for "none of them", so that a
+question which the graph cannot answer is no path's. The encoder is trained by low-rank changes of
+its weights (LoRA, arXiv 2106.09685) with a softmax over all relation paths out of the topic; with
+no changes it is the plain similarity of words.
+
+A ranker on disk is a folder with ``ranker.json``, its card, and ``ranker.safetensors``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+
+from kgqa.errors import ModelError, ModelNotFoundError
+from kgqa.models.adapter import CONFIG, card_content, read_json_card
+from kgqa.models.sentences import load_sentence_encoder
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import torch
+    from numpy.typing import NDArray
+
+    from kgqa.models.sentences import SentenceEncoder
+    from kgqa.progress import Progress
+
+BUNDLED_RANKERS = Path(__file__).parent.parent / "data" / "rankers"
+UNIVERSAL = "universal"
+OWN_RANKER = Path("models") / "ranker"  # in a KG's folder
+CARD_FILE = "ranker.json"
+WEIGHTS_FILE = "ranker.safetensors"
+FORMAT_VERSION = 1
+_MOST_KEPT = 100_000  # vectors of texts in memory, 1.5 kB each
+_DOWN, _UP = ".down", ".up"  # the two factors of a weight's change
+_AGAIN = "Train it again with `kgqa learn`."
+
+_AtLeastOne = Annotated[int, Field(ge=1)]
+_Finite = Annotated[float, Field(allow_inf_nan=False, strict=False)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=CONFIG)
+class RankerCard:
+    """What a ranker was trained for; unusable fields are a ValidationError.
+
+    ``hop_bias``: added to the logit of a path of 1, 2, … hops, the last one to longer ones.
+    ``none``: the logit of "none of them". ``temperature``: what logits are divided by, so that
+    shares mean how often they are right. ``refuse_above``: the probability that the graph has no
+    answer from which there is none.
+    """
+
+    encoder: Annotated[str, Field(min_length=1)]
+    hops: _AtLeastOne = 2
+    scale: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)] = 14.0
+    hop_bias: Annotated[tuple[_Finite, ...], Field(min_length=1, strict=False)] = (0.0, -1.4)
+    none: _Finite = 0.0
+    temperature: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)] = 1.0
+    refuse_above: Annotated[float, Field(ge=0, le=1, strict=False)] = 0.5
+    described: dict[str, Any] = Field(default_factory=dict)  # data, settings, figures
+    format_version: int = FORMAT_VERSION
+
+    def to_json(self) -> str:
+        """Return the card as it stands in ``ranker.json``."""
+        return json.dumps(card_content(self), indent=1, ensure_ascii=False) + "\n"
+
+
+@dataclasses.dataclass(slots=True)
+class PathRanker:
+    """A ranker that is ready. Vectors of texts are kept. Not for use by several threads."""
+
+    name: str
+    card: RankerCard
+    encoder: SentenceEncoder
+    _kept: dict[str, NDArray[np.float32]] = dataclasses.field(default_factory=dict)
+
+    def logits(
+        self, questions: Sequence[str], paths: Sequence[str], hops: Sequence[int]
+    ) -> NDArray[np.float32]:
+        """Return how well each path fits each question, ``[len(questions), len(paths)]``.
+
+        ``questions`` without their topic's name, ``paths`` in words, ``hops`` of each path.
+        """
+        card = self.card
+        bias = [card.hop_bias[min(one, len(card.hop_bias)) - 1] for one in hops]
+        cosine = self._vectors(questions) @ self._vectors(paths).T
+        return (card.scale * cosine + np.array(bias, np.float32)) / card.temperature
+
+    @property
+    def none(self) -> float:
+        """The logit of "none of them"."""
+        return self.card.none / self.card.temperature
+
+    def forget(self) -> None:
+        """Drop the vectors of texts: the encoder has changed."""
+        self._kept.clear()
+
+    def _vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        new = list(dict.fromkeys(text for text in texts if text not in self._kept))
+        if len(self._kept) + len(new) > _MOST_KEPT:
+            self._kept.clear()
+            new = list(dict.fromkeys(texts))
+        self._kept.update(zip(new, self.encoder.encode(new), strict=True))
+        found = np.zeros((len(texts), self.encoder.width), np.float32)
+        for row, text in enumerate(texts):
+            found[row] = self._kept[text]
+        return found
+
+
+def ranker_folder(name: str) -> Path:
+    """Return the folder of a ranker: one of that path, else the bundled one of that name."""
+    folder = Path(name).expanduser()
+    bundled = BUNDLED_RANKERS / name
+    if not folder.exists() and re.fullmatch(r"[\w-]+", name) and bundled.is_dir():
+        return bundled
+    return folder
+
+
+def load_path_ranker(
+    name: str, *, device: str | None, cache: Path, progress: Progress
+) -> PathRanker:
+    """Load the ranker of a folder or a bundled name, with its encoder.
+
+    Raises ModelNotFoundError if there is none, ModelError if card or weights cannot be used,
+    AdapterMismatchError if the card is of another version.
+    """
+    folder = ranker_folder(name)
+    card: RankerCard = read_json_card(
+        RankerCard,
+        folder / CARD_FILE,
+        "path ranker",
+        version=FORMAT_VERSION,
+        older={},
+        missing=f"A path ranker is a folder with {CARD_FILE} and {WEIGHTS_FILE}, as `kgqa learn` "
+        f"writes it; bundled is: {UNIVERSAL}.",
+        again=_AGAIN,
+    )
+    changes = ranker_changes(name)
+    encoder = load_sentence_encoder(card.encoder, device=device, cache=cache, progress=progress)
+    try:
+        encoder.change({name: up @ down for name, (down, up) in changes.items()})
+    except (ValueError, RuntimeError):
+        raise ModelError(
+            f"The weights {folder / WEIGHTS_FILE} are not of the encoder {encoder.name}.", _AGAIN
+        ) from None
+    shown = folder.name if folder.parent == BUNDLED_RANKERS else str(folder)
+    return PathRanker(shown, card, encoder)
+
+
+def save_path_ranker(
+    folder: Path, card: RankerCard, changes: Mapping[str, tuple[torch.Tensor, torch.Tensor]]
+) -> None:
+    """Write card and weights (float16) into ``folder``, which is made. Raises ModelError.
+
+    ``changes``: for the name of each changed weight ``[out, in]`` of the encoder the factors
+    ``[rank, in]`` and ``[out, rank]``, whose product is added to it.
+    """
+    state = {}
+    for name, (down, up) in changes.items():
+        state[name + _DOWN] = down.detach().half().contiguous()
+        state[name + _UP] = up.detach().half().contiguous()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        part = folder / f"{WEIGHTS_FILE}.part"
+        part.write_bytes(save(state))  # with the permissions that the user's files have
+        part.replace(folder / WEIGHTS_FILE)
+        (folder / CARD_FILE).write_text(card.to_json(), "utf-8")
+    except (OSError, SafetensorError) as error:
+        raise ModelError(f"The path ranker cannot be written to {folder}: {error}.") from None
+
+
+def ranker_changes(name: str) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
+    """Return the changes of a ranker's encoder as :func:`save_path_ranker` takes them.
+
+    Raises ModelNotFoundError, ModelError.
+    """
+    file = ranker_folder(name) / WEIGHTS_FILE
+    if not file.is_file():
+        raise ModelNotFoundError(f"The path ranker {file.parent} has no {file.name}.", _AGAIN)
+    try:
+        state = {name: one.float() for name, one in load_file(file).items()}
+        names = sorted(name.removesuffix(_UP) for name in state if name.endswith(_UP))
+        found = {name: (state[name + _DOWN], state[name + _UP]) for name in names}
+    except (OSError, SafetensorError, ValueError, KeyError) as error:
+        raise ModelError(f"The weights {file} are damaged: {error}.", _AGAIN) from None
+    if not all(bool(one.isfinite().all()) for one in state.values()):
+        raise ModelError(f"The weights {file} are damaged: not all are numbers.", _AGAIN)
+    return found

@@ -1,0 +1,95 @@
+"""What the relations of a KG lead to, and which an entity of some kind usually has: from a sample.
+
+Small KGs are read whole. What is found depends on the KG's content alone, not on the questions.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from kgqa.graph.model import Kind
+from kgqa.paths.walk import FIRST, SECOND, TAIL, hops_out_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from kgqa.graph.model import IntArray
+    from kgqa.graph.store import GraphStore
+    from kgqa.paths.walk import WalkRules
+
+Hop: TypeAlias = "tuple[int, int]"
+"""A relation as it is walked: its first step, and its second one or -1."""
+
+_SAMPLE = 4_000  # entities whose hops are looked at
+_BLOCKS = 80  # places of a large KG where they are taken
+_TOGETHER = 500  # of them in one call of the store
+_MOST_EDGES = 5_000  # an entity with more is left out of the sample
+_EXAMPLES = 2  # names of what a relation leads to
+_LIKE = 0.5  # part of their relations that two entities of one kind share (Jaccard)
+_USUAL = 0.3  # part of a kind's entities that have a relation, from which it is usual
+
+
+class Schema:
+    """The hops that entities of ``store`` have under ``rules``, by a sample of them."""
+
+    def __init__(self, store: GraphStore, rules: WalkRules) -> None:
+        """Read the sample. Raises GraphError."""
+        self.version = store.info.version
+        self._kinds: Counter[frozenset[Hop]] = Counter()
+        ends: dict[Hop, list[int]] = {}
+        for keys in _sampled(store):
+            hops = hops_out_of(store, keys, rules)
+            pairs = hops.hop[:, (FIRST, SECOND)]
+            starts = hops.offsets(len(keys))
+            for row in range(len(keys)):
+                here = slice(starts[row], starts[row + 1])
+                own = list(map(tuple, pairs[here].tolist()))
+                if own:
+                    self._kinds[frozenset(own)] += 1
+                for hop, tail, kind in zip(
+                    own, hops.hop[here, TAIL].tolist(), hops.kind[here].tolist(), strict=True
+                ):
+                    found = ends.setdefault(hop, [])
+                    if len(found) < _EXAMPLES and tail not in found and kind != Kind.MEDIATOR:
+                        found.append(tail)
+        keys = np.unique(np.array([key for found in ends.values() for key in found], np.int64))
+        entities = store.entities(keys)
+        names = {key: entities.label(row) for row, key in enumerate(entities.keys.tolist())}
+        self._examples = {hop: tuple(names[key] for key in keys) for hop, keys in ends.items()}
+
+    def examples(self, hop: Hop) -> tuple[str, ...]:
+        """Return names of entities that ``hop`` leads to: two, fewer if the sample has no more."""
+        return self._examples.get(hop, ())
+
+    def missing(self, own: Iterable[Hop]) -> list[Hop]:
+        """Return the hops that entities with most of the hops ``own`` usually have, and it has not.
+
+        In order.
+        """
+        mine = frozenset(own)
+        like = 0
+        having: Counter[Hop] = Counter()
+        for kind, count in self._kinds.items():
+            if len(kind & mine) >= _LIKE * len(kind | mine):
+                like += count
+                having.update(dict.fromkeys(kind - mine, count))
+        return sorted(hop for hop, count in having.items() if count >= _USUAL * like)
+
+
+def _sampled(store: GraphStore) -> Iterator[IntArray]:
+    """Yield keys of entities in blocks that are spread over the KG."""
+    count = store.info.nodes
+    blocks = 1 if count <= _SAMPLE else _BLOCKS
+    seen = -1
+    for place in np.linspace(0, count, blocks, endpoint=False).astype(np.int64).tolist():
+        after, left = max(place - 1, seen), _SAMPLE // blocks
+        while left > 0:
+            keys = store.topic_keys(after, min(left, _TOGETHER))
+            if not len(keys):
+                break
+            after = seen = int(keys[-1])
+            left -= len(keys)
+            yield keys[store.degrees(keys) <= _MOST_EDGES]

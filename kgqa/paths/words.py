@@ -1,0 +1,62 @@
+"""Relations and relation paths in words, as a sentence encoder reads them."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+TOPIC = "x"  # the topic entity, in a relation path and in a question without its name
+_STATIONS = "yzuvw"  # the entities between it and the last one
+_WANTED = "?"  # the last one: what the question asks for
+_LONGEST_EXAMPLE = 40  # characters
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+def relation_phrase(name: str) -> str:
+    """Return the words of a relation's name, whatever style it is written in.
+
+    Of an IRI, a path or a name with dots only the last part counts.
+
+    >>> relation_phrase("http://example.org/kitchen#hasIngredient")
+    'has ingredient'
+    >>> relation_phrase("STOPS_AT"), relation_phrase("people.person.place_of_birth")
+    ('stops at', 'place of birth')
+    >>> relation_phrase("/film/film/starring./film/performance/actor")
+    'starring actor'
+    """
+    if "://" in name:
+        name = re.split(r"[#/]", name.rstrip("/#"))[-1]
+    elif name.startswith("/"):
+        name = " ".join(part.rstrip("/").rpartition("/")[2] for part in name.split("./"))
+    elif "." in name and " " not in name:
+        name = name.rstrip(".").rpartition(".")[2]
+    words = re.sub(r"[\W_]+", " ", _CAMEL.sub(" ", name))
+    return " ".join(words.split()).lower() or name.lower()
+
+
+def relation_path_text(
+    steps: Sequence[tuple[int, int]], phrases: Sequence[str], examples: Sequence[str] = ()
+) -> str:
+    """Return a relation path in words, from the topic entity ``x`` to what is asked for, ``?``.
+
+    ``steps``: (first step, second step or -1) of each hop; ``phrases``: of relations by key;
+    ``examples``: names of entities that such paths end in, which say what kind of thing it is.
+
+    >>> relation_path_text([(1, -1), (2, -1)], ["treated by", "lives in"], ["Bonn"])
+    'y treated by x, y lives in ? such as Bonn'
+    """
+    stations = [TOPIC, *_STATIONS[: len(steps) - 1], _WANTED]
+    parts = []
+    for hop, (left, right) in zip(steps, pairwise(stations), strict=True):
+        taken = [step for step in hop if step >= 0]
+        words = " ".join(phrases[step // 2] for step in taken)
+        against = all(step % 2 for step in taken)
+        parts.append(f"{right} {words} {left}" if against else f"{left} {words} {right}")
+    text = ", ".join(parts)
+    if examples:
+        text += " such as " + ", ".join(one[:_LONGEST_EXAMPLE] for one in examples)
+    return text

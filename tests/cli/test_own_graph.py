@@ -1,0 +1,85 @@
+"""A graph of the user's own: asked as it comes, then learnt from a few questions."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cli.test_json import ASK, check
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.conftest import Kgqa
+
+pytestmark = [pytest.mark.model, pytest.mark.usefixtures("minilm")]
+
+SERVICES = ("checkout-api", "search-index", "mail-relay", "price-feed", "image-cache", "login")
+PEOPLE = ("Ada Birch", "Bo Lindt", "Cy Amari", "Di Ferro", "Ed Okoye", "Flo Marsh")
+TEAMS = ("Payments", "Discovery")
+
+
+@pytest.fixture(scope="module")
+def home(kgqa: Kgqa, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("own")
+    rows = [("head", "relation", "tail")]
+    for number, (service, person) in enumerate(zip(SERVICES, PEOPLE, strict=True)):
+        if service != "login":
+            rows.append((service, "onCallEngineer", person))
+        rows.append((service, "ownedBy", TEAMS[number % 2]))
+        rows.append((service, "writtenIn", ("Go", "Rust", "Python")[number % 3]))
+        rows.append((person, "memberOf", TEAMS[number % 2]))
+    rows += [("Payments", "teamLead", "Ada Birch"), ("Discovery", "teamLead", "Bo Lindt")]
+    file = folder / "services.tsv"
+    file.write_text("".join("\t".join(row) + "\n" for row in rows), "utf-8")
+    assert kgqa("ingest", "triples", file, "--home", folder / "home").code == 0
+    return folder / "home"
+
+
+def test_a_question_is_answered_without_a_flag(kgqa: Kgqa, home: Path) -> None:
+    asked = kgqa("ask", "Who is on call for checkout-api?", "--home", home, "--json")
+    check(asked.json, ASK)
+    assert asked.json["method"] == "rank"
+    assert asked.json["answers"][0]["name"] == "Ada Birch"
+    assert asked.json["paths"][0]["grounded"]
+    assert 0 < asked.json["confidence"] <= 1
+    written = kgqa("ask", "what programming language is search-index in", "--home", home, "--json")
+    assert written.json["answers"][0]["name"] == "Rust"
+
+
+def test_what_the_entity_lacks_is_said(kgqa: Kgqa, home: Path) -> None:
+    asked = kgqa("ask", "Who is on call for login?", "--home", home)
+    assert asked.code == 0
+    assert "Not in this graph" in asked.err + asked.out
+    assert "on call engineer" in asked.err + asked.out
+
+
+def test_learning_makes_a_ranker_that_auto_takes(kgqa: Kgqa, home: Path, tmp_path: Path) -> None:
+    lines = []
+    for service, person in list(zip(SERVICES, PEOPLE, strict=True))[:5]:
+        lines.append((f"who gets paged when {service} is down", service, person))
+    for number, service in enumerate(SERVICES[:5]):
+        lines.append((f"whose baby is {service}", service, TEAMS[number % 2]))
+    file = tmp_path / "questions.jsonl"
+    rows = [{"question": q, "topic_entities": [t], "answers": [a]} for q, t, a in lines]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    report = kgqa("learn", "--questions", file, "--home", home, "--json").json
+    assert report["questions"] == 10
+    assert report["unusable"] == 0
+    assert report["after"] > report["before"]
+    assert (home / "services" / "models" / "ranker" / "ranker.json").is_file()
+    asked = kgqa("ask", "whose baby is login", "--home", home, "--json")
+    assert "what was learnt from services" in asked.err
+    assert asked.json["answers"][0]["name"] == "Discovery"
+
+
+def test_learning_needs_questions_that_the_kg_can_answer(
+    kgqa: Kgqa, home: Path, tmp_path: Path
+) -> None:
+    assert "--questions" in kgqa("learn", "--home", home).error
+    file = tmp_path / "few.jsonl"
+    file.write_text('{"question": "who", "topic_entities": ["login"], "answers": ["Nobody"]}\n')
+    assert "8 are needed" in kgqa("learn", "--questions", file, "--home", home).error
+    assert "cannot be read" in kgqa("learn", "--questions", tmp_path / "no", "--home", home).error

@@ -1,0 +1,181 @@
+"""Path ranking: whatever the ranker prefers, what is shown is in the graph."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kgqa.errors import EmptyLanguageError
+from kgqa.methods import rank as module
+from kgqa.methods.rank import Rank
+from kgqa.models.path_ranker import PathRanker, RankerCard
+from kgqa.paths.ground import verify
+from kgqa.paths.walk import WalkRules, walk
+from tests.graph.tables import entity, tables_of
+from tests.methods.given import Given, about, answered, options_of
+from tests.methods.reasoners import encoder_folder, tiny_encoder
+from tests.trie.language import store_of
+
+if TYPE_CHECKING:
+    from kgqa.graph.sqlite import SqliteStore
+    from kgqa.graph.store import GraphStore
+    from kgqa.paths.ground import GroundedPath
+
+EDGES = [
+    ("shop", "sold by", "Ada"), ("shop", "city", "Bonn"), ("shop", "owner", "Bo"),
+    ("mill", "sold by", "Ada"), ("mill", "owner", "Cy"), ("mill", "city", "Bonn"),
+    ("farm", "sold by", "Bo"), ("farm", "city", "Kiel"),
+    ("Bonn", "country", "Germany"), ("Kiel", "country", "Germany"), ("Ada", "born in", "Kiel"),
+]  # fmt: skip
+NAMES = [*sorted({end for head, _, tail in EDGES for end in (head, tail)}), "alone"]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> SqliteStore:
+    tables = tables_of([entity(one, one) for one in NAMES], EDGES, direction="both")
+    return store_of(tables, tmp_path_factory.mktemp("shops"))
+
+
+@pytest.fixture(scope="module")
+def ranker(tmp_path_factory: pytest.TempPathFactory) -> PathRanker:
+    folder = encoder_folder(tmp_path_factory.mktemp("encoder") / "tiny")
+    return PathRanker("random", RankerCard(encoder=str(folder), none=-9.0), tiny_encoder(folder))
+
+
+class Wanted(PathRanker):
+    """Gives the paths that hold one of some words a high logit, and "none" what it is told."""
+
+    words: tuple[str, ...] = ()
+
+    def logits(self, questions, paths, hops):
+        import numpy as np
+
+        return np.array([[9.0 if p in self.words else 0.0 for p in paths] for _ in questions])
+
+
+def wanting(ranker: PathRanker, *paths: str) -> PathRanker:
+    made = Wanted(ranker.name, ranker.card, ranker.encoder)
+    made.words = paths
+    return made
+
+
+def rank(ranker: PathRanker, **options: object) -> Rank:
+    given = Given()
+    given.path_ranker = lambda _: ranker  # type: ignore[attr-defined]
+    return Rank(options_of(Rank.Options, **options), given)
+
+
+def named(store: GraphStore, path: str) -> str:
+    """A path in words with the examples that stand behind it."""
+    words = module.RankWords(store, WalkRules(2, "both"))
+    return next(
+        words.path(steps)
+        for key in store.keys_of(NAMES[:-1]).tolist()
+        for steps in module.relation_paths(store, key, WalkRules(2, "both"))[0].steps
+        if words.path(steps).partition(" such as ")[0] == path
+    )
+
+
+def hops_of(store: GraphStore, path: GroundedPath) -> tuple[tuple[int, ...], ...]:
+    """A grounded path as hops of keys, made from its facts alone."""
+    relation = {id_: number for number, id_ in enumerate(store.relations().ids)}
+    hops = []
+    for edge in path.edges:
+        (fact,) = edge.facts
+        step = 2 * relation[fact.predicate] + (fact.head != edge.head.id)
+        hops.append((step, -1, -1, int(store.keys_of([edge.tail.id])[0])))
+    return tuple(hops)
+
+
+def test_every_path_is_a_path_of_the_graph(store: SqliteStore, ranker: PathRanker) -> None:
+    rules = WalkRules(2, "both")
+    for name in NAMES[:-1]:
+        answer = answered(store, rank(ranker, k=4), about(store, name, question=f"who is {name}?"))
+        table, _ = walk(store, store.keys_of([name]), rules)
+        assert verify(store, table).all()
+        every = {
+            tuple(map(tuple, hops[:length].tolist()))
+            for hops, length in zip(table.hops, table.length, strict=True)
+        }
+        shown = [path for one in answer.paths for path in one.groundings]
+        shown += [one.grounding for one in answer.expanded]
+        assert shown
+        assert all(path.head.id == name and hops_of(store, path) in every for path in shown)
+        ends = {path.tail.id for path in shown}
+        assert {one.id for one in (*answer.answers, *answer.others)} == ends
+        assert name not in ends
+        assert 0 <= answer.confidence <= 1
+
+
+def test_the_likeliest_relation_path_answers(store: SqliteStore, ranker: PathRanker) -> None:
+    wanted = wanting(ranker, named(store, "? sold by x"))
+    answer = answered(store, rank(wanted), about(store, "Ada"))
+    assert {one.id for one in answer.answers} == {"shop", "mill"}
+    assert answer.confidence == pytest.approx(answer.answers[0].score)
+    assert answer.confidence > 0.9
+    assert all("^sold by" in path.text for path in answer.paths[:2])
+
+
+def test_two_topics_mean_what_both_lead_to(store: SqliteStore, ranker: PathRanker) -> None:
+    wanted = wanting(ranker, named(store, "? sold by x"), named(store, "? owner x"))
+    answer = answered(store, rank(wanted), about(store, "Ada", "Bo"))
+    assert [one.id for one in answer.answers] == ["shop"]
+    heads = {path.groundings[0].head.id for path in answer.best.paths}
+    assert heads == {"Ada", "Bo"}, "a path from each topic entity"
+
+
+def test_what_a_kind_has_and_the_topic_lacks_is_not_in_the_graph(
+    store: SqliteStore, ranker: PathRanker
+) -> None:
+    wanted = wanting(ranker, named(store, "x owner ?"))
+    answer = answered(store, rank(wanted), about(store, "farm"))
+    assert answer.answers == ()
+    assert answer.others
+    assert 'Not in this graph: no fact about farm answers this ("owner"' in answer.notes[-1]
+    said = answered(store, rank(wanted, refuse_above=1.0), about(store, "farm"))
+    assert said.answers
+    there = answered(store, rank(wanted), about(store, "mill"))
+    assert [one.id for one in there.answers] == ["Cy"]
+
+
+def test_none_of_them_can_be_likeliest(store: SqliteStore, ranker: PathRanker) -> None:
+    card = RankerCard(encoder=ranker.card.encoder, none=50.0)
+    unsure = PathRanker("unsure", card, ranker.encoder)
+    answer = answered(store, rank(unsure), about(store, "Ada"))
+    assert answer.answers == ()
+    assert answer.confidence > 0.9
+
+
+def test_choices_are_ranked(store: SqliteStore, ranker: PathRanker) -> None:
+    wanted = wanting(ranker, named(store, "x city ?"))
+    question = about(store, "shop", choices=("Kiel", "Bonn", "Atlantis"))
+    answer = answered(store, rank(wanted), question)
+    assert answer.best.name == "Bonn"
+    assert answer.answers[-1].id is None
+    with pytest.raises(EmptyLanguageError, match="to one of the choices"):
+        answered(store, rank(wanted), about(store, "shop", choices=("Atlantis", "Lemuria")))
+
+
+def test_an_entity_without_facts_is_an_error(store: SqliteStore, ranker: PathRanker) -> None:
+    with pytest.raises(EmptyLanguageError, match="out of the topic entities"):
+        answered(store, rank(ranker), about(store, "alone"))
+
+
+def test_a_hub_is_walked_less_far_and_a_note_says_so(
+    store: SqliteStore, ranker: PathRanker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_PATHS", 2)
+    answer = answered(store, rank(ranker, refuse_above=1.0), about(store, "Bonn"))
+    assert all(len(path.groundings[0].edges) == 1 for path in answer.paths)
+    assert {path.groundings[0].tail.id for path in answer.paths} == {"shop", "mill", "Germany"}
+    assert "more than 2 paths" in answer.notes[0]
+
+
+def test_more_answers_than_paths_that_are_asked_for(store: SqliteStore, ranker: PathRanker) -> None:
+    wanted = wanting(ranker, named(store, "? sold by x"))
+    answer = answered(store, rank(wanted, k=1), about(store, "Ada"))
+    assert len(answer.answers) == 2
+    assert len(answer.paths) == 1
+    assert len(answer.expanded) == 1
+    assert answer.expanded[0].source == answer.paths[0].text

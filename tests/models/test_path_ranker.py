@@ -1,0 +1,107 @@
+"""A path ranker on disk, and what its logits are."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import torch
+
+from kgqa.errors import AdapterMismatchError, ModelError, ModelNotFoundError
+from kgqa.models.path_ranker import (
+    RankerCard,
+    load_path_ranker,
+    ranker_changes,
+    save_path_ranker,
+)
+from kgqa.progress import Silent
+from tests.methods.reasoners import WIDTH, encoder_folder, tiny_encoder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kgqa.models.path_ranker import PathRanker
+
+WEIGHT = "encoder.layer.0.attention.self.query.weight"
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return encoder_folder(tmp_path_factory.mktemp("encoder") / "tiny")
+
+
+def load(folder: Path) -> PathRanker:
+    return load_path_ranker(str(folder), device="cpu", cache=folder, progress=Silent())
+
+
+def changes(width: int = WIDTH) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
+    torch.manual_seed(2)
+    return {WEIGHT: (torch.randn(3, width), torch.randn(width, 3))}
+
+
+def test_what_was_saved_is_loaded(encoder: Path, tmp_path: Path) -> None:
+    card = RankerCard(encoder=str(encoder), scale=10.0, hop_bias=(0.5, -1.0), none=2.0)
+    save_path_ranker(tmp_path, card, changes())
+    ranker = load(tmp_path)
+    assert ranker.card == card
+    down, up = ranker_changes(str(tmp_path))[WEIGHT]
+    plain = tiny_encoder(encoder)
+    before = dict(plain.model.named_parameters())[WEIGHT]
+    after = dict(ranker.encoder.model.named_parameters())[WEIGHT]
+    torch.testing.assert_close(after, before + up @ down)
+    questions, paths = ["who made x?", "when"], ["x made by ?", "y made by x, y in ?", "x age ?"]
+    logits = ranker.logits(questions, paths, [1, 2, 5])
+    cosine = ranker.encoder.encode(questions) @ ranker.encoder.encode(paths).T
+    np.testing.assert_allclose(logits, 10 * cosine + np.array([0.5, -1.0, -1.0]), atol=1e-4)
+    cooler = RankerCard(encoder=str(encoder), scale=10.0, hop_bias=(0.5, -1.0), none=2.0,
+                        temperature=2.0)  # fmt: skip
+    save_path_ranker(tmp_path, cooler, changes())
+    np.testing.assert_allclose(load(tmp_path).logits(questions, paths, [1, 2, 5]), logits / 2)
+    assert load(tmp_path).none == 1.0
+
+
+def test_a_text_is_encoded_once(encoder: Path, tmp_path: Path) -> None:
+    save_path_ranker(tmp_path, RankerCard(encoder=str(encoder)), {})
+    ranker = load(tmp_path)
+    seen: list[str] = []
+    encode = ranker.encoder.encode
+    ranker.encoder.encode = lambda texts: seen.extend(texts) or encode(texts)  # type: ignore[method-assign]
+    ranker.logits(["q"], ["a", "b", "a"], [1, 1, 1])
+    ranker.logits(["q"], ["b", "c"], [1, 1])
+    assert sorted(seen) == ["a", "b", "c", "q"]
+
+
+@pytest.mark.parametrize(
+    ("damage", "error", "said"),
+    [
+        (lambda f: (f / "ranker.safetensors").unlink(), ModelNotFoundError, "ranker.safetensors"),
+        (lambda f: (f / "ranker.safetensors").write_bytes(b"x" * 40), ModelError, "damaged"),
+        (lambda f: (f / "ranker.json").write_text("{"), ModelError, "not JSON"),
+        (lambda f: (f / "ranker.json").unlink(), ModelNotFoundError, "ranker.json"),
+        (lambda f: rewrite(f, scale=-1), ModelError, "scale"),
+        (lambda f: rewrite(f, hop_bias=[]), ModelError, "hop_bias"),
+        (lambda f: rewrite(f, format_version=9), AdapterMismatchError, "version 9"),
+    ],
+)
+def test_damaged_files_are_named(encoder: Path, tmp_path: Path, damage, error, said: str) -> None:
+    save_path_ranker(tmp_path, RankerCard(encoder=str(encoder)), changes())
+    damage(tmp_path)
+    with pytest.raises(error, match=said):
+        load(tmp_path)
+
+
+def test_changes_of_another_encoder_are_refused(encoder: Path, tmp_path: Path) -> None:
+    save_path_ranker(tmp_path, RankerCard(encoder=str(encoder)), changes(WIDTH // 2))
+    with pytest.raises(ModelError, match="are not of the encoder"):
+        load(tmp_path)
+    bad = {WEIGHT: (torch.full((3, WIDTH), torch.nan), torch.ones(WIDTH, 3))}
+    save_path_ranker(tmp_path, RankerCard(encoder=str(encoder)), bad)
+    with pytest.raises(ModelError, match="not all are numbers"):
+        load(tmp_path)
+
+
+def rewrite(folder: Path, **fields: object) -> None:
+    card = json.loads((folder / "ranker.json").read_text())
+    (folder / "ranker.json").write_text(json.dumps({**card, **fields}))

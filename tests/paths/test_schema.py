@@ -1,0 +1,73 @@
+"""What relations lead to, and what an entity of some kind usually has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kgqa.graph.model import keys_array
+from kgqa.paths import schema as module
+from kgqa.paths.schema import Schema
+from kgqa.paths.walk import FIRST, SECOND, WalkRules, hops_out_of
+from tests.graph.tables import entity, tables_of
+from tests.trie.language import store_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+    from kgqa.graph.store import GraphStore
+
+RULES = WalkRules(2, "both")
+
+
+def company(folder: Path) -> GraphStore:
+    """Ten services with a team each; all but the last have a person on call."""
+    services = [f"service {n}" for n in range(10)]
+    nodes = [*services, "team a", "team b", "Ada", "Bo"]
+    edges = [(one, "owned by", "team a" if n % 2 else "team b") for n, one in enumerate(services)]
+    edges += [(one, "on call", "Ada" if n % 2 else "Bo") for n, one in enumerate(services[:9])]
+    edges += [("Ada", "member of", "team a"), ("Bo", "member of", "team b")]
+    return store_of(tables_of([entity(one, one) for one in nodes], edges, direction="both"), folder)
+
+
+def own_hops(store: GraphStore, id_: str) -> list[tuple[int, int]]:
+    hops = hops_out_of(store, store.keys_of([id_]), RULES).hop
+    return [(first, second) for first, second in hops[:, (FIRST, SECOND)].tolist()]
+
+
+def test_a_relation_that_others_of_its_kind_have_is_missing(tmp_path: Path) -> None:
+    with company(tmp_path) as store:
+        schema = Schema(store, RULES)
+        names = store.relations().names
+        missing = schema.missing(own_hops(store, "service 9"))
+        assert [names[first // 2] for first, _ in missing] == ["on call"]
+        assert schema.missing(own_hops(store, "service 1")) == []
+        assert schema.missing(own_hops(store, "team a")) == []
+
+
+def test_examples_are_what_a_relation_leads_to(tmp_path: Path) -> None:
+    with company(tmp_path) as store:
+        schema = Schema(store, RULES)
+        number = {name: at for at, name in enumerate(store.relations().names)}
+        assert set(schema.examples((2 * number["on call"], -1))) == {"Ada", "Bo"}
+        back = schema.examples((2 * number["on call"] + 1, -1))
+        assert len(back) == 2
+        assert all(one.startswith("service") for one in back)
+        assert schema.examples((98, -1)) == ()
+
+
+def test_a_large_kg_is_sampled_at_places_all_over_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_SAMPLE", 8)
+    monkeypatch.setattr(module, "_BLOCKS", 4)
+    monkeypatch.setattr(module, "_TOGETHER", 2)
+    with company(tmp_path) as store:
+        taken = [keys.tolist() for keys in module._sampled(store)]
+        every = [key for keys in taken for key in keys]
+        assert len(every) == len(set(every)) == 8
+        assert max(every) > store.info.nodes // 2
+        monkeypatch.setattr(module, "_MOST_EDGES", 4)
+        kept = [key for keys in module._sampled(store) for key in keys.tolist()]
+        assert all(store.degrees(keys_array([key]))[0] <= 4 for key in kept)

@@ -1,0 +1,231 @@
+"""Training a path ranker: domains as batches, what a fit changes, and what learning keeps."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import torch
+
+from kgqa.errors import DataError
+from kgqa.models.path_ranker import (
+    PathRanker,
+    RankerCard,
+    load_path_ranker,
+    ranker_changes,
+    save_path_ranker,
+)
+from kgqa.progress import Silent
+from kgqa.questions import Question
+from kgqa.registry import validated
+from kgqa.training.options import LearnOptions
+from kgqa.training.ranker_domains import Domain, batches_of
+from kgqa.training.ranker_fit import (
+    RankerSettings,
+    first_right,
+    fit_ranker,
+    joined_changes,
+    log_likelihood,
+)
+from kgqa.training.ranker_learn import batch_of, kg_questions, learn
+from tests.graph.tables import entity, tables_of
+from tests.methods.reasoners import encoder_folder, tiny_encoder
+from tests.trie.language import store_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kgqa.graph.sqlite import SqliteStore
+
+PRACTICE = {
+    "domain": "a veterinary practice",
+    "types": {
+        "pet": {"nouns": ["pet"], "is": "species", "names": ["Rex", "Tiger", "Coco"]},
+        "vet": {"nouns": ["vet"], "is": "person", "names": ["Dr. Whit", "Dr. Bo"]},
+        "town": {"nouns": ["town"], "is": "place", "names": ["Bonn", "Kiel"]},
+        "weight": {"nouns": ["weight"], "is": "quantity", "names": ["3 kg", "9 kg"]},
+    },
+    "relations": [
+        {"name": "treated by", "head": "pet", "tail": "vet", "forward": ["who saw {x}?"] * 6,
+         "backward": ["whom did {x} see"] * 5},
+        {"name": "lives in", "head": "vet", "tail": "town", "forward": ["{x} dwells where"] * 6,
+         "backward": ["vets of {x}"]},
+        {"name": "weight", "head": "pet", "tail": "weight", "forward": ["how heavy is {x}"] * 6},
+    ],
+    "two_hops": [
+        {"path": ["treated by", "lives in"], "questions": ["where does the doctor of {x} live"]},
+        {"path": ["treated by", "^treated by"], "questions": ["who shares a vet with {x}"]},
+        {"path": ["lives in", "treated by"], "questions": ["a chain that does not fit {x}"]},
+    ],
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def practice(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("domains") / "practice.json"
+    file.write_text(json.dumps(PRACTICE))
+    return file
+
+
+@pytest.fixture
+def ranker(encoder: Path) -> PathRanker:
+    return PathRanker("random", RankerCard(encoder=str(encoder)), tiny_encoder(encoder))
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return encoder_folder(tmp_path_factory.mktemp("encoder") / "tiny")
+
+
+def test_a_batch_says_which_path_is_right(practice: Path) -> None:
+    right = {
+        "who saw x?": "x treated by ?",
+        "whom did x see": "? treated by x",
+        "how heavy is x": "x weight ?",
+        "where does the doctor of x live": "x treated by y, y lives in ?",
+        "who shares a vet with x": "x treated by y, ? treated by y",
+    }
+    domain = Domain(practice)
+    batch = domain.checks()
+    assert batch == Domain(practice).checks()
+    assert not any("does not fit" in one for one in batch.questions)
+    for question, candidates, gold in zip(
+        batch.questions, batch.candidates, batch.gold, strict=True
+    ):
+        (at,) = gold
+        assert at in candidates
+        if question in right:
+            assert batch.paths[at].partition(" such as ")[0] == right[question]
+    assert all(one == 1.0 for one in batch.stands_for)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_drawn_batches_fit_together(practice: Path, seed: int) -> None:
+    batch = next(batches_of([practice], Random(seed)))
+    assert len(batch.paths) == len(batch.hops) == len(batch.stands_for)
+    assert any(batch.gold)
+    for candidates, gold in zip(batch.candidates, batch.gold, strict=True):
+        assert candidates
+        assert set(gold) <= set(candidates)
+        assert max(candidates) < len(batch.paths)
+    assert all("{x}" not in one for one in batch.questions)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}", json.dumps({**PRACTICE, "types": {}})])
+def test_a_file_that_is_no_domain_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / "odd.json").write_text(text)
+    with pytest.raises(DataError, match=r"odd\.json is no domain"):
+        Domain(tmp_path / "odd.json")
+
+
+def test_a_fit_prefers_what_is_right_and_is_saved_as_it_is(
+    practice: Path, ranker: PathRanker, tmp_path: Path
+) -> None:
+    checks = [Domain(practice).checks()]
+    before = log_likelihood(ranker, checks), first_right(ranker, checks)
+    settings = RankerSettings(steps=40, rank=4, rate=2e-2)
+    fitted = fit_ranker(ranker, batches_of([practice], Random(1)), settings, Silent())
+    after = PathRanker("fitted", fitted.card, ranker.encoder)
+    assert log_likelihood(after, checks) > before[0] + 0.3
+    assert first_right(after, checks) > before[1]
+    save_path_ranker(tmp_path, fitted.card, fitted.changes)
+    again = load_path_ranker(str(tmp_path), device="cpu", cache=tmp_path, progress=Silent())
+    texts = checks[0].paths
+    ones = [1] * len(texts)
+    saved, held = (one.logits(["who saw x?"], texts, ones) for one in (again, after))
+    np.testing.assert_allclose(saved, held, atol=0.2)  # written as float16
+
+
+def test_joined_changes_are_the_sum_of_both() -> None:
+    torch.manual_seed(0)
+    first = {"a": (torch.randn(2, 5), torch.randn(3, 2)), "b": (torch.eye(2), torch.eye(2))}
+    second = {"a": (torch.randn(4, 5), torch.randn(3, 4)), "c": (torch.eye(3), torch.eye(3))}
+    joined = joined_changes(first, second)
+    assert set(joined) == {"a", "b", "c"}
+    down, up = joined["a"]
+    both = [one["a"][1] @ one["a"][0] for one in (first, second)]
+    torch.testing.assert_close(up @ down, both[0] + both[1])
+
+
+@pytest.fixture(scope="module")
+def shops(tmp_path_factory: pytest.TempPathFactory) -> SqliteStore:
+    names = [f"Shop {letter}" for letter in "KLMNOPQRSTUV"]
+    edges = [(name, "owner", f"Owner {name[-1]}") for name in names]
+    edges += [(name, "city", f"City {name[-1]}") for name in names]
+    nodes = sorted({end for head, _, tail in edges for end in (head, tail)})
+    tables = tables_of([entity(one, one) for one in nodes], edges, direction="both", name="shops")
+    return store_of(tables, tmp_path_factory.mktemp("shops"))
+
+
+def questions() -> list[Question]:
+    found = []
+    for letter in "KLMNOPQRSTUV":
+        about = (f"Shop {letter}",)
+        for text, answer in (("who runs", f"Owner {letter}"), ("where is", f"City {letter}")):
+            found.append(
+                Question(f"{text} {letter}", f"{text} Shop {letter}", list(about), [answer])
+            )
+    return found
+
+
+def test_questions_know_the_relation_paths_to_their_answers(
+    shops: SqliteStore, ranker: PathRanker
+) -> None:
+    odd = Question("odd", "who is Nobody", ["Nobody"], ["Owner K"])
+    lost = Question("lost", "who is Shop K", ["Shop K"], ["Owner L"])
+    none = Question("none", "how old is Shop K", ["Shop K"], [])
+    made, unusable = kg_questions(shops, [*questions(), odd, lost, none], ranker)
+    assert unusable == 2
+    assert len(made) == 25
+    first = made[0]
+    assert first.asked == "who runs x"
+    assert [first.paths[at].partition(" such as ")[0] for at in first.gold] == ["x owner ?"]
+    assert made[-1].gold == frozenset()
+    batch = batch_of(made, Random(0))
+    assert len(batch.paths) == len(set(batch.paths))
+    assert batch.gold[-1] == []
+
+
+@pytest.mark.parametrize("rate", [2e-2, 1e-9])
+def test_what_is_learnt_is_kept_only_if_it_is_better(
+    shops: SqliteStore, encoder: Path, tmp_path: Path, rate: float
+) -> None:
+    start = tmp_path / "start"
+    save_path_ranker(start, RankerCard(encoder=str(encoder), hop_bias=(0.0, -9.0)), {})
+    file = tmp_path / "questions.jsonl"
+    rows = [
+        {"id": q.id, "question": q.question, "topic_entities": q.topic_entities,
+         "answers": q.answers}
+        for q in questions()
+    ]  # fmt: skip
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    given = {"questions": file, "start_from": str(start), "learning_rate": rate}
+    options = validated(LearnOptions, given, "kgqa learn")
+    out = tmp_path / "own"
+    report = learn(shops, out, options, device="cpu", cache=tmp_path, progress=Silent())
+    assert report.questions == 24
+    if rate > 1e-6:
+        assert report.after > report.before
+        assert report.folder == out
+        assert ranker_changes(str(out))
+        own = load_path_ranker(str(out), device="cpu", cache=tmp_path, progress=Silent())
+        made, _ = kg_questions(shops, questions(), own)
+        assert first_right(own, [batch_of(made, None)]) == 1.0
+    else:
+        assert (report.folder is None) == (report.after <= report.before)
+        assert out.exists() == (report.folder is not None)
+
+
+def test_too_few_questions_are_an_error(shops: SqliteStore, encoder: Path, tmp_path: Path) -> None:
+    save_path_ranker(tmp_path / "start", RankerCard(encoder=str(encoder)), {})
+    file = tmp_path / "few.jsonl"
+    file.write_text(
+        '{"question": "who runs Shop K", "topic_entities": ["Shop K"], "answers": ["Owner K"]}\n'
+    )
+    given = {"questions": file, "start_from": str(tmp_path / "start")}
+    options = validated(LearnOptions, given, "kgqa learn")
+    with pytest.raises(DataError, match="has 1 questions that shops can answer; 8 are needed"):
+        learn(shops, tmp_path / "out", options, device="cpu", cache=tmp_path, progress=Silent())
