@@ -280,9 +280,10 @@ class KG:
     def learn(self, **options: Any) -> LearnReport:
         """Make this KG's own path ranker, which the method auto then takes.
 
-        ``questions``: a file of people's questions with their answers (some 25 help); a quarter of
-        them decides whether what was learnt is better, and is kept. Returns what was measured.
-        Raises UsageError, DataError.
+        It learns from questions that are made from the KG alone, and from ``questions``, a file of
+        people's questions with their answers (some 25 help). What was learnt is kept if it is
+        better on questions that were held out. Returns what was measured. Raises UsageError,
+        DataError.
         """
         from kgqa.api.training import learn
 

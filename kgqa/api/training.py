@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from kgqa.errors import UsageError
 from kgqa.registry import validated
 from kgqa.training.options import (
     AdapterTraining,
@@ -73,13 +72,6 @@ def learn(home: Home, store: GraphStore, given: dict[str, Any]) -> LearnReport:
     from kgqa.models.path_ranker import OWN_RANKER
 
     options: LearnOptions = validated(LearnOptions, given, "kgqa learn")
-    if options.questions is None:
-        raise UsageError(
-            "There is nothing to learn from: the universal ranker knows relations by their words.",
-            "Give some questions of the kind that will be asked, with their answers, by "
-            "`questions`: a file of lines such as "
-            '{"question": "…", "topic_entities": ["…"], "answers": ["…"]}.',
-        )
     from kgqa.training.ranker_learn import learn
 
     out = home.folder(store.info.name) / OWN_RANKER

@@ -29,8 +29,7 @@ STOPPED = 130  # the exit code of a program that Ctrl-C ended
 COMMANDS = {
     "ingest": "Load a dump: freebase, conceptnet, umls, your own triples, or text.",
     "ask": "Answer questions with facts, and show the path of facts behind each answer.",
-    "learn": "Learn from people's questions about a KG, so that others like them are answered "
-    "better.",
+    "learn": "Learn a KG: how people ask for its relations.",
     "paths": "Show the paths of an entity.",
     "link": "Show which entities a question may be about.",
     "check": "Say whether a statement is in the graph, and by which edges.",

@@ -1,4 +1,4 @@
-"""``kgqa learn``: the KG's own path ranker, from people's questions."""
+"""``kgqa learn``: the KG's own path ranker."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kgqa.cli.common import Run, takes_options
 
 @takes_options(training.LearnOptions)
 def learn(run: Run, options: dict[str, Any]) -> None:
-    """Learn from people's questions about a KG, so that others like them are answered better."""
+    """Learn how people ask for a KG's relations, from the KG alone or their questions too."""
     with run.kg() as kg:
         report = kg.learn(**options)
         name = kg.name
@@ -18,9 +18,9 @@ def learn(run: Run, options: dict[str, Any]) -> None:
     def human() -> None:
         before, after = (100 * 2.718281828**one for one in (report.before, report.after))
         print(
-            f"{report.questions:,} questions, {report.steps:,} steps, {report.seconds:.0f} s. What "
-            f"is right had {before:.0f} % of the probability, on held-out questions, and has "
-            f"{after:.0f} %."
+            f"{report.made:,} made questions, {report.questions:,} of people, "
+            f"{report.seconds:.0f} s. On {report.held_out:,} that were held out, what is right had "
+            f"{before:.0f} % of the probability, and has {after:.0f} %."
         )
         if report.folder is None:
             print("That is no better, so the universal ranker stays.")

@@ -27,6 +27,7 @@ _SAMPLE = 4_000  # entities whose hops are looked at
 _BLOCKS = 80  # places of a large KG where they are taken
 _TOGETHER = 500  # of them in one call of the store
 _MOST_EDGES = 5_000  # an entity with more is left out of the sample
+_TOPICS = 4  # entities that have a relation
 _EXAMPLES = 2  # names of what a relation leads to
 _LIKE = 0.5  # part of their relations that two entities of one kind share (Jaccard)
 _USUAL = 0.3  # part of a kind's entities that have a relation, from which it is usual
@@ -39,6 +40,7 @@ class Schema:
         """Read the sample. Raises GraphError."""
         self.version = store.info.version
         self._kinds: Counter[frozenset[Hop]] = Counter()
+        self._topics: dict[Hop, list[int]] = {}
         ends: dict[Hop, list[int]] = {}
         for keys in _sampled(store):
             hops = hops_out_of(store, keys, rules)
@@ -49,6 +51,9 @@ class Schema:
                 own = list(map(tuple, pairs[here].tolist()))
                 if own:
                     self._kinds[frozenset(own)] += 1
+                for hop in set(own):
+                    if len(topics := self._topics.setdefault(hop, [])) < _TOPICS:
+                        topics.append(int(keys[row]))
                 for hop, tail, kind in zip(
                     own, hops.hop[here, TAIL].tolist(), hops.kind[here].tolist(), strict=True
                 ):
@@ -63,6 +68,14 @@ class Schema:
     def examples(self, hop: Hop) -> tuple[str, ...]:
         """Return names of entities that ``hop`` leads to: two, fewer if the sample has no more."""
         return self._examples.get(hop, ())
+
+    def hops(self) -> list[Hop]:
+        """Return every hop of the sample, in order."""
+        return sorted(self._topics)
+
+    def topics(self, hop: Hop) -> list[int]:
+        """Return keys of some entities that have ``hop``."""
+        return self._topics.get(hop, [])
 
     def missing(self, own: Iterable[Hop]) -> list[Hop]:
         """Return the hops that entities with most of the hops ``own`` usually have, and it has not.

@@ -269,8 +269,10 @@ class ReasonerTraining(QuestionSource, ReasonerSettings):
 class LearnOptions(Options):
     """How a KG's own path ranker is made."""
 
-    questions: Path | None = _flag(None, "A file of people's questions with their answers.")
+    questions: Path | None = _flag(
+        None, "A file of people's questions with their answers, to learn from as well."
+    )
     format: str = _flag("jsonl", "The format of the file.")
     start_from: str = option("universal", "The path ranker that is fitted: a name or a folder.")
-    learning_rate: float = option(3e-4, "Learning rate.", gt=0)
+    learning_rate: float = option(2e-4, "Learning rate.", gt=0)
     seed: int = option(0, "Seed.", ge=0)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kgqa.errors import DataError
@@ -22,8 +23,9 @@ from kgqa.training.ranker_fit import RankingBatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
     from random import Random
+
+DOMAINS = Path(__file__).parent.parent / "data" / "training" / "domains"
 
 Steps: TypeAlias = "tuple[tuple[int, int], ...]"
 
@@ -95,6 +97,13 @@ class Domain:
             path = tuple((step, -1) for step in steps)
             if path in self.ends.get(type_, {}):
                 self.questions += [Asked(text, type_, path) for text in chain["questions"]]
+
+    def phrasings(self) -> Iterator[tuple[str, list[str]]]:
+        """Yield each relation in words, either way, with the questions that ask for it."""
+        for type_, paths in self.ends.items():
+            for path in paths:
+                if len(path) == 1 and (texts := self._questions[path[0][0]]):
+                    yield self._text(type_, path, None), texts
 
     def batch(self, random: Random) -> RankingBatch:
         """Return a batch of questions, drawn by ``random``."""

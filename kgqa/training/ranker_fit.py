@@ -51,12 +51,16 @@ class RankingBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankerSettings:
-    """How a ranker is fitted; ``rank`` of the changes, ``rate``: the learning rate."""
+    """How a ranker is fitted; ``rank`` of the changes, ``rate``: the learning rate.
+
+    ``weights_only``: scale, biases and temperature stay as they are.
+    """
 
     steps: int
     rank: int = 32
     rate: float = 5e-4
     seed: int = 1
+    weights_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +92,11 @@ def fit_ranker(
     with quiet():
         model = get_peft_model(bare, lora).eval()  # without dropout, as it will be used
     weights = [one for one in model.parameters() if one.requires_grad]
-    beside = torch.nn.Parameter(torch.tensor([card.scale, card.none, *card.hop_bias]))
+    numbers = torch.tensor([card.scale, card.none, *card.hop_bias]) / card.temperature
+    beside = torch.nn.Parameter(numbers)
     groups: list[dict[str, Any]] = [
         {"params": weights, "lr": settings.rate},
-        {"params": [beside], "lr": _BESIDE},
+        {"params": [beside], "lr": 0.0 if settings.weights_only else _BESIDE},
     ]
     optimizer = torch.optim.AdamW(groups, weight_decay=0.01)
     steps = settings.steps
@@ -112,9 +117,11 @@ def fit_ranker(
     changes = _changes(model)
     model.unload()
     encoder.change({name: up @ down for name, (down, up) in changes.items()})
-    made = RankerCard(
-        encoder=card.encoder, hops=card.hops, scale=scale, none=none, hop_bias=tuple(bias)
-    )
+    made = card
+    if not settings.weights_only:
+        made = RankerCard(
+            encoder=card.encoder, hops=card.hops, scale=scale, none=none, hop_bias=tuple(bias)
+        )
     return FittedRanker(made, changes, float(np.mean(losses[-20:])) if losses else math.nan)
 
 

@@ -36,15 +36,17 @@ class TrainingReport(BaseModel):
 
 
 class LearnReport(TrainingReport):
-    """What learning gave: log-likelihoods a question, of those held out, before and after.
+    """What learning gave: mean log-likelihoods of the questions held out, before and after.
 
-    ``folder``: where the ranker is, None if it was no better and is not kept.
+    ``folder``: where the ranker is, None if it was no better and is not kept. ``questions``: of
+    people; ``made``: from the KG alone.
     """
 
     folder: Path | None
     questions: int
+    made: int
     unusable: int
-    steps: int
+    held_out: int
     before: float
     after: float
     seconds: float

@@ -148,11 +148,6 @@ def test_link_paths_and_entity(kg: kgqa.KG) -> None:
     assert kg.entity("J. R. R. Tolkien").id == "m.041h0"
 
 
-def test_learning_from_nothing_says_what_to_give(kg: kgqa.KG) -> None:
-    with pytest.raises(UsageError, match=r"nothing to learn from.*`questions`"):
-        kg.learn()
-
-
 @pytest.mark.model
 def test_a_session_bound_to_another_kg_shares_nothing_that_was_loaded_for_the_first(
     sample_home: Path,

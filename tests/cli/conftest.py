@@ -126,4 +126,4 @@ def own_home(home: Path, tmp_path: Path) -> Path:
 @pytest.fixture(scope="session")
 def healthy(kgqa: Kgqa, home: Path) -> dict[str, Any]:
     """The JSON of a question that the index serves."""
-    return kgqa("ask", QUESTION, "--k", "2", "--json", "--home", home).json
+    return kgqa("ask", QUESTION, "--method", "gcr", "--k", "2", "--json", "--home", home).json

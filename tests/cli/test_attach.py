@@ -114,7 +114,9 @@ def test_status_lists_it_even_where_its_server_is_not_the_graph(
 def test_an_index_and_an_answer_over_it(kgqa: Kgqa, attached: dict[str, str | Path]) -> None:
     built = kgqa("precompute-tries", "--workers", "2", "--json", **attached)
     assert built.json["stored"] == 4
-    found = kgqa("ask", "Who directed Apollo 13?", "--k", "3", "--json", **attached).json
+    found = kgqa(
+        "ask", "Who directed Apollo 13?", "--method", "gcr", "--k", "3", "--json", **attached
+    ).json
     assert [use["source"] for use in found["constraints"]] == ["shard"]
     assert found["paths"]
     assert all(path["grounded"] for path in found["paths"])

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 pytest_plugins = ["tests.graph.neo4j_server"]
 
-ASK = ("ask", QUESTION, "--k", "2", "--json")
+ASK = ("ask", QUESTION, "--method", "gcr", "--k", "2", "--json")
 PASSWORD = "s3cret-p4ss"
 
 

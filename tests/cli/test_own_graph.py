@@ -66,8 +66,8 @@ def test_learning_makes_a_ranker_that_auto_takes(kgqa: Kgqa, home: Path, tmp_pat
     rows = [{"question": q, "topic_entities": [t], "answers": [a]} for q, t, a in lines]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     report = kgqa("learn", "--questions", file, "--home", home, "--json").json
-    assert report["questions"] == 10
-    assert report["unusable"] == 0
+    assert (report["questions"], report["unusable"]) == (10, 0)
+    assert report["made"] > 20
     assert report["after"] > report["before"]
     assert (home / "services" / "models" / "ranker" / "ranker.json").is_file()
     asked = kgqa("ask", "whose baby is login", "--home", home, "--json")
@@ -78,7 +78,6 @@ def test_learning_makes_a_ranker_that_auto_takes(kgqa: Kgqa, home: Path, tmp_pat
 def test_learning_needs_questions_that_the_kg_can_answer(
     kgqa: Kgqa, home: Path, tmp_path: Path
 ) -> None:
-    assert "--questions" in kgqa("learn", "--home", home).error
     file = tmp_path / "few.jsonl"
     file.write_text('{"question": "who", "topic_entities": ["login"], "answers": ["Nobody"]}\n')
     assert "8 are needed" in kgqa("learn", "--questions", file, "--home", home).error

@@ -92,7 +92,7 @@ def test_a_sample_is_measured_as_what_it_is(kgqa: Kgqa, sampled: Path, tmp_path:
     file, out = tmp_path / "q.jsonl", tmp_path / "out"
     row = {"id": "1", "question": QUESTION, "topic_entities": [OBAMA], "answers": ["Honolulu"]}
     file.write_text(json.dumps(row), encoding="utf-8")
-    measure = ("eval", "jsonl", file, "--k", "2", "--home", sampled)
+    measure = ("eval", "jsonl", file, "--method", "gcr", "--k", "2", "--home", sampled)
     some = kgqa(*measure, *SET, "--out", out, "--json")
     assert "Answering on the fly" not in some.err
     assert json.loads((out / "run.json").read_text("utf-8"))["sample"] == SAMPLE

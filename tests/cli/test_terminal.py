@@ -131,7 +131,7 @@ def test_names_of_a_dump_come_out_as_they_went_in(kgqa: Kgqa, tmp_path: Path) ->
 
 
 def test_ask_shows_answers_and_their_paths(kgqa: Kgqa, home: Path) -> None:
-    shown = kgqa("ask", QUESTION, "--k", "2", "--home", home)
+    shown = kgqa("ask", QUESTION, "--method", "gcr", "--k", "2", "--home", home)
     assert shown.code == 0
     assert shown.err == "", "an index that fits is nothing to talk about"
     lines = shown.out.splitlines()

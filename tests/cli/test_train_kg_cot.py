@@ -196,7 +196,10 @@ def test_a_reasoner_that_cannot_be_used_is_named(
     damaged.mkdir()
     (damaged / "reasoner.json").write_text("{", "utf-8")
     assert "is not JSON" in kgqa(*asked, *flags, f"reasoner={damaged}").error
-    assert "It belongs to: kg-cot" in kgqa(*asked, "--set", f"reasoner={reasoner}").error
+    assert (
+        "It belongs to: kg-cot"
+        in kgqa(*asked, "--method", "gcr", "--set", f"reasoner={reasoner}").error
+    )
     assert (
         "walks 2 hops at most" in kgqa(*asked, *flags, f"reasoner={reasoner}", "--hops", "3").error
     )

@@ -30,7 +30,9 @@ from kgqa.training.ranker_fit import (
     joined_changes,
     log_likelihood,
 )
-from kgqa.training.ranker_learn import batch_of, kg_questions, learn
+from kgqa.training.ranker_learn import learn
+from kgqa.training.ranker_made import made_questions
+from kgqa.training.ranker_questions import batch_of, kg_questions
 from tests.graph.tables import entity, tables_of
 from tests.methods.reasoners import encoder_folder, tiny_encoder
 from tests.trie.language import store_of
@@ -187,6 +189,26 @@ def test_questions_know_the_relation_paths_to_their_answers(
     batch = batch_of(made, Random(0))
     assert len(batch.paths) == len(set(batch.paths))
     assert batch.gold[-1] == []
+
+
+def test_made_questions_are_people_s_about_entities_that_have_the_relation(
+    shops: SqliteStore, ranker: PathRanker, practice: Path
+) -> None:
+    made = made_questions(shops, ranker, Random(0), Silent(), practice.parent)
+    assert made == made_questions(shops, ranker, Random(0), Silent(), practice.parent)
+    texts = {text.replace("{x}", "x") for text in _texts(PRACTICE)}
+    assert made
+    for one in made:
+        assert one.asked in texts
+        (gold,) = one.gold
+        assert one.hops[gold] == 1
+
+
+def _texts(domain: dict) -> list[str]:
+    every = [
+        one[name] for one in domain["relations"] for name in ("forward", "backward") if name in one
+    ]
+    return [text for texts in every for text in texts]
 
 
 @pytest.mark.parametrize("rate", [2e-2, 1e-9])
