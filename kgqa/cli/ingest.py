@@ -75,6 +75,12 @@ def _show(run: Run, kg: KG) -> int:
             say(f"  left out on purpose: {count:,} {reason}", style="dim")
         if counts["rejected"]:
             say(f"  {counts['rejected']:,} lines rejected, see {counts['rejects_file']}")
+        if kg.info.loader in ("triples", "text"):
+            say(
+                f'Ask it: kgqa ask "…" --kg {counts["kg"]}; kgqa learn --kg {counts["kg"]} first '
+                "teaches how people ask for its relations, in a minute or two.",
+                style="dim",
+            )
 
     run.print(human, counts)
     return int(counts.get("failed", 0))

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 _TOGETHER = 16  # questions of a batch
 _LEAST = 8  # questions of people that something is learnt from
 _HELD_OUT = 4  # one of so many
+_MOST_HELD = 48  # questions that decide, which are asked of all their candidates
 _STEPS = 30  # with made questions alone; people's own add to them
 _ROUNDS = 8  # how often each of people's questions is seen
 
@@ -82,6 +83,7 @@ def learn(
             "`questions`.",
         )
     held, rest = _parted(asked or made)
+    held = held[:_MOST_HELD]
     some = (rest, made) if asked else ([], rest)
     checks = [batch_of(held[at : at + _TOGETHER], None) for at in range(0, len(held), _TOGETHER)]
     before = log_likelihood(start, checks)
