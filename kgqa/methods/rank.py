@@ -10,6 +10,7 @@ topic has not, fits best, the answer is "not in this graph".
 from __future__ import annotations
 
 import math
+import re
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -53,6 +54,8 @@ if TYPE_CHECKING:
 MOST_PATHS = 300_000  # of a topic entity; one with more is walked one hop less
 ANSWER_THRESHOLD = 0.7  # chosen on the graphs of scripts/bench_own
 MOST_ANSWERS = 500  # with a path each
+_HOW_MANY = re.compile(r"\W*(how many|number of|count)\b", re.IGNORECASE)
+_NUMBER = re.compile(r"\W*\d[\d.,]*(\s*\S{1,6})?")  # with a unit, perhaps
 _FLOOR = 1e-4  # what an entity has of a topic that no path leads from to it
 
 
@@ -183,6 +186,8 @@ class Rank(Method[RankOptions]):
             if absent > self.refuse_above:
                 chosen = 0
                 notes.append(_not_there(question.topics, weighed))
+        if chosen and _is_count(question.question, answers):
+            notes.append(f"Counted: {sum(score >= least for score in scores.values()):,}.")
         shown, expanded = _shown(evidence, self.options.k)
         grounded = time.perf_counter()
         return Findings(
@@ -325,5 +330,10 @@ def _shown(
 def _not_there(topics: Sequence[TopicEntity], weighed: Sequence[Weighed]) -> str:
     named = " and ".join(topic.name for topic in topics)
     missing = max(weighed, key=lambda one: one.absent).missing
-    like = f' ("{missing}", for instance, it has not)' if missing else ""
-    return f"Not in this graph: no fact about {named} answers this{like}."
+    like = f', such as "{missing}"' if missing else ""
+    return f"Not in this graph: {named} has no fact that answers this{like}."
+
+
+def _is_count(question: str, answers: Sequence[RankedAnswer]) -> bool:
+    """Return whether a question asks for a number, and its first answer is none."""
+    return bool(_HOW_MANY.match(question)) and not _NUMBER.fullmatch(answers[0].name)
