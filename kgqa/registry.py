@@ -337,7 +337,7 @@ METHODS = Registry(
         Entry(
             "auto",
             "kgqa.methods.ensemble:Auto",
-            "what suits the KG: kg-cot and gcr where they were trained for it, else rank",
+            "what suits the KG: kg-cot, rank and gcr if trained for it, else rank",
             "kgqa.methods.options:AutoOptions",
         ),
         Entry(

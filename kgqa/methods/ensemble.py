@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from kgqa.paths.walk import WalkRules
 
 # Chosen on development questions: docs/methods.md.
-WEIGHTS = {"gcr": 1.0, "kg-cot": 1.0}
+WEIGHTS = {"gcr": 1.0, "kg-cot": 1.0, "rank": 1.0}
 SURE = 0.98
 TOGETHER = 16  # questions that each member is given at a time
 FLOOR = 0.01  # what an entity has with a member that has never encountered it
@@ -106,6 +106,8 @@ class Ensemble(Method[EnsembleOptions]):
             asked = list(open_)
             for place, answer in member.answers(store, [open_[number] for number in asked]):
                 found[asked[place]].append(answer)
+            if member is not self.members[0]:  # the first alone may answer for all
+                continue
             for number in asked:
                 if self._is_sure(found[number][-1]):
                     del open_[number]
@@ -178,7 +180,8 @@ class Ensemble(Method[EnsembleOptions]):
 class Auto(Ensemble):
     """What suits the KG, and a note says which.
 
-    Where a KG-CoT reasoner was trained for the KG: it first, gcr and it together if it is not sure.
+    Where a KG-CoT reasoner was trained for the KG: it first; it, rank and gcr together if it is not
+    sure.
     Elsewhere relation paths are ranked by their words, by the KG's own ranker if ``kgqa learn``
     made one: the confidence of a reasoner from another KG says nothing. If an option is set that
     gcr alone has, or the sentence encoder is not there, gcr answers.
@@ -202,12 +205,13 @@ class Auto(Ensemble):
                 return self._by(self._rank(general=general))
             chosen = options.model_copy(update={"reasoner": named})
             reasoner = KgCot(chosen, resources, general=False)
+            ranker = Rank(cast("AutoOptions", options), resources, general=False)
         except (AdapterMismatchError, ModelNotFoundError) as error:
             if options.reasoner is not None:
                 raise
             resources.note(f"{error.message} Answering by the method gcr.")
             return self._by(Gcr(options, resources, general=general))
-        return [reasoner, Gcr(options, resources, general=False)]
+        return [reasoner, ranker, Gcr(options, resources, general=False)]
 
     def _of_gcr(self) -> str:
         """Return an option that was set and that gcr alone has, or the KG-LLM of the settings."""
@@ -240,7 +244,7 @@ class Auto(Ensemble):
 
     @property
     def alone(self) -> Method[Any] | None:
-        """The only member, None if there are two."""
+        """The only member, None if there are several."""
         return self.members[0] if len(self.members) == 1 else None
 
     def findings(self, store: GraphStore, questions: Iterable[LinkedQuestion | KgqaError]) -> Found:

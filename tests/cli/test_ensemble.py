@@ -54,7 +54,7 @@ def test_auto_is_one_of_both_and_can_be_measured(
     assert measured["grounded_paths"] == 100.0
     settings = json.loads((tmp_path / "out" / "run.json").read_text("utf-8"))
     assert settings["reasoner"]
-    assert settings["weights"].keys() == {"gcr", "kg-cot"}
+    assert settings["weights"].keys() == {"gcr", "kg-cot", "rank"}
     assert 0 < settings["sure"] <= 1
 
 
