@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from kgqa.progress import Task
 
 _ANSWERS = 10  # answers that are shown
+_PATHS = 10
 _COLUMN = 44  # cells that a column is wide at most
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _EVERY = 10.0  # seconds between two plain lines if stderr is not a terminal
@@ -136,11 +137,14 @@ def show_answer(answer: Answer, browser_url: str | None) -> None:
     say(_joined(("paths", "bold"), (" (each edge is in the graph)", "dim")))
     for walked in answer.expanded_answers()[:_ANSWERS]:
         say(_joined(("expanded  ", "dim")) + path_line(walked.grounding))
-    for path in answer.paths:
+    paths = _by_answer(answer)
+    for path in paths[:_PATHS]:
         line = _joined((f"{path.score:8.3f}  ", "dim")) + path_line(path.groundings[0])
         if len(path.groundings) > 1:
             line.append(f" ({len(path.groundings)} groundings)", style="dim")
         say(line)
+    if len(paths) > _PATHS:
+        say(f"and {len(paths) - _PATHS} more; --json gives all", style="dim")
     served = ", ".join(sorted({use.source for use in answer.constraints}))
     say()
     say(
@@ -150,6 +154,13 @@ def show_answer(answer: Answer, browser_url: str | None) -> None:
     )
     if browser_url:
         say(f"Neo4j Browser: {browser_url}", style="dim")
+
+
+def _by_answer(answer: Answer) -> list[Any]:
+    """Return the paths, those behind the first answer first."""
+    behind = [path for one in answer.answers[:_ANSWERS] for path in one.paths]
+    place = {id(path): number for number, path in reversed(list(enumerate(behind)))}
+    return sorted(answer.paths, key=lambda path: place.get(id(path), len(behind)))
 
 
 def _show_answers(answer: Answer) -> None:
