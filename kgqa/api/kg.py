@@ -288,7 +288,7 @@ class KG:
         from kgqa.api.training import learn
 
         report = learn(self.home, self.store, options)
-        self._sessions.clear()
+        self._close_sessions()
         return report
 
     def browser_url(self, found: Answer | EntityPaths) -> str | None:
@@ -302,10 +302,13 @@ class KG:
 
     def close(self) -> None:
         """Close the store and the sessions that :meth:`ask` opened."""
+        self._close_sessions()
+        self.store.close()
+
+    def _close_sessions(self) -> None:
         for session in self._sessions.values():
             session.close()
         self._sessions.clear()
-        self.store.close()
 
     def __enter__(self) -> Self:
         return self

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 
 from pydantic import (
@@ -23,7 +25,6 @@ from kgqa.errors import AdapterMismatchError, ModelError, ModelNotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
 CardT = TypeVar("CardT")
 
@@ -142,6 +143,30 @@ def _of_version_1(content: dict[str, Any]) -> dict[str, Any]:
     if isinstance(sharpness := content.get("sharpness"), float) and sharpness >= 0:
         card["tail_temperature"] = 1 / sharpness if sharpness else "Infinity"
     return card
+
+
+def model_folder(name: str, bundled: Path) -> Path:
+    """Return the folder of a model: one of that path, else the one of that name in ``bundled``."""
+    folder = Path(name).expanduser()
+    ours = bundled / name
+    return (
+        ours if not folder.exists() and re.fullmatch(r"[\w-]+", name) and ours.is_dir() else folder
+    )
+
+
+def write_model_folder(folder: Path, files: Mapping[str, bytes], what: str) -> None:
+    """Write ``files`` in turn into ``folder``, which is made. Raises ModelError, which says what.
+
+    Each appears whole or not at all.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():
+            part = folder / f"{name}.part"
+            part.write_bytes(content)  # with the permissions that the user's files have
+            part.replace(folder / name)
+    except OSError as error:
+        raise ModelError(f"The {what} cannot be written to {folder}: {error}.") from None
 
 
 def read_json_card(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +17,15 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 
 from kgqa.errors import AdapterMismatchError, ModelError, ModelNotFoundError
-from kgqa.models.adapter import CONFIG, Mediators, Walk, card_content, read_json_card
+from kgqa.models.adapter import (
+    CONFIG,
+    Mediators,
+    Walk,
+    card_content,
+    model_folder,
+    read_json_card,
+    write_model_folder,
+)
 from kgqa.models.graph_reasoner import (
     UNTRAINED,
     BetaReads,
@@ -113,11 +120,7 @@ class LoadedReasoner:
 
 def reasoner_folder(name: str) -> Path:
     """Return the folder of a reasoner: one of that path, else the bundled one of that name."""
-    folder = Path(name).expanduser()
-    bundled = BUNDLED_REASONERS / name
-    if not folder.exists() and re.fullmatch(r"[\w-]+", name) and bundled.is_dir():
-        return bundled
-    return folder
+    return model_folder(name, BUNDLED_REASONERS)
 
 
 def bundled_reasoners() -> list[str]:
@@ -154,14 +157,9 @@ def save_reasoner(
     state = {name: one.detach().half().contiguous() for name, one in state.items()}
     if words is not None:
         state[_WORDS] = words.half().contiguous()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        part = folder / f"{WEIGHTS_FILE}.part"
-        part.write_bytes(save(state))  # with the permissions that the user's files have
-        part.replace(folder / WEIGHTS_FILE)
-        (folder / CARD_FILE).write_text(card.to_json(), "utf-8")
-    except (OSError, SafetensorError) as error:
-        raise ModelError(f"The reasoner cannot be written to {folder}: {error}.") from None
+    write_model_folder(
+        folder, {WEIGHTS_FILE: save(state), CARD_FILE: card.to_json().encode()}, "reasoner"
+    )
 
 
 def load_reasoner(

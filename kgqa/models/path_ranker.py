@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,7 +24,13 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 
 from kgqa.errors import ModelError, ModelNotFoundError
-from kgqa.models.adapter import CONFIG, card_content, read_json_card
+from kgqa.models.adapter import (
+    CONFIG,
+    card_content,
+    model_folder,
+    read_json_card,
+    write_model_folder,
+)
 from kgqa.models.sentences import load_sentence_encoder
 
 if TYPE_CHECKING:
@@ -120,11 +125,7 @@ class PathRanker:
 
 def ranker_folder(name: str) -> Path:
     """Return the folder of a ranker: one of that path, else the bundled one of that name."""
-    folder = Path(name).expanduser()
-    bundled = BUNDLED_RANKERS / name
-    if not folder.exists() and re.fullmatch(r"[\w-]+", name) and bundled.is_dir():
-        return bundled
-    return folder
+    return model_folder(name, BUNDLED_RANKERS)
 
 
 def load_path_ranker(
@@ -170,14 +171,9 @@ def save_path_ranker(
     for name, (down, up) in changes.items():
         state[name + _DOWN] = down.detach().half().contiguous()
         state[name + _UP] = up.detach().half().contiguous()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        part = folder / f"{WEIGHTS_FILE}.part"
-        part.write_bytes(save(state))  # with the permissions that the user's files have
-        part.replace(folder / WEIGHTS_FILE)
-        (folder / CARD_FILE).write_text(card.to_json(), "utf-8")
-    except (OSError, SafetensorError) as error:
-        raise ModelError(f"The path ranker cannot be written to {folder}: {error}.") from None
+    write_model_folder(
+        folder, {WEIGHTS_FILE: save(state), CARD_FILE: card.to_json().encode()}, "path ranker"
+    )
 
 
 def ranker_changes(name: str) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kgqa.errors import EntityNotFoundError, KgqaError
+from kgqa.errors import EntityNotFoundError
 from kgqa.linking.resolve import resolve_entity
 from kgqa.methods.rank import RankWords, relation_paths
 from kgqa.paths.walk import WalkRules, relation_paths_to
@@ -79,7 +79,7 @@ def kg_questions(
     for question in questions:
         try:
             topics = [resolve_entity(store, one) for one in known_topics(store, question)]
-        except (EntityNotFoundError, KgqaError):
+        except EntityNotFoundError:
             topics = []
         answers = store.keys_of(list(meanings_of(store, question.answers, question.names).same))
         answers = answers[answers >= 0]
