@@ -35,7 +35,7 @@ class Progress(Protocol):
         """Show a task from ``with`` to its end; ``total`` is None where it is not known."""
 
     def note(self, text: str) -> None:
-        """Tell the user one line that they should know and that is no error."""
+        """Tell the user one line that they should know and that is not an error."""
 
 
 class Rate:

@@ -186,14 +186,14 @@ def read_block(block: Block, rules: Rules) -> BlockEdges:
         found.dropped[reason] += len(rows) - int(np.count_nonzero(good))
         return rows[good]
 
-    rows = kept(_begins(fields, 0, rows, b"/a/"), "first column is no assertion (/a/…)")
-    rows = kept(_begins(fields, 1, rows, b"/r/"), "second column is no relation (/r/…)")
+    rows = kept(_begins(fields, 0, rows, b"/a/"), "first column is not an assertion (/a/…)")
+    rows = kept(_begins(fields, 1, rows, b"/r/"), "second column is not a relation (/r/…)")
     rows = counted(~mask_of(pc.equal(fields.column(1, rows), _ELSEWHERE)), OTHER_SITE)
     ends = [fields.column(place, rows) for place in (2, 3)]
     concepts = [mask_of(pc.match_substring_regex(end, _CONCEPT)) for end in ends]
     ours = np.logical_and.reduce([_starts_with(end, rules.languages) for end in ends])
     concept = concepts[0] & concepts[1]
-    rows = kept(concept, "an end is no concept (/c/language/term)")
+    rows = kept(concept, "an end is not a concept (/c/language/term)")
     rows = counted(ours[concept], OTHER_LANGUAGE)
     wanted = pa.array(ours & concept)
     raw = [ends[0].filter(wanted), fields.column(1, rows), ends[1].filter(wanted)]
@@ -332,16 +332,16 @@ def _about_one(raw: bytes) -> tuple[float, str]:
     try:
         about: Any = json.loads(raw)
     except (ValueError, RecursionError):
-        raise ValueError("last column is no JSON") from None
+        raise ValueError("last column is not JSON") from None
     if not isinstance(about, dict):
-        raise ValueError("last column is no JSON object")
+        raise ValueError("last column is not a JSON object")
     weight = about.get("weight", 1.0)
     try:
         weight = math.nan if isinstance(weight, bool | str) else float(weight)
     except (TypeError, OverflowError):
         weight = math.nan
     if not math.isfinite(weight):
-        raise ValueError("weight is no number")
+        raise ValueError("weight is not a number")
     about["weight"] = weight
     kept = {name: about[name] for name in _ABOUT.names if about.get(name) is not None}
     properties = json.dumps(kept, ensure_ascii=False)

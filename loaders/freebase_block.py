@@ -247,7 +247,7 @@ class _Rows:
             if use == Use.NOTHING:
                 self._part.dropped[reason] += count
         kind = kinds.take(which)
-        self._reject_all(rows[kind == Use.NO_IRI], "predicate is no IRI in angle brackets")
+        self._reject_all(rows[kind == Use.NO_IRI], "predicate is not an IRI in angle brackets")
         self._schema(rows[kind == Use.MEDIATOR], rows[kind == Use.INVERSE])
         self._names(rows[kind <= Use.ALIAS], kind[kind <= Use.ALIAS])
         self._types(rows[kind == Use.TYPE])
@@ -278,7 +278,7 @@ class _Rows:
 
     def _names(self, rows: IntArray, uses: IntArray) -> None:
         quoted = self._starts_with(_QUOTE, rows)
-        self._reject_all(rows[~quoted], "name is no text")
+        self._reject_all(rows[~quoted], "name is not text")
         rows, uses = rows[quoted], uses[quoted]
         found = read_literals(self._fields.column(2, rows), self._language)
         self._part.dropped[OTHER_LANGUAGE] += found.foreign
@@ -302,7 +302,7 @@ class _Rows:
 
     def _types(self, rows: IntArray) -> None:
         iris = self._starts_with(_LT, rows)
-        self._reject_all(rows[~iris], "type is no IRI")
+        self._reject_all(rows[~iris], "type is not an IRI")
         rows = rows[iris]
         mids = self._subjects(rows)
         kinds = self._fields.column(2, rows[mids != NO_MID]).dictionary_encode()

@@ -116,11 +116,11 @@ def why_not(line: str) -> str:
         return "blank node as subject"
     match = _START.match(line)
     if match is None:
-        return "subject is no IRI in angle brackets"
+        return "subject is not an IRI in angle brackets"
     place = match.end()
     match = _NEXT.match(line, place)
     if match is None:
-        return "predicate is no IRI in angle brackets"
+        return "predicate is not an IRI in angle brackets"
     place = match.end()
     rest = line[place:].strip()
     if rest in ("", "."):

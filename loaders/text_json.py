@@ -77,7 +77,7 @@ def passages(entry: dict[str, Any]) -> list[Passage]:
         raise ValueError('no text in "text", and no "context"')
     title, id_ = entry.get("title"), entry.get("id")
     if title is not None and not isinstance(title, str):
-        raise ValueError('"title" is no text')
+        raise ValueError('"title" is not text')
     if isinstance(id_, bool) or not (id_ is None or isinstance(id_, str | int)):
         raise ValueError('"id" is neither text nor a whole number')
     return [Passage(text, (title or "").strip(), "" if id_ is None else str(id_).strip())]
@@ -89,10 +89,8 @@ def context(entry: dict[str, Any]) -> list[Passage]:
         given = _CONTEXT.validate_python(entry.get("context"))
     except ValidationError as error:
         place = error.errors()[0]["loc"]
-        where = (
-            f'item {int(place[0]) + 1} of "context" is no' if place else '"context" is no list of'
-        )
-        raise ValueError(f"{where} [title, sentences]") from None
+        where, of = (f"item {int(place[0]) + 1} of ", "") if place else ("", "a list of ")
+        raise ValueError(f'{where}"context" is not {of}[title, sentences]') from None
     found = []
     for title, texts in given:
         sentences = tuple(s for text in texts if (s := " ".join(text.split())))
@@ -148,7 +146,7 @@ def _of_list(file: IO[bytes], path: Path) -> Iterator[tuple[int, Any]]:
         if (found := following()) != wanted:
             what = f"{found!r} stands" if found else "it ends"
             raise DumpMalformedError(
-                f"{path} is no JSON list: {what} where {wanted!r} should.", damaged
+                f"{path} is not a JSON list: {what} where {wanted!r} should.", damaged
             )
         text = text[1:]
 
@@ -160,7 +158,7 @@ def _of_list(file: IO[bytes], path: Path) -> Iterator[tuple[int, Any]]:
                 found, end = decode(text)
             except json.JSONDecodeError as error:
                 if not more():
-                    what = f"Entry {number} of {path} is no JSON: {error.msg}."
+                    what = f"Entry {number} of {path} is not JSON: {error.msg}."
                     raise DumpMalformedError(what, damaged) from None
             except RecursionError:
                 what = f"Entry {number} of {path} is nested too deeply."

@@ -235,7 +235,7 @@ def _lines(path: Path, rejects: Rejects) -> Iterator[bytes]:
         data = bytes(block.data)
         if b"\0" in data or (block.first == 1 and data.startswith(_PDF)):
             hint = "Give plain text, Markdown or JSON lines, in UTF-8."
-            raise DumpMalformedError(f"{path} is no text.", hint)
+            raise DumpMalformedError(f"{path} is not text.", hint)
         yield from data.split(b"\n")[:-1]
 
 

@@ -169,7 +169,7 @@ class Names:
             yield pa.RecordBatch.from_arrays([ids, texts, ranks], names=["id", "text", "rank"])
 
     def unseen(self, relations: list[str]) -> int:
-        """Return how many ids were never seen and are no relation either."""
+        """Return how many ids were never seen and are not a relation either."""
         alone = self.ids.filter(pa.array(~self._seen))
         used = pc.is_in(alone, value_set=pa.array(relations, type=pa.large_string()))
         return len(alone) - (pc.sum(used).as_py() or 0)

@@ -41,7 +41,7 @@ def read_parquet(
         file = pq.ParquetFile(source)
     except (pa.ArrowInvalid, OSError) as error:
         reason = str(error).splitlines()[0]
-        raise DumpMalformedError(f"{source} is no Parquet file: {reason}.") from None
+        raise DumpMalformedError(f"{source} is not a Parquet file: {reason}.") from None
     with file, progress.task(f"reading {source.name}", file.metadata.num_rows, "rows") as task:
         names = file.schema_arrow.names
         order = Columns(columns.split(",") if columns else names)

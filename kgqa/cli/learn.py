@@ -23,7 +23,7 @@ def learn(run: Run, options: dict[str, Any]) -> None:
             f"{before:.0f} % of the probability, and has {after:.0f} %."
         )
         if report.folder is None:
-            print("That is no better, so the universal ranker stays.")
+            print("That is not better, so the universal ranker stays.")
         else:
             print(f'{name} has its own ranker now: kgqa ask "…" --kg {name}')
 

@@ -129,7 +129,7 @@ def _known_tails(spool: Spool, entities: pa.Array, mids: IntArray) -> pa.Array:
 def _mid_columns(spool: Spool) -> Iterator[IntArray]:
     if spool.scanned.named_mids:
         for batch in spool.read("names-mid"):
-            named = batch.column("rank").to_numpy() < ALIAS  # an alias alone is no name
+            named = batch.column("rank").to_numpy() < ALIAS  # an alias alone is not a name
             yield batch.column("id").to_numpy()[named]
     mediators = np.zeros(len(spool.scanned.types) + 1, dtype=np.bool_)
     mediators[spool.scanned.mediator_types] = True

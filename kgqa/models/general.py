@@ -47,7 +47,7 @@ CREATE TABLE IF NOT EXISTS calls (
 class Usage:
     """What a :class:`GeneralLLM` has used so far. A server that reports no tokens counts none.
 
-    ``cached``: calls that were answered from the cache; they are no calls and cost no tokens.
+    ``cached``: calls that were answered from the cache; they are not calls and cost nothing.
     """
 
     calls: int

@@ -3,9 +3,9 @@
 A sentence encoder reads the question, its topic entity's name taken out, and each relation path in
 words (:func:`kgqa.paths.words.relation_path_text`); a path's logit is the cosine of the two times a
 scale, plus a bias for its number of hops. One more logit stands for "none of them", so that a
-question which the graph cannot answer is no path's. The encoder is trained by low-rank changes of
-its weights (LoRA, arXiv 2106.09685) with a softmax over all relation paths out of the topic; with
-no changes it is the plain similarity of words.
+question which the graph cannot answer belongs to no path. The encoder is trained by low-rank
+changes of its weights (LoRA, arXiv 2106.09685) with a softmax over all relation paths out of the
+topic; with no changes it is the plain similarity of words.
 
 A ranker on disk is a folder with ``ranker.json``, its card, and ``ranker.safetensors``.
 """

@@ -131,7 +131,7 @@ def _keep(file: Path | None, key: str, plan: Plan) -> None:
     content = {name: dataclasses.asdict(one) for name, one in _read(file).items()}
     content.pop(key, None)
     content[key] = dataclasses.asdict(plan)  # the latest last
-    with contextlib.suppress(OSError):  # a cache that cannot be written is no fault of a question
+    with contextlib.suppress(OSError):  # a cache that cannot be written is not a question's fault
         file.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=file.parent, prefix=file.name)
         with os.fdopen(handle, "w", encoding="utf-8") as out:

@@ -83,7 +83,7 @@ class SentenceEncoder:
         weights = dict(self._model.named_parameters())
         for name, change in changes.items():
             if name not in weights or weights[name].shape != change.shape:
-                raise ValueError(f"{name} is no weight of {self.name}, or has another shape")
+                raise ValueError(f"{name} is not a weight of {self.name}, or has another shape")
             weights[name].data += change.to(weights[name])
 
     @torch.inference_mode()

@@ -60,7 +60,7 @@ class Domain:
             content = json.loads(file.read_text("utf-8"))
             self._read(content)
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise DataError(f"{file} is no domain: {error!r}.") from None
+            raise DataError(f"{file} is not a domain: {error!r}.") from None
         self.name = file.stem
 
     def _read(self, content: dict[str, object]) -> None:

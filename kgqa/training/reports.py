@@ -38,7 +38,7 @@ class TrainingReport(BaseModel):
 class LearnReport(TrainingReport):
     """What learning gave: mean log-likelihoods of the questions held out, before and after.
 
-    ``folder``: where the ranker is, None if it was no better and is not kept. ``questions``: of
+    ``folder``: where the ranker is, None if it was not better and is not kept. ``questions``: of
     people; ``made``: from the KG alone.
     """
 

@@ -30,7 +30,7 @@ class PublishedTrie:
         return {tuple(map(_token, key)) for key in self.trie.keys()}  # noqa: SIM118
 
 
-_SURROGATES = range(0xD800, 0xE000)  # are no characters of their own
+_SURROGATES = range(0xD800, 0xE000)  # are not characters of their own
 
 
 def _character(token: int) -> str:

@@ -164,7 +164,7 @@ def measure(
 def fault(
     question: str, names: Sequence[str], gold: set[str], candidates: Sequence[Candidate]
 ) -> str:
-    """Return what kind of miss it is that the first candidate is no gold entity."""
+    """Return what kind of miss it is that the first candidate is not a gold entity."""
     if not gold:
         return "the file gives none"
     right = next((one for one in candidates if one.id in gold), None)

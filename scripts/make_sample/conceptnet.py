@@ -161,7 +161,7 @@ def lines(shared: Path) -> list[str]:
         of_ours = [concept for concept in (head, tail) if concept in known]
         if relation not in RELATIONS or not of_ours or head == tail:
             continue
-        if relation == "IsA" and len(of_ours) == 2:  # the one is no kind of the other
+        if relation == "IsA" and len(of_ours) == 2:  # the one is not a kind of the other
             continue
         if LEFT_OUT & {*head.split(), *tail.split()}:
             continue

@@ -48,7 +48,7 @@ BIG = frozenset(
         "tv.tv_program.regular_cast",
     ]
 )
-# What is told of an entity that is no topic, so that a second hop leads somewhere.
+# What is told of an entity that is not a topic, so that a second hop leads somewhere.
 PLAIN_FACTS = frozenset(
     [
         "people.person.place_of_birth",

@@ -108,7 +108,7 @@ def take_terms(read: Read, one: bytes, two: bytes, three: bytes, language: str) 
     except UnicodeDecodeError:
         iri = ""
     if not re.fullmatch(rb'<[^<>"\s]+>', two) or not iri:
-        raise ValueError("predicate is no IRI in angle brackets")
+        raise ValueError("predicate is not an IRI in angle brackets")
     predicate, mid = local(iri), mid_of(one)
     if predicate == "freebase.type_hints.mediator":
         read.schema += 1
@@ -121,7 +121,7 @@ def take_terms(read: Read, one: bytes, two: bytes, three: bytes, language: str) 
         read.inverses.add((subject, other))
     elif predicate in _NAMES:
         if three[:1] != b'"':
-            raise ValueError("name is no text")
+            raise ValueError("name is not text")
         if is_foreign(three, language):
             read.dropped["other language"] += 1
         elif mid is None:
@@ -133,7 +133,7 @@ def take_terms(read: Read, one: bytes, two: bytes, three: bytes, language: str) 
             read.kept["name", mid, name, _NAMES[predicate]] += 1
     elif predicate in _TYPES:
         if three[:1] != b"<":
-            raise ValueError("type is no IRI")
+            raise ValueError("type is not an IRI")
         if mid is None:
             read.dropped["about the schema, not about an entity"] += 1
         else:

@@ -63,8 +63,8 @@ def test_a_triple_in_any_layout(line: str, triple: object) -> None:
         ("<a:s> <a:p> .", "object is missing"),
         ("<a:s> <a:p>", "object is missing"),
         ("<a:s> <a:p> ns/m.0y2rd7 .", "object is neither an IRI nor a text in quotes"),
-        ("s p o .", "subject is no IRI in angle brackets"),
-        ("<a:s> p <a:o> .", "predicate is no IRI in angle brackets"),
+        ("s p o .", "subject is not an IRI in angle brackets"),
+        ("<a:s> p <a:o> .", "predicate is not an IRI in angle brackets"),
         ('<a:s> <a:p> "open .', "text is not closed by a quote"),
         (r'<a:s> <a:p> "a\qb" .', "unknown escape in the text"),
         (r'<a:s> <a:p> "a\u12" .', "unknown escape in the text"),
@@ -78,7 +78,7 @@ def test_a_triple_in_any_layout(line: str, triple: object) -> None:
         ("<a:s> <a:p> <a:o> . <a:s>", "text after the final dot"),
         ("_:b1 <a:p> <a:o> .", "blank node as subject"),
         ("<a:s> <a:p> _:b1 .", "blank node as object"),
-        ("\ufeff<a:s> <a:p> <a:o> .", "subject is no IRI in angle brackets"),
+        ("\ufeff<a:s> <a:p> <a:o> .", "subject is not an IRI in angle brackets"),
     ],
 )
 def test_what_is_not_a_triple_says_why(line: str, reason: str) -> None:

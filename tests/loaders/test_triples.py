@@ -78,7 +78,7 @@ def test_parquet(load: Load, tmp_path: Path) -> None:
     assert loaded.properties("a", "r", "b") == {"weight": 0.5}
     assert [row[1:3] for row in loaded.rejects] == [["2", "tail is empty"]]
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(DumpMalformedError, match="is no Parquet file"):
+    with pytest.raises(DumpMalformedError, match="is not a Parquet file"):
         load("triples", path)
 
 

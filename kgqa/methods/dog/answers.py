@@ -35,7 +35,7 @@ STAR = re.compile(r"(?:^|(?<=\s))\*+(?=\s)")  # not the star inside M*A*S*H
 _AND = re.compile(r"(?:[,;]\s*|\s+)and\s*$", re.IGNORECASE)
 _NOTHING = frozenset({"none", "unknown", "not known"})
 TIMES = 3  # that a block of tokens is written in a row before it counts as repeated
-REPEATED = 24  # tokens that they are together at least: three dots are no loop
+REPEATED = 24  # tokens that they are together at least: three dots are not a loop
 _CONCLUDES = re.compile(r"\btherefore\b[\s,:]*(?:(?:the|my|final|correct)\s+)*$", re.IGNORECASE)
 _STOP = re.compile(r"\.(?=\s)")
 # what a full stop may be a part of, in a name that is not known: an initial, letters with stops
