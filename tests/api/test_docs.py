@@ -22,6 +22,15 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("home")
     for name in ("freebase", "freebase-sample"):
         kgqa.ingest("freebase", kg=name, home=folder).close()
+    facts = folder / "facts.tsv"
+    facts.write_text(
+        "checkout-api\tdependsOn\tprice-feed\n"
+        "checkout-api\tonCallEngineer\tAda Birch\n"
+        "checkout-api\townedBy\tPayments\n"
+        "price-feed\tonCallEngineer\tBo Lindt\n"
+        "price-feed\townedBy\tPricing\n"
+    )
+    kgqa.ingest("triples", facts, kg="on-call", home=folder).close()
     return folder
 
 
@@ -60,3 +69,15 @@ def test_generate_writes_paths_of_the_graph(
     paths = capsys.readouterr().out.strip().splitlines()
     assert len(set(paths)) == 5
     assert all(path.startswith("J. R. R. Tolkien -> ") for path in paths)
+
+
+@pytest.mark.model
+def test_a_rule_that_allows_everything_leaves_the_graph_and_ours_does_not(
+    names: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    exec(blocks("docs/concepts.md")[0], names)
+    shown = capsys.readouterr().out.splitlines()
+    printed = (ROOT / "docs" / "concepts.md").read_text(encoding="utf-8")
+    assert shown[3] == "0 of 3 are paths of the graph"
+    assert "\n".join(shown[4:]) in printed
+    assert shown[-1] == "3 of 3 are paths of the graph"
