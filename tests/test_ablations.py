@@ -128,7 +128,7 @@ def test_only_what_stands_between_the_comments_is_replaced(tmp_path: Path) -> No
     file.write_text("nothing", "utf-8")
     with pytest.raises(SystemExit, match="no place"):
         write_between(file, "new")
-    assert BEGIN in (CHECKOUT / "docs" / "evaluation.md").read_text("utf-8")
+    assert BEGIN in (CHECKOUT / "docs" / "results.md").read_text("utf-8")
 
 
 def test_a_run_that_fails_says_why_and_is_not_kept(tmp_path: Path) -> None:

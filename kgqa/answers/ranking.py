@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 # the head's id; for each hop the relation as it is shown, and the predicates behind it
 Signature: TypeAlias = "tuple[str, tuple[tuple[str, tuple[str, ...]], ...]]"
 
-# The figures that chose these: docs/evaluation.md.
+# The figures that chose these: docs/results.md.
 TAIL_TEMPERATURE = 1.0 / 0.3
 SUPPORT = 3.0  # how often an entity's weight is added for each further topic entity with a path
 EXPANDED = 0.1  # the least part of the decoded probability that a relation path is expanded for
@@ -48,7 +48,7 @@ ROUNDING = 1e-9  # of sums of probabilities: two that are equal may differ by as
 
 @dataclass(frozen=True, slots=True)
 class RankingOptions:
-    """How paths become answers. The figures that chose the defaults: docs/evaluation.md.
+    """How paths become answers. The figures that chose the defaults: docs/results.md.
 
     ``tail_temperature`` (above 0): a tail's probability against the best one of its relation path
     is taken to the power of 1/temperature; infinite, all tails weigh the same. ``max_tails``: a

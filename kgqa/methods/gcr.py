@@ -6,7 +6,7 @@ general LLM, become answers.
 In multiple choice each choice has its own constraint and its own search, so that none is without a
 score, and part of a path's log-probability without the question is subtracted, so that none wins
 for its words (domain-conditional pointwise mutual information: Holtzman et al., EMNLP 2021, section
-3; figures: docs/evaluation.md). Both are over the whole vocabulary: renormalised over what leads to
+3; figures: docs/results.md). Both are over the whole vocabulary: renormalised over what leads to
 a choice, a path that has no rival is sure, whatever it says.
 """
 
