@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kgqa.paths.ground import Fact, GroundedPath
+    from kgqa.paths.ground import Fact, GroundedPath, PathEdge
 
 Source: TypeAlias = Literal["shard", "composed"]
 
@@ -47,6 +47,11 @@ class ScoredPath:
     lost: float = 0.0
     written: str = ""
 
+    @property
+    def edges(self) -> tuple[PathEdge, ...]:
+        """The edges of the first of its groundings; :attr:`groundings` has those of all."""
+        return self.groundings[0].edges
+
     def to_dict(self) -> dict[str, Any]:
         """Return the path as the JSON contract has it; ``written`` only if there is any."""
         edges = [[edge.to_json() for edge in path.edges] for path in self.groundings]
@@ -80,6 +85,11 @@ class ExpandedPath:
     def groundings(self) -> tuple[GroundedPath, ...]:
         """The path alone: it stands for no other."""
         return (self.grounding,)
+
+    @property
+    def edges(self) -> tuple[PathEdge, ...]:
+        """Its edges, in order."""
+        return self.grounding.edges
 
     def to_dict(self) -> dict[str, Any]:
         """Return the path as the JSON contract has it: like a decoded one, marked as expanded."""

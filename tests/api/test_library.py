@@ -104,7 +104,7 @@ def test_an_answer_says_what_it_is_and_why(kg: kgqa.KG) -> None:
     assert best == answer.answers[0]
     behind = answer.paths_of(best)
     assert behind
-    assert all(path.groundings[0].tail.id == best.id for path in behind)
+    assert all(path.edges[-1].tail.id == best.id for path in behind)
     found = answer.to_dict()
     for index in found["answers"][0]["paths"]:
         assert found["paths"][index]["edges"][-1]["tail"]["id"] == best.id

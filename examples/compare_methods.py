@@ -1,0 +1,40 @@
+"""Measure two methods on the same questions, and whether the difference means anything.
+
+    python examples/compare_methods.py [METHOD METHOD] [--questions N]
+
+The graph and the questions are the bundled Freebase sample's: they show how it is done, and
+compare with no benchmark.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+
+import kgqa
+
+QUESTIONS = Path(kgqa.__file__).parent / "data" / "freebase" / "questions.jsonl"
+
+
+def main() -> None:
+    """Answer the questions by both methods and print the figures of each and of the difference."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("methods", nargs="*", default=["rank", "kg-cot"])
+    parser.add_argument("--questions", type=int, default=20)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as home, kgqa.ingest("freebase", home=home) as kg:
+        folders = []
+        for method in options.methods:
+            folders.append(Path(home, method))
+            found = kg.evaluate(QUESTIONS, method=method, limit=options.questions, out=folders[-1])
+            print(f"{method}: Hits@1 {found.figures['hits_at_1']:.1f}")
+        compared = kgqa.compare(*folders)
+        difference = compared.figures["hits_at_1"]
+        low, high = difference.interval
+        print(f"difference: {difference.difference:+.1f}, 95 % interval {low:+.1f} to {high:+.1f}")
+        print(f"right by one alone: {compared.right['only_a']} and {compared.right['only_b']}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""A graph of your own, from a file of triples to answers with their paths.
+
+    python examples/own_graph.py [questions…]
+
+The library's version of ``kgqa ingest triples`` and ``kgqa ask``. Everything goes into a folder
+that is deleted at the end; leave ``home`` out to keep it in your data folder.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+import kgqa
+
+TRIPLES = """\
+head\trelation\ttail
+checkout-api\townedBy\tPayments
+checkout-api\tonCallEngineer\tAda Birch
+checkout-api\tdependsOn\tprice-feed
+checkout-api\tdependsOn\tledger-db
+checkout-api\twrittenIn\tKotlin
+price-feed\townedBy\tPricing
+price-feed\tonCallEngineer\tBo Lindt
+price-feed\twrittenIn\tGo
+ledger-db\townedBy\tPayments
+ledger-db\truns on\tPostgreSQL
+Payments\tteamLead\tCleo Marsh
+Pricing\tteamLead\tDan Frost
+"""
+QUESTIONS = [
+    "who gets paged when checkout-api goes down",
+    "Which team looks after the price-feed?",
+    "who leads the team that owns ledger-db?",
+    "What does checkout-api cost per month?",  # the graph does not know
+]
+
+
+def main(questions: list[str]) -> None:
+    """Load the triples, and ask."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "services.tsv")
+        file.write_text(TRIPLES, encoding="utf-8")
+        with kgqa.ingest("triples", file, home=folder) as kg, kg.qa(k=3) as qa:
+            for answer in qa.batch(questions):
+                print(answer.question)
+                if answer.best is None:
+                    print("  ", *answer.notes)
+                    continue
+                path = answer.paths_of(answer.best)[0].text
+                print(f"   {answer.best.name} ({answer.confidence:.0%}): {path}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:] or QUESTIONS)
