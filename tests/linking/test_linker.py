@@ -92,7 +92,10 @@ def test_second_topic_only_where_it_is_as_strong(store: SqliteStore) -> None:
     same_words = replace(best, key=best.key + 1)
     assert topic_entities([best, as_strong]) == [best, as_strong]
     for other in (weaker, barely, everyday, same_words):
-        assert topic_entities([best, other]) == [best]
+        rival = replace(other, key=best.key + 2, score=0.1)  # its words may mean that, too
+        assert topic_entities([best, other, rival]) == [best]
+    assert topic_entities([best, barely]) == [best, barely], "nothing else can be meant"
+    assert topic_entities([best, replace(apart, score=0.8 * best.score)]) == [best]
     named = replace(weaker, features=replace(best.features, emphasis=0.7))
     assert topic_entities([best, named]) == [best, named], "capitals say that it is a name"
     fourth = [replace(as_strong, start=100 * n, end=100 * n + 10) for n in range(1, 5)]
