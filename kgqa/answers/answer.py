@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from kgqa.paths.ground import Fact, GroundedPath
 
@@ -102,6 +102,8 @@ AnyPath: TypeAlias = "ScoredPath | ExpandedPath"
 @dataclass(frozen=True, slots=True)
 class RankedAnswer:
     """An answer. ``id`` is None if the graph does not have it, ``grounded`` if a path ends in it.
+
+    A grounded one without an id is "yes": all paths say it.
 
     ``paths``: those behind it, the best first; an :class:`Answer` fills them in.
     """
@@ -228,7 +230,7 @@ class Answer(Findings):
         behind = self._behind()
         for name in ("answers", "others"):
             ranked = [
-                replace(one, paths=tuple(behind.get(one.id, ()))) for one in getattr(self, name)
+                replace(one, paths=self._behind_of(one, behind)) for one in getattr(self, name)
             ]
             object.__setattr__(self, name, tuple(ranked))
 
@@ -264,7 +266,14 @@ class Answer(Findings):
 
     def paths_of(self, answer: RankedAnswer) -> tuple[AnyPath, ...]:
         """Return the paths that end in ``answer``, else those that pass it, best first."""
-        return tuple(self._behind().get(answer.id, ()))
+        return self._behind_of(answer, self._behind())
+
+    def _behind_of(
+        self, answer: RankedAnswer, behind: Mapping[str | None, list[AnyPath]]
+    ) -> tuple[AnyPath, ...]:
+        if answer.id is None:
+            return self.paths if answer.grounded else ()
+        return tuple(behind.get(answer.id, ()))
 
     def facts(self) -> list[Fact]:
         """Return the stored triples behind paths and expanded answers, the best path's first."""

@@ -102,13 +102,14 @@ def link(
     return candidates[:limit]
 
 
-def topic_entities(candidates: list[Candidate]) -> list[Candidate]:
+def topic_entities(candidates: list[Candidate], *, two: bool = False) -> list[Candidate]:
     """Return which of ``candidates`` (as :func:`link` gives them) are the topic entities.
 
     The best one, and up to two more out of other words of the question: such as say something,
     match well, and score nearly as much. Capitals or quotes show a name, so that there a lower
     score suffices, and so it does, however little of the name is written, for the only entity that
-    its words may mean; elsewhere a wrong topic costs more than a missing one.
+    its words may mean; elsewhere a wrong topic costs more than a missing one. ``two``: the question
+    asks whether two are connected; where one was found the next whole name is the other.
     """
     if not candidates:
         return []
@@ -132,6 +133,12 @@ def topic_entities(candidates: list[Candidate]) -> list[Candidate]:
             and other.score >= share * best.score
         ):
             topics.append(other)
+    if two and len(topics) == 1:
+        topics += [
+            other
+            for other in candidates[1:]
+            if other.match != "partial" and (other.end <= best.start or best.end <= other.start)
+        ][:1]
     return topics
 
 

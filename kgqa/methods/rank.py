@@ -31,6 +31,7 @@ from kgqa.errors import EmptyLanguageError
 from kgqa.linking.masking import without_name
 from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.options import RankOptions
+from kgqa.methods.whether import SAYS_IT, YES, connection
 from kgqa.models.adapter import AdapterCard
 from kgqa.models.path_ranker import UNIVERSAL
 from kgqa.paths.ground import ground
@@ -153,6 +154,8 @@ class Rank(Method[RankOptions]):
             self._weigh(store, question, topic, paths)
             for topic, paths in zip(question.topics, found, strict=True)
         ]
+        if question.whether:
+            return self._whether(store, question, found, weighed, notes, walked - began)
         scores = _entity_scores(found, weighed, {topic.key for topic in question.topics})
         choices = find_choices(store, question.choices) if question.choices else []
         if choices:
@@ -203,6 +206,46 @@ class Rank(Method[RankOptions]):
             notes=tuple(notes),
             search=SearchUse("rank"),
             confidence=min(best, 1.0) if chosen else absent,
+        )
+
+    def _whether(
+        self,
+        store: GraphStore,
+        question: LinkedQuestion,
+        found: Sequence[RelationPaths],
+        weighed: Sequence[Weighed],
+        notes: Sequence[str],
+        walked: float,
+    ) -> Findings:
+        """Return "yes" with the paths between the two topic entities that say it, or no answer."""
+        began = time.perf_counter()
+        first, second = question.topics
+        asked = connection(
+            (first.key, second.key),
+            [one.table for one in found],
+            [one.of for one in found],
+            [one.probability for one in weighed],
+        )
+        paths, likely = found[asked.side], weighed[asked.side].probability
+        rows = asked.rows[: self.options.k]
+        shown = [
+            ScoredPath(path.text, math.log(max(float(likely[paths.of[row]]), 1e-30)), YES, (path,))
+            for row, path in zip(
+                rows.tolist(), ground(store, paths.table.take(rows), self.form), strict=True
+            )
+            if path is not None
+        ]
+        yes = bool(shown) and asked.probability >= SAYS_IT
+        said = f"Not in this graph: no path between {first.name} and {second.name} says this."
+        return Findings(
+            answers=(RankedAnswer(None, YES, asked.probability, True),) if yes else (),
+            paths=tuple(shown),
+            kg_llm=KgLlmUse(self.ranker.encoder.name, self.ranker.name, 1, 0, 0),
+            timings=Timings(constraint=walked, ground=time.perf_counter() - began),
+            forward_passes=1,
+            notes=tuple(notes) if yes else (*notes, said),
+            search=SearchUse("rank"),
+            confidence=asked.probability if yes else 1.0 - asked.probability,
         )
 
     def _weigh(
