@@ -139,6 +139,19 @@ class KgLlmUse:
     generated_tokens: int
 
 
+@dataclass(frozen=True, slots=True)
+class RelationShare:
+    """How likely the question asks for a relation path, in words: ``x supplied by ?``.
+
+    ``topic``: the id of ``x``. ``missing``: that entities of its kind have it, but it has not.
+    """
+
+    topic: str
+    words: str
+    probability: float
+    missing: bool = False
+
+
 NO_KG_LLM = KgLlmUse("none", None, 0, 0, 0)  # of a method that has none
 
 
@@ -201,7 +214,7 @@ class Findings:
     ``others``: entities that have less behind them than the ``answers``; all of them if the
     evidence is insufficient. ``expanded``: the paths of answers and others that no decoded path
     ends in. ``confidence``: how sure the first is (:func:`kgqa.answers.ranking.judge`), None if
-    nothing was weighed.
+    nothing was weighed. ``relations``: the likeliest of each topic, if the method ranks them.
     """
 
     answers: tuple[RankedAnswer, ...] = ()
@@ -216,6 +229,7 @@ class Findings:
     others: tuple[RankedAnswer, ...] = ()
     expanded: tuple[ExpandedPath, ...] = ()
     confidence: float | None = None
+    relations: tuple[RelationShare, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -174,6 +174,7 @@ class Ensemble(Method[EnsembleOptions]):
             search=(used or answers)[0].search,
             expanded=tuple(one for answer in answers for one in answer.expanded),
             confidence=confidence,
+            relations=tuple(one for answer in answers for one in answer.relations),
         )
 
 

@@ -22,6 +22,7 @@ from kgqa.answers.answer import (
     Findings,
     KgLlmUse,
     RankedAnswer,
+    RelationShare,
     ScoredPath,
     SearchUse,
     Timings,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 MOST_PATHS = 300_000  # of a topic entity; one with more is walked one hop less
 ANSWER_THRESHOLD = 0.7  # chosen on the graphs of scripts/bench_own
 MOST_ANSWERS = 500  # with a path each
+MOST_EXPLAINED = 10  # relation paths of a topic entity that an answer keeps
 _HOW_MANY = re.compile(r"\W*(how many|number of|count)\b", re.IGNORECASE)
 _NUMBER = re.compile(r"\W*\d[\d.,]*(\s*\S{1,6})?")  # with a unit, perhaps
 _FLOOR = 1e-4  # what an entity has of a topic that no path leads from to it
@@ -78,11 +80,13 @@ class Weighed:
 
     ``probability`` of each; ``absent``: that the graph does not have what is asked for;
     ``missing``: the likeliest relation that the topic has not, in words, if there is one.
+    ``likeliest``: the first of all of these.
     """
 
     probability: NDArray[np.float64]
     absent: float
     missing: str
+    likeliest: tuple[RelationShare, ...] = ()
 
 
 class RankWords:
@@ -97,6 +101,10 @@ class RankWords:
     def path(self, steps: Sequence[Hop]) -> str:
         """Return a relation path in words, with examples of what it leads to."""
         return relation_path_text(steps, self.phrases, self.schema.examples(steps[-1]))
+
+    def bare(self, steps: Sequence[Hop]) -> str:
+        """Return a relation path in words alone."""
+        return relation_path_text(steps, self.phrases)
 
     def hop(self, hop: Hop) -> str:
         """Return the words of a relation."""
@@ -206,6 +214,7 @@ class Rank(Method[RankOptions]):
             notes=tuple(notes),
             search=SearchUse("rank"),
             confidence=min(best, 1.0) if chosen else absent,
+            relations=tuple(share for one in weighed for share in one.likeliest),
         )
 
     def _whether(
@@ -246,6 +255,7 @@ class Rank(Method[RankOptions]):
             notes=tuple(notes) if yes else (*notes, said),
             search=SearchUse("rank"),
             confidence=asked.probability if yes else 1.0 - asked.probability,
+            relations=tuple(share for one in weighed for share in one.likeliest),
         )
 
     def _weigh(
@@ -267,7 +277,17 @@ class Rank(Method[RankOptions]):
         share /= share.sum()
         count = len(paths.steps)
         likeliest = words.hop(missing[int(np.argmax(share[count:-1]))]) if missing else ""
-        return Weighed(share[:count], float(share[count:].sum()), likeliest)
+        order = np.argsort(-share, kind="stable")[:MOST_EXPLAINED].tolist()
+        shares = tuple(
+            RelationShare(
+                topic.id,
+                words.bare(every[at]) if at < len(every) else "none of them",
+                float(share[at]),
+                count <= at < len(every),
+            )
+            for at in order
+        )
+        return Weighed(share[:count], float(share[count:].sum()), likeliest, shares)
 
     def _in(self, store: GraphStore) -> RankWords:
         known = self._words
