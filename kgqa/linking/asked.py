@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _WHETHER = re.compile(
-    r"\W*(?:so |and |but )?(?:is|are|was|were|am|do|does|did|has|have|had|can|could|will|would"
+    r"\W*(?:(?:so|and|but)\W+)?(?:is|are|was|were|am|do|does|did|has|have|had|can|could|will|would"
     r"|isn't|aren't|wasn't|weren't|don't|doesn't|didn't|hasn't|haven't)\b(?! there\b)",
     re.IGNORECASE,
 )

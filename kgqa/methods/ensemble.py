@@ -258,13 +258,17 @@ class Auto(Ensemble):
         self, store: GraphStore, taken: Sequence[tuple[int, LinkedQuestion | KgqaError]]
     ) -> Found:
         """Yield what was found; whether two entities are connected, rank alone says."""
-        whether = {
-            number: one for number, one in taken if isinstance(one, LinkedQuestion) and one.whether
-        }
-        ranker = next(member for member in self.members if isinstance(member, Rank))
-        numbers = list(whether)
-        for place, one in ranker.findings(store, whether.values()):
-            yield numbers[place], one
+        whether: dict[int, LinkedQuestion] = {}
+        for member in self.members:
+            if isinstance(member, Rank):
+                whether = {
+                    number: one
+                    for number, one in taken
+                    if isinstance(one, LinkedQuestion) and one.whether
+                }
+                numbers = list(whether)
+                for place, found in member.findings(store, whether.values()):
+                    yield numbers[place], found
         yield from super()._some(store, [one for one in taken if one[0] not in whether])
 
     def own_settings(self) -> dict[str, Any]:

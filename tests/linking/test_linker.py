@@ -40,6 +40,8 @@ if TYPE_CHECKING:
         ("who speaks german", "m.german", "form"),
         ("what was hitler", "m.hitler", "partial"),
         ("where did hugo chavez die", "m.chavez", "partial"),
+        ("shows that Hitler put together", "m.hitler", "partial"),  # not one unknown name of three
+        ("who lives with the hitlers", "m.hitler", "partial"),
         ("北京的人口是多少", "m.beijing", "name"),
         ("where are The Who from", "m.who", "name"),
         ('who wrote "It"?', "m.it", "name"),
@@ -101,6 +103,12 @@ def test_second_topic_only_where_it_is_as_strong(store: SqliteStore) -> None:
     fourth = [replace(as_strong, start=100 * n, end=100 * n + 10) for n in range(1, 5)]
     assert len(topic_entities([best, *fourth])) == 3
     assert topic_entities([]) == []
+
+
+def test_whether_two_are_connected_takes_the_next_whole_name(store: SqliteStore) -> None:
+    found = link(store, "is paris a film")
+    assert [one.id for one in topic_entities(found)] == ["m.paris"]
+    assert [one.id for one in topic_entities(found, two=True)] == ["m.paris", "m.film"]
 
 
 def test_names_in_capitals_are_topics_together(store: SqliteStore) -> None:
