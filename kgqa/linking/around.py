@@ -89,7 +89,7 @@ def schema_words(store: GraphStore, question: QuestionWords) -> frozenset[str]:
     names = store.relations().names
     if len(names) > _MOST_RELATIONS:
         return frozenset()
-    stems = frozenset().union(*(stems_of(relation_phrase(name)) for name in names))
+    stems: frozenset[str] = frozenset().union(*(stems_of(relation_phrase(name)) for name in names))
     return frozenset(word.form for word in question.words if stems_of(word.form) & stems)
 
 
