@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from kgqa.paths.ground import Fact, GroundedPath, PathEdge
 
@@ -113,6 +113,8 @@ AnyPath: TypeAlias = "ScoredPath | ExpandedPath"
 class RankedAnswer:
     """An answer. ``id`` is None if the graph does not have it, ``grounded`` if a path ends in it.
 
+    A grounded one without an id is "yes": all paths say it.
+
     ``paths``: those behind it, the best first; an :class:`Answer` fills them in.
     """
 
@@ -145,6 +147,19 @@ class KgLlmUse:
     calls: int
     prompt_tokens: int
     generated_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class RelationShare:
+    """How likely the question asks for a relation path, in words: ``x supplied by ?``.
+
+    ``topic``: the id of ``x``. ``missing``: that entities of its kind have it, but it has not.
+    """
+
+    topic: str
+    words: str
+    probability: float
+    missing: bool = False
 
 
 NO_KG_LLM = KgLlmUse("none", None, 0, 0, 0)  # of a method that has none
@@ -209,7 +224,7 @@ class Findings:
     ``others``: entities that have less behind them than the ``answers``; all of them if the
     evidence is insufficient. ``expanded``: the paths of answers and others that no decoded path
     ends in. ``confidence``: how sure the first is (:func:`kgqa.answers.ranking.judge`), None if
-    nothing was weighed.
+    nothing was weighed. ``relations``: the likeliest of each topic, if the method ranks them.
     """
 
     answers: tuple[RankedAnswer, ...] = ()
@@ -224,6 +239,7 @@ class Findings:
     others: tuple[RankedAnswer, ...] = ()
     expanded: tuple[ExpandedPath, ...] = ()
     confidence: float | None = None
+    relations: tuple[RelationShare, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -238,7 +254,7 @@ class Answer(Findings):
         behind = self._behind()
         for name in ("answers", "others"):
             ranked = [
-                replace(one, paths=tuple(behind.get(one.id, ()))) for one in getattr(self, name)
+                replace(one, paths=self._behind_of(one, behind)) for one in getattr(self, name)
             ]
             object.__setattr__(self, name, tuple(ranked))
 
@@ -274,7 +290,14 @@ class Answer(Findings):
 
     def paths_of(self, answer: RankedAnswer) -> tuple[AnyPath, ...]:
         """Return the paths that end in ``answer``, else those that pass it, best first."""
-        return tuple(self._behind().get(answer.id, ()))
+        return self._behind_of(answer, self._behind())
+
+    def _behind_of(
+        self, answer: RankedAnswer, behind: Mapping[str | None, list[AnyPath]]
+    ) -> tuple[AnyPath, ...]:
+        if answer.id is None:
+            return self.paths if answer.grounded else ()
+        return tuple(behind.get(answer.id, ()))
 
     def facts(self) -> list[Fact]:
         """Return the stored triples behind paths and expanded answers, the best path's first."""

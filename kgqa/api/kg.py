@@ -135,9 +135,11 @@ class KG:
         Each candidate has the points that its score is made of, and whether it is a topic entity.
         """
         from kgqa.linking import linker
+        from kgqa.linking.asked import asks_whether
 
         candidates = self.link(question, limit, encoder=encoder)
-        chosen = {one.id for one in linker.topic_entities(candidates)}
+        topics = linker.topic_entities(candidates, two=asks_whether(question))
+        chosen = {one.id for one in topics}
         return {
             "question": question,
             "candidates": [

@@ -258,6 +258,7 @@ def topic_entities(
     """
     from kgqa.answers.answer import TopicEntity
     from kgqa.linking import linker
+    from kgqa.linking.asked import asks_whether
     from kgqa.linking.resolve import resolve_entities
 
     if not question.strip():
@@ -267,7 +268,7 @@ def topic_entities(
         notes += [shared_name(one.name, one) for one in found if one.others]
         return [TopicEntity(one.key, one.id, one.name, 1.0) for one in found]
     candidates = linker.link(store, question)
-    chosen = linker.topic_entities(candidates)
+    chosen = linker.topic_entities(candidates, two=asks_whether(question))
     for topic in chosen:
         span = (topic.start, topic.end)
         others = [one for one in candidates if (one.start, one.end) == span and one.id != topic.id]

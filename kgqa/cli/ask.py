@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import ExitStack
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -40,6 +41,9 @@ def ask(
     method: Annotated[
         str | None, typer.Option(help="auto, rank, gcr, kg-cot, dog, ensemble, retrieval. [auto]")
     ] = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Say what each answer is made of.")
+    ] = False,
 ) -> None:
     """Answer questions with facts, and show the path of facts behind each answer.
 
@@ -61,12 +65,12 @@ def ask(
         kg = stack.enter_context(run.kg())
         qa = stack.enter_context(session.on(kg.store))
         if questions != [STDIN] and len(questions) == 1:
-            _show(run, kg, qa.ask(questions[0], **given))
+            _show(run, kg, qa.ask(questions[0], **given), verbose, entity)
             return
         failed = False
         for text in _lines() if questions == [STDIN] else questions:
             try:
-                _show(run, kg, qa.ask(text, **given))
+                _show(run, kg, qa.ask(text, **given), verbose, entity)
             except KgqaError as error:
                 failed = True
                 _show_error(run, text, error)
@@ -102,19 +106,26 @@ def _choices(text: str | None) -> tuple[str, ...]:
     return tuple(choices)
 
 
-def _show(run: Run, kg: KG, answer: Answer) -> None:
+def _show(run: Run, kg: KG, answer: Answer, verbose: bool, entities: list[str] | None) -> None:
+    """Print an answer; ``verbose``: and what linking, unless ``entities`` are given, made of it."""
     link = kg.browser_url(answer)
+    linked = [] if entities or not verbose else kg.linked(answer.question)["candidates"]
     for note in answer.notes:
         run.note(note)
 
     def human() -> None:
-        from kgqa.cli.terminal import proof, say, show_answer
+        from kgqa.cli.terminal import proof, say, show_answer, show_reasons
 
         show_answer(answer, link)
         if proven := proof(answer.search, len(answer.paths), answer.forward_passes):
             say(proven, style="dim")
+        if verbose:
+            show_reasons(answer, linked)
 
-    run.print(human, answer.to_dict(link))
+    result = answer.to_dict(link)
+    if verbose:
+        result |= {"linked": linked, "relations": [asdict(one) for one in answer.relations]}
+    run.print(human, result)
 
 
 def _show_error(run: Run, question: str, error: KgqaError) -> None:

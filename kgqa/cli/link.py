@@ -27,21 +27,9 @@ def link(
     candidates = found["candidates"]
 
     def human() -> None:
-        from kgqa.cli.terminal import say, show_rows
+        from kgqa.cli.terminal import say, show_candidates, show_rows
 
-        rows = [
-            (
-                "*" if one["chosen"] else "",
-                one["name"],
-                one["id"],
-                f"{one['score']:.3f}",
-                one["mention"],
-                one["match"],
-                one["edges"],
-            )
-            for one in candidates
-        ]
-        show_rows("", ["", "name", "id", "score", "mention", "by", "edges"], rows)
+        show_candidates(candidates)
         say()
         # a column for each feature that adds or takes anything here
         names = candidates[0]["parts"] if candidates else {}

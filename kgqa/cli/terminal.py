@@ -156,6 +156,39 @@ def show_answer(answer: Answer, browser_url: str | None) -> None:
         say(f"Neo4j Browser: {browser_url}", style="dim")
 
 
+def show_reasons(answer: Answer, candidates: Sequence[dict[str, Any]]) -> None:
+    """Print what linking and the ranking of relation paths contributed to an answer."""
+    if candidates:
+        say()
+        say("linking", style="bold")
+        show_candidates(candidates)
+    for topic in answer.topic_entities:
+        ranked = [one for one in answer.relations if one.topic == topic.id]
+        if ranked:
+            say()
+            say(plain(f"what is asked, x being {topic.name} and ? the answer"), "bold")
+        for one in ranked:
+            has = "" if not one.missing else f"  ({topic.name} has none in this graph)"
+            say(plain(f"{share(one.probability):>8}  {one.words}{has}"))
+
+
+def show_candidates(candidates: Sequence[dict[str, Any]]) -> None:
+    """Print what a question may be about, as ``kgqa link --json`` has it; topics have a star."""
+    rows = [
+        (
+            "*" if one["chosen"] else "",
+            one["name"],
+            one["id"],
+            f"{one['score']:.3f}",
+            one["mention"],
+            one["match"],
+            one["edges"],
+        )
+        for one in candidates
+    ]
+    show_rows("", ["", "name", "id", "score", "mention", "by", "edges"], rows)
+
+
 def _by_answer(answer: Answer) -> list[Any]:
     """Return the paths, those behind the first answer first."""
     behind = [path for one in answer.answers[:_ANSWERS] for path in one.paths]

@@ -15,6 +15,7 @@ import numpy as np
 from kgqa.graph.model import keys_array
 from kgqa.graph.names import normalise
 from kgqa.linking.vocabulary import FUNCTION, SYNONYMS
+from kgqa.paths.words import relation_phrase
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 _MOST_EDGES = 12_000  # edges that are read for a question
 _MOST_OF_ONE = 3_000  # edges of an entity that is read
 _MOST_READ = 48  # entities that are read
+_MOST_RELATIONS = 1_000  # of a KG whose relations' words are told from names
 _ONLY_BESIDE = 0.3  # what being named right before another entity is worth without an edge
 _GAP = re.compile(r",?\s+")
 _ENDINGS = ("ing", "ions", "ion", "ors", "ers", "or", "er", "ies", "ed", "es", "s", "e", "y")
@@ -79,6 +81,18 @@ def stems_of(words: str) -> frozenset[str]:
     return frozenset(_stem(word) for word in words.split() if word not in FUNCTION)
 
 
+def schema_words(store: GraphStore, question: QuestionWords) -> frozenset[str]:
+    """Return the normalised words of ``question`` that occur in the names of the KG's relations.
+
+    Of a KG with many relations none: those have nearly every word.
+    """
+    names = store.relations().names
+    if len(names) > _MOST_RELATIONS:
+        return frozenset()
+    stems: frozenset[str] = frozenset().union(*(stems_of(relation_phrase(name)) for name in names))
+    return frozenset(word.form for word in question.words if stems_of(word.form) & stems)
+
+
 def stems_outside(
     question: QuestionWords, spans: Iterable[tuple[int, int]]
 ) -> dict[tuple[int, int], frozenset[str]]:
@@ -122,7 +136,7 @@ def _stems(
 
 @lru_cache(maxsize=100_000)
 def _stems_of_relation(name: str) -> frozenset[str]:
-    return stems_of(normalise(name))
+    return stems_of(f"{normalise(name)} {relation_phrase(name)}")
 
 
 @lru_cache(maxsize=100_000)

@@ -98,11 +98,14 @@ def partial_coverage(mention: str, name: str) -> float:
     0.5
     >>> partial_coverage("leif ericson", "leif eriksson")
     0.75
+    >>> partial_coverage("tolkiens", "j r r tolkien")
+    0.25
     >>> partial_coverage("barack hussein obama", "barack obama")
     0.6666666666666666
     """
     words = folded(mention).split()
-    asked, held = set(words), set(folded(name).split())
+    held = set(folded(name).split())
+    asked = {word if word in held or word[:-1] not in held else word[:-1] for word in words}
     same = asked & held
     if not same:
         return 0.0

@@ -8,13 +8,13 @@ given.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from kgqa.errors import LinkingError
 from kgqa.graph.model import keys_array
-from kgqa.linking.around import look_around, stems_outside
+from kgqa.linking.around import look_around, schema_words, stems_outside
 from kgqa.linking.lookup import find_hits, named_entities
 from kgqa.linking.mentions import QuestionWords
 from kgqa.linking.resolve import one_line
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 _TOPICS = 3
 _ALSO = 0.9  # share of the best score from which another mention is a topic too
 _ALSO_NAMED = 0.7  # the same, if the question sets it off as a name
+_ALSO_ALONE = 0.85  # and of the only entity that its words may mean
+_ALSO_NAMED_ALONE = 0.6
 _MATCHED = 0.449  # match of half a name
 _WHOLE_ENOUGH = 0.4  # share of a name from which a partial mention outdoes a shorter exact one
 _LIKELY_FORM = 0.7  # likelihood from which another form does
@@ -93,35 +95,50 @@ def link(
             "Shorten it, or name the topic entity yourself with `entity`.",
         )
     found = asked.mentions()
-    candidates = _scored(store, asked, find_hits(store, asked, found), encoder)
+    words = schema_words(store, asked)
+    candidates = _scored(store, asked, find_hits(store, asked, found, words), encoder)
     if not candidates:
         raise _nothing_found(store, asked, found)
     return candidates[:limit]
 
 
-def topic_entities(candidates: list[Candidate]) -> list[Candidate]:
+def topic_entities(candidates: list[Candidate], *, two: bool = False) -> list[Candidate]:
     """Return which of ``candidates`` (as :func:`link` gives them) are the topic entities.
 
     The best one, and up to two more out of other words of the question: such as say something,
     match well, and score nearly as much. Capitals or quotes show a name, so that there a lower
-    score suffices; elsewhere a wrong topic costs more than a missing one.
+    score suffices, and so it does, however little of the name is written, for the only entity that
+    its words may mean; elsewhere a wrong topic costs more than a missing one. ``two``: the question
+    asks whether two are connected; where one was found the next whole name is the other.
     """
     if not candidates:
         return []
     best = candidates[0]
     topics = [best]
+    meanings = Counter((one.start, one.end) for one in candidates)
     for other in candidates[1:]:
         if len(topics) == _TOPICS:
             break
         named = other.features.emphasis > 0.0
+        alone = meanings[other.start, other.end] == 1
+        if alone:
+            share = _ALSO_NAMED_ALONE if named else _ALSO_ALONE
+        else:
+            share = _ALSO_NAMED if named else _ALSO
         apart = all(other.end <= topic.start or topic.end <= other.start for topic in topics)
         if (
             apart
             and other.features.everyday == 0.0
-            and other.features.match >= _MATCHED
-            and other.score >= (_ALSO_NAMED if named else _ALSO) * best.score
+            and (alone or other.features.match >= _MATCHED)
+            and other.score >= share * best.score
         ):
             topics.append(other)
+    if two and len(topics) == 1:
+        topics += [
+            other
+            for other in candidates[1:]
+            if other.match != "partial" and (other.end <= best.start or best.end <= other.start)
+        ][:1]
     return topics
 
 

@@ -17,11 +17,11 @@ from kgqa.graph.names import normalise
 from kgqa.linking.forms import other_forms, partial_coverage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
 
     from kgqa.graph.model import Entities, IntArray
     from kgqa.graph.store import GraphStore
-    from kgqa.linking.mentions import Mention, QuestionWords
+    from kgqa.linking.mentions import ContentRun, Mention, QuestionWords
     from kgqa.linking.score import Match
 
 _SUGGESTED = 50  # entities full text is asked for, per run of words
@@ -44,11 +44,17 @@ class Hit:
 
 
 def find_hits(
-    store: GraphStore, question: QuestionWords, found: list[Mention]
+    store: GraphStore,
+    question: QuestionWords,
+    found: list[Mention],
+    schema_words: Container[str] = (),
 ) -> list[tuple[int, Hit]]:
-    """Return (entity key, hit) of all that the mentions ``found`` in ``question`` may mean."""
+    """Return (entity key, hit) of all that the mentions ``found`` in ``question`` may mean.
+
+    ``schema_words``: normalised words of ``question`` that speak of the KG's relations.
+    """
     exact = _exact(store, found, language=bool(_OF_A_LANGUAGE.match(question.text.casefold())))
-    return [*exact, *_partial(store, question, found, exact)]
+    return [*exact, *_partial(store, question, found, exact, schema_words)]
 
 
 def named_entities(store: GraphStore, keys: IntArray) -> Entities | None:
@@ -89,7 +95,11 @@ def _exact(store: GraphStore, found: list[Mention], *, language: bool) -> list[t
 
 
 def _partial(
-    store: GraphStore, question: QuestionWords, found: list[Mention], exact: list[tuple[int, Hit]]
+    store: GraphStore,
+    question: QuestionWords,
+    found: list[Mention],
+    exact: list[tuple[int, Hit]],
+    schema_words: Container[str],
 ) -> list[tuple[int, Hit]]:
     """Return hits of names that contain words of the question which no exact name explains."""
     explained = _explained(store, exact)
@@ -111,14 +121,32 @@ def _partial(
             for mention in found
             if run.left <= mention.start
             and mention.end <= run.right
-            and run.words
-            < 2 * question.between(max(mention.start, run.start), min(mention.end, run.end))
+            and question.between(max(mention.start, run.start), min(mention.end, run.end))
+            > _others(question, run, mention, schema_words)
         ]
         for row, name in enumerate(suggested.names):
             best = _best_part(normalise(name or ""), inside)
             if best is not None:
                 hits.append((int(suggested.keys[row]), best))
     return hits
+
+
+def _others(
+    question: QuestionWords, run: ContentRun, mention: Mention, schema_words: Container[str]
+) -> int:
+    """Return how many words of ``run`` outside ``mention`` may belong to the same name.
+
+    Beside capitals a word without them does not ("shows that Nora put together"), nor does one
+    that speaks of the KG's relations.
+    """
+    capital = mention.emphasised and not mention.quoted
+    return sum(
+        run.start <= word.start < run.end
+        and not mention.overlaps(word.start, word.end)
+        and not (capital and question.text[word.start].islower())
+        and word.form not in schema_words
+        for word in question.words
+    )
 
 
 def _explained(store: GraphStore, exact: list[tuple[int, Hit]]) -> list[tuple[int, int]]:

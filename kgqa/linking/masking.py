@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from difflib import SequenceMatcher
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from kgqa.linking.forms import folded
@@ -22,8 +23,8 @@ def without_name(question: str, names: Iterable[str], stand_in: str) -> str:
     """Return ``question`` with ``stand_in`` in place of the words that name one of ``names``.
 
     Part of a name suffices, in any case and without accents, with small differences of spelling;
-    of several places the one with most of a name's words counts. A question that names none of them
-    is returned as it is.
+    of several places the one with most of a name's words counts, best the name as it stands. A
+    question that names none of them is returned as it is.
 
     >>> without_name("what's inside the B750 pack?", ["Battery pack B750"], "x")
     "what's inside the x?"
@@ -34,7 +35,12 @@ def without_name(question: str, names: Iterable[str], stand_in: str) -> str:
     for name in names:
         whole = [folded(word.casefold()) for word in _WORD.findall(name)]
         content = [word for word in whole if word not in _LINKS] or whole
-        for first, last, hits in _runs(words, content, set(whole)):
+        as_it_stands = (
+            (at, at + len(whole) - 1, list(range(at, at + len(whole))))
+            for at in range(len(words) - len(whole) + 1)
+            if whole and words[at : at + len(whole)] == whole
+        )
+        for first, last, hits in chain(as_it_stands, _runs(words, content, set(whole))):
             letters = sum(len(words[at]) for at in hits)
             weight = (len(hits) / len(content), letters)
             if best is None or weight > best[0]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
 from kgqa.answers.answer import Answer, Findings
 from kgqa.answers.general import ask_general, with_reply
 from kgqa.errors import KgqaError
+from kgqa.linking.asked import asks_whether
 from kgqa.methods.options import MethodOptions
 from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules
@@ -50,6 +51,11 @@ class LinkedQuestion:
     topics: tuple[TopicEntity, ...] = ()
     link_seconds: float = 0.0
     choices: tuple[str, ...] = ()
+
+    @property
+    def whether(self) -> bool:
+        """Whether it asks if its two topic entities are connected in some way."""
+        return len(self.topics) == 2 and not self.choices and asks_whether(self.question)
 
 
 class Method(ABC, Generic[OptionsT]):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from kgqa.answers.answer import NO_KG_LLM, Answer, Findings, KgLlmUse, RankedAnswer, Timings
 from kgqa.answers.ranking import RankingOptions, near_first
 from kgqa.errors import AdapterMismatchError, KgqaError, ModelNotFoundError
-from kgqa.methods.base import Method
+from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.gcr import Gcr
 from kgqa.methods.kg_cot.method import KgCot
 from kgqa.methods.kg_cot.scores import fitting_reasoner
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from kgqa.answers.answer import ScoredPath
     from kgqa.graph.store import GraphStore
-    from kgqa.methods.base import Found, LinkedQuestion
+    from kgqa.methods.base import Found
     from kgqa.methods.resources import Resources
     from kgqa.paths.walk import WalkRules
 
@@ -174,6 +174,7 @@ class Ensemble(Method[EnsembleOptions]):
             search=(used or answers)[0].search,
             expanded=tuple(one for answer in answers for one in answer.expanded),
             confidence=confidence,
+            relations=tuple(one for answer in answers for one in answer.relations),
         )
 
 
@@ -252,6 +253,23 @@ class Auto(Ensemble):
         if self.alone is not None:
             return self.alone.findings(store, questions)
         return super().findings(store, questions)
+
+    def _some(
+        self, store: GraphStore, taken: Sequence[tuple[int, LinkedQuestion | KgqaError]]
+    ) -> Found:
+        """Yield what was found; whether two entities are connected, rank alone says."""
+        whether: dict[int, LinkedQuestion] = {}
+        for member in self.members:
+            if isinstance(member, Rank):
+                whether = {
+                    number: one
+                    for number, one in taken
+                    if isinstance(one, LinkedQuestion) and one.whether
+                }
+                numbers = list(whether)
+                for place, found in member.findings(store, whether.values()):
+                    yield numbers[place], found
+        yield from super()._some(store, [one for one in taken if one[0] not in whether])
 
     def own_settings(self) -> dict[str, Any]:
         """Return the members' settings, and how their votes are put together."""

@@ -22,6 +22,7 @@ from kgqa.answers.answer import (
     Findings,
     KgLlmUse,
     RankedAnswer,
+    RelationShare,
     ScoredPath,
     SearchUse,
     Timings,
@@ -31,6 +32,7 @@ from kgqa.errors import EmptyLanguageError
 from kgqa.linking.masking import without_name
 from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.options import RankOptions
+from kgqa.methods.whether import SAYS_IT, YES, connection
 from kgqa.models.adapter import AdapterCard
 from kgqa.models.path_ranker import UNIVERSAL
 from kgqa.paths.ground import ground
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
 MOST_PATHS = 300_000  # of a topic entity; one with more is walked one hop less
 ANSWER_THRESHOLD = 0.7  # chosen on the graphs of scripts/bench_own
 MOST_ANSWERS = 500  # with a path each
+MOST_EXPLAINED = 10  # relation paths of a topic entity that an answer keeps
 _HOW_MANY = re.compile(r"\W*(how many|number of|count)\b", re.IGNORECASE)
 _NUMBER = re.compile(r"\W*\d[\d.,]*(\s*\S{1,6})?")  # with a unit, perhaps
 _FLOOR = 1e-4  # what an entity has of a topic that no path leads from to it
@@ -77,11 +80,13 @@ class Weighed:
 
     ``probability`` of each; ``absent``: that the graph does not have what is asked for;
     ``missing``: the likeliest relation that the topic has not, in words, if there is one.
+    ``likeliest``: the first of all of these.
     """
 
     probability: NDArray[np.float64]
     absent: float
     missing: str
+    likeliest: tuple[RelationShare, ...] = ()
 
 
 class RankWords:
@@ -96,6 +101,10 @@ class RankWords:
     def path(self, steps: Sequence[Hop]) -> str:
         """Return a relation path in words, with examples of what it leads to."""
         return relation_path_text(steps, self.phrases, self.schema.examples(steps[-1]))
+
+    def bare(self, steps: Sequence[Hop]) -> str:
+        """Return a relation path in words alone."""
+        return relation_path_text(steps, self.phrases)
 
     def hop(self, hop: Hop) -> str:
         """Return the words of a relation."""
@@ -153,6 +162,8 @@ class Rank(Method[RankOptions]):
             self._weigh(store, question, topic, paths)
             for topic, paths in zip(question.topics, found, strict=True)
         ]
+        if question.whether:
+            return self._whether(store, question, found, weighed, notes, walked - began)
         scores = _entity_scores(found, weighed, {topic.key for topic in question.topics})
         choices = find_choices(store, question.choices) if question.choices else []
         if choices:
@@ -203,6 +214,48 @@ class Rank(Method[RankOptions]):
             notes=tuple(notes),
             search=SearchUse("rank"),
             confidence=min(best, 1.0) if chosen else absent,
+            relations=tuple(share for one in weighed for share in one.likeliest),
+        )
+
+    def _whether(
+        self,
+        store: GraphStore,
+        question: LinkedQuestion,
+        found: Sequence[RelationPaths],
+        weighed: Sequence[Weighed],
+        notes: Sequence[str],
+        walked: float,
+    ) -> Findings:
+        """Return "yes" with the paths between the two topic entities that say it, or no answer."""
+        began = time.perf_counter()
+        first, second = question.topics
+        asked = connection(
+            (first.key, second.key),
+            [one.table for one in found],
+            [one.of for one in found],
+            [one.probability for one in weighed],
+        )
+        paths, likely = found[asked.side], weighed[asked.side].probability
+        rows = asked.rows[: self.options.k]
+        shown = [
+            ScoredPath(path.text, math.log(max(float(likely[paths.of[row]]), 1e-30)), YES, (path,))
+            for row, path in zip(
+                rows.tolist(), ground(store, paths.table.take(rows), self.form), strict=True
+            )
+            if path is not None
+        ]
+        yes = bool(shown) and asked.probability >= SAYS_IT
+        said = f"Not in this graph: no path between {first.name} and {second.name} says this."
+        return Findings(
+            answers=(RankedAnswer(None, YES, asked.probability, True),) if yes else (),
+            paths=tuple(shown),
+            kg_llm=KgLlmUse(self.ranker.encoder.name, self.ranker.name, 1, 0, 0),
+            timings=Timings(constraint=walked, ground=time.perf_counter() - began),
+            forward_passes=1,
+            notes=tuple(notes) if yes else (*notes, said),
+            search=SearchUse("rank"),
+            confidence=asked.probability if yes else 1.0 - asked.probability,
+            relations=tuple(share for one in weighed for share in one.likeliest),
         )
 
     def _weigh(
@@ -224,7 +277,17 @@ class Rank(Method[RankOptions]):
         share /= share.sum()
         count = len(paths.steps)
         likeliest = words.hop(missing[int(np.argmax(share[count:-1]))]) if missing else ""
-        return Weighed(share[:count], float(share[count:].sum()), likeliest)
+        order = np.argsort(-share, kind="stable")[:MOST_EXPLAINED].tolist()
+        shares = tuple(
+            RelationShare(
+                topic.id,
+                words.bare(every[at]) if at < len(every) else "none of them",
+                float(share[at]),
+                count <= at < len(every),
+            )
+            for at in order
+        )
+        return Weighed(share[:count], float(share[count:].sum()), likeliest, shares)
 
     def _in(self, store: GraphStore) -> RankWords:
         known = self._words

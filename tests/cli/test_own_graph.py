@@ -49,6 +49,31 @@ def test_a_question_is_answered_without_a_flag(kgqa: Kgqa, home: Path) -> None:
     assert written.json["answers"][0]["name"] == "Rust"
 
 
+def test_whether_something_holds_is_yes_or_not_in_the_graph(kgqa: Kgqa, home: Path) -> None:
+    yes, not_there = (
+        kgqa("ask", f"Is {name} on call for checkout-api?", "--home", home, "--json").json
+        for name in ("Ada Birch", "Bo Lindt")
+    )
+    check(yes, ASK)
+    assert [(one["id"], one["name"]) for one in yes["answers"]] == [(None, "yes")]
+    assert yes["paths"][yes["answers"][0]["paths"][0]]["grounded"]
+    assert not_there["answers"] == []
+    assert "Not in this graph" in not_there["notes"][-1]
+
+
+def test_verbose_says_what_an_answer_is_made_of(kgqa: Kgqa, home: Path) -> None:
+    asked = ("ask", "Who is on call for checkout-api?", "--home", home)
+    shown = kgqa(*asked, "-v").out
+    assert "linking" in shown
+    assert "x on call engineer ?" in shown
+    assert "none of them" in shown
+    plain = kgqa(*asked, "--json").json
+    made = kgqa(*asked, "--json", "--verbose").json
+    assert made.keys() - plain.keys() == {"linked", "relations"}
+    assert made["linked"][0]["chosen"]
+    assert made["relations"][0]["words"] == "x on call engineer ?"
+
+
 def test_what_the_entity_lacks_is_said(kgqa: Kgqa, home: Path) -> None:
     asked = kgqa("ask", "Who is on call for login?", "--home", home)
     assert asked.code == 0

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
         ("who speaks german", "m.german", "form"),
         ("what was hitler", "m.hitler", "partial"),
         ("where did hugo chavez die", "m.chavez", "partial"),
+        ("shows that Hitler put together", "m.hitler", "partial"),  # not one unknown name of three
+        ("who lives with the hitlers", "m.hitler", "partial"),
         ("北京的人口是多少", "m.beijing", "name"),
         ("where are The Who from", "m.who", "name"),
         ('who wrote "It"?', "m.it", "name"),
@@ -92,12 +94,21 @@ def test_second_topic_only_where_it_is_as_strong(store: SqliteStore) -> None:
     same_words = replace(best, key=best.key + 1)
     assert topic_entities([best, as_strong]) == [best, as_strong]
     for other in (weaker, barely, everyday, same_words):
-        assert topic_entities([best, other]) == [best]
+        rival = replace(other, key=best.key + 2, score=0.1)  # its words may mean that, too
+        assert topic_entities([best, other, rival]) == [best]
+    assert topic_entities([best, barely]) == [best, barely], "nothing else can be meant"
+    assert topic_entities([best, replace(apart, score=0.8 * best.score)]) == [best]
     named = replace(weaker, features=replace(best.features, emphasis=0.7))
     assert topic_entities([best, named]) == [best, named], "capitals say that it is a name"
     fourth = [replace(as_strong, start=100 * n, end=100 * n + 10) for n in range(1, 5)]
     assert len(topic_entities([best, *fourth])) == 3
     assert topic_entities([]) == []
+
+
+def test_whether_two_are_connected_takes_the_next_whole_name(store: SqliteStore) -> None:
+    found = link(store, "is paris a film")
+    assert [one.id for one in topic_entities(found)] == ["m.paris"]
+    assert [one.id for one in topic_entities(found, two=True)] == ["m.paris", "m.film"]
 
 
 def test_names_in_capitals_are_topics_together(store: SqliteStore) -> None:

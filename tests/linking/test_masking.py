@@ -17,6 +17,7 @@ from kgqa.linking.masking import without_name
         ("chez le Ile aux Herons?", ["Île aux Hérons"], "chez le x?"),
         ("What is made in Lyon?", ["Paris"], "What is made in Lyon?"),
         ("Is Mary Ann Evans's house open?", ["Mary Ann Evans"], "Is x's house open?"),
+        ("Did Ann Roe teach Bea Roe?", ["Bea Roe"], "Did Ann Roe teach x?"),
         ("a flight from Riga to Riga", ["Riga"], "a flight from x to Riga"),
         ("what of the batery pack B400 in the battery room", ["Battery pack B400"],
          "what of the x in the battery room"),

@@ -125,6 +125,55 @@ def test_how_many_counts_the_list(store: SqliteStore, ranker: PathRanker) -> Non
     assert not any("Counted" in note for note in answered(store, rank(wanted), listed).notes)
 
 
+def test_whether_two_are_connected_is_yes_with_the_paths_that_say_it(
+    store: SqliteStore, ranker: PathRanker
+) -> None:
+    wanted = wanting(ranker, named(store, "x sold by ?"), named(store, "? sold by x"))
+    asked = about(store, "shop", "Ada", question="is the shop sold by Ada?")
+    answer = answered(store, rank(wanted), asked)
+    assert (answer.best.id, answer.best.name, answer.best.grounded) == (None, "yes", True)
+    assert answer.best.paths == answer.paths
+    assert len(answer.answers) == 1
+    first = answer.paths[0].groundings[0]
+    assert {first.head.id, first.tail.id} == {"shop", "Ada"}
+    assert [edge.relation for edge in first.edges] in (["sold by"], ["^sold by"])
+    assert all({one.head.id, one.tail.id} == {"shop", "Ada"}
+               for path in answer.paths for one in path.groundings)  # fmt: skip
+    shown = answer.to_dict()["answers"]
+    assert (shown[0]["name"], shown[0]["paths"]) == ("yes", list(range(len(answer.paths))))
+    assert 0 < answer.confidence <= 1
+
+
+def test_a_connection_that_does_not_say_it_is_not_a_yes_and_nothing_is_a_no(
+    store: SqliteStore, ranker: PathRanker
+) -> None:
+    """The shop's owner is Bo, and Ada sells it: that does not make her the owner."""
+    wanted = wanting(ranker, named(store, "x owner ?"), named(store, "? owner x"))
+    asked = about(store, "shop", "Ada", question="is Ada the owner of the shop?")
+    answer = answered(store, rank(wanted), asked)
+    assert (answer.best, answer.others) == (None, ())
+    assert answer.notes[-1] == "Not in this graph: no path between shop and Ada says this."
+    apart = answered(store, rank(wanted), about(store, "shop", "alone", question="is it alone?"))
+    assert apart.best is None
+    assert "Not in this graph" in apart.notes[-1]
+    choice = about(store, "shop", "Ada", question="is it Bonn or Bo?")
+    assert all(one.name != "yes" for one in answered(store, rank(wanted), choice).answers)
+
+
+def test_the_likeliest_relations_of_each_topic_are_kept(
+    store: SqliteStore, ranker: PathRanker
+) -> None:
+    wanted = wanting(ranker, named(store, "x owner ?"))
+    answer = answered(store, rank(wanted), about(store, "farm", "Ada"))
+    of_farm = [one for one in answer.relations if one.topic == "farm"]
+    assert (of_farm[0].words, of_farm[0].missing) == ("x owner ?", True)
+    assert "none of them" in {one.words for one in answer.relations}
+    for topic in ("farm", "Ada"):
+        shares = [one.probability for one in answer.relations if one.topic == topic]
+        assert shares == sorted(shares, reverse=True)
+        assert 0 < sum(shares) <= 1.0 + 1e-9
+
+
 def test_two_topics_mean_what_both_lead_to(store: SqliteStore, ranker: PathRanker) -> None:
     wanted = wanting(ranker, named(store, "? sold by x"), named(store, "? owner x"))
     answer = answered(store, rank(wanted), about(store, "Ada", "Bo"))
