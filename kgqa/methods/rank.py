@@ -438,9 +438,9 @@ def _folded(
     place = {steps: number for number, steps in enumerate(paths.steps)}
     probability = weighed.probability.copy()
     for number, steps in enumerate(paths.steps):
-        if number in ending or (values and words.is_value(steps[-1])):
-            if (short := place.get(steps[:-1])) is not None:
-                probability[short] += probability[number]
+        short = place.get(steps[:-1])
+        if short is not None and (number in ending or (values and words.is_value(steps[-1]))):
+            probability[short] += probability[number]
             probability[number] = 0.0
     return replace(weighed, probability=probability)
 
