@@ -110,12 +110,30 @@ AnyPath: TypeAlias = "ScoredPath | ExpandedPath"
 
 
 @dataclass(frozen=True, slots=True)
+class Condition:
+    """An edge of an answer, or a qualifier on its path, that the question asks for in ``asked``.
+
+    ``grounding`` is that edge, checked in the store.
+    """
+
+    asked: str
+    grounding: GroundedPath
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the condition as the JSON contract has it."""
+        edges = [edge.to_json() for edge in self.grounding.edges]
+        text = self.grounding.text
+        return {"asked": self.asked, "text": text, "edges": edges, "grounded": True}
+
+
+@dataclass(frozen=True, slots=True)
 class RankedAnswer:
     """An answer. ``id`` is None if the graph does not have it, ``grounded`` if a path ends in it.
 
     A grounded one without an id is "yes": all paths say it.
 
-    ``paths``: those behind it, the best first; an :class:`Answer` fills them in.
+    ``paths``: those behind it, the best first; an :class:`Answer` fills them in. ``conditions``:
+    what the question asks for beyond the path, and it has.
     """
 
     id: str | None
@@ -123,9 +141,10 @@ class RankedAnswer:
     score: float
     grounded: bool
     paths: tuple[AnyPath, ...] = field(default=(), compare=False, repr=False)
+    conditions: tuple[Condition, ...] = field(default=(), compare=False, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the answer as the JSON contract has it, without its paths."""
+        """Return the answer as the JSON contract has it, without paths and conditions."""
         return {"id": self.id, "name": self.name, "score": self.score, "grounded": self.grounded}
 
 
@@ -303,6 +322,7 @@ class Answer(Findings):
         """Return the stored triples behind paths and expanded answers, the best path's first."""
         shown = [one for path in self.paths for one in path.groundings]
         shown += [one.grounding for one in self.expanded_answers()]
+        shown += [one.grounding for answer in self.answers for one in answer.conditions]
         edges = (edge for path in shown for edge in path.edges)
         return list(dict.fromkeys(fact for edge in edges for fact in edge.facts))
 
@@ -320,7 +340,10 @@ class Answer(Findings):
             "topic_entities": [topic.to_dict() for topic in self.topic_entities],
             "answers": [
                 one.to_dict()
-                | {"paths": [place[id(path)] for path in one.paths if id(path) in place]}
+                | {
+                    "paths": [place[id(path)] for path in one.paths if id(path) in place],
+                    "conditions": [each.to_dict() for each in one.conditions],
+                }
                 for one in self.answers
             ],
             "others": [other.to_dict() for other in self.others],
@@ -343,6 +366,7 @@ class Answer(Findings):
             named = f"{one.name} ({one.id})" if one.id is not None else one.name
             lines.append(f"{number}. {named}  {one.score:.3f}")
             lines += [f"     {path.text}" for path in one.paths]
+            lines += [f"     {each.asked}: {each.grounding.text}" for each in one.conditions]
         return "\n".join(lines if self.answers else [*lines, "No answer."])
 
     def _repr_html_(self) -> str:

@@ -27,6 +27,10 @@ def answer_html(answer: Mapping[str, Any]) -> str:
     paths = [path for path in [*answer["paths"], *answer["expanded"]] if path["edges"]]
     ids = {one["id"] for one in answer["answers"]}
     paths.sort(key=lambda path: path["edges"][-1]["tail"]["id"] not in ids)  # answers' first
+    for one in answer["answers"]:  # beside the path that they belong to
+        met = [edge for condition in one["conditions"] for edge in condition["edges"]]
+        behind = [answer["paths"][number]["edges"] for number in one["paths"][:1]]
+        paths[:0] = [{"edges": [*edges, *met]} for edges in behind if met]
     notes = "".join(f"<li>{escape(note)}</li>" for note in answer["notes"])
     return (
         f"<div><p><b>{escape(answer['question'])}</b></p>"

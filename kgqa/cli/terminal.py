@@ -145,6 +145,7 @@ def show_answer(answer: Answer, browser_url: str | None) -> None:
         say(line)
     if len(paths) > _PATHS:
         say(f"and {len(paths) - _PATHS} more; --json gives all", style="dim")
+    _show_conditions(answer)
     served = ", ".join(sorted({use.source for use in answer.constraints}))
     say()
     say(
@@ -187,6 +188,16 @@ def show_candidates(candidates: Sequence[dict[str, Any]]) -> None:
         for one in candidates
     ]
     show_rows("", ["", "name", "id", "score", "mention", "by", "edges"], rows)
+
+
+def _show_conditions(answer: Answer) -> None:
+    """Print what the question asks for beyond the paths, and the first answers have."""
+    met = dict.fromkeys(one for each in answer.answers[:_ANSWERS] for one in each.conditions)
+    if met:
+        say()
+        say(_joined(("conditions", "bold"), (" (each edge is in the graph)", "dim")))
+    for one in met:
+        say(_joined((f"  {plain(one.asked)}  ", "dim")) + path_line(one.grounding))
 
 
 def _by_answer(answer: Answer) -> list[Any]:

@@ -291,6 +291,11 @@ class RankOptions(MethodOptions):
         ge=0,
         le=1,
     )
+    conditions: bool = option(
+        True,
+        "Entities, values and superlatives that a question names choose among the answers.",
+        group=_ANSWERS,
+    )
 
 
 class AutoOptions(EnsembleOptions, RankOptions):

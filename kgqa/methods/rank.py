@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +28,10 @@ from kgqa.answers.answer import (
     Timings,
 )
 from kgqa.answers.choices import find_choices, rank_by_score
-from kgqa.errors import EmptyLanguageError
+from kgqa.answers.conditions import Narrowed, narrow
+from kgqa.answers.values import read_value, value_conditions
+from kgqa.errors import EmptyLanguageError, LinkingError
+from kgqa.linking.linker import link
 from kgqa.linking.masking import without_name
 from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.options import RankOptions
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
     from kgqa.answers.answer import TopicEntity
     from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
+    from kgqa.linking.linker import Candidate
     from kgqa.methods.resources import Resources
     from kgqa.models.path_ranker import PathRanker
     from kgqa.paths.ground import GroundedPath
@@ -57,7 +61,12 @@ MOST_PATHS = 300_000  # of a topic entity; one with more is walked one hop less
 ANSWER_THRESHOLD = 0.7  # chosen on the graphs of scripts/bench_own
 MOST_ANSWERS = 500  # with a path each
 MOST_EXPLAINED = 10  # relation paths of a topic entity that an answer keeps
+NAMED_MATCH = 0.449  # how well an entity matches words that name it beside the topic entity
+_NAMED = 30  # entities that may be named so
 _HOW_MANY = re.compile(r"\W*(how many|number of|count)\b", re.IGNORECASE)
+_OF_A_VALUE = re.compile(
+    r"\b(when|how (?!many)\w+|what (year|date|day|time|price))\b", re.IGNORECASE
+)
 _NUMBER = re.compile(r"\W*\d[\d.,]*(\s*\S{1,6})?")  # with a unit, perhaps
 _FLOOR = 1e-4  # what an entity has of a topic that no path leads from to it
 
@@ -105,6 +114,11 @@ class RankWords:
     def bare(self, steps: Sequence[Hop]) -> str:
         """Return a relation path in words alone."""
         return relation_path_text(steps, self.phrases)
+
+    def is_value(self, hop: Hop) -> bool:
+        """Return whether a relation leads to values."""
+        examples = self.schema.examples(hop)
+        return bool(examples) and all(map(read_value, examples))
 
     def hop(self, hop: Hop) -> str:
         """Return the words of a relation."""
@@ -158,7 +172,7 @@ class Rank(Method[RankOptions]):
                 )
             found.append(paths)
         walked = time.perf_counter()
-        weighed = [
+        weighed: Sequence[Weighed] = [
             self._weigh(store, question, topic, paths)
             for topic, paths in zip(question.topics, found, strict=True)
         ]
@@ -175,12 +189,19 @@ class Rank(Method[RankOptions]):
                 f"No path of at most {rules.hops} hops leads {where}.",
                 "Name another `entity`, or allow longer paths with `hops`.",
             )
+        narrowed = Narrowed(scores)
+        if self.options.conditions and not choices:
+            weighed, narrowed = self._narrowed(store, question, found, weighed, narrowed)
+            scores = narrowed.scores
+        notes += (f'No answer meets "{words}", so it was left out.' for words in narrowed.left_out)
         ranked = time.perf_counter()
         order = sorted(scores, key=lambda key: (-scores[key], key))
         best = scores[order[0]]
         least = self.answer_threshold * best
         chosen = sum(scores[key] >= least for key in order[:MOST_ANSWERS])
-        evidence = self._evidence(store, found, weighed, order[: max(chosen, self.options.k)])
+        evidence = self._evidence(
+            store, found, weighed, order[: max(chosen, self.options.k)], narrowed.rows
+        )
         absent = min(one.absent for one in weighed)  # of several topics one may say little
         answers: Sequence[RankedAnswer]
         if choices:
@@ -190,11 +211,17 @@ class Rank(Method[RankOptions]):
             answers, chosen = rank_by_score(choices, scores, names), len(choices)
         else:
             answers = [
-                RankedAnswer(paths[0][1].tail.id, paths[0][1].tail.name, scores[key], True)
+                RankedAnswer(
+                    paths[0][1].tail.id,
+                    paths[0][1].tail.name,
+                    scores[key],
+                    True,
+                    conditions=narrowed.conditions.get(key, ()),
+                )
                 for key, paths in evidence.items()
             ]
             chosen = sum(key in evidence for key in order[:chosen])
-            if absent > self.refuse_above:
+            if absent > self.refuse_above and not narrowed.conditions:
                 chosen = 0
                 notes.append(_not_there(question.topics, weighed))
         if chosen and _is_count(question.question, answers):
@@ -270,11 +297,7 @@ class Rank(Method[RankOptions]):
         asked = words.question(question.question, topic.key, named)
         missing = words.schema.missing(one[0] for one in paths.steps if len(one) == 1)
         every = [*paths.steps, *((hop,) for hop in missing)]
-        texts = [words.path(one) for one in every]
-        logits = self.ranker.logits([asked], texts, [len(one) for one in every])[0]
-        whole = np.append(logits, self.ranker.none).astype(np.float64)
-        share = np.exp(whole - whole.max())
-        share /= share.sum()
+        share = self._shares(asked, every, words)
         count = len(paths.steps)
         likeliest = words.hop(missing[int(np.argmax(share[count:-1]))]) if missing else ""
         order = np.argsort(-share, kind="stable")[:MOST_EXPLAINED].tolist()
@@ -289,6 +312,77 @@ class Rank(Method[RankOptions]):
         )
         return Weighed(share[:count], float(share[count:].sum()), likeliest, shares)
 
+    def _shares(
+        self, asked: str, every: Sequence[Sequence[Hop]], words: RankWords
+    ) -> NDArray[np.float64]:
+        """Return the probability of each relation path and, last, of "none of them"."""
+        texts = [words.path(one) for one in every]
+        logits = self.ranker.logits([asked], texts, [len(one) for one in every])[0]
+        whole = np.append(logits, self.ranker.none).astype(np.float64)
+        share: NDArray[np.float64] = np.exp(whole - whole.max())
+        share /= share.sum()
+        return share
+
+    def _narrowed(
+        self,
+        store: GraphStore,
+        question: LinkedQuestion,
+        found: Sequence[RelationPaths],
+        weighed: Sequence[Weighed],
+        before: Narrowed,
+    ) -> tuple[Sequence[Weighed], Narrowed]:
+        """Return what the conditions of the question leave, and by which relation paths.
+
+        What was said ``before`` stands if no condition is met.
+        """
+        words = self._in(store)
+        topics = [(one.key, one.name, one.id) for one in question.topics]
+        asked = words.question(question.question, topics[0][0], topics)
+        likeliest = {
+            word
+            for paths, one in zip(found, weighed, strict=True)
+            for hop in paths.steps[int(np.argmax(one.probability))]
+            for word in words.hop(hop).split()
+        }
+        values = [  # what the relation says itself is none: "first appearance"
+            one
+            for one in value_conditions(asked)
+            if one.operator or one.words.casefold().split()[0] not in likeliest
+        ]
+        named = _named_beside(store, words.question(question.question, -1, topics), topics)
+        if not (named or values):
+            return weighed, before
+        beside = np.array(sorted(one.key for one in named), np.int64)
+        of_values = bool(values) and not _OF_A_VALUE.search(asked)
+        folded = [
+            _folded(paths, one, words, beside, of_values)
+            for paths, one in zip(found, weighed, strict=True)
+        ]
+        scores = _entity_scores(found, folded, {key for key, _, _ in topics})
+
+        def fits(about: Candidate | str, steps: Sequence[Hop]) -> Sequence[float]:
+            if not isinstance(about, str):
+                every = [*topics, (about.key, about.name, about.id)]
+                about = words.question(question.question, about.key, every)
+            share: list[float] = self._shares(about, [[one] for one in steps], words).tolist()
+            return share[:-1]
+
+        narrowed = narrow(
+            store,
+            [one.table for one in found],
+            [one.probability[paths.of] for paths, one in zip(found, folded, strict=True)],
+            scores,
+            self.walks(store),
+            self.form,
+            named,
+            values,
+            fits,
+        )
+        if narrowed.conditions:
+            return folded, narrowed
+        before.left_out = narrowed.left_out
+        return weighed, before
+
     def _in(self, store: GraphStore) -> RankWords:
         known = self._words
         if known is None or known.store is not store or known.version != store.info.version:
@@ -301,17 +395,21 @@ class Rank(Method[RankOptions]):
         found: Sequence[RelationPaths],
         weighed: Sequence[Weighed],
         keys: Sequence[int],
+        preferred: Sequence[IntArray],
     ) -> dict[int, list[tuple[float, GroundedPath]]]:
         """Return of each entity that has one the best path out of each topic, with its logarithm.
+
+        Of equal ones one of ``preferred``, rows of each topic's table, or the first.
 
         Every path was checked in the store; the entities stay in their order.
         """
         by_key: dict[int, list[tuple[float, GroundedPath]]] = {key: [] for key in keys}
         wanted = np.array(sorted(by_key), np.int64)
-        for paths, one in zip(found, weighed, strict=True):
+        for number, (paths, one) in enumerate(zip(found, weighed, strict=True)):
             ends = paths.table.ends()
             rows = np.flatnonzero(np.isin(ends, wanted))
-            rows = rows[np.lexsort((rows, -one.probability[paths.of[rows]], ends[rows]))]
+            other = ~np.isin(rows, preferred[number]) if preferred else rows < 0
+            rows = rows[np.lexsort((rows, other, -one.probability[paths.of[rows]], ends[rows]))]
             _, first = np.unique(ends[rows], return_index=True)
             rows = rows[first]
             for row, path in zip(
@@ -388,6 +486,45 @@ def _shown(
         for text, same in by_text.items()
     ]
     return scored, expanded
+
+
+def _folded(
+    paths: RelationPaths, weighed: Weighed, words: RankWords, named: IntArray, values: bool
+) -> Weighed:
+    """Return what is left if no relation path ends in what is only a condition.
+
+    That is an entity of ``named``, and a value, if ``values`` are compared. Its probability is that
+    of the relation path before its last hop: "which of x's papers appeared in y" is not about y.
+    """
+    ends = paths.table.ends()
+    ending = set(paths.of[np.isin(ends, named)].tolist())
+    place = {steps: number for number, steps in enumerate(paths.steps)}
+    probability = weighed.probability.copy()
+    for number, steps in enumerate(paths.steps):
+        short = place.get(steps[:-1])
+        if short is not None and (number in ending or (values and words.is_value(steps[-1]))):
+            probability[short] += probability[number]
+            probability[number] = 0.0
+    return replace(weighed, probability=probability)
+
+
+def _named_beside(
+    store: GraphStore, question: str, topics: Sequence[tuple[int, str, str]]
+) -> list[Candidate]:
+    """Return what a question, its topic entities' names taken out, surely names beside them."""
+    try:
+        found = link(store, question, _NAMED)
+    except LinkingError:
+        return []
+    known = {key for key, _, _ in topics}
+    return [
+        one
+        for one in found
+        if one.key not in known
+        and one.features.everyday == 0.0
+        and one.features.match >= NAMED_MATCH
+        and (one.match != "partial" or one.features.emphasis > 0.0)
+    ]
 
 
 def _not_there(topics: Sequence[TopicEntity], weighed: Sequence[Weighed]) -> str:

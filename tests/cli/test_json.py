@@ -25,11 +25,13 @@ PATH = {
     "groundings": [[EDGE]],
     "grounded": bool,
 }
+CONDITION = {"asked": str, "text": str, "edges": [EDGE], "grounded": bool}
+ANSWER = {"id": (str, None), "name": str, "score": float, "grounded": bool, "paths": [int]}
 ASK = {
     "question": str,
     "method": str,
     "topic_entities": [NODE | {"score": float}],
-    "answers": [{"id": (str, None), "name": str, "score": float, "grounded": bool, "paths": [int]}],
+    "answers": [ANSWER | {"conditions": [CONDITION]}],
     "others": [{"id": str, "name": str, "score": float, "grounded": bool}],
     "confidence": (float, None),
     "paths": [PATH | {"score": float}],

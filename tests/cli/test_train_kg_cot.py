@@ -179,7 +179,14 @@ def test_choices_and_several_topics(kgqa: Kgqa, graph: str, reasoner: Path) -> N
     two = ("--entity", "p3", "--entity", "p8", "--choices", "City 3,City 8,nowhere")
     asked = kgqa("ask", "where was person 3 born", *two, *flags).json
     assert {one["name"] for one in asked["answers"][:2]} == {"City 3", "City 8"}
-    nowhere = {"id": None, "name": "nowhere", "score": 0.0, "grounded": False, "paths": []}
+    nowhere = {
+        "id": None,
+        "name": "nowhere",
+        "score": 0.0,
+        "grounded": False,
+        "paths": [],
+        "conditions": [],
+    }
     assert asked["answers"][2] == nowhere
 
 

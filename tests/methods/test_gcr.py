@@ -178,7 +178,7 @@ def test_the_json_is_the_contract(sample, kg_llm) -> None:
         "notes",
         "browser_url",
     }
-    assert set(given["answers"][0]) == {"id", "name", "score", "grounded", "paths"}
+    assert set(given["answers"][0]) == {*("id", "name", "score", "grounded", "paths", "conditions")}
     path = given["paths"][0]
     assert set(path) == {"text", "score", "hypothesis", "edges", "groundings", "grounded"}
     assert path["groundings"][0] == path["edges"]

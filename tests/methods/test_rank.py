@@ -237,3 +237,26 @@ def test_more_answers_than_paths_that_are_asked_for(store: SqliteStore, ranker: 
     assert len(answer.paths) == 1
     assert len(answer.expanded) == 1
     assert answer.expanded[0].source == answer.paths[0].text
+
+
+def test_what_a_question_names_chooses_and_is_shown(store: SqliteStore, ranker: PathRanker) -> None:
+    wanted = wanting(ranker, named(store, "? sold by x"))
+    asked = about(store, "Ada", question="Which of the shops that Ada sold are owned by Cy?")
+    answer = answered(store, rank(wanted), asked)
+    assert [one.id for one in answer.answers] == ["mill"]
+    (condition,) = answer.best.conditions
+    assert (condition.asked, condition.grounding.text) == ("Cy", "mill -> owner -> Cy")
+    assert condition.grounding.edges[0].facts[0] in answer.facts()
+    assert "     Cy: mill -> owner -> Cy" in str(answer).splitlines()
+    assert answer.to_dict()["answers"][0]["conditions"] == [condition.to_dict()]
+    without = answered(store, rank(wanted, conditions=False), asked)
+    assert {one.id for one in without.answers} == {"shop", "mill"}
+
+
+def test_what_is_named_is_no_answer_but_its_path_says_what_is(
+    store: SqliteStore, ranker: PathRanker
+) -> None:
+    wanted = wanting(ranker, named(store, "y sold by x, y owner ?"))
+    asked = about(store, "Ada", question="Which of the shops that Ada sold are owned by Cy?")
+    assert answered(store, rank(wanted), asked).best.id == "mill"
+    assert answered(store, rank(wanted, conditions=False), asked).best.id in {"Bo", "Cy"}

@@ -1,0 +1,301 @@
+"""Conditions: which of the entities that a relation path leads to a question means.
+
+Beside the path a question names entities ("which of X's papers appeared at Y"), compares values
+("that opened after 1975") or asks for an extreme ("the oldest"). Each is looked for among the edges
+of the path's last entity, of the entities between, and of its mediators (the fact's qualifiers);
+which relation it is about is decided by words. One that no path meets is left out. Only paths that
+were walked already are chosen from: a condition never leads anywhere itself.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import numpy as np
+
+from kgqa.answers.answer import Condition
+from kgqa.answers.values import read_value
+from kgqa.paths.ground import ground
+from kgqa.paths.walk import FIRST, MEDIATOR, SECOND, TAIL, PathTable, hops_out_of, joined_tables
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from kgqa.answers.values import Kind, Value, ValueCondition
+    from kgqa.graph.model import IntArray
+    from kgqa.graph.store import GraphStore
+    from kgqa.linking.linker import Candidate
+    from kgqa.paths.format import PathFormat
+    from kgqa.paths.walk import WalkRules
+
+Step: TypeAlias = "tuple[int, int]"
+Place: TypeAlias = "tuple[int, int]"  # the hop of a path, and TAIL or MEDIATOR
+Fits: TypeAlias = "Callable[[Candidate | str, Sequence[Step]], Sequence[float]]"
+"""The probability of each relation out of x, in a question about x, or if x is what is named."""
+
+MOST_PATHS = 2_000  # that are chosen from
+_CONSIDERED = 0.3  # part of the best score from which an entity may be what a named one is beside
+_UNMET = 0.1  # what is left of the score of an entity that does not meet the conditions
+_MOST_EDGES = 500  # an entity with more is not looked at
+_SURE = 0.5  # the least probability of the relation of a value, against the others and none of them
+_NEARLY = 0.7  # part of the likeliest relation's probability from which another is meant as well
+_USUAL = 0.5  # part of the entities that have a value, if a relation is one of values
+
+
+class Edge(NamedTuple):
+    """An edge beside a path: where it starts, and its hop with FIRST, MEDIATOR, SECOND, TAIL."""
+
+    start: int
+    hop: tuple[int, int, int, int]
+
+
+@dataclass(slots=True)
+class Narrowed:
+    """What conditions leave of the entities that paths lead to.
+
+    ``scores``: of all entities, lower for those that do not meet the conditions; ``conditions``: of
+    those that do; ``rows``: for each topic entity which of its paths meet them, empty if none was
+    used; ``left_out``: the words of comparisons that no path meets.
+    """
+
+    scores: dict[int, float]
+    conditions: dict[int, tuple[Condition, ...]] = field(default_factory=dict)
+    rows: list[IntArray] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+
+
+def narrow(
+    store: GraphStore,
+    tables: Sequence[PathTable],
+    probabilities: Sequence[NDArray[np.float64]],
+    scores: dict[int, float],
+    rules: WalkRules,
+    form: PathFormat,
+    named: Sequence[Candidate],
+    values: Sequence[ValueCondition],
+    fits: Fits,
+) -> Narrowed:
+    """Return what is left of ``scores`` (above 0) by what a question asks beside its paths.
+
+    ``tables``: the paths out of each topic entity, with their ``probabilities``. ``named``: what
+    may be named beside the topics, the likeliest first. Raises GraphError.
+    """
+    narrowed = Narrowed(scores)
+    if not (named or values):
+        return narrowed
+    least = _CONSIDERED * max(scores.values())
+    ends = np.array(sorted(key for key, one in scores.items() if one >= least), np.int64)
+    answers = set(ends.tolist())
+    named = [one for one in named if one.key not in answers and read_value(one.name) is None]
+    rows = [_best_rows(*one, ends) for one in zip(tables, probabilities, strict=True)]
+    table = joined_tables([one.take(at) for one, at in zip(tables, rows, strict=True)])
+    if len(table) > MOST_PATHS:
+        return narrowed
+    weight = [scores[key] for key in table.ends().tolist()]
+    beside = _edges_beside(store, table, rules)
+    left = list(range(len(table)))
+    used: list[tuple[str, dict[int, Edge]]] = []
+    taken: list[Candidate] = []
+    for one in named:
+        if any(one.start < other.end and other.start < one.end for other in taken):
+            continue
+        if met := _named(one, beside, left, fits):
+            taken.append(one)
+            used.append((one.mention, met))
+            left = [row for row in left if row in met]
+    best = max(weight[row] for row in left)
+    left = [row for row in left if weight[row] >= _NEARLY * best]
+    for asked in values:
+        if met := _valued(store, asked, beside, left, fits):
+            used.append((asked.words, met))
+            left = [row for row in left if row in met]
+        elif asked.operator not in (None, "="):
+            narrowed.left_out.append(asked.words)
+    found = _grounded(store, form, [[(words, met[row]) for words, met in used] for row in left])
+    met_by: dict[int, tuple[Condition, ...]] = {}
+    good = [row for row, one in zip(left, found, strict=True) if one is not None]
+    for end, conditions in zip(table.ends()[left].tolist(), found, strict=True):
+        if conditions is not None:
+            met_by.setdefault(end, conditions)
+    if not used or not good:
+        return narrowed
+    starts = np.cumsum([0, *map(len, rows)])
+    at = np.array(good)
+    narrowed.rows = [
+        rows[number][at[(starts[number] <= at) & (at < starts[number + 1])] - starts[number]]
+        for number in range(len(rows))
+    ]
+    narrowed.conditions = met_by
+    narrowed.scores = {key: one if key in met_by else _UNMET * one for key, one in scores.items()}
+    return narrowed
+
+
+def _best_rows(table: PathTable, probability: NDArray[np.float64], wanted: IntArray) -> IntArray:
+    """Return which paths lead to ``wanted`` by the likeliest relation path to their end."""
+    ends = table.ends()
+    rows = np.flatnonzero(np.isin(ends, wanted))
+    _, at = np.unique(ends[rows], return_inverse=True)
+    most = np.zeros(len(wanted) + 1)
+    np.maximum.at(most, at, probability[rows])
+    found: IntArray = rows[probability[rows] >= most[at]]
+    return found
+
+
+def _edges_beside(
+    store: GraphStore, table: PathTable, rules: WalkRules
+) -> list[dict[Place, list[Edge]]]:
+    """Return the edges at each path, by their place, without those that lead back to the path."""
+    places = [(hop, part) for hop in range(table.hops.shape[1]) for part in (TAIL, MEDIATOR)]
+    nodes = np.unique(table.hops[:, :, (MEDIATOR, TAIL)])
+    nodes = nodes[nodes >= 0]
+    nodes = nodes[store.degrees(nodes) <= _MOST_EDGES]
+    out = hops_out_of(store, nodes, rules)
+    starts = out.offsets(len(nodes))
+    position = {key: row for row, key in enumerate(nodes.tolist())}
+    found = []
+    for row in range(len(table)):
+        hops = table.hops[row].tolist()
+        on_path = {int(table.topic[row]), *(key for hop in hops for key in (hop[1], hop[3]))}
+        ahead = [tuple(hop[i] for i in (FIRST, SECOND)) for hop in hops[1:]]
+        mine: dict[Place, list[Edge]] = {}
+        for hop, part in places:
+            at = position.get(hops[hop][part], -1)
+            if at < 0:
+                continue
+            start = int(table.topic[row]) if hop == 0 else hops[hop - 1][TAIL]
+            for first, mediator, second, tail in out.hop[starts[at] : starts[at + 1]].tolist():
+                if tail in on_path or (part == TAIL and ahead[hop : hop + 1] == [(first, second)]):
+                    continue
+                if part == TAIL and mediator >= 0 and first == hops[hop][SECOND] ^ 1:
+                    continue  # a fact of the kind that led here: its own qualifiers are what counts
+                if part == TAIL:
+                    edge = Edge(hops[hop][TAIL], (first, mediator, second, tail))
+                elif mediator < 0:
+                    edge = Edge(start, (hops[hop][FIRST], hops[hop][MEDIATOR], first, tail))
+                else:
+                    continue
+                mine.setdefault((hop, part), []).append(edge)
+        found.append(mine)
+    return found
+
+
+def _relation(place: Place, edge: Edge) -> Step:
+    """Return the relation of an edge as it is walked from its place: of a qualifier its own."""
+    return (edge.hop[SECOND], -1) if place[1] == MEDIATOR else (edge.hop[FIRST], edge.hop[SECOND])
+
+
+def _named(
+    entity: Candidate, beside: Sequence[Mapping[Place, list[Edge]]], rows: Iterable[int], fits: Fits
+) -> dict[int, Edge]:
+    """Return the edge of each path that leads to ``entity`` by the likeliest of the relations."""
+    ways: dict[tuple[Place, Step], dict[int, Edge]] = defaultdict(dict)
+    for row in rows:
+        for place, edges in beside[row].items():
+            for edge in edges:
+                if edge.hop[TAIL] == entity.key:
+                    ways[place, _relation(place, edge)].setdefault(row, edge)
+    if not ways:
+        return {}
+    back = [
+        (second ^ 1, first ^ 1) if second >= 0 else (first ^ 1, -1) for _, (first, second) in ways
+    ]
+    share = fits(entity, back)
+    best = max(share)
+    met: dict[int, Edge] = {}
+    for one, way in sorted(zip(share, ways.values(), strict=True), key=lambda pair: -pair[0]):
+        if one >= _NEARLY * best:
+            met = {**way, **met}
+    return met
+
+
+def _valued(
+    store: GraphStore,
+    asked: ValueCondition,
+    beside: Sequence[Mapping[Place, list[Edge]]],
+    rows: Sequence[int],
+    fits: Fits,
+) -> dict[int, Edge]:
+    """Return the edge of each path to a value that meets ``asked``, by the relation it is about."""
+    ways: dict[tuple[Place, Step], dict[int, list[Edge]]] = defaultdict(dict)
+    for row in rows:
+        for place, edges in beside[row].items():
+            for edge in edges:
+                ways[place, _relation(place, edge)].setdefault(row, []).append(edge)
+    tails = sorted({edge.hop[TAIL] for way in ways.values() for es in way.values() for edge in es})
+    entities = store.entities(np.array(tails, np.int64))
+    value = {key: read_value(entities.label(row)) for row, key in enumerate(tails)}
+    kinds = {key: kind for key, way in ways.items() if (kind := _kind(asked, way, value, rows))}
+    if not kinds:
+        return {}
+    share = fits(asked.about, [step for _, step in kinds])
+    likeliest, (key, kind) = max(zip(share, kinds.items(), strict=True), key=lambda pair: pair[0])
+    if likeliest < _SURE:
+        return {}
+    return _met(asked, ways[key], value, kind)
+
+
+def _kind(
+    asked: ValueCondition,
+    way: Mapping[int, Sequence[Edge]],
+    value: Mapping[int, Value | None],
+    rows: Sequence[int],
+) -> Kind | None:
+    """Return as what the values of a relation can be compared as ``asked``, None if they cannot."""
+    every = [value[edge.hop[TAIL]] for edges in way.values() for edge in edges]
+    known = [one for one in every if one is not None]
+    if len(known) < _USUAL * max(len(every), len(rows)):
+        return None
+    kind: Kind = "days" if all(one.days for one in known) else "amount"
+    if kind == "amount" and len({one.unit for one in known if one.amount is not None}) > 1:
+        return None
+    if asked.operator is not None:
+        return kind if asked.low is not None and asked.low.range(kind) else None
+    return kind if (asked.days if kind == "days" else asked.amount) else None
+
+
+def _met(
+    asked: ValueCondition,
+    way: Mapping[int, Sequence[Edge]],
+    value: Mapping[int, Value | None],
+    kind: Kind,
+) -> dict[int, Edge]:
+    good: dict[int, tuple[float, Edge]] = {}
+    sign = asked.days if kind == "days" else asked.amount
+    for row, edges in way.items():
+        for edge in edges:
+            one = value[edge.hop[TAIL]]
+            span = one.range(kind) if one is not None else None
+            if one is None or span is None:
+                continue
+            if asked.operator is not None:
+                if asked.met_by(one, kind):
+                    good.setdefault(row, (0.0, edge))
+            elif row not in good or sign * span[0] > good[row][0]:
+                good[row] = (sign * span[0], edge)
+    most = max((height for height, _ in good.values()), default=0.0)
+    return {row: edge for row, (height, edge) in good.items() if height == most}
+
+
+def _grounded(
+    store: GraphStore, form: PathFormat, used: Sequence[Sequence[tuple[str, Edge]]]
+) -> list[tuple[Condition, ...] | None]:
+    """Return the conditions of each path, None if one of them is not in the store."""
+    every = [edge for one in used for _, edge in one]
+    if not every:
+        return [() for _ in used]
+    table = PathTable(
+        np.array([edge.start for edge in every], np.int64),
+        np.ones(len(every), np.int64),
+        np.array([[edge.hop] for edge in every], np.int64),
+    )
+    paths = iter(ground(store, table, form))
+    found: list[tuple[Condition, ...] | None] = []
+    for one in used:
+        checked = [(words, next(paths)) for words, _ in one]
+        kept = tuple(Condition(words, path) for words, path in checked if path is not None)
+        found.append(kept if len(kept) == len(one) else None)
+    return found

@@ -1,0 +1,126 @@
+"""Values: read whole or not at all, compared as days or amounts, asked for in people's words."""
+
+from __future__ import annotations
+
+import operator
+from datetime import date
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kgqa.answers.values import read_value, value_conditions
+
+DAYS = st.dates(date(1001, 1, 1), date(2999, 12, 31))
+AMOUNTS = st.integers(0, 10**9)
+COMPARED = {
+    "more than": operator.gt, "over": operator.gt, "at least": operator.ge, "under": operator.lt,
+    "fewer than": operator.lt, "at most": operator.le, "no more than": operator.le,
+}  # fmt: skip
+DATED = {"after": operator.gt, "before": operator.lt, "since": operator.ge, "until": operator.le}
+
+
+@given(DAYS)
+def test_a_date_is_the_same_day_however_it_is_written(day: date) -> None:
+    month = day.strftime("%B")
+    written = [
+        day.isoformat(), f"{day.isoformat()}T00:00:00Z", f"{day.day} {month} {day.year}",
+        f"{month} {day.day}, {day.year}", f"{day.day}.{day.month}.{day.year}",
+    ]  # fmt: skip
+    for text in written:
+        value = read_value(text)
+        assert value is not None
+        assert value.days == (day.toordinal(), day.toordinal()), text
+    for text in (f"{month} {day.year}", str(day.year), f"{day.year // 10 * 10}s"):
+        value = read_value(text)
+        assert value is not None
+        assert value.days is not None
+        assert value.days[0] <= day.toordinal() <= value.days[1], text
+
+
+@given(AMOUNTS)
+def test_an_amount_is_the_same_however_it_is_written(amount: int) -> None:
+    for text in (f"{amount}", f"{amount:,}", f"{amount:,.2f}", f"{amount:,}".replace(",", " ")):
+        for around in ("{}", "€{}", "{} EUR", "{} beds"):
+            value = read_value(around.format(text))
+            assert value is not None
+            assert value.amount == amount, around.format(text)
+
+
+def test_units_of_one_kind_are_compared() -> None:
+    for one, other in [
+        ("1.5 km", "1500 m"), ("2 t", "2,000 kg"), ("1 h 10 min", "70 minutes"), ("3 hl", "300 l"),
+        ("£1.1 million", "1,100,000 GBP"), ("$3k", "3000 USD"), ("€2m", "2000000 euros"),
+    ]:  # fmt: skip
+        assert read_value(one) == read_value(other)
+    assert read_value("5 m") != read_value("5 million")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["INC-2014", "3 Mill Lane", "2–0", "Phase II", "H-5531", "", "km", "12 February 20x4", "1 h x",
+     "2021-02-30", "Cold Store 2"],
+)  # fmt: skip
+def test_a_name_is_no_value(name: str) -> None:
+    assert read_value(name) is None
+
+
+@given(AMOUNTS, AMOUNTS, st.sampled_from(sorted(COMPARED)))
+def test_amounts_are_compared_as_the_words_say(mine: int, bound: int, words: str) -> None:
+    (one,) = value_conditions(f"Which of x's wards have {words} {bound:,} beds?")
+    assert one.words == f"{words} {bound:,} beds"
+    value = read_value(f"{mine} beds")
+    assert value is not None
+    assert one.met_by(value, "amount") == COMPARED[words](mine, bound)
+
+
+@given(DAYS, DAYS, st.sampled_from(sorted(DATED)))
+def test_days_are_compared_as_the_words_say(mine: date, bound: date, words: str) -> None:
+    (one,) = value_conditions(f"Which of x's shops opened {words} {bound.strftime('%d %B %Y')}?")
+    value = read_value(mine.isoformat())
+    assert value is not None
+    assert one.met_by(value, "days") == DATED[words](mine, bound)
+
+
+@pytest.mark.parametrize(
+    ("asked", "met", "not_met"),
+    [
+        ("papers of x between 1990 and 1995", "1995-12-31", "1996-01-01"),
+        ("what did x build in the 1920s?", "1929", "1930"),
+        ("who joined x in May 2020", "2020-05-31", "2020-06-01"),
+        ("which of x's are older than 1980", "1979-06-01", "1980-06-01"),
+        ("which were later than 1980", "1981", "1980-06-01"),
+    ],
+)
+def test_a_year_is_all_of_its_days(asked: str, met: str, not_met: str) -> None:
+    (one,) = value_conditions(asked)
+    values = [read_value(text) for text in (met, not_met)]
+    assert [value is not None and one.met_by(value, "days") for value in values] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("asked", "days", "amount"),
+    [
+        ("the oldest of x's ships", -1, 1), ("x's youngest player", 1, -1),
+        ("Which x trial started earliest?", -1, 0), ("x's most recent case", 1, 0),
+        ("the cheapest dish", 0, -1), ("what is the most expensive dish", 0, 1),
+        ("which hall has the fewest seats", 0, -1), ("the heaviest cargo", 0, 1),
+        ("the least expensive", 0, -1), ("x's first film", -1, 0), ("who left x last?", 1, 0),
+    ],
+)  # fmt: skip
+def test_a_superlative_has_a_direction(asked: str, days: int, amount: int) -> None:
+    (one,) = value_conditions(asked)
+    assert (one.operator, one.days, one.amount) == (None, days, amount)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "what is x's last name", "who is at least in x", "most of x's friends", "x's guests",
+        "the honest man of x", "which forest is x in", "who was first and foremost with x",
+        "who in x is 42 Ltd", "at the latest, who is x?", "x. first day?",
+        "Who runs the best bakery for x?", "trains last mended at x",
+    ],
+)  # fmt: skip
+def test_what_is_not_surely_a_condition_is_none(asked: str) -> None:
+    assert value_conditions(asked) == []
