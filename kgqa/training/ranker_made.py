@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kgqa.methods.rank import RankWords, relation_paths
+from kgqa.methods.rank import RankWords
+from kgqa.paths.relation_paths import relation_paths
 from kgqa.paths.walk import WalkRules
 from kgqa.paths.words import TOPIC
 from kgqa.training.ranker_domains import DOMAINS, Domain
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from random import Random
 
     from kgqa.graph.store import GraphStore
-    from kgqa.methods.rank import RelationPaths
     from kgqa.models.path_ranker import PathRanker
+    from kgqa.paths.relation_paths import RelationPaths
     from kgqa.progress import Progress
 
 _NEAREST = 3  # relations of the domains that a relation borrows from

@@ -9,7 +9,8 @@ import numpy as np
 
 from kgqa.errors import EntityNotFoundError
 from kgqa.linking.resolve import resolve_entity
-from kgqa.methods.rank import RankWords, relation_paths
+from kgqa.methods.rank import RankWords
+from kgqa.paths.relation_paths import relation_paths
 from kgqa.paths.walk import WalkRules, relation_paths_to
 from kgqa.questions.meanings import known_topics, meanings_of
 from kgqa.training.ranker_fit import RankingBatch
