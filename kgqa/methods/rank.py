@@ -39,12 +39,14 @@ from kgqa.methods.whether import SAYS_IT, YES, connection
 from kgqa.models.adapter import AdapterCard
 from kgqa.models.path_ranker import UNIVERSAL
 from kgqa.paths.ground import ground
+from kgqa.paths.phrases import phrases_of
 from kgqa.paths.relation_paths import MOST_PATHS, opened, relation_paths
 from kgqa.paths.schema import Schema
-from kgqa.paths.words import TOPIC, relation_path_text, relation_phrase
+from kgqa.paths.words import TOPIC, relation_path_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -88,13 +90,17 @@ class Weighed:
 
 
 class RankWords:
-    """Questions and relation paths of one KG as the ranker reads them. Raises GraphError."""
+    """Questions and relation paths of one KG as the ranker reads them. Raises GraphError.
 
-    def __init__(self, store: GraphStore, rules: WalkRules) -> None:
-        self.store = store
+    ``folder``: the KG's, which may hold phrases of its relations.
+    """
+
+    def __init__(self, store: GraphStore, rules: WalkRules, folder: Path | None = None) -> None:
+        self.store, self.rules = store, rules
         self.version = store.info.version
         self.schema = Schema(store, rules)
-        self.phrases = [relation_phrase(name) for name in store.relations().names]
+        self.every_phrase = phrases_of(store, folder)
+        self.phrases = [first for first, *_ in self.every_phrase]
 
     def path(self, steps: Sequence[Hop]) -> str:
         """Return a relation path in words, with examples of what it leads to."""
@@ -121,27 +127,30 @@ class RankWords:
         Of very many, all but ``MOST_RANKED`` have none, -inf.
         """
         logits = np.full(len(every), -np.inf, np.float32)
-        read = self.shortlist(ranker, asked, every, MOST_RANKED)
+        read: Sequence[int] = range(len(every))
+        if len(every) > MOST_RANKED:
+            read = self.nearest(ranker, asked, every)[:MOST_RANKED]
         texts = [self.path(every[at]) for at in read]
         logits[read] = ranker.logits([asked], texts, [len(every[at]) for at in read])[0]
         return logits
 
-    def shortlist(
-        self, ranker: PathRanker, asked: str, every: Sequence[Sequence[Hop]], most: int
-    ) -> list[int]:
-        """Return which ``most`` of ``every`` relation path the question ``asked`` may mean.
+    def nearest(
+        self, ranker: PathRanker, asked: str, every: Sequence[Sequence[Hop]]
+    ) -> Sequence[int]:
+        """Return the places of ``every`` relation path, first what the question may well mean.
 
-        Those whose hops' vectors, added up, are nearest to the question's; places, in order.
+        That is seen from the vectors of their hops alone, added up.
         """
-        if len(every) <= most:
-            return list(range(len(every)))
         single = list(dict.fromkeys(hop for one in every for hop in one))
         place = {hop: row for row, hop in enumerate(single)}
         vectors = ranker.vectors([self.path([hop]) for hop in single])
-        sums = np.stack([vectors[[place[hop] for hop in one]].sum(0) for one in every])
+        longest = max(map(len, every), default=1)
+        rows = [[place[hop] for hop in one] + [-1] * (longest - len(one)) for one in every]
+        sums = np.vstack([vectors, np.zeros_like(vectors[:1])])[np.array(rows)].sum(1)
         cosine = sums @ ranker.vectors([asked])[0] / np.linalg.norm(sums, axis=1)
         near = ranker.scaled(cosine, [len(one) for one in every])
-        return sorted(np.argsort(-near, kind="stable")[:most].tolist())
+        order: list[int] = np.argsort(-near, kind="stable").tolist()
+        return order
 
     def question(self, text: str, topic: int, topics: Sequence[tuple[int, str, str]]) -> str:
         """Return a question with ``x`` in place of ``topic``, without the other topic entities.
@@ -427,7 +436,8 @@ class Rank(Method[RankOptions]):
     def _in(self, store: GraphStore) -> RankWords:
         known = self._words
         if known is None or known.store is not store or known.version != store.info.version:
-            known = self._words = RankWords(store, self.walks(store))
+            folder = self.resources.settings.kg_folder(store.info.name)
+            known = self._words = RankWords(store, self.walks(store), folder)
         return known
 
     def _evidence(

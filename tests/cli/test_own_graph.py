@@ -107,3 +107,26 @@ def test_learning_needs_questions_that_the_kg_can_answer(
     file.write_text('{"question": "who", "topic_entities": ["login"], "answers": ["Nobody"]}\n')
     assert "8 are needed" in kgqa("learn", "--questions", file, "--home", home).error
     assert "cannot be read" in kgqa("learn", "--questions", tmp_path / "no", "--home", home).error
+
+
+def test_a_small_graph_is_learnt_when_it_is_loaded_in_a_terminal(
+    kgqa: Kgqa, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kgqa.training.ranker_made._MOST", 12)
+    monkeypatch.setattr("kgqa.training.ranker_learn._STEPS", 1)
+    new, source = tmp_path / "home", tmp_path / "services.tsv"
+    source.write_text((home.parent / "services.tsv").read_text())
+    quiet = kgqa("ingest", "triples", source, "--home", new)
+    assert "kgqa learn --kg services" in quiet.out, "in a script nothing is learnt"
+    assert not (new / "services" / "models").exists()
+    done = kgqa("ingest", "triples", source, "--home", new, "--learn")
+    assert "12 made questions" in done.out
+
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kgqa.training.ranker_learn.fit_ranker", stop)
+    stopped = kgqa("ingest", "triples", source, "--home", new, "--learn")
+    assert stopped.code == 0
+    assert "Learning was stopped. The KG is there" in stopped.err
+    assert kgqa("ask", "who is on call for search-index", "--home", new, "--json").json["answers"]

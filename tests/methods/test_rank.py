@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 from kgqa.errors import EmptyLanguageError
@@ -236,16 +237,19 @@ def test_of_a_hub_the_likely_paths_are_read_or_a_note_says_so(
 
 
 def test_of_very_many_relation_paths_the_nearest_are_read(
-    store: SqliteStore, ranker: PathRanker
+    store: SqliteStore, ranker: PathRanker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = module.RankWords(store, WalkRules(2, "both"))
     bonn = int(store.keys_of(["Bonn"])[0])
     steps = module.relation_paths(store, bonn, WalkRules(2, "both"))[0].steps
-    assert words.shortlist(ranker, "x", steps, len(steps)) == list(range(len(steps)))
     single = next(at for at, one in enumerate(steps) if len(one) == 1)
-    kept = words.shortlist(ranker, words.path(steps[single]), steps, 3)
-    assert single in kept, "a path of one hop has its own vector"
-    assert len(kept) == 3
+    asked = words.path(steps[single])
+    order = words.nearest(ranker, asked, steps)
+    assert sorted(order) == list(range(len(steps)))
+    assert single in order[:3], "a path of one hop has its own vector"
+    monkeypatch.setattr(module, "MOST_RANKED", 3)
+    logits = words.logits(ranker, asked, steps)
+    assert np.flatnonzero(np.isfinite(logits)).tolist() == sorted(order[:3])
 
 
 def test_more_answers_than_paths_that_are_asked_for(store: SqliteStore, ranker: PathRanker) -> None:
