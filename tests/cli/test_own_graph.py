@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -112,8 +114,16 @@ def test_learning_needs_questions_that_the_kg_can_answer(
 def test_a_small_graph_is_learnt_when_it_is_loaded_in_a_terminal(
     kgqa: Kgqa, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kgqa.training.ranker_made._MOST", 12)
-    monkeypatch.setattr("kgqa.training.ranker_learn._STEPS", 1)
+    from kgqa.training import ranker_learn, ranker_made
+
+    domains = tmp_path / "domains"  # one of a hundred: reading all takes half a minute
+    domains.mkdir()
+    shutil.copy(ranker_made.DOMAINS / "it_helpdesk_assets.json", domains)
+    few = partial(ranker_made.made_questions, domains=domains)
+    monkeypatch.setattr(ranker_learn, "made_questions", few)
+    monkeypatch.setattr(ranker_made, "_MOST", 12)
+    monkeypatch.setattr(ranker_made, "_LIKE", -1.0)
+    monkeypatch.setattr(ranker_learn, "_STEPS", 1)
     new, source = tmp_path / "home", tmp_path / "services.tsv"
     source.write_text((home.parent / "services.tsv").read_text())
     quiet = kgqa("ingest", "triples", source, "--home", new)
@@ -125,7 +135,7 @@ def test_a_small_graph_is_learnt_when_it_is_loaded_in_a_terminal(
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("kgqa.training.ranker_learn.fit_ranker", stop)
+    monkeypatch.setattr(ranker_learn, "fit_ranker", stop)
     stopped = kgqa("ingest", "triples", source, "--home", new, "--learn")
     assert stopped.code == 0
     assert "Learning was stopped. The KG is there" in stopped.err

@@ -274,9 +274,9 @@ def test_phrases_are_written_edited_and_kept_with_the_kg(
 ) -> None:
     save_path_ranker(tmp_path / "start", RankerCard(encoder=str(encoder)), {})
     file, home = tmp_path / "my.tsv", tmp_path / "kg"
-    empty = tmp_path / "none.jsonl"
-    empty.write_text("")
-    given = {"questions": empty, "phrases": file, "start_from": str(tmp_path / "start")}
+    few = tmp_path / "few.jsonl"
+    few.write_text('{"question": "who", "topic_entities": ["Shop K"], "answers": ["Nobody"]}\n')
+    given = {"questions": few, "phrases": file, "start_from": str(tmp_path / "start")}
     options = validated(LearnOptions, given, "kgqa learn")
 
     def run() -> None:
