@@ -128,7 +128,7 @@ def test_drawn_batches_fit_together(practice: Path, seed: int) -> None:
 @pytest.mark.parametrize("text", ["{", "[]", "{}", json.dumps({**PRACTICE, "types": {}})])
 def test_a_file_that_is_no_domain_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "odd.json").write_text(text)
-    with pytest.raises(DataError, match=r"odd\.json is no domain"):
+    with pytest.raises(DataError, match=r"odd\.json is not a domain"):
         Domain(tmp_path / "odd.json")
 
 
