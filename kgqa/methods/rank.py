@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kgqa.answers.answer import TopicEntity
+    from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
     from kgqa.linking.linker import Candidate
     from kgqa.methods.resources import Resources
