@@ -18,8 +18,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kgqa.api.home import Home
+    from kgqa.graph.model import KGInfo
     from kgqa.graph.store import GraphStore
     from kgqa.training.reports import AdapterReport, ExamplesReport, LearnReport, ReasonerReport
+
+_DUMPS = ("freebase", "conceptnet", "umls")  # their relations' words are known
+_MOST_EDGES = 20_000
 
 __all__ = [
     "AdapterTraining",
@@ -27,6 +31,7 @@ __all__ = [
     "LearnOptions",
     "ReasonerTraining",
     "learn",
+    "learns_at_once",
     "train_adapter",
     "train_reasoner",
     "training_examples",
@@ -67,15 +72,20 @@ def train_reasoner(home: Home, out: Path, given: dict[str, Any]) -> ReasonerRepo
         return train_reasoner(store, options, out, **_places(home))
 
 
+def learns_at_once(home: Home, info: KGInfo) -> bool:
+    """Return whether a KG that was just loaded should be learnt: a small one of the user's own."""
+    from kgqa.models.path_ranker import CARD_FILE, OWN_RANKER
+
+    own = home.folder(info.name) / OWN_RANKER / CARD_FILE  # perhaps learnt from people's questions
+    return info.loader not in _DUMPS and info.edges <= _MOST_EDGES and not own.exists()
+
+
 def learn(home: Home, store: GraphStore, given: dict[str, Any]) -> LearnReport:
     """Make the KG's own path ranker; see :meth:`kgqa.KG.learn`."""
-    from kgqa.models.path_ranker import OWN_RANKER
-
     options: LearnOptions = validated(LearnOptions, given, "kgqa learn")
     from kgqa.training.ranker_learn import learn
 
-    out = home.folder(store.info.name) / OWN_RANKER
-    return learn(store, out, options, **_places(home))
+    return learn(store, home.folder(store.info.name), options, **_places(home))
 
 
 @contextmanager

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from kgqa.api.loading import ExtractionOptions, StoringOptions, filters, load
+from kgqa.api.training import learns_at_once
 from kgqa.cli.common import Run, takes_options
+from kgqa.cli.learn import show_learnt
+from kgqa.errors import KgqaError
 from kgqa.registry import LOADERS
 
 if TYPE_CHECKING:
@@ -35,23 +39,51 @@ def ingest(
     show_filters: Annotated[
         bool, typer.Option("--show-filters", help="freebase: print its filters and load nothing.")
     ] = False,
+    learn: Annotated[
+        bool | None,
+        typer.Option(
+            "--learn/--no-learn",
+            help="Teach the KG how people ask for its relations, too: done in a terminal for "
+            "triples and text of up to 20,000 edges.",
+        ),
+    ] = None,
 ) -> None:
     """Load a dump, and replace the KG of that name in one step.
 
     Malformed lines are counted and written to a rejects file with line number and reason. A load
-    that was stopped goes on after its last finished stage. Flags belong to the loader that their
+    that was stopped goes on after its last finished stage. In a terminal a small KG of your own is
+    learnt next, as `kgqa learn` does it; stop that with Ctrl-C, and the KG stays as it was loaded.
+    Flags belong to the loader that their
     group names; `kgqa options triples` lists all options of a loader.
     """
     if show_filters:
         _show_filters(run, loader, options)
         return
     with load(run.home, loader, source or [], options) as kg:
-        failed = _show(run, kg)
+        if learn is None:
+            learn = not run.as_json and sys.stderr.isatty() and learns_at_once(run.home, kg.info)
+        failed = _show(run, kg, learn=learn)
+        if learn:
+            _learn(run, kg)
     if failed:
         raise typer.Exit(FAILED_CODE)
 
 
-def _show(run: Run, kg: KG) -> int:
+def _learn(run: Run, kg: KG) -> None:
+    """Learn what was loaded; whatever ends that, the KG is there."""
+    later = f"The KG is there; `kgqa learn --kg {kg.name}` can be run at any time."
+    try:
+        report = kg.learn()
+    except KeyboardInterrupt:
+        run.note(f"Learning was stopped. {later}")
+    except KgqaError as error:
+        run.note(f"{error.message} {later}")
+    else:
+        if not run.as_json:
+            show_learnt(kg.name, report)
+
+
+def _show(run: Run, kg: KG, *, learn: bool) -> int:
     """Print what was loaded; return how many paragraphs the general LLM failed to answer for."""
     counts = kg.loaded or {}
 
@@ -76,9 +108,13 @@ def _show(run: Run, kg: KG) -> int:
         if counts["rejected"]:
             say(f"  {counts['rejected']:,} lines rejected, see {counts['rejects_file']}")
         if kg.info.loader in ("triples", "text"):
+            ask = f'kgqa ask "…" --kg {counts["kg"]}'
             say(
-                f'Ask it: kgqa ask "…" --kg {counts["kg"]}; kgqa learn --kg {counts["kg"]} first '
-                "teaches how people ask for its relations, in a minute or two.",
+                "It can be asked now. Learning how people ask for its relations takes a minute or "
+                f"two more; Ctrl-C stops it, and leaves the KG as it is: {ask}"
+                if learn
+                else f"Ask it: {ask}; kgqa learn --kg {counts['kg']} first teaches how people ask "
+                "for its relations, in a minute or two.",
                 style="dim",
             )
 

@@ -14,17 +14,18 @@ def learn(run: Run, options: dict[str, Any]) -> None:
     with run.kg() as kg:
         report = kg.learn(**options)
         name = kg.name
+    run.print(lambda: show_learnt(name, report), report.to_json())
 
-    def human() -> None:
-        before, after = (100 * 2.718281828**one for one in (report.before, report.after))
-        print(
-            f"{report.made:,} made questions, {report.questions:,} of people, "
-            f"{report.seconds:.0f} s. On {report.held_out:,} that were held out, what is right had "
-            f"{before:.0f} % of the probability, and has {after:.0f} %."
-        )
-        if report.folder is None:
-            print("That is not better, so the universal ranker stays.")
-        else:
-            print(f'{name} has its own ranker now: kgqa ask "…" --kg {name}')
 
-    run.print(human, report.to_json())
+def show_learnt(name: str, report: Any) -> None:
+    """Print what learning the KG ``name`` gave."""
+    before, after = (100 * 2.718281828**one for one in (report.before, report.after))
+    print(
+        f"{report.made:,} made questions, {report.questions:,} of people, "
+        f"{report.seconds:.0f} s. On {report.held_out:,} that were held out, what is right had "
+        f"{before:.0f} % of the probability, and has {after:.0f} %."
+    )
+    if report.folder is None:
+        print("That is not better, so the universal ranker stays.")
+    else:
+        print(f'{name} has its own ranker now: kgqa ask "…" --kg {name}')

@@ -28,7 +28,7 @@ from kgqa.methods.options import (
     RankOptions,
 )
 from kgqa.methods.rank import Rank
-from kgqa.models.path_ranker import OWN_RANKER
+from kgqa.models.path_ranker import CARD_FILE, OWN_RANKER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -233,7 +233,7 @@ class Auto(Ensemble):
         chosen = cast("AutoOptions", self.options)
         if store is not None and chosen.ranker is None:
             own = self.resources.settings.kg_folder(store.info.name) / OWN_RANKER
-            if own.is_dir():
+            if (own / CARD_FILE).is_file():
                 chosen = chosen.model_copy(update={"ranker": str(own)})
                 self.resources.note(f"Ranked by what was learnt from {store.info.name}.")
             else:

@@ -39,12 +39,14 @@ from kgqa.methods.whether import SAYS_IT, YES, connection
 from kgqa.models.adapter import AdapterCard
 from kgqa.models.path_ranker import UNIVERSAL
 from kgqa.paths.ground import ground
+from kgqa.paths.phrases import phrases_of
+from kgqa.paths.relation_paths import MOST_PATHS, opened, relation_paths
 from kgqa.paths.schema import Schema
-from kgqa.paths.walk import FIRST, SECOND, PathTable, WalkRules, ordered, walk
-from kgqa.paths.words import TOPIC, relation_path_text, relation_phrase
+from kgqa.paths.words import TOPIC, relation_path_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -55,9 +57,11 @@ if TYPE_CHECKING:
     from kgqa.methods.resources import Resources
     from kgqa.models.path_ranker import PathRanker
     from kgqa.paths.ground import GroundedPath
+    from kgqa.paths.relation_paths import RelationPaths
     from kgqa.paths.schema import Hop
+    from kgqa.paths.walk import WalkRules
 
-MOST_PATHS = 300_000  # of a topic entity; one with more is walked one hop less
+MOST_RANKED = 400  # relation paths of a topic entity whose words are read as a whole
 ANSWER_THRESHOLD = 0.7  # chosen on the graphs of scripts/bench_own
 MOST_ANSWERS = 500  # with a path each
 MOST_EXPLAINED = 10  # relation paths of a topic entity that an answer keeps
@@ -69,18 +73,6 @@ _OF_A_VALUE = re.compile(
 )
 _NUMBER = re.compile(r"\W*\d[\d.,]*(\s*\S{1,6})?")  # with a unit, perhaps
 _FLOOR = 1e-4  # what an entity has of a topic that no path leads from to it
-
-
-@dataclass(frozen=True, slots=True)
-class RelationPaths:
-    """All paths out of one topic entity, by their relation paths.
-
-    ``steps``: the hops of each relation path; ``of``: which one each path of ``table`` has.
-    """
-
-    table: PathTable
-    steps: tuple[tuple[Hop, ...], ...]
-    of: IntArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +91,17 @@ class Weighed:
 
 
 class RankWords:
-    """Questions and relation paths of one KG as the ranker reads them. Raises GraphError."""
+    """Questions and relation paths of one KG as the ranker reads them. Raises GraphError.
 
-    def __init__(self, store: GraphStore, rules: WalkRules) -> None:
-        self.store = store
+    ``folder``: the KG's, which may hold phrases of its relations.
+    """
+
+    def __init__(self, store: GraphStore, rules: WalkRules, folder: Path | None = None) -> None:
+        self.store, self.rules = store, rules
         self.version = store.info.version
         self.schema = Schema(store, rules)
-        self.phrases = [relation_phrase(name) for name in store.relations().names]
+        self.every_phrase = phrases_of(store, folder)
+        self.phrases = [first for first, *_ in self.every_phrase]
 
     def path(self, steps: Sequence[Hop]) -> str:
         """Return a relation path in words, with examples of what it leads to."""
@@ -123,6 +119,39 @@ class RankWords:
     def hop(self, hop: Hop) -> str:
         """Return the words of a relation."""
         return " ".join(self.phrases[step // 2] for step in hop if step >= 0)
+
+    def logits(
+        self, ranker: PathRanker, asked: str, every: Sequence[Sequence[Hop]]
+    ) -> NDArray[np.float32]:
+        """Return how well each relation path fits the question ``asked``: its logit.
+
+        Of very many, all but ``MOST_RANKED`` have none, -inf.
+        """
+        logits = np.full(len(every), -np.inf, np.float32)
+        read: Sequence[int] = range(len(every))
+        if len(every) > MOST_RANKED:
+            read = self.nearest(ranker, asked, every)[:MOST_RANKED]
+        texts = [self.path(every[at]) for at in read]
+        logits[read] = ranker.logits([asked], texts, [len(every[at]) for at in read])[0]
+        return logits
+
+    def nearest(
+        self, ranker: PathRanker, asked: str, every: Sequence[Sequence[Hop]]
+    ) -> Sequence[int]:
+        """Return the places of ``every`` relation path, first what the question may well mean.
+
+        That is seen from the vectors of their hops alone, added up.
+        """
+        single = list(dict.fromkeys(hop for one in every for hop in one))
+        place = {hop: row for row, hop in enumerate(single)}
+        vectors = ranker.vectors([self.path([hop]) for hop in single])
+        longest = max(map(len, every), default=1)
+        rows = [[place[hop] for hop in one] + [-1] * (longest - len(one)) for one in every]
+        sums = np.vstack([vectors, np.zeros_like(vectors[:1])])[np.array(rows)].sum(1)
+        cosine = sums @ ranker.vectors([asked])[0] / np.linalg.norm(sums, axis=1)
+        near = ranker.scaled(cosine, [len(one) for one in every])
+        order: list[int] = np.argsort(-near, kind="stable").tolist()
+        return order
 
     def question(self, text: str, topic: int, topics: Sequence[tuple[int, str, str]]) -> str:
         """Return a question with ``x`` in place of ``topic``, without the other topic entities.
@@ -176,6 +205,11 @@ class Rank(Method[RankOptions]):
             self._weigh(store, question, topic, paths)
             for topic, paths in zip(question.topics, found, strict=True)
         ]
+        found = [
+            opened(store, paths, one.probability, rules)
+            for paths, one in zip(found, weighed, strict=True)
+        ]
+        notes += self._left_out(store, question.topics, found, weighed)
         if question.whether:
             return self._whether(store, question, found, weighed, notes, walked - began)
         scores = _entity_scores(found, weighed, {topic.key for topic in question.topics})
@@ -316,8 +350,7 @@ class Rank(Method[RankOptions]):
         self, asked: str, every: Sequence[Sequence[Hop]], words: RankWords
     ) -> NDArray[np.float64]:
         """Return the probability of each relation path and, last, of "none of them"."""
-        texts = [words.path(one) for one in every]
-        logits = self.ranker.logits([asked], texts, [len(one) for one in every])[0]
+        logits = words.logits(self.ranker, asked, every)
         whole = np.append(logits, self.ranker.none).astype(np.float64)
         share: NDArray[np.float64] = np.exp(whole - whole.max())
         share /= share.sum()
@@ -383,10 +416,29 @@ class Rank(Method[RankOptions]):
         before.left_out = narrowed.left_out
         return weighed, before
 
+    def _left_out(
+        self,
+        store: GraphStore,
+        topics: Sequence[TopicEntity],
+        found: Sequence[RelationPaths],
+        weighed: Sequence[Weighed],
+    ) -> Iterator[str]:
+        """Yield a note for each topic of which likely relation paths were not walked whole."""
+        words = self._in(store)
+        for topic, paths, one in zip(topics, found, weighed, strict=True):
+            likely = self.answer_threshold * one.probability.max(initial=0.0)
+            if left := [at for at in paths.closed if one.probability[at] >= likely]:
+                missed = ", ".join(words.hop(hop) for hop in paths.steps[left[0]])
+                yield (
+                    f"{topic.name} ({topic.id}) has too many paths: not all that it leads to by "
+                    f'"{missed}" was read.'
+                )
+
     def _in(self, store: GraphStore) -> RankWords:
         known = self._words
         if known is None or known.store is not store or known.version != store.info.version:
-            known = self._words = RankWords(store, self.walks(store))
+            folder = self.resources.settings.kg_folder(store.info.name)
+            known = self._words = RankWords(store, self.walks(store), folder)
         return known
 
     def _evidence(
@@ -419,28 +471,6 @@ class Rank(Method[RankOptions]):
                     log = math.log(max(float(one.probability[paths.of[row]]), 1e-30))
                     by_key[int(ends[row])].append((log, path))
         return {key: sorted(one, key=lambda p: -p[0]) for key, one in by_key.items() if one}
-
-
-def relation_paths(store: GraphStore, topic: int, rules: WalkRules) -> tuple[RelationPaths, int]:
-    """Return the relation paths out of ``topic``, and how many hops they have at most.
-
-    That is less than ``rules`` allow if there are more than ``MOST_PATHS`` paths. Raises
-    GraphError.
-    """
-    hops = rules.hops
-    table, over = walk(store, np.array([topic]), rules, MOST_PATHS)
-    while len(over) and hops > 1:
-        hops -= 1
-        shorter = WalkRules(hops, rules.direction, rules.mediators)
-        table, over = walk(store, np.array([topic]), shorter, MOST_PATHS if hops > 1 else None)
-    table = ordered(table)
-    steps = table.hops[:, :, (FIRST, SECOND)].reshape(len(table), 2 * table.hops.shape[1])
-    unique, of = np.unique(steps, axis=0, return_inverse=True)
-    found = tuple(
-        tuple((row[at], row[at + 1]) for at in range(0, len(row), 2) if row[at] >= 0)
-        for row in unique.tolist()
-    )
-    return RelationPaths(table, found, of.reshape(-1)), hops
 
 
 def _entity_scores(

@@ -97,9 +97,12 @@ class PathRanker:
 
         ``questions`` without their topic's name, ``paths`` in words, ``hops`` of each path.
         """
+        return self.scaled(self.vectors(questions) @ self.vectors(paths).T, hops)
+
+    def scaled(self, cosine: NDArray[np.float32], hops: Sequence[int]) -> NDArray[np.float32]:
+        """Return the logits of paths of ``hops`` each, by their cosines, ``[…, len(hops)]``."""
         card = self.card
         bias = [card.hop_bias[min(one, len(card.hop_bias)) - 1] for one in hops]
-        cosine = self._vectors(questions) @ self._vectors(paths).T
         return (card.scale * cosine + np.array(bias, np.float32)) / card.temperature
 
     @property
@@ -111,7 +114,8 @@ class PathRanker:
         """Drop the vectors of texts: the encoder has changed."""
         self._kept.clear()
 
-    def _vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return the vector of each text, ``[len(texts), width]``, of length 1."""
         new = list(dict.fromkeys(text for text in texts if text not in self._kept))
         if len(self._kept) + len(new) > _MOST_KEPT:
             self._kept.clear()

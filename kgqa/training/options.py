@@ -273,6 +273,9 @@ class LearnOptions(Options):
         None, "A file of people's questions with their answers, to learn from as well."
     )
     format: str = _flag("jsonl", "The format of the file.")
+    phrases: Path | None = _flag(
+        None, "A file of the relations' phrases, to edit: written if it is not there, else used."
+    )
     start_from: str = option("universal", "The path ranker that is fitted: a name or a folder.")
     learning_rate: float = option(2e-4, "Learning rate.", gt=0)
     seed: int = option(0, "Seed.", ge=0)

@@ -14,8 +14,18 @@ from itertools import cycle
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from kgqa.errors import DataError
-from kgqa.models.path_ranker import load_path_ranker, ranker_changes, save_path_ranker
+from filelock import FileLock, Timeout
+
+from kgqa.errors import DataError, UsageError
+from kgqa.methods.rank import RankWords
+from kgqa.models.path_ranker import (
+    OWN_RANKER,
+    load_path_ranker,
+    ranker_changes,
+    save_path_ranker,
+)
+from kgqa.paths.phrases import PHRASES_FILE, phrases_of, read_phrases, write_phrases
+from kgqa.paths.walk import WalkRules
 from kgqa.training.questions import read_file
 from kgqa.training.ranker_fit import (
     RankerSettings,
@@ -48,27 +58,52 @@ _ROUNDS = 8  # how often each of people's questions is seen
 
 def learn(
     store: GraphStore,
-    out: Path,
+    folder: Path,
     options: LearnOptions,
     *,
     device: str | None,
     cache: Path,
     progress: Progress,
 ) -> LearnReport:
-    """Fit the ranker that ``options`` start from to the KG, into ``out`` if it is better.
+    """Fit the ranker that ``options`` start from to the KG, and keep it if it is better.
 
-    Raises DataError if there are too few questions.
+    ``folder`` is the KG's, where it is kept. A run that is stopped changes nothing but the KG's
+    phrases. Raises DataError if there are too few questions, UsageError if another run is learning
+    this KG.
     """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder / ".learning.lock", timeout=0):
+            return _learn(store, folder, options, device=device, cache=cache, progress=progress)
+    except Timeout:
+        raise UsageError(
+            f"Another run is learning {store.info.name}.", "Wait until it has ended."
+        ) from None
+
+
+def _learn(
+    store: GraphStore,
+    folder: Path,
+    options: LearnOptions,
+    *,
+    device: str | None,
+    cache: Path,
+    progress: Progress,
+) -> LearnReport:
     began = time.perf_counter()
+    out = folder / OWN_RANKER
+    if options.phrases is not None:
+        _take_phrases(store, folder, options.phrases, progress)
     load = partial(load_path_ranker, device=device, cache=cache, progress=progress)
     start = load(options.start_from)
     random = Random(options.seed)
-    made = made_questions(store, start, random, progress)
+    words = RankWords(store, WalkRules(start.card.hops, store.info.direction), folder)
+    made = made_questions(words, start, random, progress)
     asked: list[KgQuestion] = []
     unusable = 0
     if options.questions is not None:
         read = read_file(options.questions, options.format, None, progress)
-        asked, unusable = kg_questions(store, read.questions, start)
+        asked, unusable = kg_questions(words, read.questions, start)
         if len(asked) < _LEAST:
             raise DataError(
                 f"{options.questions} has {len(asked)} questions that {store.info.name} can "
@@ -106,6 +141,24 @@ def learn(
         after=after,
         seconds=time.perf_counter() - began,
     )
+
+
+def _take_phrases(store: GraphStore, folder: Path, file: Path, progress: Progress) -> None:
+    """Keep the phrases in ``file`` with the KG; write it if it is not there. Raises DataError."""
+    if not file.exists():
+        write_phrases(file, store, phrases_of(store, folder))
+        progress.note(f"{file} has a phrase for each relation: edit them, and learn again with it.")
+        return
+    given = read_phrases(file)
+    if unknown := sorted(set(given) - set(store.relations().ids)):
+        raise DataError(
+            f"{file} has phrases of '{unknown[0]}', which is no relation of {store.info.name}.",
+            "Name relations by their ids, as a file has them that `phrases` writes.",
+        )
+    phrases = phrases_of(store, folder)
+    ids = store.relations().ids
+    kept = [given.get(id_, one) for id_, one in zip(ids, phrases, strict=True)]
+    write_phrases(folder / PHRASES_FILE, store, kept)
 
 
 def _parted(questions: Sequence[KgQuestion]) -> tuple[list[KgQuestion], list[KgQuestion]]:

@@ -9,31 +9,36 @@ import numpy as np
 
 from kgqa.errors import EntityNotFoundError
 from kgqa.linking.resolve import resolve_entity
-from kgqa.methods.rank import RankWords, relation_paths
-from kgqa.paths.walk import WalkRules, relation_paths_to
+from kgqa.paths.relation_paths import relation_paths
+from kgqa.paths.walk import relation_paths_to
 from kgqa.questions.meanings import known_topics, meanings_of
 from kgqa.training.ranker_fit import RankingBatch
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from random import Random
 
     from kgqa.graph.store import GraphStore
+    from kgqa.methods.rank import RankWords
     from kgqa.models.path_ranker import PathRanker
+    from kgqa.paths.schema import Hop
+    from kgqa.paths.walk import WalkRules
     from kgqa.questions import Question
 
 _CAP = 100_000  # paths of a topic entity that gold relation paths are looked for in
 _NEARLY = 0.9  # part of the best F1 from which a relation path is right, too
 _RIGHT = 0.5  # F1 that the best one has at least; for several topics it may have less
-_OTHERS = 48  # relation paths of two hops that a question chooses among
+_CANDIDATES = 64  # relation paths that a question chooses among: the nearest
+_NEAREST = 8  # of them that are always among those of a batch; the others are drawn
+_DRAWN = 6
 
 
 @dataclass(frozen=True, slots=True)
 class KgQuestion:
-    """A question about a topic entity: the relation paths out of it in words, and the right ones.
+    """A question about a topic entity: relation paths out of it in words, and the right ones.
 
-    ``asked``: without the topic's name; ``gold``: positions in ``paths``, none if the graph has no
-    answer.
+    ``asked``: without the topic's name; ``paths``, nearest first; ``gold``: positions in ``paths``,
+    none if the graph has no answer.
     """
 
     asked: str
@@ -42,15 +47,30 @@ class KgQuestion:
     gold: frozenset[int]
 
 
+def kg_question(
+    words: RankWords,
+    ranker: PathRanker,
+    asked: str,
+    steps: Sequence[Sequence[Hop]],
+    gold: Collection[Sequence[Hop]],
+) -> KgQuestion:
+    """Return the question ``asked`` with its candidates among ``steps``; ``gold`` are right."""
+    order = words.nearest(ranker, asked, steps)
+    kept = [steps[at] for place, at in enumerate(order) if place < _CANDIDATES or steps[at] in gold]
+    right = frozenset(at for at, one in enumerate(kept) if one in gold)
+    return KgQuestion(asked, tuple(map(words.path, kept)), tuple(map(len, kept)), right)
+
+
 def batch_of(questions: Sequence[KgQuestion], random: Random | None) -> RankingBatch:
     """Return questions as a batch, each with its own candidates; all of them without ``random``."""
     batch = RankingBatch([], [], [], [], [], [])
     place: dict[tuple[str, float], int] = {}
     for one in questions:
-        others = [at for at, hops in enumerate(one.hops) if hops > 1 and at not in one.gold]
-        drawn = others if random is None else random.sample(others, min(len(others), _OTHERS))
-        weight = len(others) / max(len(drawn), 1)
-        kept = [at for at, hops in enumerate(one.hops) if hops == 1 or at in one.gold]
+        wrong = [at for at in range(len(one.paths)) if at not in one.gold]
+        near, far = (wrong, []) if random is None else (wrong[:_NEAREST], wrong[_NEAREST:])
+        drawn = far if random is None else random.sample(far, min(len(far), _DRAWN))
+        weight = len(far) / max(len(drawn), 1)
+        kept = [*sorted(one.gold), *near]
         rows = []
         for at, stands_for in [*((at, 1.0) for at in kept), *((at, weight) for at in drawn)]:
             known = place.setdefault((one.paths[at], stands_for), len(batch.paths))
@@ -66,14 +86,13 @@ def batch_of(questions: Sequence[KgQuestion], random: Random | None) -> RankingB
 
 
 def kg_questions(
-    store: GraphStore, questions: Sequence[Question], ranker: PathRanker
+    words: RankWords, questions: Sequence[Question], ranker: PathRanker
 ) -> tuple[list[KgQuestion], int]:
     """Return what questions are in the KG, one for each topic entity, and how many are unusable.
 
     Raises GraphError.
     """
-    rules = WalkRules(ranker.card.hops, store.info.direction)
-    words = RankWords(store, rules)
+    store, rules = words.store, words.rules
     found: list[KgQuestion] = []
     unusable = 0
     for question in questions:
@@ -87,13 +106,11 @@ def kg_questions(
         for topic in topics:
             paths, _ = relation_paths(store, topic.key, rules)
             gold = _gold(store, topic.key, answers, rules, several=len(topics) > 1)
-            right = frozenset(at for at, steps in enumerate(paths.steps) if steps in gold)
-            if not paths.steps or (question.answers and not right):
+            if not paths.steps or (question.answers and not gold.intersection(paths.steps)):
                 continue
             names = [(one.key, one.name, one.id) for one in topics]
             asked = words.question(question.question, topic.key, names)
-            texts = tuple(words.path(steps) for steps in paths.steps)
-            found.append(KgQuestion(asked, texts, tuple(map(len, paths.steps)), right))
+            found.append(kg_question(words, ranker, asked, paths.steps, gold))
             usable = True
         unusable += not usable
     return found, unusable

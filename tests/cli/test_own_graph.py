@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -107,3 +109,34 @@ def test_learning_needs_questions_that_the_kg_can_answer(
     file.write_text('{"question": "who", "topic_entities": ["login"], "answers": ["Nobody"]}\n')
     assert "8 are needed" in kgqa("learn", "--questions", file, "--home", home).error
     assert "cannot be read" in kgqa("learn", "--questions", tmp_path / "no", "--home", home).error
+
+
+def test_a_small_graph_is_learnt_when_it_is_loaded_in_a_terminal(
+    kgqa: Kgqa, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kgqa.training import ranker_learn, ranker_made
+
+    domains = tmp_path / "domains"  # one of a hundred: reading all takes half a minute
+    domains.mkdir()
+    shutil.copy(ranker_made.DOMAINS / "it_helpdesk_assets.json", domains)
+    few = partial(ranker_made.made_questions, domains=domains)
+    monkeypatch.setattr(ranker_learn, "made_questions", few)
+    monkeypatch.setattr(ranker_made, "_MOST", 12)
+    monkeypatch.setattr(ranker_made, "_LIKE", -1.0)
+    monkeypatch.setattr(ranker_learn, "_STEPS", 1)
+    new, source = tmp_path / "home", tmp_path / "services.tsv"
+    source.write_text((home.parent / "services.tsv").read_text())
+    quiet = kgqa("ingest", "triples", source, "--home", new)
+    assert "kgqa learn --kg services" in quiet.out, "in a script nothing is learnt"
+    assert not (new / "services" / "models").exists()
+    done = kgqa("ingest", "triples", source, "--home", new, "--learn")
+    assert "12 made questions" in done.out
+
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ranker_learn, "fit_ranker", stop)
+    stopped = kgqa("ingest", "triples", source, "--home", new, "--learn")
+    assert stopped.code == 0
+    assert "Learning was stopped. The KG is there" in stopped.err
+    assert kgqa("ask", "who is on call for search-index", "--home", new, "--json").json["answers"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 from kgqa.errors import EmptyLanguageError
@@ -220,14 +221,35 @@ def test_an_entity_without_facts_is_an_error(store: SqliteStore, ranker: PathRan
         answered(store, rank(ranker), about(store, "alone"))
 
 
-def test_a_hub_is_walked_less_far_and_a_note_says_so(
+def test_of_a_hub_the_likely_paths_are_read_or_a_note_says_so(
     store: SqliteStore, ranker: PathRanker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MOST_PATHS", 2)
-    answer = answered(store, rank(ranker, refuse_above=1.0), about(store, "Bonn"))
+    wanted = wanting(ranker, named(store, "y city x, y sold by ?"))
+    whole = answered(store, rank(wanted), about(store, "Bonn"))
+    monkeypatch.setattr("kgqa.paths.relation_paths.MOST_PATHS", 2)
+    answer = answered(store, rank(wanted), about(store, "Bonn"))
+    assert {one.id for one in answer.answers} == {one.id for one in whole.answers} == {"Ada"}
+    assert answer.notes == whole.notes
+    monkeypatch.setattr("kgqa.paths.relation_paths._MOST_READ", 0)
+    answer = answered(store, rank(wanted, refuse_above=1.0), about(store, "Bonn"))
     assert all(len(path.groundings[0].edges) == 1 for path in answer.paths)
-    assert {path.groundings[0].tail.id for path in answer.paths} == {"shop", "mill", "Germany"}
-    assert "more than 2 paths" in answer.notes[0]
+    assert "Bonn (Bonn) has too many paths" in answer.notes[0]
+
+
+def test_of_very_many_relation_paths_the_nearest_are_read(
+    store: SqliteStore, ranker: PathRanker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = module.RankWords(store, WalkRules(2, "both"))
+    bonn = int(store.keys_of(["Bonn"])[0])
+    steps = module.relation_paths(store, bonn, WalkRules(2, "both"))[0].steps
+    single = next(at for at, one in enumerate(steps) if len(one) == 1)
+    asked = words.path(steps[single])
+    order = words.nearest(ranker, asked, steps)
+    assert sorted(order) == list(range(len(steps)))
+    assert single in order[:3], "a path of one hop has its own vector"
+    monkeypatch.setattr(module, "MOST_RANKED", 3)
+    logits = words.logits(ranker, asked, steps)
+    assert np.flatnonzero(np.isfinite(logits)).tolist() == sorted(order[:3])
 
 
 def test_more_answers_than_paths_that_are_asked_for(store: SqliteStore, ranker: PathRanker) -> None:

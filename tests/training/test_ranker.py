@@ -9,15 +9,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 import torch
+from filelock import FileLock
 
-from kgqa.errors import DataError
+from kgqa.errors import DataError, UsageError
+from kgqa.methods.rank import RankWords
 from kgqa.models.path_ranker import (
+    OWN_RANKER,
     PathRanker,
     RankerCard,
     load_path_ranker,
     ranker_changes,
     save_path_ranker,
 )
+from kgqa.paths.phrases import PHRASES_FILE, phrases_of
+from kgqa.paths.walk import WalkRules
 from kgqa.progress import Silent
 from kgqa.questions import Question
 from kgqa.registry import validated
@@ -104,6 +109,10 @@ def test_a_batch_says_which_path_is_right(practice: Path) -> None:
     assert all(one == 1.0 for one in batch.stands_for)
 
 
+def words_of(store: SqliteStore, ranker: PathRanker) -> RankWords:
+    return RankWords(store, WalkRules(ranker.card.hops, store.info.direction))
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_drawn_batches_fit_together(practice: Path, seed: int) -> None:
     batch = next(batches_of([practice], Random(seed)))
@@ -119,7 +128,7 @@ def test_drawn_batches_fit_together(practice: Path, seed: int) -> None:
 @pytest.mark.parametrize("text", ["{", "[]", "{}", json.dumps({**PRACTICE, "types": {}})])
 def test_a_file_that_is_no_domain_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "odd.json").write_text(text)
-    with pytest.raises(DataError, match=r"odd\.json is no domain"):
+    with pytest.raises(DataError, match=r"odd\.json is not a domain"):
         Domain(tmp_path / "odd.json")
 
 
@@ -179,7 +188,7 @@ def test_questions_know_the_relation_paths_to_their_answers(
     odd = Question("odd", "who is Nobody", ["Nobody"], ["Owner K"])
     lost = Question("lost", "who is Shop K", ["Shop K"], ["Owner L"])
     none = Question("none", "how old is Shop K", ["Shop K"], [])
-    made, unusable = kg_questions(shops, [*questions(), odd, lost, none], ranker)
+    made, unusable = kg_questions(words_of(shops, ranker), [*questions(), odd, lost, none], ranker)
     assert unusable == 2
     assert len(made) == 25
     first = made[0]
@@ -194,8 +203,9 @@ def test_questions_know_the_relation_paths_to_their_answers(
 def test_made_questions_are_people_s_about_entities_that_have_the_relation(
     shops: SqliteStore, ranker: PathRanker, practice: Path
 ) -> None:
-    made = made_questions(shops, ranker, Random(0), Silent(), practice.parent)
-    assert made == made_questions(shops, ranker, Random(0), Silent(), practice.parent)
+    words = words_of(shops, ranker)
+    made = made_questions(words, ranker, Random(0), Silent(), practice.parent)
+    assert made == made_questions(words, ranker, Random(0), Silent(), practice.parent)
     texts = {text.replace("{x}", "x") for text in _texts(PRACTICE)}
     assert made
     for one in made:
@@ -226,15 +236,15 @@ def test_what_is_learnt_is_kept_only_if_it_is_better(
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     given = {"questions": file, "start_from": str(start), "learning_rate": rate}
     options = validated(LearnOptions, given, "kgqa learn")
-    out = tmp_path / "own"
-    report = learn(shops, out, options, device="cpu", cache=tmp_path, progress=Silent())
+    out = tmp_path / OWN_RANKER
+    report = learn(shops, tmp_path, options, device="cpu", cache=tmp_path, progress=Silent())
     assert report.questions == 24
     if rate > 1e-6:
         assert report.after > report.before
         assert report.folder == out
         assert ranker_changes(str(out))
         own = load_path_ranker(str(out), device="cpu", cache=tmp_path, progress=Silent())
-        made, _ = kg_questions(shops, questions(), own)
+        made, _ = kg_questions(words_of(shops, own), questions(), own)
         assert first_right(own, [batch_of(made, None)]) == 1.0
     else:
         assert (report.folder is None) == (report.after <= report.before)
@@ -251,3 +261,41 @@ def test_too_few_questions_are_an_error(shops: SqliteStore, encoder: Path, tmp_p
     options = validated(LearnOptions, given, "kgqa learn")
     with pytest.raises(DataError, match="has 1 questions that shops can answer; 8 are needed"):
         learn(shops, tmp_path / "out", options, device="cpu", cache=tmp_path, progress=Silent())
+
+
+def test_one_run_at_a_time_learns_a_kg(shops: SqliteStore, tmp_path: Path) -> None:
+    options = validated(LearnOptions, {}, "kgqa learn")
+    with FileLock(tmp_path / ".learning.lock"), pytest.raises(UsageError, match="Another run"):
+        learn(shops, tmp_path, options, device="cpu", cache=tmp_path, progress=Silent())
+
+
+def test_phrases_are_written_edited_and_kept_with_the_kg(
+    shops: SqliteStore, encoder: Path, tmp_path: Path
+) -> None:
+    save_path_ranker(tmp_path / "start", RankerCard(encoder=str(encoder)), {})
+    file, home = tmp_path / "my.tsv", tmp_path / "kg"
+    few = tmp_path / "few.jsonl"
+    few.write_text('{"question": "who", "topic_entities": ["Shop K"], "answers": ["Nobody"]}\n')
+    given = {"questions": few, "phrases": file, "start_from": str(tmp_path / "start")}
+    options = validated(LearnOptions, given, "kgqa learn")
+
+    def run() -> None:
+        with pytest.raises(DataError, match="are needed to learn from"):
+            learn(shops, home, options, device="cpu", cache=tmp_path, progress=Silent())
+
+    run()
+    first, *rest = file.read_text().splitlines()[1:]
+    relation, phrase = first.split("\t")
+    assert phrases_of(shops, home)[0] == (phrase,)
+    file.write_text("\n".join([f"{relation}\tis run by\tbelongs to", *rest]))
+    run()
+    assert phrases_of(shops, home)[0] == ("is run by", "belongs to")
+    assert RankWords(shops, WalkRules(2, "both"), home).path([(0, -1)]).startswith("x is run by ?")
+    file.write_text("nothing like it\tis odd")
+    with pytest.raises(DataError, match="'nothing like it', which is no relation of shops"):
+        learn(shops, home, options, device="cpu", cache=tmp_path, progress=Silent())
+    file.write_text(relation)
+    with pytest.raises(DataError, match=r"my\.tsv, line 1: .* has no phrase"):
+        learn(shops, home, options, device="cpu", cache=tmp_path, progress=Silent())
+    assert phrases_of(shops, home)[0] == ("is run by", "belongs to"), "what is kept stays"
+    assert (home / PHRASES_FILE).is_file()

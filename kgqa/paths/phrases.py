@@ -1,0 +1,77 @@
+"""The phrases of a KG's relations: the user's own, bundled ones of its schema, or its names' words.
+
+A file of phrases has a line for each relation: its id, a tab, its phrase, which stands between what
+it leads from and what it leads to, and perhaps more phrases with tabs between them. Ranking reads
+the first one; questions are made of all.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kgqa.errors import DataError
+from kgqa.paths.words import relation_phrase
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kgqa.graph.store import GraphStore
+
+PHRASES_FILE = "phrases.tsv"  # in a KG's folder, and beside bundled data
+_DATA = Path(__file__).parent.parent / "data"
+_SCHEMAS = ("conceptnet", "umls")  # loaders whose relations have bundled phrases
+
+
+def phrases_of(store: GraphStore, folder: Path | None) -> list[tuple[str, ...]]:
+    """Return the phrases of each relation, by key; ``folder`` is the KG's. Raises DataError."""
+    relations = store.relations()
+    own = folder / PHRASES_FILE if folder is not None else None
+    given = read_phrases(own) if own is not None and own.is_file() else {}
+    known: dict[str, tuple[str, ...]] = {}
+    if store.info.loader in _SCHEMAS:
+        bundled = read_phrases(_DATA / store.info.loader / PHRASES_FILE)
+        known = {name.lower(): phrases for name, phrases in bundled.items()}
+    return [
+        given.get(id_) or known.get(name.lower()) or (relation_phrase(name),)
+        for id_, name in zip(relations.ids, relations.names, strict=True)
+    ]
+
+
+def read_phrases(file: Path) -> dict[str, tuple[str, ...]]:
+    """Return the phrases in ``file`` by relation; lines that start with # are passed over.
+
+    Raises DataError, which names the line.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    try:
+        lines = file.read_text("utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"The phrases {file} cannot be read: {error}.") from None
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        relation, *phrases = (" ".join(part.split()) for part in line.split("\t"))
+        if not (kept := tuple(filter(None, phrases))):
+            raise DataError(
+                f"{file}, line {number}: '{relation}' has no phrase.",
+                "A line is a relation, a tab and its phrase, such as: onCallEngineer<tab>is on "
+                "call for.",
+            )
+        found[relation] = kept
+    return found
+
+
+def write_phrases(file: Path, store: GraphStore, phrases: Sequence[tuple[str, ...]]) -> None:
+    """Write the phrases of each relation, in the order of their keys. Raises DataError."""
+    lines = ["# relation, tab, phrase (read between head and tail), tab, more phrases"]
+    lines += [
+        "\t".join((id_, *one)) for id_, one in zip(store.relations().ids, phrases, strict=True)
+    ]
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        part = file.with_name(f"{file.name}.part")
+        part.write_text("\n".join(lines) + "\n", "utf-8")
+        part.replace(file)
+    except OSError as error:
+        raise DataError(f"The phrases cannot be written to {file}: {error.strerror}.") from None

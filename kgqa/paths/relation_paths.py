@@ -1,0 +1,169 @@
+"""All relation paths out of a topic entity, with their paths; of a hub, those of the likely ones.
+
+A hub of a large KG has millions of paths, but no more than some thousands of relation paths. These
+are found from a sample of what each of its relations leads to; once it is known how likely each is,
+the paths of the likely ones are walked until a budget is spent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kgqa.graph.model import Kind
+from kgqa.paths.walk import (
+    FIRST,
+    SECOND,
+    TAIL,
+    PathTable,
+    admissible,
+    hops_out_of,
+    joined_tables,
+    ordered,
+    ranges,
+    walk,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from kgqa.graph.model import IntArray
+    from kgqa.graph.store import GraphStore
+    from kgqa.paths.schema import Hop
+    from kgqa.paths.walk import WalkRules
+
+MOST_PATHS = 300_000  # of a topic entity; one with more is a hub
+_MOST_READ = 3_000_000  # edges that are read to walk a hub's likely relation paths
+_SAMPLE = 64  # entities that each relation of a hub leads to, for what is beyond them
+_SAMPLED = 500_000  # edges of all of these, about
+_TOGETHER = 200_000  # edges that are read at a time
+_LEAST = 1e-3  # part of the likeliest one's probability from which a relation path is walked
+
+
+@dataclass(frozen=True, slots=True)
+class RelationPaths:
+    """Paths out of one topic entity, by their relation paths.
+
+    ``steps``: the hops of each relation path; ``of``: which one each path of ``table`` has;
+    ``closed``: the relation paths whose paths are not, or not all, in ``table``.
+    """
+
+    table: PathTable
+    steps: tuple[tuple[Hop, ...], ...]
+    of: IntArray
+    closed: frozenset[int] = frozenset()
+
+
+def relation_paths(store: GraphStore, topic: int, rules: WalkRules) -> tuple[RelationPaths, int]:
+    """Return the relation paths out of ``topic``, and how many hops they have at most.
+
+    With more than ``MOST_PATHS`` paths of two hops these are two, and closed: :func:`opened` walks
+    the likely ones. Raises GraphError.
+    """
+    topics = np.array([topic])
+    one_hop = hops_out_of(store, topics, rules)
+    # what a bidirectional KG leads to can be counted before it is read
+    beyond = store.degrees(np.unique(one_hop.hop[:, TAIL])).sum()
+    if rules.direction != "both" or beyond <= 3 * MOST_PATHS:
+        for hops in range(rules.hops, 1, -1):
+            table, over = walk(store, topics, replace(rules, hops=hops), MOST_PATHS)
+            if not len(over):
+                return _grouped(table), hops
+    near = PathTable(
+        np.full(len(one_hop.row), topic), np.ones(len(one_hop.row), np.int64), one_hop.hop[:, None]
+    )
+    found = _grouped(near)
+    if rules.hops == 1 or not found.steps:
+        return found, rules.hops
+    quota = _SAMPLED // len(found.steps)
+    sampled = []
+    for at in range(len(found.steps)):
+        rows = np.flatnonzero(found.of == at)
+        rows = rows[np.unique(np.linspace(0, len(rows), _SAMPLE, endpoint=False, dtype=np.int64))]
+        edges = np.cumsum(store.degrees(found.table.ends()[rows]))
+        sampled.append(rows[: max(1, int(np.searchsorted(edges, quota, "right")))])
+    seen: set[tuple[Hop, ...]] = set()
+    for part in _parts(store, found.table.take(np.concatenate(sampled))):
+        seen.update(_grouped(_further(store, part, rules)).steps)
+    steps = (*found.steps, *sorted(seen))
+    return replace(found, steps=steps, closed=frozenset(range(len(found.steps), len(steps)))), 2
+
+
+def opened(
+    store: GraphStore, paths: RelationPaths, probability: NDArray[np.float64], rules: WalkRules
+) -> RelationPaths:
+    """Return ``paths`` with those of its likely closed relation paths; ``probability`` of each.
+
+    They are walked from the likeliest on, until the edges that may be read are spent: what is
+    likely and was not walked whole is still ``closed``. Raises GraphError.
+    """
+    if not paths.closed:
+        return paths
+    least = _LEAST * probability.max()
+    order = sorted(paths.closed, key=lambda at: (-probability[at], at))
+    likely = {paths.steps[at]: at for at in order if probability[at] >= least}
+    tables, closed, left = [paths.table], set(likely.values()), _MOST_READ
+    for start in dict.fromkeys(steps[:1] for steps in likely):
+        wanted = {steps[1]: at for steps, at in likely.items() if steps[:1] == start}
+        codes = _codes(np.array(list(wanted)))
+        near = paths.table.take(np.flatnonzero(paths.of == paths.steps.index(start)))
+        for part in _parts(store, near):
+            if left <= 0:
+                break
+            found = _further(store, part, rules)
+            left -= len(found)
+            fits = np.isin(_codes(found.hops[:, 1, (FIRST, SECOND)]), codes)
+            tables.append(found.take(np.flatnonzero(fits)))
+            if sum(map(len, tables)) > MOST_PATHS:
+                left = 0
+        else:
+            closed.difference_update(wanted.values())
+    every = _grouped(joined_tables(tables))
+    place = {steps: at for at, steps in enumerate(paths.steps)}
+    of = np.array([place[steps] for steps in every.steps])[every.of]
+    return RelationPaths(every.table, paths.steps, of, frozenset(closed))
+
+
+def _grouped(table: PathTable) -> RelationPaths:
+    """Return paths, in order, by their relation paths."""
+    table = ordered(table)
+    steps = table.hops[:, :, (FIRST, SECOND)].reshape(len(table), 2 * table.hops.shape[1])
+    unique, of = np.unique(steps, axis=0, return_inverse=True)
+    found = tuple(
+        tuple((row[at], row[at + 1]) for at in range(0, len(row), 2) if row[at] >= 0)
+        for row in unique.tolist()
+    )
+    return RelationPaths(table, found, of.reshape(-1))
+
+
+def _parts(store: GraphStore, table: PathTable) -> Iterator[PathTable]:
+    """Yield those paths of one hop that go on, some at a time; values end a path."""
+    ends, of = np.unique(table.ends(), return_inverse=True)
+    onward = np.flatnonzero(store.entities(ends).kinds[of] != Kind.VALUE)
+    number = np.cumsum(store.degrees(ends)[of][onward]) // _TOGETHER
+    for rows in np.split(onward, np.flatnonzero(np.diff(number)) + 1):
+        yield table.take(rows)
+
+
+def _further(store: GraphStore, table: PathTable, rules: WalkRules) -> PathTable:
+    """Return all paths that are those of ``table``, of one hop, and one hop more."""
+    ends, of = np.unique(table.ends(), return_inverse=True)
+    hops = hops_out_of(store, ends, rules)
+    starts = hops.offsets(len(ends))
+    counts = np.diff(starts)[of]
+    taken = np.repeat(table.hops, counts, axis=0)
+    added = hops.hop[ranges(starts[:-1][of], counts)]
+    topic = np.repeat(table.topic, counts)
+    good = admissible(topic, taken, 1, added)
+    both = np.concatenate([taken[good], added[good, None]], axis=1)
+    return PathTable(topic[good], np.full(len(both), 2), both)
+
+
+def _codes(hops: IntArray) -> IntArray:
+    """Return the two steps of hops, ``[n, 2]``, as one number each."""
+    codes: IntArray = hops[:, 0] * (1 << 31) + hops[:, 1]
+    return codes
