@@ -159,7 +159,7 @@ def test_the_file_is_sound(path: Path) -> None:
 
 def test_the_store_cannot_write(path: Path) -> None:
     with SqliteStore(path) as store, pytest.raises(KgqaError):
-        store._all("DELETE FROM entity")
+        store.query("DELETE FROM entity")
     with SqliteStore(path) as store:
         check_against_reference(store, tricky_tables())
 
