@@ -72,10 +72,12 @@ def learn(home: Home, store: GraphStore, given: dict[str, Any]) -> LearnReport:
     from kgqa.models.path_ranker import OWN_RANKER
 
     options: LearnOptions = validated(LearnOptions, given, "kgqa learn")
+    from kgqa.graph.files import writing
     from kgqa.training.ranker_learn import learn
 
-    out = home.folder(store.info.name) / OWN_RANKER
-    return learn(store, out, options, **_places(home))
+    folder, kg = home.folder(store.info.name), store.info.name
+    with writing(folder, kg):
+        return learn(store, folder / OWN_RANKER, options, **_places(home))
 
 
 @contextmanager

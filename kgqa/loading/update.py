@@ -106,12 +106,12 @@ def update(
         batches += _names_of(names, report, rejects, progress)
         if removed:
             removal.take(removing.read(removed, report, rejects, progress))
-        removal.take(_names_of(remove_names, report, rejects, progress))
+        removal.take(_names_of(remove_names, report, rejects, progress), from_table=True)
     rule = MediatorRule(getattr(getattr(adding, "options", None), "mediators", None))
     with progress.task("finding what changes"):
         planned = _Plan(store, changer, report.dropped, missing, rule).change(batches, removal)
+    before(planned)
     if planned.info.version != planned.before.version:
-        before(planned)
         with progress.task("changing the graph"):
             changer.apply(planned)
     return UpdateResult(
@@ -141,25 +141,32 @@ class Removal:
     """What is to be removed, by ids."""
 
     edges: dict[tuple[str, str, str], None] = field(default_factory=dict)
-    names: dict[tuple[str, str], None] = field(default_factory=dict)
+    names: dict[tuple[str, str], bool] = field(default_factory=dict)  # whether from a table
+    aliases: dict[tuple[str, str], None] = field(default_factory=dict)  # that are never names
     types: dict[tuple[str, str], None] = field(default_factory=dict)
 
-    def take(self, batches: Iterable[Batch]) -> None:
-        """Take in what a loader reads. Names that it makes up of ids are no statements."""
+    def take(self, batches: Iterable[Batch], *, from_table: bool = False) -> None:
+        """Take in what a loader reads, or a table of names.
+
+        Names that a loader makes up of ids are no statements.
+        """
         for batch in batches:
             if isinstance(batch, EdgeBatch):
                 columns = [_texts(batch.rows.column(name)) for name in ("head", "relation", "tail")]
                 self.edges |= dict.fromkeys(zip(*columns, strict=True))
             elif isinstance(batch, NameBatch):
                 stated = batch.rows.filter(pc.not_equal(batch.rows.column("rank"), OWN_ID))
-                self.names |= dict.fromkeys(_pairs(stated, "text"))
+                never = pc.greater_equal(stated.column("rank"), ALIAS)
+                self.aliases |= dict.fromkeys(_pairs(stated.filter(never), "text"))
+                stated = stated.filter(pc.invert(never))
+                self.names |= dict.fromkeys(_pairs(stated, "text"), from_table)
             elif isinstance(batch, TypeBatch):
                 self.types |= dict.fromkeys(_pairs(batch.rows, "type"))
 
     def ids(self) -> set[str]:
         """Return the ids of all nodes that are named."""
         ends = {end for head, _, tail in self.edges for end in (head, tail)}
-        return ends | {id_ for id_, _ in (*self.names, *self.types)}
+        return ends | {id_ for id_, _ in (*self.names, *self.aliases, *self.types)}
 
 
 class _Plan:
@@ -239,9 +246,10 @@ class _Plan:
                 self._not_there(NO_TYPE, f"{id_} {text}")
             else:
                 node["types"] = [one for one in node["types"] if one != text]
-        for id_, text in removal.names:
+        for id_, text in (*removal.names, *removal.aliases):
             node = self._nodes.get(self._keys.get(id_, -1))
-            if node is not None and text == node["name"] and not _is_own(node):
+            is_name = (id_, text) in removal.names
+            if node is not None and is_name and text == node["name"] and not _is_own(node):
                 node["name"] = None
             elif node is not None and text in node["aliases"]:
                 node["aliases"] = [one for one in node["aliases"] if one != text]
@@ -280,7 +288,9 @@ class _Plan:
         """Put the nodes that are there and what is added together, as a load does."""
         mids = any(pa.types.is_int64(column.type) for b in added for column in _id_columns(b))
         defined = self._info.loader in _DEFINED
-        unnamed = {id_ for id_, _ in removal.names}
+        unnamed: dict[str, bool] = {}  # ids that lost a name, and whether an alias takes its place
+        for (id_, _), from_table in removal.names.items():
+            unnamed[id_] = unnamed.get(id_, False) or from_table
         every = [self._nodes[key] for key in self._keys.values()]
         nameless = [n for n in every if n["name"] is None and n["kind"] != Kind.VALUE]
         by_rule = self._mediators.match(pa.array([n["id"] for n in nameless], pa.string()))
@@ -308,7 +318,7 @@ class _Plan:
             elif name is None and kind == Kind.MEDIATOR and id_ in named:
                 kind = Kind.ENTITY
             lost = id_ in unnamed and name is None and kind == Kind.ENTITY
-            alias_rank = 0 if lost and not defined else ALIAS
+            alias_rank = 0 if lost and unnamed[id_] else ALIAS
             names += [(id_, text, alias_rank) for text in node["aliases"]]
             if name is not None:
                 names.append((id_, name, OWN_ID if _is_own(node) else 0))
@@ -322,9 +332,12 @@ class _Plan:
             TypeBatch(_batch(mid_types, pa.schema([("id", pa.int64()), ("type", pa.string())]))),
         ]
         there = pa.array([node["id"] for node in every], pa.string())
-        batches = [*fresh, *(_beside(batch, there) for batch in added)]
+        ends = {end for b in added if isinstance(b, EdgeBatch) for end in _ids_of(b)}
+        # a relation that is given a label is no node for that
+        others = pa.array(sorted(self._relation_key.keys() - ends - self._keys.keys()), pa.string())
+        batches = [*fresh, *(_beside(batch, there, others) for batch in added)]
         if not any(isinstance(batch, TypeRules) for batch in added):
-            batches.append(_beside(TypeRules(frozenset(), lambda _: True), there))
+            batches.append(_beside(TypeRules(frozenset(), lambda _: True), there, others))
         info = self._info
         return assemble(
             batches,
@@ -431,7 +444,7 @@ class _Plan:
         if self._info.loader in _DEFINED or (not lost and node == self._old[node["key"]]):
             return True
         named = node["name"] is not None and not _is_own(node)
-        return bool(named or node["aliases"] or node["types"] or node["properties"])
+        return bool(named or node["types"] or node["properties"])
 
     def _without(
         self, left: Sequence[int], changed: Sequence[tuple[int, str, str, str | None]]
@@ -543,12 +556,15 @@ def _named(batches: Iterable[Batch]) -> set[str]:
     return found
 
 
-def _beside(batch: Batch, there: pa.Array) -> Batch:
+def _beside(batch: Batch, there: pa.Array, others: pa.Array) -> Batch:
     """Return what is added as it goes beside the nodes that are ``there``.
 
-    Their kind is known, and so is that they are named by their ids, if so.
+    Their kind is known, and so is that they are named by their ids, if so. ``others``: ids that
+    are no nodes.
     """
     if isinstance(batch, EntityBatch):
+        keep = pc.invert(pc.is_in(batch.rows.column("id"), value_set=others))
+        batch = EntityBatch(batch.rows.filter(keep))
         known = pc.is_in(batch.rows.column("id"), value_set=there)
         kinds = pc.if_else(known, pa.scalar(Kind.ENTITY, pa.uint8()), batch.rows.column("kind"))
         place = batch.rows.schema.get_field_index("kind")

@@ -93,7 +93,13 @@ def learn(
         if asked:  # with those that were held out, too
             start = load(options.start_from)
             changes = _fitted(start, asked, made, options, progress)
-        described = {"kg": store.info.name, "made": len(made), "asked": len(asked)}
+        described = {
+            "kg": store.info.name,
+            "made": len(made),
+            "asked": len(asked),
+            "changed": store.info.changed,
+            "relations": store.info.next_relation,
+        }
         every = joined_changes(ranker_changes(options.start_from), changes)
         save_path_ranker(out, replace(start.card, described=described), every)
     return LearnReport(

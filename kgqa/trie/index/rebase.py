@@ -41,7 +41,8 @@ def rebase_index(folder: Path, version: str, dropped_keys: IntArray) -> tuple[in
             shards.append(write_shard(folder, f"shard-{number:05}.parquet", kept))
             number += 1
     key = replace(manifest.key, kg_version=version)
-    manifest = replace(manifest, key=key, shards=tuple(shards), composed=())
+    composed = () if len(dropped_keys) else manifest.composed
+    manifest = replace(manifest, key=key, shards=tuple(shards), composed=composed)
     manifest.write(folder)
     for name in old:
         (folder / name).unlink(missing_ok=True)
