@@ -22,6 +22,7 @@ from kgqa.graph.model import keys_array
 from kgqa.graph.neo4j_store import Neo4jStore
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.graph.sqlite_change import SqliteChanger
+from kgqa.graph.sqlite_write import SqliteWriter
 from kgqa.loaders import make_loader
 from kgqa.loaders.base import Rejects, Report
 from kgqa.loading.pipeline import assemble
@@ -224,6 +225,7 @@ class ChangeConformance:
     """What a change must do to a store that can be changed."""
 
     seeds: Sequence[int] = range(6)
+    events = 60  # of a change, at least, at which a process can end
     account: Mapping[str, str] = MappingProxyType({})  # of the server, if it is one
 
     def test_a_changed_kg_is_what_a_load_of_the_changed_triples_gives(
@@ -235,7 +237,7 @@ class ChangeConformance:
     def test_a_change_that_is_killed_is_seen_whole_or_not_at_all(
         self, make_store: MakeStore, tmp_path: Path
     ) -> None:
-        self.check_killed(make_store, tmp_path, 2)
+        self.check_killed(make_store, tmp_path, 1)
 
     @pytest.mark.long
     def test_that_at_many_moments(self, make_store: MakeStore, tmp_path: Path) -> None:
@@ -249,38 +251,30 @@ class ChangeConformance:
     def check_killed(self, make_store: MakeStore, folder: Path, moments: int) -> None:
         dice = random.Random(7)
         lines = one_label_each([f"<n0> {TYPE} <t0> .", *(random_line(dice) for _ in range(60))])
-        added, removed = random_change(random.Random(2), lines)
+        added = [f"<n{number}> <r7> <n1> ." for number in range(9)]
+        removed = lines[1::6]
         (folder / "added.nt").write_text("\n".join(added), encoding="utf-8")
         (folder / "removed.nt").write_text("\n".join(removed), encoding="utf-8")
         tables = loaded(lines, "killed", folder)
-
-        def run(store: GraphStore, event: int) -> subprocess.CompletedProcess[str]:
-            secrets = {f"KILLED_{name.upper()}": value for name, value in self.account.items()}
+        secrets = {f"KILLED_{name.upper()}": value for name, value in self.account.items()}
+        for event in sorted(dice.sample(range(self.events), min(moments, self.events))):
+            store = make_store(tables)
+            old, version = content(store), store.info.version
             command = [sys.executable, "-m", "tests.graph.killed_change", store.url]
-            return subprocess.run(
+            done = subprocess.run(
                 [*command, "killed", str(folder), str(event)],
                 env=os.environ | secrets,
                 cwd=CHECKOUT,
                 capture_output=True,
                 text=True,
             )
-
-        store = make_store(tables)
-        old = content(store)
-        events = int(run(store, -1).stdout)
-        store.refresh()
-        new, version = content(store), store.info.version
-        assert old != new
-        for event in sorted(dice.sample(range(events), moments)):
-            store = make_store(tables)  # what it was before
-            assert run(store, event).returncode == -signal.SIGKILL
+            assert done.returncode == -signal.SIGKILL, done.stderr
             store.refresh()
-            seen = content(store)
-            assert seen in (old, new), event
-            assert (seen == new) == (store.info.version == version)
+            seen, is_new = content(store), store.info.version != version
             change(store, added, removed, folder)
-            assert content(store) == new
-            assert store.info.version == version
+            new = content(store)
+            assert new != old
+            assert seen == (new if is_new else old), event
 
     def check(self, make_store: MakeStore, folder: Path, seed: int) -> None:
         dice = random.Random(seed)
@@ -311,8 +305,17 @@ class ChangeConformance:
                     reached[rules] = set(affected(store, planned, rules).tolist())
 
             change(changed, added, removed, folder, find)
-            fresh = make_store(loaded(lines, "fresh", folder))
-            was, wanted = content(changed), content(fresh)
+            path = folder / "fresh.sqlite"
+            SqliteWriter(path).write(loaded(lines, "fresh", folder), Silent())
+            fresh = SqliteStore(path)
+            with fresh:
+                was, wanted = content(changed), content(fresh)
+                for text in (*WORDS, "n3"):
+                    _, named = fresh.find_names([text])
+                    alike = changed.entities(changed.suggest(text, 100)).ids
+                    assert set(fresh.entities(named).ids) <= set(alike), (seed, text)
+            if type(changed) is not type(fresh):  # whose full texts differ
+                del was["suggested"], wanted["suggested"]
             for part, value in wanted.items():
                 assert was[part] == value, (seed, part)
             assert changed.info.next_key >= keys
