@@ -122,7 +122,13 @@ def _loader(name: str, given: dict[str, Any], names: Path | None) -> Loader:
     if names is not None and "names" in model:
         given = {**given, "names": names}
     given = {key: value for key, value in given.items() if value is not None}
-    loader: Loader = entry.load()(LOADERS.options(name, given))
+    of = entry.load()
+    if getattr(of, "extracts", False):
+        raise UsageError(
+            f"A change is read from triples, and the loader {name} extracts them from texts.",
+            "Write the triples to a file, and set `loader` to triples.",
+        )
+    loader: Loader = of(LOADERS.options(name, given))
     return loader
 
 
