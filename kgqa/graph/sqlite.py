@@ -150,13 +150,9 @@ class SqliteStore(SqliteReader):
         if self._name is not None:
             self.info = dataclasses.replace(self.info, name=self._name)
 
-    def moved(self) -> bool:
-        """Return whether another file has taken the place of the one that is read."""
-        return _file_state(self.path) != self._file
-
     def refresh(self) -> None:
         """Read the KG that lies there now, if it was changed or loaded again."""
-        if self._db is not None and self.moved():
+        if self._db is not None and _file_state(self.path) != self._file:
             self.close()
             self._read()
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from kgqa.graph.change import GraphChange, KeyedEdge, Node
     from kgqa.graph.model import IntArray
-    from kgqa.graph.sqlite import SqliteStore
+    from kgqa.graph.sqlite_file import SqliteReader
 
 _ROWS = 20_000  # rows that are looked at together
 _NODE = ("key", *NODE_COLUMNS)
@@ -39,7 +39,7 @@ _REMOVE_TEXT = (
 class SqliteChanger:
     """Changes the KG of a store. A ``GraphChanger``."""
 
-    def __init__(self, store: SqliteStore) -> None:
+    def __init__(self, store: SqliteReader) -> None:
         self._store = store
         self._ask = store.query
 
@@ -83,12 +83,13 @@ class SqliteChanger:
     def apply(self, change: GraphChange) -> None:
         """Make the change. Raises StoreUnavailableError, GraphError."""
         with replacing(self._store.path) as part:
-            if self._store.moved():
-                raise overtaken(change.info.name, self._store.url)
             shutil.copyfile(self._store.path, part)
             with contextlib.closing(sqlite3.connect(part, isolation_level=None)) as db:
                 db.execute("PRAGMA journal_mode = OFF")
                 db.execute("PRAGMA synchronous = OFF")
+                ((info,),) = db.execute("SELECT info FROM meta").fetchall()
+                if json.loads(info)["version"] != change.before.version:
+                    raise overtaken(change.info.name, str(self._store.path))
                 db.execute("BEGIN")
                 _apply(db, change)
                 db.execute("COMMIT")

@@ -164,3 +164,76 @@ def test_a_kg_that_changed_much_says_so_of_its_own_models() -> None:
     assert "1 new relations" in outgrown({"changed": 29, "relations": 3}, info)
     assert outgrown({"changed": 12, "relations": 4}, info) == ""
     assert outgrown({}, info) == ""  # made before such things were written down
+
+
+def freebase(path: Path, *triples: str) -> Path:
+    """A dump in Freebase's form, of subject, predicate and object each."""
+    rows = []
+    for triple in triples:
+        head, predicate, tail = triple.split(" ", 2)
+        found = tail if tail[0] == '"' else f"<{NS}{tail}>"
+        rows.append(f"<{NS}{head}>\t<{NS}{predicate}>\t{found}\t.\n")
+    path.write_text("".join(rows), encoding="utf-8")
+    return path
+
+
+NS = "http://rdf.freebase.com/ns/"
+WEDDING = (
+    'm.01 type.object.name "Ann"@en',
+    'm.01 common.topic.alias "Annie"@en',
+    'm.02 type.object.name "Bob"@en',
+    "m.0c type.object.type people.marriage",
+    "m.01 people.person.spouse_s m.0c",
+    "m.0c people.marriage.spouse m.02",
+    'm.01 people.person.date_of_birth "1950-01-01"^^<http://www.w3.org/2001/XMLSchema#date>',
+)
+NEW = (
+    'm.03 type.object.name "Cy"@en',
+    "m.0d type.object.type people.marriage",
+    "m.02 people.person.spouse_s m.0d",
+    "m.0d people.marriage.spouse m.03",
+    "m.03 people.person.spouse_s m.0e",  # nobody says what that is
+)
+
+
+@pytest.mark.parametrize(
+    "gone",
+    [
+        (WEDDING[4],),  # an edge: its mediator stays without
+        (WEDDING[2], WEDDING[6]),  # a name: the mid goes, and its edges; a value
+        (WEDDING[0], WEDDING[1], WEDDING[5]),
+    ],
+)
+def test_a_changed_freebase_is_what_a_load_of_the_changed_dump_gives(
+    tmp_path: Path, gone: tuple[str, ...]
+) -> None:
+    left = [one for one in WEDDING if one not in gone]
+    home = tmp_path / "home"
+    dump = freebase(tmp_path / "all.nt", *WEDDING)
+    new, old = freebase(tmp_path / "new.nt", *NEW), freebase(tmp_path / "old.nt", *gone)
+    fresh = freebase(tmp_path / "fresh.nt", *left, *NEW)
+    with (
+        kgqa.ingest("freebase", dump, home=home, kg="changed") as kg,
+        kgqa.ingest("freebase", fresh, home=home, kg="fresh") as wanted,
+    ):
+        kg.update(new, remove=old)
+        counts = [
+            (one.entities, one.mediators, one.values, one.relations, one.edges)
+            for one in (kg.info, wanted.info)
+        ]
+        assert counts[0] == counts[1]
+        ids = ["m.01", "m.02", "m.03", "m.0c", "m.0d", "m.0e"]
+        stores = kg.store, wanted.store
+        known = [store.keys_of(ids) for store in stores]
+        assert (known[0] >= 0).tolist() == (known[1] >= 0).tolist()
+        for one, other in zip(*(keys[keys >= 0].tolist() for keys in known), strict=True):
+            assert stores[0].details(one) == stores[1].details(other)
+        for id_, key in zip(ids, known[1].tolist(), strict=True):
+            if key >= 0:
+                assert texts(kg, id_) == texts(wanted, id_)
+
+
+def test_an_attached_kg_is_never_changed(kg: KG, tmp_path: Path) -> None:
+    (kg.folder / "attached.json").write_text("{}")  # the name stands for a database now
+    with pytest.raises(UsageError, match=r"services is attached.*Change it itself, then attach"):
+        kg.update(lines(tmp_path / "new.tsv", "d knows e\n"))

@@ -158,7 +158,7 @@ def content(store: GraphStore) -> dict[str, Any]:
     ]
     keys = store.keys_of(ids)
     there = keys[keys >= 0]
-    names = {key: store.entities(keys_array([key])).ids[0] for key in there.tolist()}
+    names = dict(zip(there.tolist(), store.entities(there).ids, strict=True))
     relations = store.relations()
     near = store.neighbours(there, "both")
     found = store.find_names([*WORDS, *(f"{one} too" for one in WORDS), *ids])
@@ -210,7 +210,8 @@ def texts_of_paths(store: GraphStore, rules: WalkRules) -> dict[int, Counter[Any
     keys = keys_array(range(store.info.next_key))
     nodes = store.keys_of([*(f"n{number}" for number in range(10)), "m0", "m1"])
     table, _ = walk(store, nodes[nodes >= 0], rules)
-    near = {key: store.details(key).name for key in nodes[nodes >= 0].tolist()}
+    there = store.entities(nodes[nodes >= 0])
+    near = dict(zip(there.keys.tolist(), there.names, strict=True))
     found: dict[int, Counter[Any]] = {int(key): Counter() for key in keys}
     for topic, hops, length in zip(table.topic.tolist(), table.hops, table.length, strict=True):
         path = hops[:length].tolist()
