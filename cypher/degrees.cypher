@@ -1,8 +1,9 @@
 // How many edges touch each of some nodes; a self loop counts once.
 // :param keys => [0, 1, 2]
 // :param load => 'the load in the KGMeta record'
+// :param version => 'the version in the KGMeta record'
 UNWIND range(0, size($keys) - 1) AS row
 MATCH (n:`Freebase` {key: $keys[row]})
 WITH row, COUNT { (n)-[]->() } + COUNT { (m)-[]->(n) WHERE m <> n } AS degree
 WITH collect(row) AS rows, collect(degree) AS degrees
-RETURN rows, degrees, EXISTS { (:KGMeta {load: $load}) } AS serving
+RETURN rows, degrees, EXISTS { (:KGMeta {load: $load, version: $version}) } AS serving

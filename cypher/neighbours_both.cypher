@@ -2,6 +2,7 @@
 // (one more against its direction), and the other node's key times four plus its kind.
 // :param keys => [0, 1, 2]
 // :param load => 'the load in the KGMeta record'
+// :param version => 'the version in the KGMeta record'
 UNWIND range(0, size($keys) - 1) AS row
 MATCH (n:`Freebase` {key: $keys[row]})
 CALL (n) {
@@ -12,4 +13,4 @@ CALL (n) {
   RETURN 2 * r.rel + 1 AS step, 4 * m.key + m.kind AS target
 }
 WITH collect(row) AS rows, collect(step) AS steps, collect(target) AS targets
-RETURN rows, steps, targets, EXISTS { (:KGMeta {load: $load}) } AS serving
+RETURN rows, steps, targets, EXISTS { (:KGMeta {load: $load, version: $version}) } AS serving

@@ -2,7 +2,8 @@
 // (one more against its direction), and the other node's key times four plus its kind.
 // :param keys => [0, 1, 2]
 // :param load => 'the load in the KGMeta record'
+// :param version => 'the version in the KGMeta record'
 UNWIND range(0, size($keys) - 1) AS row
 MATCH (:`Freebase` {key: $keys[row]})<-[r]-(m)
 WITH collect(row) AS rows, collect(2 * r.rel + 1) AS steps, collect(4 * m.key + m.kind) AS targets
-RETURN rows, steps, targets, EXISTS { (:KGMeta {load: $load}) } AS serving
+RETURN rows, steps, targets, EXISTS { (:KGMeta {load: $load, version: $version}) } AS serving

@@ -237,7 +237,7 @@ class Nodes:
         """Take in what a block holds; yield entities from time to time."""
         for batch in part.edges:
             self.relations |= dict.fromkeys(batch.column("relation").dictionary.to_pylist())
-        self.any |= bool(part.edges) or len(part.described) > 0
+        self.any |= bool(part.edges) or bool(part.labels) or len(part.described) > 0
         for ids in self._window.add(part.ends):
             yield from self._found(ids, end=True)
         for ids in self._described.add(part.described):

@@ -129,6 +129,7 @@ def _rules(info: KGInfo, card: AdapterCard, options: PathOptions) -> WalkRules:
 
 def build_index(home: Home, store: GraphStore, given: dict[str, Any]) -> IndexBuild:
     """Build the index of a KG, or go on with one that was stopped; see :meth:`kgqa.KG.index`."""
+    from kgqa.graph.files import writing
     from kgqa.graph.open import store_backend
     from kgqa.models.presets import preset as card_of
 
@@ -159,14 +160,15 @@ def build_index(home: Home, store: GraphStore, given: dict[str, Any]) -> IndexBu
     resources = partial(
         _resources, store_backend(home.url).full_url, info.name, home.account, form, encoder
     )
-    with IndexWriter(
+    index = IndexWriter(
         home.tries(info.name),
         IndexKey.of(info, loaded.encoder, form, rules, sample),
         cap=cap,
         token_width=token_width(loaded.encoder.vocab_size),
         tokenizer_name=loaded.name,
         rebuild=options.rebuild,
-    ) as writer:
+    )
+    with writing(home.folder(info.name), info.name), index as writer:
         counts = precompute(
             resources, writer, topics=topics, executor=executor, progress=home.progress
         )

@@ -61,7 +61,7 @@ class KG:
 
     def __init__(self, home: Home, store: GraphStore, loaded: dict[str, Any] | None = None) -> None:
         self.home = home
-        self.store = store
+        self._store = store
         self.loaded = loaded
         self._sessions: dict[str, QA] = {}
 
@@ -71,6 +71,12 @@ class KG:
         return cls(home, home.open_store())
 
     @property
+    def store(self) -> GraphStore:
+        """Where it is kept, read as it is now: an update is seen by the next call."""
+        self._store.refresh()
+        return self._store
+
+    @property
     def info(self) -> KGInfo:
         """The KG's name, source, counts, version and direction."""
         return self.store.info
@@ -78,7 +84,7 @@ class KG:
     @property
     def name(self) -> str:
         """The KG's name."""
-        return self.store.info.name
+        return self._store.info.name
 
     @property
     def folder(self) -> Path:
@@ -279,6 +285,24 @@ class KG:
 
         return evaluate(self.home, self.store, file, format, method, options)
 
+    def update(
+        self,
+        add: str | Path | Sequence[str | Path] = (),
+        remove: str | Path | Sequence[str | Path] = (),
+        **options: Any,
+    ) -> dict[str, Any]:
+        """Add the triples of files to this KG, and remove those of others, all or nothing.
+
+        The KG is then what a load of its changed triples would give. ``options`` are those of
+        :class:`kgqa.api.update.UpdateOptions` and of the loader; those that the KG was loaded with
+        hold, unless they are about files. Returns what ``kgqa update --json`` prints. Raises
+        UsageError if the KG is attached, DumpMalformedError, IngestError, GraphError.
+        """
+        from kgqa.api.update import update
+
+        given = {**options, "remove": _paths(remove) or options.get("remove")}
+        return update(self.home, self.store, _paths(add), given)
+
     def learn(self, **options: Any) -> LearnReport:
         """Make this KG's own path ranker, which the method auto then takes.
 
@@ -305,7 +329,7 @@ class KG:
     def close(self) -> None:
         """Close the store and the sessions that :meth:`ask` opened."""
         self._close_sessions()
-        self.store.close()
+        self._store.close()
 
     def _close_sessions(self) -> None:
         for session in self._sessions.values():
@@ -333,6 +357,12 @@ class KG:
         return load_sentence_encoder(
             name, device=settings.device, cache=settings.cache_folder, progress=self.home.progress
         )
+
+
+def _paths(given: str | Path | Sequence[str | Path]) -> list[Path]:
+    from pathlib import Path
+
+    return [Path(one) for one in ([given] if isinstance(given, str | Path) else given)]
 
 
 def _path_dict(path: GroundedPath) -> dict[str, Any]:

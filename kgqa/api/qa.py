@@ -53,12 +53,14 @@ class QA:
         self.options.check(home.settings)
         self._home = home
         self.store = store
+        self._version = store.info.version if store is not None else ""
         self._resources: Any = None
 
     def on(self, store: GraphStore) -> QA:
         """Return a session with the same options about the KG in ``store``."""
         session = copy(self)
         session.store = store
+        session._version = store.info.version
         session._resources = None
         session.__dict__.pop("method", None)  # it has the index of the KG that it was made for
         return session
@@ -171,6 +173,10 @@ class QA:
         refuse_baseline(self.name)
         if self.store is None:
             raise ValueError("this session is for questions that bring a graph of their own")
+        self.store.refresh()
+        if self.store.info.version != self._version:  # so has what was made for the one before
+            self.close()
+            self._version = self.store.info.version
         return self.store
 
     def _answers(

@@ -83,9 +83,12 @@ def learns_at_once(home: Home, info: KGInfo) -> bool:
 def learn(home: Home, store: GraphStore, given: dict[str, Any]) -> LearnReport:
     """Make the KG's own path ranker; see :meth:`kgqa.KG.learn`."""
     options: LearnOptions = validated(LearnOptions, given, "kgqa learn")
+    from kgqa.graph.files import writing
     from kgqa.training.ranker_learn import learn
 
-    return learn(store, home.folder(store.info.name), options, **_places(home))
+    folder, kg = home.folder(store.info.name), store.info.name
+    with writing(folder, kg):
+        return learn(store, folder, options, **_places(home))
 
 
 @contextmanager

@@ -60,7 +60,7 @@ class AttachedStore(SqliteReader):
         with self._opening() as layout:
             if layout != (APPLICATION_ID, USER_VERSION):
                 raise self._damaged("it has another layout")
-            if self._all("SELECT version FROM survey") != [(record.info.version,)]:
+            if self.query("SELECT version FROM survey") != [(record.info.version,)]:
                 raise self._damaged("it is of another survey")
         connection.acquire()
         self._closed = False
@@ -75,7 +75,7 @@ class AttachedStore(SqliteReader):
         ours = {given.label, given.mediator_label, given.value_label}
         used = {given.id_property, given.name_property, given.alias_property}
         properties = {k: v for k, v in rows[0]["properties"].items() if k not in used}
-        aliases = self._all("SELECT aliases FROM node WHERE key = ?", [int(key)])[0][0]
+        aliases = self.query("SELECT aliases FROM node WHERE key = ?", [int(key)])[0][0]
         return EntityDetails(
             id=nodes.ids[0],
             name=nodes.names[0],
@@ -86,7 +86,7 @@ class AttachedStore(SqliteReader):
         )
 
     def _read_relations(self) -> Relations:
-        types = [type_ for (type_,) in self._all("SELECT type FROM relation ORDER BY key")]
+        types = [type_ for (type_,) in self.query("SELECT type FROM relation ORDER BY key")]
         self._steps = {type_: 2 * key for key, type_ in enumerate(types)}
         return Relations(types, types, [None] * len(types))
 
@@ -168,6 +168,9 @@ class AttachedStore(SqliteReader):
         ]
         return self._statement("draw_edges").replace("$edges", list_literal(rows), 1)
 
+    def refresh(self) -> None:
+        """Do nothing: what the survey met is what this store is about, until it is opened again."""
+
     def close(self) -> None:
         """Give back what the store holds open. Calling it again does nothing."""
         super().close()
@@ -204,7 +207,7 @@ class AttachedStore(SqliteReader):
         for value in values:
             if isinstance(value, bool) or not isinstance(value, str | int):
                 raise self._changed(f"it has a node with the new id {value!r}")
-        found = nodes_of_values(self._all, values)
+        found = nodes_of_values(self.query, values)
         for value in values:
             if value not in found:
                 raise self._changed(f"it has a node with the new id {value!r}")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kgqa.errors import KgqaError
+    from kgqa.graph.change import GraphChanger
     from kgqa.graph.model import KGInfo
     from kgqa.graph.store import GraphStore, GraphWriter
 
@@ -45,6 +46,12 @@ class StoreBackend(ABC):
     @abstractmethod
     def open(self, kg: str | None = None) -> GraphStore:
         """Open the KG named ``kg``, or the only one (:func:`choose_kg`); the caller closes it."""
+
+    def changer(self, store: GraphStore) -> GraphChanger:
+        """Return what changes the KG of a store that this opened. Raises UsageError."""
+        raise UsageError(
+            f"A KG in {self.url} cannot be changed in place.", "Load it again with `kgqa ingest`."
+        )
 
     @abstractmethod
     def writer(self, kg: str) -> AbstractContextManager[GraphWriter]:

@@ -4,10 +4,33 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from filelock import FileLock, Timeout
+
+from kgqa.errors import IngestError
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+
+@contextmanager
+def writing(folder: Path, kg: str) -> Iterator[None]:
+    """Let no other command write to the KG in ``folder``, or what belongs to it, in a ``with``.
+
+    Raises IngestError if one does.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(folder / ".ingest.lock", timeout=0):
+            yield
+    except Timeout:
+        raise IngestError(
+            f"Another command is writing to {kg}: a load, an update, an index or a training.",
+            "Wait until it has ended, or stop it.",
+        ) from None
 
 
 def write_whole(path: Path, content: bytes) -> None:

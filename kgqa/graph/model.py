@@ -1,7 +1,9 @@
 """What a graph is made of: batches of columns on the way in, flat integer arrays on the way out.
 
-A ``key`` of an entity or a relation is the rank of its id (by code point) among all of the KG. A
-*step* is a relation walked in a direction: ``2 * relation_key`` along it, ``+ 1`` against it.
+A ``key`` of an entity or a relation is the rank of its id (by code point) among all of the KG at
+its load; what a change adds gets keys at the end, and the key of what it removes is never given
+again. A *step* is a relation walked in a direction: ``2 * relation_key`` along it, ``+ 1`` against
+it.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 from kgqa.graph.names import normalise_column
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -150,11 +152,25 @@ class KGInfo:
     edges: int
     loader: str = ""  # freebase, conceptnet, umls, triples
     licence: str = ""
+    options: str = ""  # JSON: the loader's options that changes are read with, too
+    given_keys: int = 0  # keys that entities were ever given, if not as many as there are nodes
+    given_relations: int = 0  # the same for relations
+    changed: int = 0  # edges added and removed since the load
 
     @property
     def nodes(self) -> int:
         """The number of nodes of every kind."""
         return self.entities + self.mediators + self.values
+
+    @property
+    def next_key(self) -> int:
+        """One more than the greatest key that an entity was ever given."""
+        return self.given_keys or self.nodes
+
+    @property
+    def next_relation(self) -> int:
+        """One more than the greatest key that a relation was ever given."""
+        return self.given_relations or self.relations
 
 
 def normalised_names(nodes: pa.RecordBatch, start: int) -> pa.RecordBatch:
@@ -245,11 +261,27 @@ class EntityDetails:
 
 @dataclass(frozen=True, slots=True)
 class Relations:
-    """Relations by key; ``inverses``: the id that says the same the other way, None if unknown."""
+    """Relations by key; ``inverses``: the id that says the same the other way, None if unknown.
+
+    The id and the name of one that was removed, with its last edge, are empty.
+    """
 
     ids: list[str]
     names: list[str]
     inverses: list[str | None]
+
+    @classmethod
+    def of(cls, rows: Iterable[tuple[int, str, str, str | None]], count: int) -> Relations:
+        """Return ``count`` relations from rows (key, id, name, inverse) of those that are there."""
+        columns: Relations = cls([""] * count, [""] * count, [None] * count)
+        for key, id_, name, inverse in rows:
+            columns.ids[key], columns.names[key], columns.inverses[key] = id_, name, inverse
+        return columns
+
+    @property
+    def known(self) -> list[str]:
+        """The ids of those that are there."""
+        return [id_ for id_ in self.ids if id_]
 
     def __len__(self) -> int:
         return len(self.ids)

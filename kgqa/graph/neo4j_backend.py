@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
     from kgqa.graph.model import KGInfo
     from kgqa.graph.neo4j import Neo4jConnection
+    from kgqa.graph.neo4j_change import Neo4jChanger
     from kgqa.graph.neo4j_home import Neo4jHome
     from kgqa.graph.neo4j_store import Neo4jStore
-    from kgqa.graph.store import GraphSource
+    from kgqa.graph.store import GraphSource, GraphStore
     from kgqa.progress import Progress
 
 Method: TypeAlias = Literal["auto", "admin", "bolt"]
@@ -93,6 +94,14 @@ class Neo4jStores(StoreBackend):
         except BaseException:
             connection.close()
             raise
+
+    def changer(self, store: GraphStore) -> Neo4jChanger:
+        """Return what changes the KG of a store that this opened."""
+        from kgqa.graph.neo4j_change import Neo4jChanger
+        from kgqa.graph.neo4j_store import Neo4jStore
+
+        assert isinstance(store, Neo4jStore)
+        return Neo4jChanger(store)
 
     @contextmanager
     def writer(self, kg: str) -> Iterator[ChosenWriter]:

@@ -30,21 +30,32 @@ class Neo4jStore:
     """The KG ``kg``. A ``GraphStore``. Raises KGNotFoundError, StoreUnavailableError."""
 
     def __init__(self, connection: Neo4jConnection, kg: str) -> None:
-        meta = connection.meta(kg)
-        if meta is None:
-            there = ", ".join(info.name for info in connection.list_kgs())
-            raise KGNotFoundError(
-                f"No KG named {kg} is in {connection.url} (database {connection.database}).",
-                f"There are: {there}." if there else "Load one with `kgqa ingest`.",
-            )
         self.connection = connection
         self.url = connection.url
-        self.label = str(meta["label"])  # the label of this KG's nodes
-        self._load = str(meta["load"])
-        self.info = info_of(meta, connection.url)
+        self._read(kg)
         self._closed = False
-        self._relations: Relations | None = None
         connection.acquire()
+
+    def _read(self, kg: str) -> None:
+        meta = self.connection.meta(kg)
+        if meta is None:
+            there = ", ".join(info.name for info in self.connection.list_kgs())
+            raise KGNotFoundError(
+                f"No KG named {kg} is in {self.url} (database {self.connection.database}).",
+                f"There are: {there}." if there else "Load one with `kgqa ingest`.",
+            )
+        self.label = str(meta["label"])  # the label of this KG's nodes
+        self.load = str(meta["load"])
+        self.info = info_of(meta, self.url)
+        self._relations: Relations | None = None
+
+    def refresh(self) -> None:
+        """Read the KG that is there now, if it was changed or loaded again."""
+        if not self._closed:
+            load, version, relations = self.load, self.info.version, self._relations
+            self._read(self.info.name)
+            if (load, version) == (self.load, self.info.version):
+                self._relations = relations
 
     def keys_of(self, ids: Sequence[str]) -> IntArray:
         """Return the key of each id, -1 if there is none."""
@@ -53,7 +64,7 @@ class Neo4jStore:
         rows = np.asarray([row for row, id_ in enumerate(ids) if is_storable(id_)], dtype=np.int64)
         for start in range(0, len(rows), CHUNK):
             chunk = rows[start : start + CHUNK]
-            answer = self._ask("keys_of_ids", ids=[ids[row] for row in chunk])
+            answer = self.ask("keys_of_ids", ids=[ids[row] for row in chunk])
             keys[chunk[keys_array(answer["rows"])]] = answer["keys"]
         return keys
 
@@ -66,7 +77,7 @@ class Neo4jStore:
         kinds: list[int] = []
         for start in range(0, len(wanted), CHUNK):
             chunk = wanted[start : start + CHUNK]
-            answer = self._ask("entities", keys=chunk.tolist())
+            answer = self.ask("entities", keys=chunk.tolist())
             if len(answer["keys"]) != len(chunk):
                 missing = np.setdiff1d(chunk, keys_array(answer["keys"]))
                 raise self._no_key(int(missing[0]))
@@ -83,7 +94,7 @@ class Neo4jStore:
 
     def details(self, key: int) -> EntityDetails:
         """Return all that is known of one entity. Raises EntityNotFoundError."""
-        found = self._ask("details", key=int(key))["found"]
+        found = self.ask("details", key=int(key))["found"]
         if not found:
             raise self._no_key(key)
         node = found[0]
@@ -99,15 +110,14 @@ class Neo4jStore:
     def relations(self) -> Relations:
         """Return all relations; read once and kept."""
         if self._relations is None:
-            answer = self._ask("relations", with_label=False)
-            if answer["keys"] != list(range(self.info.relations)):
+            answer = self.ask("relations", with_label=False)
+            if len(answer["keys"]) != self.info.relations:
                 raise GraphError(
                     f"The relations of {self.info.name} in {self.url} are not complete.",
                     f"Load it again: `kgqa ingest {self.info.loader}`.",
                 )
-            self._relations = Relations(
-                ids=answer["ids"], names=answer["names"], inverses=answer["inverses"]
-            )
+            columns = (answer[name] for name in ("keys", "ids", "names", "inverses"))
+            self._relations = Relations.of(zip(*columns, strict=True), self.info.next_relation)
         return self._relations
 
     def neighbours(self, keys: IntArray, direction: Direction) -> Adjacency:
@@ -116,7 +126,7 @@ class Neo4jStore:
         columns = [(keys_array([]),) * 3]
         for start in range(0, len(keys), CHUNK):
             chunk = keys[start : start + CHUNK].tolist()
-            answer = self._ask(f"neighbours_{direction}", keys=chunk)
+            answer = self.ask(f"neighbours_{direction}", keys=chunk)
             row, step, packed = (keys_array(answer[name]) for name in ("rows", "steps", "targets"))
             columns.append((row + start, step, packed))
         row, step, packed = (np.concatenate(parts) for parts in zip(*columns, strict=True))
@@ -128,7 +138,7 @@ class Neo4jStore:
         there = np.zeros(len(columns[0]), dtype=np.bool_)
         for start in range(0, len(there), CHUNK):
             head, relation, tail = (column[start : start + CHUNK].tolist() for column in columns)
-            answer = self._ask("has_edges", heads=head, relations=relation, tails=tail)
+            answer = self.ask("has_edges", heads=head, relations=relation, tails=tail)
             there[keys_array(answer["rows"]) + start] = True
         return there
 
@@ -137,7 +147,7 @@ class Neo4jStore:
         keys = keys_array(keys)
         degrees = np.zeros(len(keys), dtype=np.int64)
         for start in range(0, len(keys), CHUNK):
-            answer = self._ask("degrees", keys=keys[start : start + CHUNK].tolist())
+            answer = self.ask("degrees", keys=keys[start : start + CHUNK].tolist())
             degrees[keys_array(answer["rows"]) + start] = answer["degrees"]
         return degrees
 
@@ -149,7 +159,7 @@ class Neo4jStore:
         for start in range(0, len(norms), CHUNK):
             chunk = norms[start : start + CHUNK]
             wanted = [indexed_name(norm) for _, norm in chunk]
-            answer = self._ask("find_names", with_label=False, names=wanted)
+            answer = self.ask("find_names", with_label=False, names=wanted)
             for place, found in zip(answer["rows"], answer["keys"], strict=True):
                 rows.extend([chunk[place][0]] * len(found))
                 keys.extend(found)
@@ -162,14 +172,14 @@ class Neo4jStore:
         query = text_query(text)
         if not query or limit < 1:
             return keys_array([])
-        answer = self._ask(
+        answer = self.ask(
             "suggest", with_label=False, index=f"{self.label} text", query=query, limit=int(limit)
         )
         return keys_array(answer["keys"])
 
     def topic_keys(self, after: int = -1, limit: int = 10_000) -> IntArray:
         """Return up to ``limit`` keys above ``after`` of named entities that have an edge."""
-        return keys_array(self._ask("topic_keys", after=int(after), limit=int(limit))["keys"])
+        return keys_array(self.ask("topic_keys", after=int(after), limit=int(limit))["keys"])
 
     def drawing(self, edges: Sequence[tuple[str, str, str]]) -> str:
         """Return the Cypher that draws edges: head id, relation, tail id, in stored direction."""
@@ -188,14 +198,16 @@ class Neo4jStore:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _ask(self, name: str, with_label: bool = True, **parameters: Any) -> neo4j.Record:
+    def ask(self, name: str, with_label: bool = True, **parameters: Any) -> neo4j.Record:
+        """Return the answer of a statement that reads this version; for what belongs to it."""
         if self._closed:
             raise GraphError(f"The store of {self.info.name} in {self.url} is closed.")
         statement = cypher.statement(name, label=self.label if with_label else None)
-        records = self.connection.read(statement, load=self._load, **parameters)
+        reading = {"load": self.load, "version": self.info.version}
+        records = self.connection.read(statement, **reading, **parameters)
         if len(records) != 1 or not records[0]["serving"]:
             raise GraphError(
-                f"The KG {self.info.name} in {self.url} was replaced while it was in use.",
+                f"The KG {self.info.name} in {self.url} was changed while it was in use.",
                 "Run the command again.",
             )
         return records[0]

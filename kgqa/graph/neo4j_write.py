@@ -108,21 +108,26 @@ def check_version(version: tuple[int, int], url: str) -> None:
 def check_relations(source: GraphSource, others: int, url: str) -> None:
     """Raise GraphError if one database cannot hold the relations beside ``others`` types."""
     ids = source.relations.column("id")
+    check_types(source.info.name, ids.to_pylist(), others, url)
+    for chunk in ids.chunks:
+        check_ids("relation", chunk)
+
+
+def check_types(kg: str, ids: Sequence[str], others: int, url: str) -> None:
+    """Raise GraphError if one database cannot hold so many types beside ``others``."""
     if len(ids) + others > MAX_TYPES:
         beside = f" and {url} {others:,} other relationship types" if others else ""
         raise GraphError(
-            f"{source.info.name} has {len(ids):,} relations{beside}; one Neo4j database holds "
-            f"{MAX_TYPES:,}. The domains with the most: {_domains(ids.to_pylist())}.",
+            f"{kg} has {len(ids):,} relations{beside}; one Neo4j database holds "
+            f"{MAX_TYPES:,}. The domains with the most: {_domains(ids)}.",
             "Leave some of these domains out of the load, or use the embedded store.",
         )
-    for chunk in ids.chunks:
-        _check_ids("relation", chunk)
 
 
 def check_entities(source: GraphSource) -> None:
     """Raise GraphError if an entity's id cannot be held by an index."""
     for batch in source.node_batches():
-        _check_ids("entity", batch.column("id"))
+        check_ids("entity", batch.column("id"))
 
 
 def _domains(relations: Sequence[str]) -> str:
@@ -131,7 +136,8 @@ def _domains(relations: Sequence[str]) -> str:
     return ", ".join(f"{name[:60]} ({count:,})" for name, count in most)
 
 
-def _check_ids(what: str, ids: pa.Array) -> None:
+def check_ids(what: str, ids: pa.Array) -> None:
+    """Raise GraphError if one of some ids cannot be held by an index."""
     length = pc.binary_length(ids)
     wrong = pc.or_(pc.equal(length, 0), pc.greater(length, MAX_ID_BYTES))
     wrong = pc.or_(wrong, pc.match_substring(ids, "\0"))

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kgqa.graph.backend import StoreBackend
+    from kgqa.graph.change import GraphChanger
     from kgqa.graph.model import KGInfo
     from kgqa.graph.store import GraphStore, GraphWriter
     from kgqa.registry import Entry
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = [
     "check_kg_name",
     "list_kgs",
+    "open_changer",
     "open_store",
     "open_writer",
     "store_backend",
@@ -159,9 +161,30 @@ def open_writer(
     backend = store_backend(url, **options)
     folder = _home(home, backend)
     if folder is not None and is_attached(folder, kg):
-        raise UsageError(
-            f"{kg} is attached: it stands for a database that kgqa does not write to.",
-            f"Choose another name with `kg`, or delete {folder / kg / RECORD_NAME}.",
+        raise _attached(
+            kg, f"Choose another name with `kg`, or delete {folder / kg / RECORD_NAME}."
         )
     with backend.writer(kg) as writer:
         yield writer
+
+
+def open_changer(
+    url: str | Path, store: GraphStore, *, home: str | Path | None = None, **options: Any
+) -> GraphChanger:
+    """Return what changes the KG in ``store``, which was opened at ``url``.
+
+    Raises UsageError if the KG is attached, or the store can only load a KG anew.
+    """
+    backend = store_backend(url, **options)
+    folder, kg = _home(home, backend), store.info.name
+    if folder is not None and is_attached(folder, kg):
+        raise _attached(
+            kg, f"Change the database itself, then attach it again: `kgqa attach {kg} …`."
+        )
+    return backend.changer(store)
+
+
+def _attached(kg: str, hint: str) -> UsageError:
+    return UsageError(
+        f"{kg} is attached: it stands for a database that kgqa does not write to.", hint
+    )

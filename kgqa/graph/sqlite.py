@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kgqa.graph.model import BoolArray, Direction, IntArray
+    from kgqa.graph.sqlite_change import SqliteChanger
+    from kgqa.graph.store import GraphStore
 
 _AGAIN = "Load the KG again with `kgqa ingest`."
 _SUFFIXES = (".sqlite", ".sqlite3", ".db")
@@ -94,6 +96,13 @@ class SqliteStores(StoreBackend):
         name = choose_kg(infos, kg, self.url).name
         return SqliteStore(self.path / name / FILE_NAME, name=name)
 
+    def changer(self, store: GraphStore) -> SqliteChanger:
+        """Return what changes the KG of a store that this opened."""
+        from kgqa.graph.sqlite_change import SqliteChanger
+
+        assert isinstance(store, SqliteStore)
+        return SqliteChanger(store)
+
     @contextmanager
     def writer(self, kg: str) -> Iterator[SqliteWriter]:
         """Give what writes a KG. Raises UsageError for a file that holds something else."""
@@ -128,15 +137,28 @@ class SqliteStore(SqliteReader):
     def __init__(self, path: Path, *, name: str | None = None, timeout: float = 5.0) -> None:
         super().__init__(path, "entity", f"The store {path.absolute()}")
         self.url = f"sqlite:///{self.path.as_posix()}"
+        self._name = name
+        self._timeout = timeout
+        self._read()
+
+    def _read(self) -> None:
         _check_file(self.path)
-        with self._opening(timeout) as layout:
+        self._file = _file_state(self.path)  # before it is opened: never newer than what is read
+        self._relations = None
+        with self._opening(self._timeout) as layout:
             self.info = self._read_info(*layout)
-        if name is not None:
-            self.info = dataclasses.replace(self.info, name=name)
+        if self._name is not None:
+            self.info = dataclasses.replace(self.info, name=self._name)
+
+    def refresh(self) -> None:
+        """Read the KG that lies there now, if it was changed or loaded again."""
+        if self._db is not None and _file_state(self.path) != self._file:
+            self.close()
+            self._read()
 
     def details(self, key: int) -> EntityDetails:
         """Return all that is known of one entity. Raises EntityNotFoundError."""
-        rows = self._all(
+        rows = self.query(
             "SELECT id, name, kind, aliases, types, properties FROM entity WHERE key = ?",
             [int(key)],
         )
@@ -190,7 +212,7 @@ class SqliteStore(SqliteReader):
     def _side(self, keys: IntArray, side: int, table: str) -> Adjacency:
         blobs: list[bytes] = []
         rows: list[int] = []
-        for row, crc, packed in self._by_keys("t.crc, t.edges", table, keys):
+        for row, crc, packed in self.by_keys("t.crc, t.edges", table, keys):
             if crc32(packed) != crc or len(packed) % EDGE.itemsize:
                 raise self._damaged(f"the edges of entity number {keys[row]} changed")
             rows.append(row)
@@ -212,7 +234,7 @@ class SqliteStore(SqliteReader):
                 f"{self.path} has layout {version}; this version of kgqa reads {USER_VERSION}.",
                 _AGAIN,
             )
-        rows = self._all("SELECT info FROM meta")
+        rows = self.query("SELECT info FROM meta")
         try:
             ((text,),) = rows
             return TypeAdapter(KGInfo).validate_json(text)
@@ -220,9 +242,8 @@ class SqliteStore(SqliteReader):
             raise self._damaged("its meta record does not read") from None
 
     def _read_relations(self) -> Relations:
-        rows = self._all("SELECT id, name, inverse FROM relation ORDER BY key")
-        ids, names, inverses = ([row[column] for row in rows] for column in range(3))
-        return Relations(ids, names, inverses)
+        rows = self.query("SELECT key, id, name, inverse FROM relation")
+        return Relations.of(rows, self.info.next_relation)
 
     def _fault(self, error: sqlite3.Error) -> KgqaError:
         text = str(error)
@@ -238,6 +259,14 @@ class SqliteStore(SqliteReader):
 
     def _damaged(self, what: str) -> StoreUnavailableError:
         return StoreUnavailableError(f"{self.path} is damaged: {what}.", _AGAIN)
+
+
+def _file_state(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def _check_file(path: Path) -> None:

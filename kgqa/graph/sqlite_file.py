@@ -96,8 +96,8 @@ class SqliteReader(ABC):
             self._db = sqlite3.connect(
                 f"{self.path.as_uri()}?mode=ro", uri=True, timeout=timeout, isolation_level=None
             )
-            ((application,),) = self._all("PRAGMA application_id")
-            ((layout,),) = self._all("PRAGMA user_version")
+            ((application,),) = self.query("PRAGMA application_id")
+            ((layout,),) = self.query("PRAGMA user_version")
             yield application, layout
         except sqlite3.Error as error:
             self.close()
@@ -110,7 +110,7 @@ class SqliteReader(ABC):
         """Return the key of each id, -1 if there is none."""
         found: dict[str, int] = {}
         for query in text_queries(f"SELECT id, key FROM {self._table} WHERE id", ids):
-            found.update(self._all(*query))
+            found.update(self.query(*query))
         return keys_array([found.get(id_, -1) for id_ in ids])
 
     def entities(self, keys: IntArray) -> Entities:
@@ -134,7 +134,7 @@ class SqliteReader(ABC):
         """Return the number of edges that touch each key; an unknown key has none."""
         keys = keys_array(keys)
         degrees = np.zeros(len(keys), dtype=np.int64)
-        for row, degree in self._by_keys("t.degree", self._table, keys):
+        for row, degree in self.by_keys("t.degree", self._table, keys):
             degrees[row] = degree
         return degrees
 
@@ -146,7 +146,7 @@ class SqliteReader(ABC):
                 positions.setdefault(norm, []).append(position)
         pairs: list[tuple[int, int]] = []
         for query in text_queries("SELECT norm, key FROM name_norm WHERE norm", positions):
-            for norm, key in self._all(*query):
+            for norm, key in self.query(*query):
                 pairs.extend((position, key) for position in positions[norm])
         pairs.sort()
         return keys_array([pair[0] for pair in pairs]), keys_array([pair[1] for pair in pairs])
@@ -160,10 +160,10 @@ class SqliteReader(ABC):
         for terms in ([f'"{word}"' for word in words], [f'"{start}"*' for start in starts]):
             if terms and len(found) < limit:
                 texts = f"{self._table}_text"
-                rows = self._all(
+                rows = self.query(
                     f"SELECT n.key FROM {texts} JOIN {self._table} n ON n.key = {texts}.rowid "
                     f"WHERE {texts} MATCH ? ORDER BY round(bm25({texts}, 2.0, 1.0), 3), "
-                    "n.degree DESC, n.key LIMIT ?",
+                    "n.degree DESC, n.id LIMIT ?",
                     [" OR ".join(terms), limit],
                 )
                 found.update(dict.fromkeys(key for (key,) in rows))
@@ -171,7 +171,7 @@ class SqliteReader(ABC):
 
     def topic_keys(self, after: int = -1, limit: int = 10_000) -> IntArray:
         """Return up to ``limit`` keys above ``after`` of named entities that have an edge."""
-        rows = self._all(
+        rows = self.query(
             f"SELECT key FROM {self._table} WHERE key > ? AND kind = ? AND name IS NOT NULL "
             "AND degree > 0 ORDER BY key LIMIT ?",
             [int(after), int(Kind.ENTITY), max(int(limit), 0)],
@@ -180,8 +180,9 @@ class SqliteReader(ABC):
 
     def close(self) -> None:
         """Close the file. Calling it again does nothing."""
-        if self._db is not None:
-            self._db.close()
+        db, self._db = self._db, None
+        if db is not None:
+            db.close()
 
     def __enter__(self) -> Self:
         return self
@@ -190,22 +191,23 @@ class SqliteReader(ABC):
         self.close()
 
     def _nodes(self, columns: str, keys: IntArray) -> list[Any]:
-        rows = list(self._by_keys(columns, self._table, keys))
+        rows = list(self.by_keys(columns, self._table, keys))
         if len(rows) < len(keys):
             raise self._no_key(int(np.delete(keys, [row[0] for row in rows]).min()))
         return rows
 
-    def _by_keys(self, columns: str, table: str, keys: IntArray) -> Iterator[Any]:
+    def by_keys(self, columns: str, table: str, keys: IntArray) -> Iterator[Any]:
         """Yield (position in ``keys``, columns) of the rows of ``table`` (``t``), in that order."""
         for start in range(0, len(keys), _KEYS):
-            yield from self._all(
+            yield from self.query(
                 # CROSS JOIN keeps the order of the keys asked for
                 f"SELECT f.key + {start}, {columns} FROM json_each(?) f "
                 f"CROSS JOIN {table} t ON t.key = f.value",
                 [json.dumps(keys[start : start + _KEYS].tolist())],
             )
 
-    def _all(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
+    def query(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
+        """Return the rows of a statement that reads; for what belongs to the store."""
         if self._db is None:
             raise GraphError(f"{self._called} is closed.")
         try:

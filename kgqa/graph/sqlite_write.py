@@ -19,7 +19,7 @@ from kgqa.graph.names import normalise
 from kgqa.graph.sqlite_file import APPLICATION_ID, EDGE, INDEXES, TABLES, USER_VERSION, prepare
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     import pyarrow as pa
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     Columns = tuple[IntArray, IntArray, IntArray]  # near end, relation, far end
 
+NODE_COLUMNS = ("id", "name", "aliases", "kind", "types", "properties")
+
 
 class SqliteWriter:
     """Writes a KG to ``path``, whose folder is made if need be. A ``GraphWriter``."""
@@ -40,33 +42,43 @@ class SqliteWriter:
 
     def write(self, source: GraphSource, progress: Progress) -> None:
         """Write the KG and replace the older one. Raises StoreUnavailableError, GraphError."""
-        part = self.path.with_name(f".{self.path.name}.partial")
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with FileLock(self.path.with_name(f".{self.path.name}.lock"), timeout=0):
-                _remove(part)  # left behind by a run that was stopped
-                try:
-                    _fill(part, source, progress)
-                    sync(part)
-                    part.replace(self.path)
-                    sync(self.path.parent)
-                finally:
-                    _remove(part)
-        except Timeout:
-            raise GraphError(
-                f"Another process is writing {self.path}.", "Wait until it has ended."
-            ) from None
-        except sqlite3.Error as error:
-            raise GraphError(
-                f"The graph could not be written to {self.path}: {error}.",
-                "See that the disk has room; what was there before is unchanged.",
-            ) from None
-        except OSError as error:
-            raise StoreUnavailableError(
-                f"The graph could not be written to {self.path}: {error.strerror or error}.",
-                "Choose a folder that you may write to with `home`; what was there before is "
-                "unchanged.",
-            ) from None
+        with replacing(self.path) as part:
+            _fill(part, source, progress)
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give the file to be written, which then takes the place of ``path`` in one step.
+
+    One process at a time. Raises StoreUnavailableError, GraphError.
+    """
+    part = path.with_name(f".{path.name}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(path.with_name(f".{path.name}.lock"), timeout=0):
+            _remove(part)  # left behind by a run that was stopped
+            try:
+                yield part
+                sync(part)
+                part.replace(path)
+                sync(path.parent)
+            finally:
+                _remove(part)
+    except Timeout:
+        raise GraphError(
+            f"Another process is writing {path}.", "Wait until it has ended."
+        ) from None
+    except sqlite3.Error as error:
+        raise GraphError(
+            f"The graph could not be written to {path}: {error}.",
+            "See that the disk has room; what was there before is unchanged.",
+        ) from None
+    except OSError as error:
+        raise StoreUnavailableError(
+            f"The graph could not be written to {path}: {error.strerror or error}.",
+            "Choose a folder that you may write to with `home`; what was there before is "
+            "unchanged.",
+        ) from None
 
 
 def _remove(path: Path) -> None:
@@ -160,26 +172,38 @@ def _write_entities(
     db: sqlite3.Connection, source: GraphSource, degrees: IntArray, task: Task
 ) -> None:
     key = 0
-    columns = ("id", "name", "kind", "aliases", "types", "properties")
     for batch in source.node_batches():
-        rows: list[tuple[Any, ...]] = []
-        texts: list[tuple[Any, ...]] = []
-        lists = [batch.column(name).to_pylist() for name in columns]
-        touched = degrees[key : key + len(batch)].tolist()
-        for id_, name, kind, aliases, types, properties, degree in zip(
-            *lists, touched, strict=True
-        ):
-            shown = (
-                json.dumps(given, ensure_ascii=False) if given else "[]"
-                for given in (aliases, types)
-            )
-            rows.append((key, id_, name, kind, degree, *shown, properties))
-            if kind == Kind.ENTITY and (name or aliases):
-                # normalised, so that a query's words are split as these are
-                others = " ".join(normalise(text) for text in aliases or ())
-                texts.append((key, normalise(name or ""), others))
-            key += 1
+        lists = [batch.column(name).to_pylist() for name in NODE_COLUMNS]
+        keys = range(key, key + len(batch))
+        rows = map(entity_row, keys, *lists, degrees[key : key + len(batch)].tolist())
+        texts = filter(None, map(text_row, keys, *lists[1:4]))
+        key += len(batch)
         db.executemany("INSERT INTO entity VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
         statement = "INSERT INTO entity_text (rowid, name, aliases) VALUES (?, ?, ?)"
         db.executemany(statement, texts)
         task.advance(2 * len(batch))
+
+
+def entity_row(
+    key: int,
+    id_: str,
+    name: str | None,
+    aliases: Sequence[str] | None,
+    kind: int,
+    types: Sequence[str] | None,
+    properties: str | None,
+    degree: int = 0,
+) -> tuple[Any, ...]:
+    """Return ``NODE_COLUMNS`` of a node as the table ``entity`` holds them."""
+    shown = (json.dumps(given, ensure_ascii=False) if given else "[]" for given in (aliases, types))
+    return key, id_, name, kind, degree, *shown, properties
+
+
+def text_row(
+    key: int, name: str | None, aliases: Sequence[str] | None, kind: int
+) -> tuple[int, str, str] | None:
+    """Return an entity's texts as the table ``entity_text`` holds them, None if it has none."""
+    if kind != Kind.ENTITY or not (name or aliases):
+        return None
+    # normalised, so that a query's words are split as these are
+    return key, normalise(name or ""), " ".join(normalise(text) for text in aliases or ())

@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class GraphStore(Protocol):
-    """One KG, read-only. Closed by ``close`` or ``with``. Methods raise ``GraphError`` only."""
+    """One KG, read-only. Closed by ``close`` or ``with``. Methods raise ``GraphError`` only.
+
+    What it returns is always of one version, that of ``info``, which ``refresh`` alone changes; a
+    store that can no longer read that version raises ``GraphError``.
+    """
 
     @property
     def info(self) -> KGInfo:
@@ -66,6 +70,12 @@ class GraphStore(Protocol):
 
     def topic_keys(self, after: int = -1, limit: int = 10_000) -> IntArray:
         """Return up to ``limit`` keys above ``after``, ascending, of entities that have an edge."""
+
+    def refresh(self) -> None:
+        """Read the KG as it is now, if it was changed or loaded again; then ``info`` is new.
+
+        Raises KGNotFoundError if it is gone.
+        """
 
     def close(self) -> None:
         """Give back what the store holds open. Calling it again does nothing."""

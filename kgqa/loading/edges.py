@@ -136,11 +136,12 @@ def _choose(texts: pa.Array, order: IntArray, starts: IntArray) -> IntArray:
     for group in np.flatnonzero(ends - starts > 1).tolist():
         same = order[starts[group] : ends[group]]
         found = texts.take(pa.array(same)).to_pylist()
-        chosen[group] = min(zip(found, same, strict=True), key=lambda pair: _preference(pair[0]))[1]
+        chosen[group] = min(zip(found, same, strict=True), key=lambda pair: preference(pair[0]))[1]
     return chosen
 
 
-def _preference(text: str | None) -> tuple[float, str]:
+def preference(text: str | None) -> tuple[float, str]:
+    """Return what the properties of equal edges are sorted by; the first ones stay."""
     if text is None:
         return float("inf"), ""
     weight = json.loads(text).get("weight")

@@ -12,19 +12,20 @@ counted by reason.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
 import time
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from filelock import FileLock, Timeout
 
 from kgqa.errors import IngestError, KgqaError
+from kgqa.graph.files import writing
 from kgqa.graph.model import ENTITY_SCHEMA, RELATION_SCHEMA, KGInfo
 from kgqa.loaders.base import Rejects
 from kgqa.loading.columns import ColumnWriter
@@ -43,10 +44,11 @@ from kgqa.loading.sources import Sources
 from kgqa.loading.spool import Spool
 from kgqa.loading.stages import Stages, fingerprint
 from kgqa.progress import Silent
+from kgqa.registry import Options
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from kgqa.graph.model import Batch, Direction, GraphTables
     from kgqa.graph.store import GraphWriter
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
 WORK_FOLDER = "ingest"
 REJECTS_FILE = "rejects.tsv"
 UNUSED_RELATION = "relation without an edge"
+_OF_FILES = ("form", "delimiter", "header", "names", "types", "relation_names", "limit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,7 @@ def load(
         sources = Sources(tuple(sources))
     work = (work or folder) / WORK_FOLDER
     try:
-        with _alone(folder, kg):
+        with writing(folder, kg):
             stages = Stages(work, fingerprint(loader, sources.paths))
             if stages.last:
                 progress.note(
@@ -152,6 +155,7 @@ def _assembled(
         ids.save(graph)
         stages.finish("names")
     info = empty_info(kg, sources.described, loader.direction, loader.name, loader.licence)
+    info = replace(info, options=json.dumps(remembered(loader), sort_keys=True))
     files = assemble_edges(spool, info, ids, graph, report.dropped, progress)
     if files.info.edges == 0:
         stages.clear()
@@ -161,16 +165,15 @@ def _assembled(
     return files
 
 
-@contextmanager
-def _alone(folder: Path, kg: str) -> Iterator[None]:
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        with FileLock(folder / ".ingest.lock", timeout=0):
-            yield
-    except Timeout:
-        raise IngestError(
-            f"Another load of {kg} is going on.", "Wait until it has ended, or stop it."
-        ) from None
+def remembered(loader: Loader) -> dict[str, Any]:
+    """Return the options that changes of the KG are read with, too: all but those about files."""
+    options = getattr(loader, "options", None)
+    given = options.given() if isinstance(options, Options) else {}
+    kept = {name: value for name, value in given.items() if name not in _OF_FILES}
+    return {
+        name: str(value.absolute()) if isinstance(value, Path) else value
+        for name, value in kept.items()
+    }
 
 
 def _empty(folder: Path) -> None:

@@ -28,12 +28,13 @@ from kgqa.methods.options import (
     RankOptions,
 )
 from kgqa.methods.rank import Rank
-from kgqa.models.path_ranker import CARD_FILE, OWN_RANKER
+from kgqa.models.path_ranker import CARD_FILE, OWN_RANKER, ranker_card
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from kgqa.answers.answer import ScoredPath
+    from kgqa.graph.model import KGInfo
     from kgqa.graph.store import GraphStore
     from kgqa.methods.base import Found
     from kgqa.methods.resources import Resources
@@ -44,6 +45,7 @@ WEIGHTS = {"gcr": 1.0, "kg-cot": 1.0, "rank": 1.0}
 SURE = 0.98
 TOGETHER = 16  # questions that each member is given at a time
 FLOOR = 0.01  # what an entity has with a member that has never encountered it
+MUCH = 0.2  # part of its edges by which a KG has changed much
 _OF_NO_WEIGHT = ("together", "search_options")  # do not say that gcr is meant
 UNSURE = 0.25  # below this pooled confidence one member that finds no answer is believed
 
@@ -236,6 +238,8 @@ class Auto(Ensemble):
             if (own / CARD_FILE).is_file():
                 chosen = chosen.model_copy(update={"ranker": str(own)})
                 self.resources.note(f"Ranked by what was learnt from {store.info.name}.")
+                if note := outgrown(ranker_card(own).described, store.info):
+                    self.resources.note(note)
             else:
                 self.resources.note(
                     f"Ranked by the words of relations: nothing was learnt from {store.info.name} "
@@ -322,4 +326,20 @@ def _together(used: Sequence[KgLlmUse]) -> KgLlmUse:
         calls=sum(one.calls for one in used),
         prompt_tokens=sum(one.prompt_tokens for one in used),
         generated_tokens=sum(one.generated_tokens for one in used),
+    )
+
+
+def outgrown(learnt: Mapping[str, Any], info: KGInfo) -> str:
+    """Return a note if the KG has changed much since a model of its own was made, else nothing.
+
+    ``learnt``: how much had changed and how many relations there were then.
+    """
+    changed = info.changed - int(learnt.get("changed", info.changed))
+    new = info.next_relation - int(learnt.get("relations", info.next_relation))
+    if changed <= 0 or (changed <= MUCH * info.edges and new <= 0):
+        return ""
+    return (
+        f"{changed:,} edges of {info.name} were added or removed since that was learnt"
+        + (f", and it has {new:,} new relations" if new > 0 else "")
+        + f": kgqa learn --kg {info.name}."
     )

@@ -132,16 +132,9 @@ def ranker_folder(name: str) -> Path:
     return model_folder(name, BUNDLED_RANKERS)
 
 
-def load_path_ranker(
-    name: str, *, device: str | None, cache: Path, progress: Progress
-) -> PathRanker:
-    """Load the ranker of a folder or a bundled name, with its encoder.
-
-    Raises ModelNotFoundError if there is none, ModelError if card or weights cannot be used,
-    AdapterMismatchError if the card is of another version.
-    """
-    folder = ranker_folder(name)
-    card: RankerCard = read_json_card(
+def ranker_card(folder: Path) -> RankerCard:
+    """Return the card of the ranker in a folder. Raises what :func:`load_path_ranker` raises."""
+    return read_json_card(
         RankerCard,
         folder / CARD_FILE,
         "path ranker",
@@ -151,6 +144,18 @@ def load_path_ranker(
         f"writes it; bundled is: {UNIVERSAL}.",
         again=_AGAIN,
     )
+
+
+def load_path_ranker(
+    name: str, *, device: str | None, cache: Path, progress: Progress
+) -> PathRanker:
+    """Load the ranker of a folder or a bundled name, with its encoder.
+
+    Raises ModelNotFoundError if there is none, ModelError if card or weights cannot be used,
+    AdapterMismatchError if the card is of another version.
+    """
+    folder = ranker_folder(name)
+    card = ranker_card(folder)
     changes = ranker_changes(name)
     encoder = load_sentence_encoder(card.encoder, device=device, cache=cache, progress=progress)
     try:

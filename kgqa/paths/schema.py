@@ -94,7 +94,7 @@ class Schema:
 
 def _sampled(store: GraphStore) -> Iterator[IntArray]:
     """Yield keys of entities in blocks that are spread over the KG."""
-    count = store.info.nodes
+    count = store.info.next_key
     blocks = 1 if count <= _SAMPLE else _BLOCKS
     seen = -1
     for place in np.linspace(0, count, blocks, endpoint=False).astype(np.int64).tolist():

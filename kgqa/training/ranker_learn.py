@@ -14,9 +14,7 @@ from itertools import cycle
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from filelock import FileLock, Timeout
-
-from kgqa.errors import DataError, UsageError
+from kgqa.errors import DataError
 from kgqa.methods.rank import RankWords
 from kgqa.models.path_ranker import (
     OWN_RANKER,
@@ -68,28 +66,8 @@ def learn(
     """Fit the ranker that ``options`` start from to the KG, and keep it if it is better.
 
     ``folder`` is the KG's, where it is kept. A run that is stopped changes nothing but the KG's
-    phrases. Raises DataError if there are too few questions, UsageError if another run is learning
-    this KG.
+    phrases. Raises DataError if there are too few questions.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder / ".learning.lock", timeout=0):
-            return _learn(store, folder, options, device=device, cache=cache, progress=progress)
-    except Timeout:
-        raise UsageError(
-            f"Another run is learning {store.info.name}.", "Wait until it has ended."
-        ) from None
-
-
-def _learn(
-    store: GraphStore,
-    folder: Path,
-    options: LearnOptions,
-    *,
-    device: str | None,
-    cache: Path,
-    progress: Progress,
-) -> LearnReport:
     began = time.perf_counter()
     out = folder / OWN_RANKER
     if options.phrases is not None:
@@ -128,7 +106,13 @@ def _learn(
         if asked:  # with those that were held out, too
             start = load(options.start_from)
             changes = _fitted(start, asked, made, options, progress)
-        described = {"kg": store.info.name, "made": len(made), "asked": len(asked)}
+        described = {
+            "kg": store.info.name,
+            "made": len(made),
+            "asked": len(asked),
+            "changed": store.info.changed,
+            "relations": store.info.next_relation,
+        }
         every = joined_changes(ranker_changes(options.start_from), changes)
         save_path_ranker(out, replace(start.card, described=described), every)
     return LearnReport(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-pytest.register_assert_rewrite("tests.graph.store_conformance")
+pytest.register_assert_rewrite("tests.graph.store_conformance", "tests.graph.change_conformance")
 
 from tests.graph.store_conformance import Reference, tricky_tables  # noqa: E402
 

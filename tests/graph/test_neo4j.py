@@ -25,6 +25,7 @@ from kgqa.graph.neo4j_write import Neo4jWriter, label_for
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.graph.sqlite_write import SqliteWriter
 from kgqa.progress import Silent
+from tests.graph.change_conformance import ChangeConformance
 from tests.graph.neo4j_server import CHECKOUT, ask, free_ports
 from tests.graph.store_conformance import (
     StoreConformance,
@@ -81,6 +82,15 @@ def small(name: str, *heads: str, relation: str = "knows") -> GraphTables:
 def count(connection: Neo4jConnection, label: str) -> int:
     found: int = ask(connection, f"MATCH (n:`{label}`) RETURN count(n) AS n")[0]["n"]
     return found
+
+
+class TestNeo4jChanges(ChangeConformance):
+    seeds = (20,)
+    events = 10
+
+    @pytest.fixture(autouse=True)
+    def _account(self, neo4j_server: Neo4jServer) -> None:
+        self.account = {"username": neo4j_server.username, "password": neo4j_server.password}
 
 
 class TestNeo4jStore(StoreConformance):

@@ -21,6 +21,7 @@ from kgqa.graph.model import keys_array
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.graph.sqlite_write import SqliteWriter
 from kgqa.progress import Silent
+from tests.graph.change_conformance import ChangeConformance
 from tests.graph.store_conformance import (
     StoreConformance,
     check_against_reference,
@@ -55,6 +56,10 @@ def make_store(
     yield make
     for store in opened:
         store.close()
+
+
+class TestSqliteChanges(ChangeConformance):
+    pass
 
 
 class TestSqliteStore(StoreConformance):
@@ -159,7 +164,7 @@ def test_the_file_is_sound(path: Path) -> None:
 
 def test_the_store_cannot_write(path: Path) -> None:
     with SqliteStore(path) as store, pytest.raises(KgqaError):
-        store._all("DELETE FROM entity")
+        store.query("DELETE FROM entity")
     with SqliteStore(path) as store:
         check_against_reference(store, tricky_tables())
 

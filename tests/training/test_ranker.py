@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 import torch
-from filelock import FileLock
 
-from kgqa.errors import DataError, UsageError
+from kgqa.errors import DataError
 from kgqa.methods.rank import RankWords
 from kgqa.models.path_ranker import (
     OWN_RANKER,
@@ -261,12 +260,6 @@ def test_too_few_questions_are_an_error(shops: SqliteStore, encoder: Path, tmp_p
     options = validated(LearnOptions, given, "kgqa learn")
     with pytest.raises(DataError, match="has 1 questions that shops can answer; 8 are needed"):
         learn(shops, tmp_path / "out", options, device="cpu", cache=tmp_path, progress=Silent())
-
-
-def test_one_run_at_a_time_learns_a_kg(shops: SqliteStore, tmp_path: Path) -> None:
-    options = validated(LearnOptions, {}, "kgqa learn")
-    with FileLock(tmp_path / ".learning.lock"), pytest.raises(UsageError, match="Another run"):
-        learn(shops, tmp_path, options, device="cpu", cache=tmp_path, progress=Silent())
 
 
 def test_phrases_are_written_edited_and_kept_with_the_kg(

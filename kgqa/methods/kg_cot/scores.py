@@ -169,7 +169,7 @@ def fitting_reasoner(store: GraphStore | None) -> tuple[str, str]:
 def known_part(relations: Sequence[str], store: GraphStore) -> float:
     """Return the part of the store's relations (not edges) that are among ``relations``, else 1."""
     known = set(relations)
-    ids = store.relations().ids
+    ids = store.relations().known
     return sum(one in known for one in ids) / len(ids) if ids else 1.0
 
 

@@ -270,6 +270,14 @@ class Shard:
     def _read_group(self, group: int, columns: list[str]) -> pa.Table:
         return self._file.read_row_group(group, columns=columns, use_threads=False)
 
+    def rows(self) -> list[dict[str, Any]]:
+        """Return all rows as they are stored."""
+        try:
+            rows: list[dict[str, Any]] = self._file.read().to_pylist()
+        except (OSError, pa.ArrowException) as error:
+            raise self._damaged(error) from None
+        return rows
+
     def ids(self) -> list[str]:
         """Return the ids of all rows."""
         try:

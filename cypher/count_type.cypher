@@ -1,0 +1,4 @@
+// How many edges of one type a knowledge graph has.
+// :param type => 'people.person.place_of_birth'
+MATCH (:`Freebase`)-[r:$($type)]->()
+RETURN count(r) AS count

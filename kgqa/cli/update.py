@@ -1,0 +1,51 @@
+"""``kgqa update``: a KG is changed in place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from kgqa.api.update import UpdateOptions
+from kgqa.cli.common import Run, takes_options
+from kgqa.registry import LOADERS
+
+
+@takes_options(UpdateOptions, LOADERS)
+def update(
+    run: Run,
+    options: dict[str, Any],
+    file: Annotated[
+        list[Path] | None, typer.Argument(help="Files of triples to add, as `kgqa ingest` reads.")
+    ] = None,
+) -> None:
+    """Add triples to a KG and remove others, all or nothing.
+
+    Malformed lines are counted and written to a rejects file. What is to be removed and is not
+    there is counted and named. The index keeps what the change does not reach.
+    """
+    with run.kg() as kg:
+        counts = kg.update(add=file or [], **options)
+
+    def human() -> None:
+        from kgqa.cli.terminal import say
+
+        entities = counts["entities"]
+        say(
+            f"{counts['kg']}: {counts['added']:,} edges added, {counts['removed']:,} removed, "
+            f"{entities['added']:,} entities new, {entities['removed']:,} gone, in "
+            f"{counts['seconds']:.1f} s."
+        )
+        index = counts["index"]
+        if index["dropped"]:
+            say(
+                f"The index keeps {index['kept']:,} tries; {index['dropped']:,} are composed on "
+                f"the fly until: kgqa precompute-tries --kg {counts['kg']}"
+            )
+        for reason, count in sorted(counts["dropped"].items(), key=lambda item: -item[1]):
+            say(f"  left out: {count:,} {reason}", style="dim")
+        if counts["rejected"]:
+            say(f"  {counts['rejected']:,} lines rejected, see {counts['rejects_file']}")
+
+    run.print(human, counts)

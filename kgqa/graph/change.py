@@ -1,0 +1,89 @@
+"""A change of a KG: what is added to it and removed from it, by keys, and its new record."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from kgqa.errors import GraphError
+from kgqa.graph.model import Kind
+from kgqa.graph.names import normalise
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from kgqa.graph.model import IntArray, KGInfo
+
+Node: TypeAlias = "dict[str, Any]"  # a row of ENTITY_SCHEMA with its key
+KeyedEdge: TypeAlias = "tuple[int, int, int]"  # head, relation, tail
+
+
+@dataclass(frozen=True, slots=True)
+class GraphChange:
+    """What turns the KG of the record ``before`` into that of ``info``.
+
+    ``nodes``: new and changed ones as they will be; ``old``: changed and removed ones as they are,
+    by key. ``edges``: added ones, with their properties, and ``known_edges``, which are there and
+    get other properties; ``relations``: rows (key, id, name, inverse) of new and changed ones.
+    """
+
+    before: KGInfo
+    info: KGInfo
+    nodes: Sequence[Node] = ()
+    old: dict[int, Node] = field(default_factory=dict)
+    edges: dict[KeyedEdge, str | None] = field(default_factory=dict)
+    known_edges: Collection[KeyedEdge] = ()
+    removed_edges: Collection[KeyedEdge] = ()
+    removed_nodes: Sequence[int] = ()
+    relations: Sequence[tuple[int, str, str, str | None]] = ()
+    removed_relations: Sequence[int] = ()
+
+    def names(self) -> tuple[set[tuple[str, int]], set[tuple[str, int]]]:
+        """Return the normalised names, with the entity's key, to be added and to be removed."""
+        after = {pair for node in self.nodes for pair in node_names(node)}
+        before = {pair for node in self.old.values() for pair in node_names(node)}
+        return after - before, before - after
+
+
+class GraphChanger(Protocol):
+    """Changes one KG in its store. Methods raise ``GraphError`` only."""
+
+    def nodes(self, keys: IntArray) -> list[Node]:
+        """Return the nodes of ``keys``, each of which is there, in any order."""
+
+    def properties(self, edges: Sequence[KeyedEdge]) -> list[str | None]:
+        """Return the properties of edges that are there."""
+
+    def unused(self, relations: Iterable[int], removed: Collection[KeyedEdge]) -> list[int]:
+        """Return those of ``relations`` that have no edge but the ``removed`` ones."""
+
+    def apply(self, change: GraphChange) -> None:
+        """Make the change, in one step that is seen whole or not at all.
+
+        Raises GraphError if the KG is not the one that the change was made for.
+        """
+
+
+def node_names(node: Node) -> set[tuple[str, int]]:
+    """Return the normalised names of a node, with its key; none if it is no entity."""
+    if node["kind"] != Kind.ENTITY:
+        return set()
+    norms = (normalise(text) for text in (node["name"], *(node["aliases"] or ())) if text)
+    return {(norm, node["key"]) for norm in norms if norm}
+
+
+def chained(version: str, content: Any) -> str:
+    """Return the version of a KG that was ``version`` and got a change of that JSON content."""
+    text = json.dumps(["kgqa change 1", version, content], ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def overtaken(kg: str, where: str) -> GraphError:
+    """Return the error of a change whose KG was changed by someone else in the meantime."""
+    return GraphError(
+        f"The KG {kg} in {where} was changed by another command in the meantime, so nothing was "
+        "changed.",
+        "Run the command again.",
+    )

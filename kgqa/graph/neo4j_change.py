@@ -1,0 +1,178 @@
+"""Changing a KG in Neo4j: one transaction, whose first statement makes all others wait."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import neo4j
+import pyarrow as pa
+
+from kgqa import cypher
+from kgqa.graph.change import overtaken
+from kgqa.graph.neo4j_store import CHUNK
+from kgqa.graph.neo4j_write import KIND_LABELS, check_ids, check_types, check_version, indexed_name
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from kgqa.graph.change import GraphChange, KeyedEdge, Node
+    from kgqa.graph.model import IntArray
+    from kgqa.graph.neo4j_store import Neo4jStore
+
+_TIMEOUT = 3600.0  # seconds that a change may take
+
+
+class Neo4jChanger:
+    """Changes the KG of a store. A ``GraphChanger``."""
+
+    def __init__(self, store: Neo4jStore) -> None:
+        self._store = store
+
+    def nodes(self, keys: IntArray) -> list[Node]:
+        """Return the nodes of ``keys``."""
+        found: list[Node] = []
+        names = ("name", "properties")
+        for start in range(0, len(keys), CHUNK):
+            answer = self._store.ask("nodes", keys=keys[start : start + CHUNK].tolist())
+            for node in answer["found"]:
+                lists = {name: list(node.get(name) or ()) for name in ("aliases", "types")}
+                found.append({**dict.fromkeys(names), **node, **lists})
+        return found
+
+    def properties(self, edges: Sequence[KeyedEdge]) -> list[str | None]:
+        """Return the properties of edges."""
+        texts: list[str | None] = [None] * len(edges)
+        for start in range(0, len(edges), CHUNK):
+            columns: dict[str, Any] = _columns(edges[start : start + CHUNK])
+            answer = self._store.ask("edge_properties", **columns)
+            for row, text in zip(answer["rows"], answer["texts"], strict=True):
+                texts[start + row] = text
+        return texts
+
+    def unused(self, relations: Iterable[int], removed: Collection[KeyedEdge]) -> list[int]:
+        """Return those of ``relations`` that have no edge but the ``removed`` ones."""
+        ids = self._store.relations().ids
+        statement = cypher.statement("count_type", self._store.label)
+        return [
+            key
+            for key in relations
+            if self._store.connection.read(statement, type=ids[key])[0]["count"]
+            == sum(edge[1] == key for edge in removed)
+        ]
+
+    def apply(self, change: GraphChange) -> None:
+        """Make the change. Raises StoreUnavailableError, GraphError."""
+        store = self._store
+        connection = store.connection
+        check_version(connection.server_version(), store.url)
+        check_ids("entity", pa.array([node["id"] for node in change.nodes], pa.string()))
+        new = [id_ for key, id_, *_ in change.relations if key >= change.before.next_relation]
+        check_ids("relation", pa.array(new, pa.string()))
+        every = [*store.relations().known, *new]
+        rows = connection.read(cypher.statement("count_types"), relations=every)
+        check_types(change.info.name, every, rows[0]["count"], store.url)
+
+        @neo4j.unit_of_work(timeout=_TIMEOUT)
+        def work(transaction: neo4j.ManagedTransaction) -> bool:
+            return _Transaction(transaction, store, change).run()
+
+        with connection.translated(), connection.session() as session:
+            # a commit whose answer got lost is tried again, and finds its own version there
+            done = session.execute_write(work)
+        if not done:
+            meta = connection.meta(change.info.name)
+            if meta is None or meta["version"] != change.info.version:
+                raise overtaken(change.info.name, store.url)
+
+
+class _Transaction:
+    def __init__(
+        self, transaction: neo4j.ManagedTransaction, store: Neo4jStore, change: GraphChange
+    ) -> None:
+        self._transaction = transaction
+        self._store = store
+        self._change = change
+
+    def run(self) -> bool:
+        """Make the change; return False if the KG is not the one that it was made for."""
+        change, store = self._change, self._store
+        meta = asdict(change.info) | {"label": store.label, "load": store.load}
+        versions = {"load": store.load, "version": change.before.version}
+        claim = cypher.statement("change_kg")
+        if not list(self._transaction.run(claim, versions, meta=meta)):
+            return False
+        for part in _parts(sorted(change.removed_edges)):
+            self._on_nodes("change_remove_edges", **_columns(part))
+        for part in _parts(list(change.removed_nodes)):
+            self._on_nodes("change_remove_nodes", keys=part)
+        for name, known in (("write_nodes", False), ("change_nodes", True)):
+            nodes = [node for node in change.nodes if (node["key"] in change.old) == known]
+            for part in _parts(nodes):
+                self._on_nodes(name, rows=[_row(node) for node in part])
+        self._relations()
+        self._edges()
+        self._names()
+        return True
+
+    def _relations(self) -> None:
+        columns = ("key", "id", "name", "inverse")
+        rows = [dict(zip(columns, row, strict=True)) for row in self._change.relations]
+        self._on_load("change_relations", rows=rows)
+        self._on_load("change_remove_relations", keys=list(self._change.removed_relations))
+
+    def _edges(self) -> None:
+        change = self._change
+        ids = {row[0]: row[1] for row in change.relations}
+        types = self._store.relations().ids
+        there = change.known_edges
+        for name, known in (("write_edges", False), ("change_properties", True)):
+            edges = [edge for edge in change.edges if (edge in there) == known]
+            for part in _parts(edges):
+                columns = _columns(part)
+                columns["properties"] = [change.edges[edge] for edge in part]
+                if not known:
+                    columns["types"] = [ids.get(edge[1]) or types[edge[1]] for edge in part]
+                self._on_nodes(name, **columns)
+
+    def _names(self) -> None:
+        added, removed = (
+            {(indexed_name(norm), key) for norm, key in pairs} for pairs in self._change.names()
+        )
+        norms = sorted({norm for norm, _ in added | removed})
+        for part in _parts(norms):
+            keys: dict[str, set[int]] = {norm: set() for norm in part}
+            for row in self._on_load("change_names_now", norms=part):
+                keys[row["norm"]] = set(row["keys"])
+            for norm, key in removed:
+                if norm in keys:
+                    keys[norm].discard(key)
+            for norm, key in added:
+                if norm in keys:
+                    keys[norm].add(key)
+            rows = [{"norm": norm, "keys": sorted(left)} for norm, left in keys.items() if left]
+            self._on_load("change_names", rows=rows)
+            gone = [norm for norm, left in keys.items() if not left]
+            self._on_load("change_remove_names", norms=gone)
+
+    def _on_nodes(self, name: str, **parameters: Any) -> None:
+        statement = cypher.statement(name, self._store.label)
+        self._transaction.run(statement, parameters).consume()
+
+    def _on_load(self, name: str, **parameters: Any) -> list[neo4j.Record]:
+        parameters["load"] = self._store.load
+        return list(self._transaction.run(cypher.statement(name), parameters))
+
+
+def _parts(items: Sequence[Any]) -> Iterable[list[Any]]:
+    return (list(items[start : start + CHUNK]) for start in range(0, len(items), CHUNK))
+
+
+def _columns(edges: Sequence[KeyedEdge]) -> dict[str, list[Any]]:
+    names = ("heads", "relations", "tails")
+    return dict(zip(names, (list(column) for column in zip(*edges, strict=True)), strict=True))
+
+
+def _row(node: Node) -> dict[str, Any]:
+    lists = {name: node[name] or None for name in ("aliases", "types")}
+    return {**node, **lists, "labels": KIND_LABELS[node["kind"]]}

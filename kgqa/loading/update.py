@@ -1,0 +1,580 @@
+"""A change of a KG that is there, from triples to be added and triples to be removed.
+
+The KG becomes what a load of its own triples, without the removed ones and with the added ones,
+would give. To that end the nodes that the triples name are read from the store and go, beside the
+added triples, through the stages of a load; what comes out is compared with what is there. Keys
+never change: those of new entities and relations follow the greatest one that was ever given.
+
+What the store holds is all that is known of the KG: what a load left out (an edge of a nameless
+node, a name in another language) does not come back.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgqa.graph.change import GraphChange, chained
+from kgqa.graph.mids import NO_MID, decode_mids, encode_mids
+from kgqa.graph.model import (
+    ALIAS,
+    ENTITY_SCHEMA,
+    OWN_ID,
+    EdgeBatch,
+    EntityBatch,
+    Kind,
+    NameBatch,
+    RelationBatch,
+    TypeBatch,
+    TypeRules,
+    keys_array,
+)
+from kgqa.loaders.base import Rejects, Report
+from kgqa.loaders.triples_nodes import MediatorRule, read_pairs
+from kgqa.loading.edges import REPEATED, preference
+from kgqa.loading.pipeline import REJECTS_FILE, assemble
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+    from kgqa.graph.change import GraphChanger, KeyedEdge, Node
+    from kgqa.graph.model import Batch, GraphTables, IntArray, KGInfo
+    from kgqa.graph.store import GraphStore
+    from kgqa.loaders.base import Loader
+    from kgqa.progress import Progress
+
+NO_EDGE = "edge to remove that is not there"
+NO_NAME = "name to remove that is not there"
+NO_TYPE = "type to remove that is not there"
+_DEFINED = ("freebase", "umls")  # their dumps say what is an entity, with an edge or without
+_MEDIATOR = "\0mediator"  # stands for whichever type made a stored node a mediator
+_NAMES = pa.schema([("id", pa.string()), ("text", pa.string()), ("rank", pa.int64())])
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateResult:
+    """What a change did: edges that were ``added`` and ``removed``, and the new ``version``.
+
+    ``missing``: what was to be removed and is not there; ``dropped`` counts by reason what was left
+    out.
+    """
+
+    kg: str
+    lines: int
+    added: int
+    removed: int
+    entities_added: int
+    entities_removed: int
+    version: str
+    rejected: int
+    rejects_file: str | None
+    dropped: dict[str, int]
+    missing: list[str]
+
+
+def update(
+    store: GraphStore,
+    changer: GraphChanger,
+    adding: Loader,
+    removing: Loader,
+    added: Sequence[Path],
+    removed: Sequence[Path],
+    folder: Path,
+    progress: Progress,
+    *,
+    names: Path | None = None,
+    remove_names: Path | None = None,
+    before: Callable[[GraphChange], None] = lambda _: None,
+) -> UpdateResult:
+    """Change the KG in ``store`` by the triples that two loaders read from files.
+
+    ``names`` and ``remove_names``: files of ids and names that are added and removed. ``before`` is
+    called with the change before it is made. Lines that are malformed go to ``folder /
+    "rejects.tsv"``. Raises what the loaders, the store and its changer raise.
+    """
+    report = Report()
+    removal, missing = Removal(), list[str]()
+    with closing(Rejects(folder / REJECTS_FILE, report)) as rejects:
+        rejects.path.unlink(missing_ok=True)
+        batches = list(adding.read(added, report, rejects, progress)) if added else []
+        batches += _names_of(names, report, rejects, progress)
+        if removed:
+            removal.take(removing.read(removed, report, rejects, progress))
+        removal.take(_names_of(remove_names, report, rejects, progress), from_table=True)
+    rule = MediatorRule(getattr(getattr(adding, "options", None), "mediators", None))
+    with progress.task("finding what changes"):
+        planned = _Plan(store, changer, report.dropped, missing, rule).change(batches, removal)
+    before(planned)
+    if planned.info.version != planned.before.version:
+        with progress.task("changing the graph"):
+            changer.apply(planned)
+    return UpdateResult(
+        kg=planned.info.name,
+        lines=report.lines,
+        added=len(planned.edges) - len(planned.known_edges),
+        removed=len(planned.removed_edges),
+        entities_added=planned.info.next_key - planned.before.next_key,
+        entities_removed=len(planned.removed_nodes),
+        version=planned.info.version,
+        rejected=report.rejected,
+        rejects_file=str(rejects.path) if report.rejected else None,
+        dropped=dict(+report.dropped),
+        missing=missing,
+    )
+
+
+def _names_of(
+    path: Path | None, report: Report, rejects: Rejects, progress: Progress
+) -> list[NameBatch]:
+    pairs = read_pairs(path, "names", report, rejects, progress)
+    return [NameBatch(rows.rename_columns(_NAMES.names)) for rows in pairs]
+
+
+@dataclass(slots=True)
+class Removal:
+    """What is to be removed, by ids."""
+
+    edges: dict[tuple[str, str, str], None] = field(default_factory=dict)
+    names: dict[tuple[str, str], bool] = field(default_factory=dict)  # whether from a table
+    aliases: dict[tuple[str, str], None] = field(default_factory=dict)  # that are never names
+    types: dict[tuple[str, str], None] = field(default_factory=dict)
+
+    def take(self, batches: Iterable[Batch], *, from_table: bool = False) -> None:
+        """Take in what a loader reads, or a table of names.
+
+        Names that a loader makes up of ids are no statements.
+        """
+        for batch in batches:
+            if isinstance(batch, EdgeBatch):
+                columns = [_texts(batch.rows.column(name)) for name in ("head", "relation", "tail")]
+                self.edges |= dict.fromkeys(zip(*columns, strict=True))
+            elif isinstance(batch, NameBatch):
+                stated = batch.rows.filter(pc.not_equal(batch.rows.column("rank"), OWN_ID))
+                never = pc.greater_equal(stated.column("rank"), ALIAS)
+                self.aliases |= dict.fromkeys(_pairs(stated.filter(never), "text"))
+                stated = stated.filter(pc.invert(never))
+                self.names |= dict.fromkeys(_pairs(stated, "text"), from_table)
+            elif isinstance(batch, TypeBatch):
+                self.types |= dict.fromkeys(_pairs(batch.rows, "type"))
+
+    def ids(self) -> set[str]:
+        """Return the ids of all nodes that are named."""
+        ends = {end for head, _, tail in self.edges for end in (head, tail)}
+        return ends | {id_ for id_, _ in (*self.names, *self.aliases, *self.types)}
+
+
+class _Plan:
+    def __init__(
+        self,
+        store: GraphStore,
+        changer: GraphChanger,
+        dropped: Counter[str],
+        missing: list[str],
+        mediators: MediatorRule,
+    ) -> None:
+        self._store = store
+        self._changer = changer
+        self._dropped = dropped
+        self._missing = missing
+        self._mediators = mediators
+        self._info: KGInfo = store.info
+        self._relations = store.relations()
+        self._relation_key = {id_: key for key, id_ in enumerate(self._relations.ids) if id_}
+        self._keys: dict[str, int] = {}  # of nodes that are there
+        self._old: dict[int, Node] = {}  # those of them that were read, as they are
+        self._nodes: dict[int, Node] = {}  # as they will be
+        self._vanished: set[int] = set()
+
+    def change(self, added: Sequence[Batch], removal: Removal) -> GraphChange:
+        named = _named(added)
+        ids = sorted(removal.ids().union(*map(_ids_of, added)))
+        keys = self._store.keys_of(ids)
+        self._keys = {id_: key for id_, key in zip(ids, keys.tolist(), strict=True) if key >= 0}
+        self._read(keys[keys >= 0])
+        gone = self._take_away(removal)
+        tables = self._assembled(added, removal, named)
+        edges, known, relations = self._add(tables, gone)
+        gone |= self._edges_of(self._vanished)
+        gone -= edges.keys()
+        self._leave_alone(gone, edges, known)
+        dead = self._vanished
+        new_edges = edges.keys() - known
+        left = self._changer.unused(
+            sorted({edge[1] for edge in gone} - {edge[1] for edge in new_edges}), gone
+        )
+        relations += self._without(left, relations)
+        nodes = [
+            node
+            for key, node in sorted(self._nodes.items())
+            if key not in dead and node != self._old.get(key)
+        ]
+        touched = {node["key"] for node in nodes} | dead
+        return self._finished(
+            GraphChange(
+                self._info,
+                self._info,
+                nodes,
+                {key: self._old[key] for key in sorted(touched & self._old.keys())},
+                edges,
+                known,
+                sorted(gone),
+                sorted(dead),
+                relations,
+                left,
+            )
+        )
+
+    def _read(self, keys: IntArray) -> None:
+        unread = keys_array(sorted(set(keys.tolist()) - self._old.keys()))
+        for node in self._changer.nodes(unread):
+            self._old[node["key"]] = node
+            self._nodes[node["key"]] = dict(node)
+
+    # -- what is removed ---------------------------------------------------------------------
+
+    def _take_away(self, removal: Removal) -> set[KeyedEdge]:
+        """Take names and types from the nodes; return the edges that are there and are to go."""
+        for id_, text in removal.types:
+            node = self._nodes.get(self._keys.get(id_, -1))
+            if node is None or text not in node["types"]:
+                self._not_there(NO_TYPE, f"{id_} {text}")
+            else:
+                node["types"] = [one for one in node["types"] if one != text]
+        for id_, text in (*removal.names, *removal.aliases):
+            node = self._nodes.get(self._keys.get(id_, -1))
+            is_name = (id_, text) in removal.names
+            if node is not None and is_name and text == node["name"] and not _is_own(node):
+                node["name"] = None
+            elif node is not None and text in node["aliases"]:
+                node["aliases"] = [one for one in node["aliases"] if one != text]
+            else:
+                self._not_there(NO_NAME, f"{id_} {text}")
+        rows: list[KeyedEdge] = []
+        texts = []
+        for head, relation, tail in removal.edges:
+            keys = (self._keys.get(head), self._relation_key.get(relation), self._keys.get(tail))
+            text = f"{head} -> {relation} -> {tail}"
+            if None in keys:
+                self._not_there(NO_EDGE, text)
+            else:
+                rows.append(keys)  # type: ignore[arg-type]
+                texts.append(text)
+        there = self._has(rows)
+        for text, is_there in zip(texts, there, strict=True):
+            if not is_there:
+                self._not_there(NO_EDGE, text)
+        return {edge for edge, is_there in zip(rows, there, strict=True) if is_there}
+
+    def _has(self, edges: Sequence[KeyedEdge]) -> list[bool]:
+        if not edges:
+            return []
+        columns = (keys_array(column) for column in zip(*edges, strict=True))
+        there: list[bool] = self._store.has_edges(*columns).tolist()
+        return there
+
+    def _not_there(self, reason: str, text: str) -> None:
+        self._dropped[reason] += 1
+        self._missing.append(text)
+
+    # -- what is added -----------------------------------------------------------------------
+
+    def _assembled(self, added: Sequence[Batch], removal: Removal, named: set[str]) -> GraphTables:
+        """Put the nodes that are there and what is added together, as a load does."""
+        mids = any(pa.types.is_int64(column.type) for b in added for column in _id_columns(b))
+        defined = self._info.loader in _DEFINED
+        unnamed: dict[str, bool] = {}  # ids that lost a name, and whether an alias takes its place
+        for (id_, _), from_table in removal.names.items():
+            unnamed[id_] = unnamed.get(id_, False) or from_table
+        every = [self._nodes[key] for key in self._keys.values()]
+        nameless = [n for n in every if n["name"] is None and n["kind"] != Kind.VALUE]
+        by_rule = self._mediators.match(pa.array([n["id"] for n in nameless], pa.string()))
+        rule = {n["id"] for n, match in zip(nameless, by_rule.tolist(), strict=True) if match}
+        as_mids = encode_mids(pa.array([n["id"] for n in every], pa.string()))
+        entities: list[Node] = []
+        names: list[tuple[str, str, int]] = []
+        mid_names: list[tuple[int, str, int]] = []
+        mid_types: list[tuple[int, str]] = []
+        for node, mid in zip(every, as_mids.tolist(), strict=True):
+            id_, name, kind = node["id"], node["name"], node["kind"]
+            if mids and mid != NO_MID:
+                mid_names += [(mid, text, ALIAS) for text in node["aliases"]]
+                mid_types += [(mid, text) for text in node["types"]]
+                if kind == Kind.MEDIATOR:
+                    mid_types.append((mid, _MEDIATOR))
+                elif name is not None:
+                    mid_names.append((mid, name, 0))
+                continue
+            if name is None and kind == Kind.ENTITY and id_ in unnamed:
+                if defined and mid != NO_MID and id_ not in named:
+                    continue  # nothing says any more that it is an entity
+                if id_ in rule and id_ not in named:
+                    kind = Kind.MEDIATOR
+            elif name is None and kind == Kind.MEDIATOR and id_ in named:
+                kind = Kind.ENTITY
+            lost = id_ in unnamed and name is None and kind == Kind.ENTITY
+            alias_rank = 0 if lost and unnamed[id_] else ALIAS
+            names += [(id_, text, alias_rank) for text in node["aliases"]]
+            if name is not None:
+                names.append((id_, name, OWN_ID if _is_own(node) else 0))
+            elif lost:
+                names.append((id_, id_.strip(), OWN_ID))
+            entities.append({**node, "kind": kind, "name": None, "aliases": []})
+        fresh: list[Batch] = [
+            EntityBatch(pa.RecordBatch.from_pylist(_rows(entities), schema=ENTITY_SCHEMA)),
+            NameBatch(_batch(names, _NAMES)),
+            NameBatch(_batch(mid_names, _NAMES.set(0, pa.field("id", pa.int64()))), defines=True),
+            TypeBatch(_batch(mid_types, pa.schema([("id", pa.int64()), ("type", pa.string())]))),
+        ]
+        there = pa.array([node["id"] for node in every], pa.string())
+        ends = {end for b in added if isinstance(b, EdgeBatch) for end in _ids_of(b)}
+        # a relation that is given a label is no node for that
+        others = pa.array(sorted(self._relation_key.keys() - ends - self._keys.keys()), pa.string())
+        batches = [*fresh, *(_beside(batch, there, others) for batch in added)]
+        if not any(isinstance(batch, TypeRules) for batch in added):
+            batches.append(_beside(TypeRules(frozenset(), lambda _: True), there, others))
+        info = self._info
+        return assemble(
+            batches,
+            name=info.name,
+            source=info.source,
+            direction=info.direction,
+            dropped=self._dropped,
+        )
+
+    def _add(
+        self, tables: GraphTables, gone: set[KeyedEdge]
+    ) -> tuple[dict[KeyedEdge, str | None], set[KeyedEdge], list[tuple[int, str, str, str | None]]]:
+        """Return edges to write and which of them are there, and relations; set the new nodes."""
+        keys = []
+        next_key = self._info.next_key
+        for row in tables.nodes.to_pylist():
+            key = self._keys.get(row["id"], -1)
+            if key < 0:
+                key, next_key = next_key, next_key + 1
+            old = self._old.get(key)
+            lists = {name: list(row[name] or ()) for name in ("aliases", "types")}
+            if old is not None and row["properties"] is None:  # mids' are not read again
+                row["properties"] = old["properties"]
+            self._nodes[key] = {**row, **lists, "key": key}
+            keys.append(key)
+        self._vanished = set(self._keys.values()) - set(keys)
+        numbers, relations = self._added_relations(tables.relations.to_pylist())
+        columns = [tables.edges.column(name).to_pylist() for name in tables.edges.column_names]
+        edges = {
+            (keys[head], numbers[relation], keys[tail]): text
+            for head, relation, tail, text in zip(*columns, strict=True)
+        }
+        first = self._info.next_relation
+        maybe = [
+            edge
+            for edge in edges
+            if max(edge[0], edge[2]) < self._info.next_key and edge[1] < first
+        ]
+        there = [edge for edge, is_there in zip(maybe, self._has(maybe), strict=True) if is_there]
+        known = set()
+        for edge, now in zip(there, self._changer.properties(there), strict=True):
+            text = edges[edge] if edge in gone else min(edges[edge], now, key=preference)
+            self._dropped[REPEATED] += edge not in gone
+            gone.discard(edge)
+            if text == now:
+                del edges[edge]
+            else:
+                edges[edge] = text
+                known.add(edge)
+        return edges, known, relations
+
+    def _added_relations(
+        self, rows: Sequence[dict[str, Any]]
+    ) -> tuple[list[int], list[tuple[int, str, str, str | None]]]:
+        """Return the key of each relation, and the rows of those that are new or get an inverse."""
+        numbers, changed = [], []
+        next_key = self._info.next_relation
+        for row in rows:
+            key = self._relation_key.get(row["id"], -1)
+            name, inverse = row["name"], row["inverse"]
+            if key < 0:
+                key, next_key = next_key, next_key + 1
+                changed.append((key, row["id"], name, inverse))
+            else:
+                now = self._relations
+                name, inverse = now.names[key], inverse or now.inverses[key]
+                if inverse != now.inverses[key]:
+                    changed.append((key, row["id"], name, inverse))
+            numbers.append(key)
+        return numbers, changed
+
+    # -- what that leaves --------------------------------------------------------------------
+
+    def _edges_of(self, keys: Iterable[int]) -> set[KeyedEdge]:
+        """Return every edge that touches one of ``keys``."""
+        near = keys_array(sorted(keys))
+        found = self._store.neighbours(near, "both")
+        rows = zip(
+            near[found.row].tolist(), found.step.tolist(), found.target.tolist(), strict=True
+        )
+        return {(t, s // 2, n) if s % 2 else (n, s // 2, t) for n, s, t in rows}
+
+    def _leave_alone(
+        self, gone: set[KeyedEdge], edges: dict[KeyedEdge, str | None], known: set[KeyedEdge]
+    ) -> None:
+        """Remove nodes that have lost their last edge, unless they are entities without one."""
+        new = [edge for edge in edges if edge not in known]
+        kept = {end for edge in new for end in (edge[0], edge[2])}
+        lost = Counter(end for head, _, tail in gone for end in {head, tail})
+        at_risk = {*lost, *(key for key, node in self._nodes.items() if node != self._old.get(key))}
+        there = {key for key in at_risk if key < self._info.next_key}
+        near = keys_array(sorted(there - kept - self._vanished))
+        degrees = self._store.degrees(near).tolist()
+        alone = [
+            key for key, degree in zip(near.tolist(), degrees, strict=True) if degree == lost[key]
+        ]
+        self._read(keys_array(alone))
+        self._vanished |= {key for key in alone if not self._stays(self._nodes[key], lost[key])}
+
+    def _stays(self, node: Node, lost: int) -> bool:
+        """Return whether a node without edges is part of the KG."""
+        if node["kind"] == Kind.VALUE:
+            return not lost
+        if self._info.loader in _DEFINED or (not lost and node == self._old[node["key"]]):
+            return True
+        named = node["name"] is not None and not _is_own(node)
+        return bool(named or node["types"] or node["properties"])
+
+    def _without(
+        self, left: Sequence[int], changed: Sequence[tuple[int, str, str, str | None]]
+    ) -> list[tuple[int, str, str, str | None]]:
+        """Return the rows of relations whose inverse is one of those that have no edge left."""
+        now = self._relations
+        gone = {now.ids[key] for key in left}
+        done = {row[0] for row in changed}
+        return [
+            (key, now.ids[key], now.names[key], None)
+            for key, inverse in enumerate(now.inverses)
+            if inverse in gone and key not in done and key not in left
+        ]
+
+    def _finished(self, change: GraphChange) -> GraphChange:
+        """Return the change with the new record, or the old one if nothing changes."""
+        info = self._info
+        kinds = Counter(node["kind"] for node in change.nodes)
+        kinds.subtract(node["kind"] for node in change.old.values())
+        new_edges = len(change.edges) - len(change.known_edges)
+        new_nodes = [node["key"] for node in change.nodes if node["key"] >= info.next_key]
+        first = info.next_relation
+        new_relations = [row[0] for row in change.relations if row[0] >= first]
+        ids = {key: node["id"] for key, node in (self._old | self._nodes).items()}
+        by_id = dict(enumerate(self._relations.ids))
+        by_id |= {row[0]: row[1] for row in change.relations}
+        lacking = {end for edge in change.removed_edges for end in (edge[0], edge[2])} - ids.keys()
+        missing = keys_array(sorted(lacking))
+        ids |= dict(zip(missing.tolist(), self._store.entities(missing).ids, strict=True))
+        content = [
+            sorted(
+                [ids[head], by_id[rel], ids[tail], text or ""]
+                for (head, rel, tail), text in change.edges.items()
+            ),
+            sorted([ids[head], by_id[rel], ids[tail]] for head, rel, tail in change.removed_edges),
+            [[node[name] for name in ENTITY_SCHEMA.names] for node in change.nodes],
+            [ids[key] for key in change.removed_nodes],
+            [list(row) for row in change.relations],
+            list(change.removed_relations),
+        ]
+        if not any(content):
+            return change
+        return replace(
+            change,
+            info=replace(
+                info,
+                version=chained(info.version, content),
+                entities=info.entities + kinds[Kind.ENTITY],
+                mediators=info.mediators + kinds[Kind.MEDIATOR],
+                values=info.values + kinds[Kind.VALUE],
+                relations=info.relations + len(new_relations) - len(change.removed_relations),
+                edges=info.edges + new_edges - len(change.removed_edges),
+                given_keys=info.next_key + len(new_nodes),
+                given_relations=first + len(new_relations),
+                changed=info.changed + new_edges + len(change.removed_edges),
+            ),
+        )
+
+
+def _is_own(node: Node) -> bool:
+    """Return whether a node has no name but its id."""
+    return bool(node["kind"] == Kind.ENTITY and node["name"] == node["id"].strip())
+
+
+def _rows(nodes: Iterable[Node]) -> list[Node]:
+    return [{name: node[name] for name in ENTITY_SCHEMA.names} for node in nodes]
+
+
+def _batch(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    arrays = [pa.array(column, type=of.type) for column, of in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _texts(column: pa.Array) -> list[str]:
+    """Return a column of ids, which may be mids, as texts."""
+    if column.type == pa.int64():
+        column = decode_mids(column.to_numpy())
+    texts: list[str] = column.to_pylist()
+    return texts
+
+
+def _pairs(rows: pa.RecordBatch, name: str) -> Iterable[tuple[str, str]]:
+    return zip(_texts(rows.column("id")), rows.column(name).to_pylist(), strict=True)
+
+
+def _id_columns(batch: Batch) -> list[pa.Array]:
+    if isinstance(batch, EdgeBatch):
+        return [batch.rows.column("head"), batch.rows.column("tail")]
+    if isinstance(batch, RelationBatch | TypeRules):
+        return []
+    return [batch.rows.column("id")]
+
+
+def _ids_of(batch: Batch) -> set[str]:
+    return {id_ for column in _id_columns(batch) for id_ in _texts(pc.unique(column))}
+
+
+def _named(batches: Iterable[Batch]) -> set[str]:
+    """Return the ids of all nodes that get a name."""
+    found: set[str] = set()
+    for batch in batches:
+        if isinstance(batch, NameBatch):
+            rows = batch.rows.filter(pc.less(batch.rows.column("rank"), OWN_ID))
+            found.update(_texts(pc.unique(rows.column("id"))))
+        elif isinstance(batch, EntityBatch):
+            rows = batch.rows.filter(pc.greater(pc.binary_length(batch.rows.column("name")), 0))
+            found.update(_texts(rows.column("id")))
+    return found
+
+
+def _beside(batch: Batch, there: pa.Array, others: pa.Array) -> Batch:
+    """Return what is added as it goes beside the nodes that are ``there``.
+
+    Their kind is known, and so is that they are named by their ids, if so. ``others``: ids that
+    are no nodes.
+    """
+    if isinstance(batch, EntityBatch):
+        keep = pc.invert(pc.is_in(batch.rows.column("id"), value_set=others))
+        batch = EntityBatch(batch.rows.filter(keep))
+        known = pc.is_in(batch.rows.column("id"), value_set=there)
+        kinds = pc.if_else(known, pa.scalar(Kind.ENTITY, pa.uint8()), batch.rows.column("kind"))
+        place = batch.rows.schema.get_field_index("kind")
+        return EntityBatch(batch.rows.set_column(place, ENTITY_SCHEMA.field("kind"), kinds))
+    if isinstance(batch, NameBatch) and batch.rows.column("id").type == pa.string():
+        own = pc.equal(batch.rows.column("rank"), OWN_ID)
+        known = pc.is_in(batch.rows.column("id"), value_set=there)
+        return NameBatch(batch.rows.filter(pc.invert(pc.and_(own, known))), batch.defines)
+    if isinstance(batch, TypeRules):
+        shown = batch.shown
+        mediators = batch.mediators | {_MEDIATOR}
+        return TypeRules(mediators, lambda name: name != _MEDIATOR and shown(name))
+    return batch
