@@ -53,13 +53,15 @@ def reasoner(run: Run, out: OutFlag, options: dict[str, Any]) -> None:
     """Train a graph reasoner for --method kg-cot; a stopped run goes on from its checkpoint."""
     report = training.train_reasoner(run.home, out, options)
 
+    encoder = f" --set encoder={options['encoder']}" if options.get("encoder") else ""
+
     def human() -> None:
         print(
             f"{report.folder}: {report.questions:,} questions, best at step {report.steps:,}; of "
             f"{report.checked:,} check questions the first answer is right for "
             f"{report.hits_at_1:.1f} %, one of ten for {report.hit_at_10:.1f} %; "
             f"{report.seconds / 60:.1f} minutes.\n"
-            f'Use it: kgqa ask "…" --method kg-cot --set reasoner={report.folder}'
+            f'Use it: kgqa ask "…" --method kg-cot --set reasoner={report.folder}{encoder}'
         )
 
     run.print(human, report.to_json())

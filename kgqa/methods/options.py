@@ -204,7 +204,15 @@ class GcrOptions(SampleOptions, KgLlmOptions):
         return self
 
 
-class KgCotOptions(MethodOptions):
+class CardOptions(MethodOptions):
+    """The options of a method whose model has a sentence encoder named in its card."""
+
+    encoder: str | None = option(
+        None, "The sentence encoder that the model was trained with, a name or a folder (MiniLM)."
+    )
+
+
+class KgCotOptions(CardOptions):
     """The options of KG-CoT."""
 
     has_prompt: ClassVar[bool] = False
@@ -269,7 +277,7 @@ class EnsembleOptions(GcrOptions, KgCotOptions):
     has_prompt: ClassVar[bool] = True
 
 
-class RankOptions(MethodOptions):
+class RankOptions(CardOptions):
     """The options of path ranking."""
 
     has_prompt: ClassVar[bool] = False

@@ -172,7 +172,9 @@ class Rank(Method[RankOptions]):
 
     def __init__(self, options: RankOptions, resources: Resources, *, general: bool = True) -> None:
         super().__init__(options, resources, general=general)
-        self.ranker: PathRanker = resources.path_ranker(options.ranker or UNIVERSAL)
+        self.ranker: PathRanker = resources.path_ranker(
+            options.ranker or UNIVERSAL, options.encoder
+        )
         self.card = AdapterCard(hops=self.ranker.card.hops)
         threshold, refuse = options.answer_threshold, options.refuse_above
         self.answer_threshold = ANSWER_THRESHOLD if threshold is None else threshold

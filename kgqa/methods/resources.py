@@ -98,17 +98,23 @@ class Resources:
 
         return self._once(("encoder", name), lambda: load_sentence_encoder(name, **self._where()))
 
-    def reasoner(self, name: str) -> LoadedReasoner:
-        """Return the graph reasoner of a folder or a bundled name."""
+    def reasoner(self, name: str, encoder: str | None = None) -> LoadedReasoner:
+        """Return the graph reasoner of a folder or a bundled name, with an encoder or its own."""
         from kgqa.models.graph_reasoner_card import load_reasoner
 
-        return self._once(("reasoner", name), lambda: load_reasoner(name, **self._where()))
+        return self._once(
+            ("reasoner", name, encoder),
+            lambda: load_reasoner(name, encoder=encoder, **self._where()),
+        )
 
-    def path_ranker(self, name: str) -> PathRanker:
-        """Return the path ranker of a folder or a bundled name."""
+    def path_ranker(self, name: str, encoder: str | None = None) -> PathRanker:
+        """Return the path ranker of a folder or a bundled name, with an encoder or its own."""
         from kgqa.models.path_ranker import load_path_ranker
 
-        return self._once(("ranker", name), lambda: load_path_ranker(name, **self._where()))
+        return self._once(
+            ("ranker", name, encoder),
+            lambda: load_path_ranker(name, encoder=encoder, **self._where()),
+        )
 
     def general_llm(self, name: str | None, *, cache_calls: bool = True) -> GeneralLLM | None:
         """Return the general LLM that is named here or in the settings, None if none is.

@@ -33,7 +33,7 @@ from kgqa.models.graph_reasoner import (
     ReasonerShape,
     RelationsBy,
 )
-from kgqa.models.sentences import load_sentence_encoder
+from kgqa.models.sentences import encoder_of_card, load_sentence_encoder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -163,13 +163,19 @@ def save_reasoner(
 
 
 def load_reasoner(
-    name: str, *, device: str | None, cache: Path, progress: Progress
+    name: str,
+    *,
+    device: str | None,
+    cache: Path,
+    progress: Progress,
+    encoder: str | None = None,
 ) -> LoadedReasoner:
     """Load the reasoner of a folder or a bundled name, with its encoder.
 
     ``device``: where the encoder runs; the reasoner itself, a few small matrices, stays on the
-    CPU. Raises what :func:`read_reasoner_card` raises, ModelError if the weights are damaged or do
-    not fit the card, ModelNotFoundError if the encoder is not available.
+    CPU. ``encoder``: what reads questions, if it is not known by its card. Raises what
+    :func:`read_reasoner_card` raises, ModelError if the weights are damaged or do not fit the card,
+    ModelNotFoundError if the encoder is not available.
     """
     folder = reasoner_folder(name)
     card = read_reasoner_card(folder)
@@ -182,15 +188,16 @@ def load_reasoner(
             f"The weights {folder / WEIGHTS_FILE} are not of the reasoner that its card describes.",
             _AGAIN,
         ) from None
-    encoder = load_sentence_encoder(card.encoder, device=device, cache=cache, progress=progress)
-    if encoder.width != card.width:
+    chosen = encoder_of_card(card.encoder, encoder, folder)
+    read_by = load_sentence_encoder(chosen, device=device, cache=cache, progress=progress)
+    if read_by.width != card.width:
         raise AdapterMismatchError(
             f"The reasoner {folder} was trained with vectors of {card.width} numbers; the encoder "
-            f"{encoder.name} gives {encoder.width}.",
+            f"{read_by.name} gives {read_by.width}.",
             f"Use the encoder it was trained with. {_AGAIN}",
         )
     shown = folder.name if folder.parent == BUNDLED_REASONERS else str(folder)
-    return LoadedReasoner(shown, card, model.eval().requires_grad_(False), encoder, words)
+    return LoadedReasoner(shown, card, model.eval().requires_grad_(False), read_by, words)
 
 
 def _weights(

@@ -235,7 +235,7 @@ def _load(folder: Path, device: torch.device, quantization: Any) -> tuple[Any, A
         if quantization is not None:
             more = {"quantization_config": quantization, "device_map": {"": device}}
         model = from_pretrained(AutoModelForCausalLM, folder, dtype=_dtype(device), **more)
-    except (*LOADING_ERRORS, SafetensorError) as error:
+    except LOADING_ERRORS as error:
         raise ModelError(
             f"The model in {folder} cannot be loaded: {first_line(error)}.",
             "Its files are damaged or cut short, or transformers does not know the architecture.",
@@ -272,7 +272,7 @@ def _merged(model: Any, folder: Path) -> Any:
         places = set(adapted.state_dict())  # a file may also hold whole embeddings
     except SafetensorError as error:
         raise ModelError(f"The adapter file {file} is damaged: {first_line(error)}.") from error
-    except (RuntimeError, ValueError, KeyError, TypeError, OSError) as error:
+    except LOADING_ERRORS as error:
         raise AdapterMismatchError(
             f"{mismatch}: {first_line(error)}.", "Name the model that it was trained on."
         ) from error

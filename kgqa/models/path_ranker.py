@@ -31,7 +31,7 @@ from kgqa.models.adapter import (
     read_json_card,
     write_model_folder,
 )
-from kgqa.models.sentences import load_sentence_encoder
+from kgqa.models.sentences import encoder_of_card, load_sentence_encoder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -147,25 +147,32 @@ def ranker_card(folder: Path) -> RankerCard:
 
 
 def load_path_ranker(
-    name: str, *, device: str | None, cache: Path, progress: Progress
+    name: str,
+    *,
+    device: str | None,
+    cache: Path,
+    progress: Progress,
+    encoder: str | None = None,
 ) -> PathRanker:
     """Load the ranker of a folder or a bundled name, with its encoder.
 
-    Raises ModelNotFoundError if there is none, ModelError if card or weights cannot be used,
-    AdapterMismatchError if the card is of another version.
+    ``encoder``: what reads texts, if it is not known by its card. Raises ModelNotFoundError if
+    there is none, ModelError if card or weights cannot be used, AdapterMismatchError if the card is
+    of another version.
     """
     folder = ranker_folder(name)
     card = ranker_card(folder)
     changes = ranker_changes(name)
-    encoder = load_sentence_encoder(card.encoder, device=device, cache=cache, progress=progress)
+    chosen = encoder_of_card(card.encoder, encoder, folder)
+    read_by = load_sentence_encoder(chosen, device=device, cache=cache, progress=progress)
     try:
-        encoder.change({name: up @ down for name, (down, up) in changes.items()})
+        read_by.change({name: up @ down for name, (down, up) in changes.items()})
     except (ValueError, RuntimeError):
         raise ModelError(
-            f"The weights {folder / WEIGHTS_FILE} are not of the encoder {encoder.name}.", _AGAIN
+            f"The weights {folder / WEIGHTS_FILE} are not of the encoder {read_by.name}.", _AGAIN
         ) from None
     shown = folder.name if folder.parent == BUNDLED_RANKERS else str(folder)
-    return PathRanker(shown, card, encoder)
+    return PathRanker(shown, card, read_by)
 
 
 def save_path_ranker(

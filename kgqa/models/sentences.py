@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from kgqa.progress import Progress
 
+KNOWN = (MINILM, f"sentence-transformers/{MINILM}")  # what a card may name by itself
 _MODULES = {"Transformer", "Pooling", "Normalize"}
 _TOGETHER = 8_192  # tokens of a batch, padding included
 
@@ -154,7 +155,7 @@ def load_sentence_encoder(
     ``device`` and ``cache`` as for :func:`kgqa.models.kg_llm.load_kg_llm`. Raises
     ModelNotFoundError if there is none, ModelError if it cannot be used.
     """
-    if name is None or name in (MINILM, f"sentence-transformers/{MINILM}"):
+    if name is None or name in KNOWN:
         shown, folder = MINILM, minilm_folder()
     else:
         shown, folder = locate_model(name, cache, progress)
@@ -174,6 +175,21 @@ def load_sentence_encoder(
     positions = getattr(model.config, "max_position_embeddings", None)
     longest = _read(folder / "sentence_bert_config.json").get("max_seq_length") or positions
     return SentenceEncoder(shown, model, tokenizer, pooling, longest)
+
+
+def encoder_of_card(stated: str, named: str | None, folder: Path) -> str:
+    """Return the encoder to load for the model in ``folder``: ``named`` by the user, else its own.
+
+    A card comes from anybody: it has no other folder or hub name loaded than a known one. Raises
+    ModelError.
+    """
+    if named is None and stated not in KNOWN:
+        raise ModelError(
+            f"The model in {folder} reads questions with the sentence encoder {stated}, which is "
+            "not one of this program's own.",
+            "If you trust that encoder, name it as `encoder`.",
+        )
+    return named or stated
 
 
 def _pooling(folder: Path) -> Pooling:

@@ -277,5 +277,6 @@ class LearnOptions(Options):
         None, "A file of the relations' phrases, to edit: written if it is not there, else used."
     )
     start_from: str = option("universal", "The path ranker that is fitted: a name or a folder.")
+    encoder: str | None = option(None, "The sentence encoder that it was trained with (MiniLM).")
     learning_rate: float = option(2e-4, "Learning rate.", gt=0)
     seed: int = option(0, "Seed.", ge=0)

@@ -72,7 +72,8 @@ def learn(
     out = folder / OWN_RANKER
     if options.phrases is not None:
         _take_phrases(store, folder, options.phrases, progress)
-    load = partial(load_path_ranker, device=device, cache=cache, progress=progress)
+    where = {"device": device, "cache": cache, "progress": progress}
+    load = partial(load_path_ranker, encoder=options.encoder, **where)
     start = load(options.start_from)
     random = Random(options.seed)
     words = RankWords(store, WalkRules(start.card.hops, store.info.direction), folder)

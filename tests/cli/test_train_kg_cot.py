@@ -50,6 +50,12 @@ def questions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
+def using(reasoner: Path) -> tuple[str, ...]:
+    """The flags of somebody who trusts the reasoner's encoder."""
+    encoder = json.loads((reasoner / "reasoner.json").read_text("utf-8"))["encoder"]
+    return ("--set", f"reasoner={reasoner}", "--set", f"encoder={encoder}")
+
+
 @pytest.fixture(scope="module")
 def reasoner(
     kgqa: Kgqa, graph: str, questions: Path, tmp_path_factory: pytest.TempPathFactory
@@ -73,7 +79,7 @@ def reasoner(
 def test_what_was_trained_answers_and_is_measured(
     kgqa: Kgqa, graph: str, reasoner: Path, questions: Path, tmp_path: Path
 ) -> None:
-    flags = ("--method", "kg-cot", "--set", f"reasoner={reasoner}", "--graph", graph)
+    flags = ("--method", "kg-cot", *using(reasoner), "--graph", graph)
     asked = kgqa("ask", "where was person 3 born", "--entity", "p3", *flags, "--json").json
     assert asked["method"] == "kg-cot"
     assert asked["answers"][0]["id"] == "c3"
@@ -175,7 +181,7 @@ def test_phrases_stand_beside_questions(
 
 
 def test_choices_and_several_topics(kgqa: Kgqa, graph: str, reasoner: Path) -> None:
-    flags = ("--method", "kg-cot", "--set", f"reasoner={reasoner}", "--graph", graph, "--json")
+    flags = ("--method", "kg-cot", *using(reasoner), "--graph", graph, "--json")
     two = ("--entity", "p3", "--entity", "p8", "--choices", "City 3,City 8,nowhere")
     asked = kgqa("ask", "where was person 3 born", *two, *flags).json
     assert {one["name"] for one in asked["answers"][:2]} == {"City 3", "City 8"}
@@ -208,10 +214,14 @@ def test_a_reasoner_that_cannot_be_used_is_named(
         in kgqa(*asked, "--method", "gcr", "--set", f"reasoner={reasoner}").error
     )
     assert (
-        "walks 2 hops at most" in kgqa(*asked, *flags, f"reasoner={reasoner}", "--hops", "3").error
+        "walks 2 hops at most" in kgqa(*asked, *flags[:-1], *using(reasoner), "--hops", "3").error
     )
+    strange = kgqa(*asked, *flags, f"reasoner={reasoner}").error
+    assert "not one of this program's own" in strange
+    assert "--set encoder=" in strange, "a card alone has no encoder loaded"
     other = kgqa(
-        "ask", "Where was Barack Obama born?", "--home", plain_home, *flags, f"reasoner={reasoner}"
+        *("ask", "Where was Barack Obama born?", "--home", plain_home),
+        *(*flags[:-1], *using(reasoner)),
     )
     assert "it is another KG's" in other.error
 

@@ -52,7 +52,7 @@ class Given:
     def sentence_encoder(self, _: str | None) -> Any:
         return self.encoder
 
-    def reasoner(self, _: str) -> Any:
+    def reasoner(self, *_: Any) -> Any:
         return self.graph_reasoner
 
     def general_llm(self, _: str | None, *, cache_calls: bool = True) -> Any:

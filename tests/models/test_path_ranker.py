@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -32,8 +32,9 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return encoder_folder(tmp_path_factory.mktemp("encoder") / "tiny")
 
 
-def load(folder: Path) -> PathRanker:
-    return load_path_ranker(str(folder), device="cpu", cache=folder, progress=Silent())
+def load(folder: Path, encoder: Path) -> PathRanker:
+    where: dict[str, Any] = {"device": "cpu", "cache": folder, "progress": Silent()}
+    return load_path_ranker(str(folder), encoder=str(encoder), **where)
 
 
 def changes(width: int = WIDTH) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
@@ -44,7 +45,7 @@ def changes(width: int = WIDTH) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
 def test_what_was_saved_is_loaded(encoder: Path, tmp_path: Path) -> None:
     card = RankerCard(encoder=str(encoder), scale=10.0, hop_bias=(0.5, -1.0), none=2.0)
     save_path_ranker(tmp_path, card, changes())
-    ranker = load(tmp_path)
+    ranker = load(tmp_path, encoder)
     assert ranker.card == card
     down, up = ranker_changes(str(tmp_path))[WEIGHT]
     plain = tiny_encoder(encoder)
@@ -58,13 +59,15 @@ def test_what_was_saved_is_loaded(encoder: Path, tmp_path: Path) -> None:
     cooler = RankerCard(encoder=str(encoder), scale=10.0, hop_bias=(0.5, -1.0), none=2.0,
                         temperature=2.0)  # fmt: skip
     save_path_ranker(tmp_path, cooler, changes())
-    np.testing.assert_allclose(load(tmp_path).logits(questions, paths, [1, 2, 5]), logits / 2)
-    assert load(tmp_path).none == 1.0
+    np.testing.assert_allclose(
+        load(tmp_path, encoder).logits(questions, paths, [1, 2, 5]), logits / 2
+    )
+    assert load(tmp_path, encoder).none == 1.0
 
 
 def test_a_text_is_encoded_once(encoder: Path, tmp_path: Path) -> None:
     save_path_ranker(tmp_path, RankerCard(encoder=str(encoder)), {})
-    ranker = load(tmp_path)
+    ranker = load(tmp_path, encoder)
     seen: list[str] = []
     encode = ranker.encoder.encode
     ranker.encoder.encode = lambda texts: seen.extend(texts) or encode(texts)  # type: ignore[method-assign]
@@ -89,17 +92,17 @@ def test_damaged_files_are_named(encoder: Path, tmp_path: Path, damage, error, s
     save_path_ranker(tmp_path, RankerCard(encoder=str(encoder)), changes())
     damage(tmp_path)
     with pytest.raises(error, match=said):
-        load(tmp_path)
+        load(tmp_path, encoder)
 
 
 def test_changes_of_another_encoder_are_refused(encoder: Path, tmp_path: Path) -> None:
     save_path_ranker(tmp_path, RankerCard(encoder=str(encoder)), changes(WIDTH // 2))
     with pytest.raises(ModelError, match="are not of the encoder"):
-        load(tmp_path)
+        load(tmp_path, encoder)
     bad = {WEIGHT: (torch.full((3, WIDTH), torch.nan), torch.ones(WIDTH, 3))}
     save_path_ranker(tmp_path, RankerCard(encoder=str(encoder)), bad)
     with pytest.raises(ModelError, match="not all are numbers"):
-        load(tmp_path)
+        load(tmp_path, encoder)
 
 
 def rewrite(folder: Path, **fields: object) -> None:

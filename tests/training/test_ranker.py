@@ -142,7 +142,8 @@ def test_a_fit_prefers_what_is_right_and_is_saved_as_it_is(
     assert log_likelihood(after, checks) > before[0] + 0.3
     assert first_right(after, checks) > before[1]
     save_path_ranker(tmp_path, fitted.card, fitted.changes)
-    again = load_path_ranker(str(tmp_path), device="cpu", cache=tmp_path, progress=Silent())
+    where = {"device": "cpu", "cache": tmp_path, "progress": Silent()}
+    again = load_path_ranker(str(tmp_path), encoder=fitted.card.encoder, **where)
     texts = checks[0].paths
     ones = [1] * len(texts)
     saved, held = (one.logits(["who saw x?"], texts, ones) for one in (again, after))
@@ -233,7 +234,9 @@ def test_what_is_learnt_is_kept_only_if_it_is_better(
         for q in questions()
     ]  # fmt: skip
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    given = {"questions": file, "start_from": str(start), "learning_rate": rate}
+    given = {
+        "questions": file, "start_from": str(start), "learning_rate": rate, "encoder": str(encoder)
+    }  # fmt: skip
     options = validated(LearnOptions, given, "kgqa learn")
     out = tmp_path / OWN_RANKER
     report = learn(shops, tmp_path, options, device="cpu", cache=tmp_path, progress=Silent())
@@ -242,7 +245,8 @@ def test_what_is_learnt_is_kept_only_if_it_is_better(
         assert report.after > report.before
         assert report.folder == out
         assert ranker_changes(str(out))
-        own = load_path_ranker(str(out), device="cpu", cache=tmp_path, progress=Silent())
+        where = {"device": "cpu", "cache": tmp_path, "progress": Silent()}
+        own = load_path_ranker(str(out), encoder=str(encoder), **where)
         made, _ = kg_questions(words_of(shops, own), questions(), own)
         assert first_right(own, [batch_of(made, None)]) == 1.0
     else:
@@ -256,7 +260,7 @@ def test_too_few_questions_are_an_error(shops: SqliteStore, encoder: Path, tmp_p
     file.write_text(
         '{"question": "who runs Shop K", "topic_entities": ["Shop K"], "answers": ["Owner K"]}\n'
     )
-    given = {"questions": file, "start_from": str(tmp_path / "start")}
+    given = {"questions": file, "start_from": str(tmp_path / "start"), "encoder": str(encoder)}
     options = validated(LearnOptions, given, "kgqa learn")
     with pytest.raises(DataError, match="has 1 questions that shops can answer; 8 are needed"):
         learn(shops, tmp_path / "out", options, device="cpu", cache=tmp_path, progress=Silent())

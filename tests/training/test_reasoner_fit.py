@@ -102,7 +102,8 @@ def test_it_learns_questions_of_two_hops_and_is_kept(
 ) -> None:
     result, progress = trained(town, encoder, tmp_path / "w", APART, relations=relations)
     assert result.hits_at_1 >= 90.0, progress.notes
-    reasoner = load_reasoner(str(tmp_path / "w"), device="cpu", cache=tmp_path, progress=Silent())
+    where = {"device": "cpu", "cache": tmp_path, "progress": Silent(), "encoder": encoder_at[0]}
+    reasoner = load_reasoner(str(tmp_path / "w"), **where)
     assert reasoner.card.described["data"] == "a town"
     asked = [pair[0] for pair in questions() if pair[0].id in APART]
     right = 0
@@ -113,7 +114,7 @@ def test_it_learns_questions_of_two_hops_and_is_kept(
         right += answer.answers[0].id == one.answers[0]
     assert right == len(asked) == 8
     # loading a second time gives the same, to the last digit
-    again = load_reasoner(str(tmp_path / "w"), device="cpu", cache=tmp_path, progress=Silent())
+    again = load_reasoner(str(tmp_path / "w"), **where)
     for name, weight in reasoner.model.state_dict().items():
         assert torch.equal(weight, again.model.state_dict()[name])
 

@@ -66,7 +66,7 @@ class KgCot(Method[KgCotOptions]):
             named, note = fitting_reasoner(resources.store)
             if note:
                 resources.note(note)
-        self.reasoner = resources.reasoner(named)
+        self.reasoner = resources.reasoner(named, options.encoder)
         card = self.reasoner.card
         self.card = AdapterCard(hops=card.hops, direction=card.direction, mediators=card.mediators)
         threshold = options.answer_threshold
