@@ -142,6 +142,11 @@ class Resources:
             if cache is not None:
                 cache.close()
             raise
+        if general.ignores_key:
+            self.note(
+                "OPENAI_BASE_URL has a user and password, which are sent in place of "
+                "OPENAI_API_KEY. Leave one of them out."
+            )
         return self._opened.enter_context(general)
 
     def index(self, key: IndexKey, build_options: Mapping[str, Any]) -> TrieIndex | None:

@@ -2,31 +2,38 @@
 
 Calls and tokens are counted, and a call that the cache knows, one SQLite file that several threads
 and processes may use, is not made again. It never forgets, and holds no key or credentials of the
-URL; neither does a message.
+URL; neither does a message. A server is not trusted: a call has a deadline for all of it, a reply a
+length, and nothing is sent anywhere but to the address that was named.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import socket
 import sqlite3
 import threading
+import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
+from urllib.parse import urlsplit
 
 import openai
-from openai.types.chat import ChatCompletion
 
 from kgqa.errors import GeneralModelError, without_secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from pydantic import SecretStr
 
 OPENAI_URL = "https://api.openai.com/v1"
 _SHOWN = 200  # characters of a server's own words in a message
+MOST_BYTES = 4 << 20  # of a reply, as it comes over the network; answers take some thousand
+_MOST_TOKENS = 1 << 40  # a count above is not one
+_PAUSE_S = 0.5  # before the first retry, doubled each time
 _URL = "Check OPENAI_BASE_URL: it must name the API, not a web page (it often ends in /v1)."
 FILE_NAME = "general-calls.sqlite"
 _VERSION = 1
@@ -139,12 +146,71 @@ class CallCache:
         )
 
 
+class _TooLong(Exception):  # noqa: N818 - named for what the reply is
+    """A reply has more than MOST_BYTES, or is compressed and could become any length."""
+
+
+class _Watch:
+    """The deadline of a call: when it passes, the call's connection is shut, whatever it waits for.
+
+    Time-outs of a read alone never end a reply that drips.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._end = time.monotonic() + seconds
+        self._socket: Any = None
+        self._timer = threading.Timer(seconds, self._shut)
+        self._timer.daemon = True
+
+    def __enter__(self) -> _Watch:
+        self._timer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+
+    def left(self) -> float:
+        """Return the seconds that are left, 0 if none are."""
+        return max(0.0, self._end - time.monotonic())
+
+    def trace(self, event: str, info: Mapping[str, Any]) -> None:
+        """Note the connection of the call: a trace function of the HTTP library."""
+        if event.endswith((".connect_tcp.complete", ".start_tls.complete")):
+            self._socket = info["return_value"].get_extra_info("socket")
+            if not self.left():
+                self._shut()
+
+    def _shut(self) -> None:
+        if self._socket is not None:
+            with suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+
+
+def _bound(response: Any) -> None:
+    """Make reading a response fail once it is too long."""
+    if response.headers.get("Content-Encoding", "identity") != "identity":
+        raise _TooLong
+    read = response.iter_raw
+
+    def bounded(chunk_size: int | None = None) -> Iterator[bytes]:
+        size = 0
+        for chunk in read(chunk_size):
+            size += len(chunk)
+            if size > MOST_BYTES:
+                raise _TooLong
+            yield chunk
+
+    response.iter_raw = bounded
+
+
 class GeneralLLM:
     """A client for one model of one server; may be used by several threads.
 
-    ``base_url`` None is OpenAI's own, which needs a ``key``. ``timeout_s`` is for one attempt,
-    ``retries`` for what may pass: no connection, time-outs, 408, 409, 429 and 5xx. ``cache``: the
-    calls that were made before; it is closed with the client. Raises GeneralModelError.
+    ``base_url`` None is OpenAI's own, which needs a ``key``; a user and password in it are sent in
+    the key's place. ``timeout_s`` is for a call from its beginning to the last byte of its reply,
+    all ``retries`` included; they are for what may pass: no connection, 408, 409, 429 and 5xx.
+    ``cache``: the calls that were made before; it is closed with the client. Raises
+    GeneralModelError.
     """
 
     def __init__(
@@ -162,6 +228,8 @@ class GeneralLLM:
         self._url = base_url or OPENAI_URL
         self._key = key.get_secret_value() if key else ""
         self._timeout_s = timeout_s
+        self._retries = retries
+        self._calls = threading.local()  # the watch of each thread's call
         self._lock = threading.Lock()
         self._usage = Usage(0, 0, 0)
         self._refused: frozenset[str] = frozenset()  # parameters that this server's model refuses
@@ -179,13 +247,23 @@ class GeneralLLM:
             base_url=self._url,
             api_key=self._key or "none",  # the client insists on one
             timeout=timeout_s,
-            max_retries=retries,
+            max_retries=0,  # they count against the deadline, so they are made here
+            default_headers={"Accept-Encoding": "identity", "Connection": "close"},
+            http_client=openai.DefaultHttpxClient(
+                follow_redirects=False,  # a redirect would send question and facts elsewhere
+                event_hooks={"request": [self._watched], "response": [_bound]},
+            ),
         )
 
     @property
     def url(self) -> str:
         """The server's URL without credentials."""
         return without_secrets(self._url)
+
+    @property
+    def ignores_key(self) -> bool:
+        """Whether there is a key beside credentials in the URL, which are sent in its place."""
+        return bool(self._key and urlsplit(self._url).username)
 
     @property
     def usage(self) -> Usage:
@@ -206,8 +284,8 @@ class GeneralLLM:
         With a ``temperature`` above 0 it is a sample; ``seed`` distinguishes samples of one prompt
         to the cache and to servers that know seeds. Raises GeneralModelError.
         """
-        messages = [{"role": "system", "content": system}] if system else []
-        messages.append({"role": "user", "content": prompt})
+        messages = [{"role": "system", "content": _whole(system)}] if system else []
+        messages.append({"role": "user", "content": _whole(prompt)})
         wanted: dict[str, Any] = {"temperature": temperature}
         if max_tokens is not None:
             wanted["max_tokens"] = max_tokens
@@ -218,16 +296,8 @@ class GeneralLLM:
             self._count(cached=1)
             return known
         self._count(calls=1)
-        response = self._ask(messages, wanted)
-        # The client does not check what it reads: any field may be missing or of another type.
-        message = getattr(response.choices[0], "message", None) if response.choices else None
-        text = getattr(message, "content", None)
-        if not isinstance(text, str):
-            self._fail("answered without any text", "Check that the model can chat.")
-        used = response.usage
-        tokens = (used.prompt_tokens or 0, used.completion_tokens or 0) if used else (0, 0)
-        self._count(prompt_tokens=tokens[0], completion_tokens=tokens[1])
-        answer = Completion(text, *tokens)
+        answer = self._read(self._ask(messages, wanted))
+        self._count(prompt_tokens=answer.prompt_tokens, completion_tokens=answer.completion_tokens)
         if self._cache is not None:
             self._cache.put(key, self.model, answer)
         return answer
@@ -246,36 +316,73 @@ class GeneralLLM:
         """Close the connections."""
         self.close()
 
-    def _ask(self, messages: list[dict[str, str]], wanted: dict[str, Any]) -> ChatCompletion:
-        while True:
-            options = {k: v for k, v in wanted.items() if k not in self._refused}
-            if "max_tokens" in self._refused and "max_tokens" in wanted:
-                options["max_completion_tokens"] = wanted["max_tokens"]
-            try:
-                response: object = self._client.chat.completions.create(
-                    model=self.model,
-                    messages=messages,  # type: ignore[arg-type]
-                    **options,
-                )
-            except openai.BadRequestError as error:
-                # Reasoning models take no temperature and call the limit otherwise.
-                if error.param in options and error.param in wanted:
-                    self._refused |= {error.param}
-                    continue
-                self._explain(error)
-            except openai.OpenAIError as error:
-                self._explain(error)
-            except ValueError as error:  # a page that is not JSON
-                self._fail(f"answered something that is not JSON ({type(error).__name__})", _URL)
-            if not isinstance(response, ChatCompletion) or response.choices is None:
-                self._fail("answered something other than a chat completion", _URL)
-            return response
+    def _watched(self, request: Any) -> None:
+        request.extensions["trace"] = self._calls.watch.trace
 
-    def _explain(self, error: openai.OpenAIError) -> NoReturn:
-        if isinstance(error, openai.APITimeoutError):
-            self._fail(
-                f"gave no answer within {self._timeout_s:g} s", "Is it busy, or the model too big?"
-            )
+    def _ask(self, messages: list[dict[str, str]], wanted: dict[str, Any]) -> bytes:
+        """Return the body of the reply."""
+        attempts = 0
+        with _Watch(self._timeout_s) as watch:
+            self._calls.watch = watch
+            while True:
+                options = {k: v for k, v in wanted.items() if k not in self._refused}
+                if "max_tokens" in self._refused and "max_tokens" in wanted:
+                    options["max_completion_tokens"] = wanted["max_tokens"]
+                try:
+                    raw = self._client.chat.completions.with_raw_response.create(
+                        model=self.model,
+                        messages=messages,  # type: ignore[arg-type]
+                        **options,
+                    )
+                    body: bytes = raw.content
+                except openai.BadRequestError as error:
+                    # Reasoning models take no temperature and call the limit otherwise.
+                    if isinstance(error.param, str) and error.param in options.keys() & wanted:
+                        self._refused |= {error.param}
+                        continue
+                    self._explain(error)
+                except _TooLong:
+                    self._fail(f"answered more than {MOST_BYTES >> 20} MiB, or compressed", _URL)
+                except Exception as error:  # of the client, or of the HTTP library below it
+                    pause = _pause(error, attempts)
+                    if watch.left() <= 0:
+                        self._late()
+                    if attempts >= self._retries or not _may_pass(error) or pause > watch.left():
+                        self._explain(error)
+                    attempts += 1
+                    time.sleep(pause)
+                    continue
+                if watch.left() <= 0:  # it may have been cut off
+                    self._late()
+                return body
+
+    def _late(self) -> NoReturn:
+        self._fail(
+            f"gave no answer within {self._timeout_s:g} s", "Is it busy, or the model too big?"
+        )
+
+    def _read(self, body: bytes) -> Completion:
+        """Return what a reply says; any field may be missing or of another type."""
+        try:
+            found = json.loads(body)
+        except (ValueError, RecursionError) as error:  # a page, or nested without end
+            self._fail(f"answered something that is not JSON ({type(error).__name__})", _URL)
+        choices = found.get("choices") if isinstance(found, dict) else None
+        if not isinstance(choices, list):
+            self._fail("answered something other than a chat completion", _URL)
+        message = choices[0].get("message") if choices and isinstance(choices[0], dict) else None
+        text = message.get("content") if isinstance(message, dict) else None
+        if not isinstance(text, str):
+            self._fail("answered without any text", "Check that the model can chat.")
+        used = found.get("usage")
+        counts = (
+            used.get(name) if isinstance(used, dict) else None
+            for name in ("prompt_tokens", "completion_tokens")
+        )
+        tokens = [n if type(n) is int and 0 <= n < _MOST_TOKENS else 0 for n in counts]
+        return Completion(_whole(text), *tokens)
+
+    def _explain(self, error: Exception) -> NoReturn:
         if isinstance(error, openai.APIConnectionError):
             self._fail("cannot be reached", "Is it running, and is OPENAI_BASE_URL right?")
         if isinstance(error, openai.AuthenticationError | openai.PermissionDeniedError):
@@ -285,6 +392,11 @@ class GeneralLLM:
             self._fail(
                 f"knows no model {self.model}, or no chat completions at this address (404)",
                 "Check `general_model` and OPENAI_BASE_URL (it often ends in /v1).",
+            )
+        if isinstance(error, openai.APIStatusError) and 300 <= error.status_code < 400:
+            self._fail(
+                f"sends elsewhere ({error.status_code}), which is not followed",
+                "Set OPENAI_BASE_URL to the address that it moved to.",
             )
         if isinstance(error, openai.RateLimitError):
             self._fail(
@@ -299,8 +411,8 @@ class GeneralLLM:
 
     def _words(self, error: openai.APIStatusError) -> str:
         text = " ".join(without_secrets(error.message).split())
-        if self._key:
-            text = text.replace(self._key, "***")
+        for secret in (self._key, urlsplit(self._url).password):
+            text = text.replace(secret, "***") if secret else text
         return f": {text[:_SHOWN]}" if text else ""
 
     def _fail(self, what: str, hint: str) -> NoReturn:
@@ -310,3 +422,24 @@ class GeneralLLM:
         with self._lock:
             used = {name: getattr(self._usage, name) + added for name, added in more.items()}
             self._usage = replace(self._usage, **used)
+
+
+def _pause(error: Exception, attempts: int) -> float:
+    """Return the seconds before another attempt: what the server asks for, or ever longer."""
+    headers = getattr(getattr(error, "response", None), "headers", {})
+    try:
+        return max(_PAUSE_S, float(headers.get("Retry-After", _PAUSE_S * 2**attempts)))
+    except ValueError:  # a date
+        return _PAUSE_S * 2**attempts
+
+
+def _may_pass(error: Exception) -> bool:
+    """Return whether the same call may succeed a moment later."""
+    if isinstance(error, openai.APIStatusError):
+        return error.status_code in (408, 409, 429) or error.status_code >= 500
+    return isinstance(error, openai.APIConnectionError)
+
+
+def _whole(text: str) -> str:
+    """Return ``text`` with lone halves of a surrogate pair, which no encoding has, as U+FFFD."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
