@@ -134,18 +134,24 @@ class RankedAnswer:
 
     ``paths``: those behind it, the best first; an :class:`Answer` fills them in. ``conditions``:
     what the question asks for beyond the path, and it has.
+    ``mentioned``: it stood inside a sentence of a general LLM, and was not named as the answer.
     """
 
     id: str | None
     name: str
     score: float
     grounded: bool
+    mentioned: bool = False
     paths: tuple[AnyPath, ...] = field(default=(), compare=False, repr=False)
     conditions: tuple[Condition, ...] = field(default=(), compare=False, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the answer as the JSON contract has it, without paths and conditions."""
-        return {"id": self.id, "name": self.name, "score": self.score, "grounded": self.grounded}
+        """Return the answer as the JSON contract has it, without paths and conditions.
+
+        ``mentioned`` only if it is.
+        """
+        found = {"id": self.id, "name": self.name, "score": self.score, "grounded": self.grounded}
+        return {**found, "mentioned": True} if self.mentioned else found
 
 
 @dataclass(frozen=True, slots=True)

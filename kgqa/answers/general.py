@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from kgqa.answers.answer import GeneralLlmUse, RankedAnswer
 from kgqa.answers.choices import find_choices, rank_choices
-from kgqa.answers.naming import PathNames, form_of, in_graph
+from kgqa.answers.naming import PathNames, denies, form_of, in_graph
 from kgqa.graph.names import normalise
 
 if TYPE_CHECKING:
@@ -24,7 +24,13 @@ if TYPE_CHECKING:
     from kgqa.graph.store import GraphStore
     from kgqa.models.general import Completion, GeneralLLM
 
-_BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
+_BULLET = re.compile(
+    r"^(?:\s*(?:[-*•]|\d+[.)])\s+|\W*(?:final )?answers?\W*[:=]\W*)+", re.IGNORECASE
+)
+_THOUGHTS = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
+_CLAUSE = re.compile(r"[,;.:!?]\s|\bbut\b", re.IGNORECASE)
+_MOST_LINES = 1_000  # of a reply that are read
+_LONGEST = 2_000  # characters of a line that may hold an answer
 _PLACE = re.compile(r"\{(paths|question|choices)\}")
 _OPEN = """\
 Facts from a knowledge graph, each a path that starts at an entity of the question:
@@ -124,9 +130,21 @@ def general_prompt(question: str, paths: Sequence[ScoredPath], choices: Sequence
 
 
 def listed_lines(text: str) -> list[str]:
-    """Return the lines of a reply without bullets, quotation marks and blank ones."""
-    lines = (_BULLET.sub("", line).strip().strip("\"'`*").strip() for line in text.splitlines())
-    return [line for line in lines if line]
+    """Return the lines of a reply that may be answers, without bullets and quotation marks.
+
+    Left out are what a reasoning model thinks, headings, and what stands below one that denies.
+    """
+    found: list[str] = []
+    denied = False
+    for whole in _THOUGHTS.sub("", text).splitlines():
+        line = _BULLET.sub("", whole).strip().strip("\"'`*").strip()
+        if line.endswith(":"):
+            denied = denies(line)
+        elif line and not denied and len(line) <= _LONGEST:
+            found.append(line)
+            if len(found) == _MOST_LINES:
+                break
+    return found
 
 
 def read_answers(
@@ -134,29 +152,41 @@ def read_answers(
 ) -> list[RankedAnswer]:
     """Return the answers that a general LLM wrote, one a line, linked back to entities.
 
-    A line means the entity of the paths that is called so, else the ends of paths whose names it
-    holds, else the best connected entity of that name in ``store``. Only one that a path, or the
-    beginning of one, ends in is grounded; one that is found nowhere has no id. Raises GraphError.
+    A line means the entity of the paths that is called so, else the best connected entity of that
+    name in ``store``, else itself, with no id. Only what a path, or the beginning of one, ends in
+    is grounded. Ends of paths that a longer line mentions come after all of these, marked as such;
+    what a line denies is no answer. Raises GraphError.
     """
     written = [line for line in dict.fromkeys(listed_lines(text)) if form_of(line) != "none"]
     names = PathNames(one for path in paths for one in path.groundings)
-    known = [names.exact(line) or names.contained(line) for line in written]
+    known = [names.exact(line) for line in written]
     strange = [line for line, nodes in zip(written, known, strict=True) if not nodes]
     looked_up = iter(in_graph(store, strange) if store is not None else [None] * len(strange))
     answers: dict[str, RankedAnswer] = {}
+    mentioned: dict[str, RankedAnswer] = {}
+    denied: set[str] = set()
     for place, (line, nodes) in enumerate(zip(written, known, strict=True)):
         score = 1.0 / (place + 1)
+        found = None if nodes else next(looked_up)
+        inside = [] if nodes or found else names.contained(line)
+        if denies(line, [node.name for node in (*nodes, *inside, *([found] if found else []))]):
+            clauses = [part for part in _CLAUSE.split(line) if denies(part)]
+            denied.update(node.id for part in clauses for node in names.contained(part))
+            if nodes or found or inside:
+                continue
         for node in nodes:
             grounded = names.is_grounded(node)
             answers.setdefault(node.id, RankedAnswer(node.id, node.name, score, grounded))
-        if nodes:
-            continue
-        found = next(looked_up)
         if found is not None:
             answers.setdefault(found.id, RankedAnswer(found.id, found.name, score, False))
-        else:
+        elif not nodes:
             answers.setdefault(f"\0{line}", RankedAnswer(None, line, score, False))
-    return list(answers.values())
+        for node in inside:
+            score = 1.0 / (len(written) + len(mentioned) + 1)
+            one = RankedAnswer(node.id, node.name, score, names.is_grounded(node), mentioned=True)
+            mentioned.setdefault(node.id, one)
+    every = {**answers, **{id_: one for id_, one in mentioned.items() if id_ not in answers}}
+    return [one for id_, one in every.items() if id_ not in denied]
 
 
 def read_choice(
@@ -174,7 +204,8 @@ def read_choice(
     chosen = by_form.get(line)
     if chosen is None:
         named = [one for form, one in by_form.items() if form and f" {form} " in f" {line} "]
-        chosen = named[0] if len(named) == 1 else None
+        if len(named) == 1 and not denies(line, [named[0].text]):
+            chosen = named[0]
     if chosen is None:
         return ranked
     answers = []

@@ -36,6 +36,16 @@ _PLAIN = str.maketrans(
 )
 _LOG_2 = math.log(2.0)
 _ARTICLE = re.compile(r"^(?:the|an?) (?=.)")
+# in the form of names; of other languages than English only what denies most often
+_DENIAL = re.compile(
+    r"\b(?:not?|never|neither|nor|none|nothing|nobody|nowhere|cannot|\w+n t"
+    r"|(?:is|was|are|were|do|does|did|has|have|had|ca|wo|ai|could|would|should)nt"
+    r"|without|except|excluding|unlike|instead of|rather than|ruled? out|den(?:y|ies|ied)"
+    r"|false|wrong|incorrect(?:ly)?|untrue|unlikely|unrelated|mistaken(?:ly)?"
+    r"|nicht|kein\w*|niemals|pas|jamais|aucune?|non|nao|nunca|nem|niet|geen|ikke|inte|не|нет)\b"
+    r"|不|没|非|沒|ない|않|아니"
+)
+_CROSSED_OUT = re.compile(r"~~|[❌✗✘✖✕❎⛔🚫👎≠¬]|!=|^\W*!\s*\w")
 
 
 def form_of(text: str) -> str:
@@ -59,6 +69,18 @@ def is_name_of(text: str, name: str) -> bool:
         return True
     written, known = form_of(text), form_of(name)
     return bool(known) and _bare(written) == _bare(known)
+
+
+def denies(text: str, names: Iterable[str] = ()) -> bool:
+    """Return whether ``text`` denies what it speaks of; the words of ``names`` do not count.
+
+    >>> denies("It isn't Lexington"), denies("It is No Man's Land.", ["No Man's Land"])
+    (True, False)
+    """
+    form = f" {form_of(text)} "
+    for name in names:
+        form = form.replace(f" {form_of(name)} ", " ")
+    return bool(_DENIAL.search(form) or _CROSSED_OUT.search(text))
 
 
 class PathNames:

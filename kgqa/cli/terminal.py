@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _ANSWERS = 10  # answers that are shown
 _PATHS = 10
+_MENTIONED = " (only mentioned)"
 _COLUMN = 44  # cells that a column is wide at most
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _EVERY = 10.0  # seconds between two plain lines if stderr is not a terminal
@@ -213,7 +214,7 @@ def _show_answers(answer: Answer) -> None:
     rows = [
         (
             rank,
-            one.name if one.grounded else f"{one.name} (in no path)",
+            f"{one.name}{'' if one.grounded else ' (in no path)'}{_MENTIONED * one.mentioned}",
             *([share(one.score)] if voted else []),
             one.id or "-",
         )
