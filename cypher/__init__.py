@@ -13,6 +13,8 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from kgqa.display import escape_hidden
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -96,4 +98,4 @@ def literal(value: str) -> str:
     'it\'s'
     """
     plain = value.replace("\\", "\\\\").replace("'", "\\'")
-    return "'" + plain.replace("\n", "\\n").replace("\r", "\\r") + "'"
+    return f"'{escape_hidden(plain)}'"

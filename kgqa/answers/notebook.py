@@ -6,8 +6,9 @@ outside, and escapes every name.
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING, Any
+
+from kgqa.display import as_html, visible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,7 +21,7 @@ _COLUMN, _ROW, _BOX = 330, 46, 180  # pixels
 def answer_html(answer: Mapping[str, Any]) -> str:
     """Return the HTML of an answer's JSON object."""
     rows = "".join(
-        f"<li><b>{escape(one['name'])}</b> <code>{escape(one['id'] or '')}</code> "
+        f"<li><b>{as_html(one['name'])}</b> <code>{as_html(one['id'] or '')}</code> "
         f"{one['score']:.3f}{'' if one['grounded'] else ' <i>(not in the graph)</i>'}</li>"
         for one in answer["answers"]
     )
@@ -31,9 +32,9 @@ def answer_html(answer: Mapping[str, Any]) -> str:
         met = [edge for condition in one["conditions"] for edge in condition["edges"]]
         behind = [answer["paths"][number]["edges"] for number in one["paths"][:1]]
         paths[:0] = [{"edges": [*edges, *met]} for edges in behind if met]
-    notes = "".join(f"<li>{escape(note)}</li>" for note in answer["notes"])
+    notes = "".join(f"<li>{as_html(note)}</li>" for note in answer["notes"])
     return (
-        f"<div><p><b>{escape(answer['question'])}</b></p>"
+        f"<div><p><b>{as_html(answer['question'])}</b></p>"
         f"{f'<ol>{rows}</ol>' if rows else '<p>No answer.</p>'}"
         f"{_drawing(paths[:_SHOWN], ids)}{f'<ul>{notes}</ul>' if notes else ''}</div>"
     )
@@ -73,7 +74,7 @@ def _drawing(paths: Sequence[Mapping[str, Any]], answers: set[str | None]) -> st
             f'<line x1="{x1 + _BOX}" y1="{y1 + 16}" x2="{x2}" y2="{y2 + 16}" stroke="#999"/>'
             f'<text x="{(x1 + _BOX + x2) // 2}" y="{(y1 + y2) // 2 + 12}" fill="#555" '
             f'text-anchor="middle">{_label(relation.rpartition(".")[2])}'
-            f"<title>{escape(relation)}</title></text>"
+            f"<title>{as_html(relation)}</title></text>"
         )
     for box, name in boxes.items():
         x, y = place[box]
@@ -81,10 +82,11 @@ def _drawing(paths: Sequence[Mapping[str, Any]], answers: set[str | None]) -> st
         parts.append(
             f'<g><rect x="{x}" y="{y + 2}" width="{_BOX}" height="28" rx="5" fill="{fill}" '
             f'stroke="#889"/><text x="{x + 8}" y="{y + 20}">{_label(name)}</text>'
-            f"<title>{escape(name)} ({escape(box[1])})</title></g>"
+            f"<title>{as_html(name)} ({as_html(box[1])})</title></g>"
         )
     return "".join([*parts, "</svg>"])
 
 
 def _label(text: str) -> str:
-    return escape(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…")
+    text = visible(text)
+    return as_html(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…")

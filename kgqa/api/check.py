@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kgqa.display import read_name
 from kgqa.errors import UsageError
 from kgqa.graph.model import keys_array
 from kgqa.graph.names import normalise
@@ -90,7 +91,7 @@ def check(store: GraphStore, statement: Any) -> Check:
 def triples_of(statement: Any) -> list[Triple]:
     """Return a statement as triples of texts. Raises UsageError if it is malformed."""
     if isinstance(statement, str):
-        parts = [part.strip() for part in statement.split(_FORM.separator.strip())]
+        parts = [read_name(part.strip()) for part in statement.split(_FORM.separator.strip())]
         if len(parts) < 3 or len(parts) % 2 == 0 or not all(parts):
             raise UsageError(
                 f"'{statement}' is not a statement.", "Write it as: head -> relation -> tail."

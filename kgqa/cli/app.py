@@ -18,6 +18,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from kgqa.cli.common import Global, add_command, as_flags
+from kgqa.display import visible
 from kgqa.errors import KgqaError, without_secrets
 from kgqa.version import __version__
 
@@ -166,5 +167,6 @@ def _stopped() -> NoReturn:
 
 def _fail(text: str) -> NoReturn:
     """Print an error on one line, without credentials, and leave."""
-    print(f"Error: {' '.join(without_secrets(as_flags(text)).split())}", file=sys.stderr)
+    line = " ".join(without_secrets(as_flags(text)).split())
+    print(f"Error: {visible(line)}", file=sys.stderr)
     sys.exit(1)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_
 import typer
 from typer.core import TyperCommand
 
+from kgqa.display import json_text
 from kgqa.errors import UsageError, without_secrets
 
 if TYPE_CHECKING:
@@ -70,11 +71,18 @@ class Run:
         """Print a note on stderr, without credentials."""
         self.progress.note(without_secrets(text))
 
+    def say(self, *lines: str) -> None:
+        """Print lines for people on stdout."""
+        from kgqa.cli.terminal import say
+
+        for line in lines:
+            say(line)
+
     def print(self, human: Callable[[], None], result: Mapping[str, Any]) -> None:
         """Print the result: one JSON object if that was asked for, else as ``human`` draws it."""
         if self.as_json:
             unicode = "utf" in (sys.stdout.encoding or "").casefold()
-            sys.stdout.write(json.dumps(result, ensure_ascii=not unicode) + "\n")
+            sys.stdout.write(json_text(result, ascii_only=not unicode) + "\n")
         else:
             human()
 

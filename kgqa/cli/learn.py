@@ -19,13 +19,15 @@ def learn(run: Run, options: dict[str, Any]) -> None:
 
 def show_learnt(name: str, report: Any) -> None:
     """Print what learning the KG ``name`` gave."""
+    from kgqa.cli.terminal import say
+
     before, after = (100 * 2.718281828**one for one in (report.before, report.after))
-    print(
+    say(
         f"{report.made:,} made questions, {report.questions:,} of people, "
         f"{report.seconds:.0f} s. On {report.held_out:,} that were held out, what is right had "
         f"{before:.0f} % of the probability, and has {after:.0f} %."
     )
     if report.folder is None:
-        print("That is not better, so the universal ranker stays.")
+        say("That is not better, so the universal ranker stays.")
     else:
-        print(f'{name} has its own ranker now: kgqa ask "…" --kg {name}')
+        say(f'{name} has its own ranker now: kgqa ask "…" --kg {name}')

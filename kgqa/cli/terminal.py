@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 import sys
 import time
 from contextlib import contextmanager
@@ -24,6 +23,8 @@ from rich.progress import (
 from rich.progress import Progress as Bars
 from rich.text import Text
 
+from kgqa.display import path_parts, visible
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
@@ -34,7 +35,6 @@ _ANSWERS = 10  # answers that are shown
 _PATHS = 10
 _MENTIONED = " (only mentioned)"
 _COLUMN = 44  # cells that a column is wide at most
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _EVERY = 10.0  # seconds between two plain lines if stderr is not a terminal
 
 
@@ -51,21 +51,25 @@ class TerminalProgress:
     @contextmanager
     def task(self, what: str, total: int | None = None, unit: str = "") -> Iterator[Task]:
         """Show a task from ``with`` to its end."""
+        what = visible(what)
         if not self._console.is_terminal:
             yield _Lines(what, total, unit)
             return
-        columns: list[ProgressColumn] = [SpinnerColumn(), TextColumn("{task.description}")]
+        columns: list[ProgressColumn] = [
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+        ]
         if total and unit == "bytes":
             columns += [BarColumn(), DownloadColumn(), TimeRemainingColumn()]
         elif total:
             columns += [BarColumn(), MofNCompleteColumn(), TextColumn(unit), TimeRemainingColumn()]
-        columns.append(TextColumn("{task.fields[beside]}"))
+        columns.append(TextColumn("{task.fields[beside]}", markup=False))
         with Bars(*columns, console=self._console, transient=True) as bars:
             yield _Bar(bars, bars.add_task(what, total=total, beside=""))
 
     def note(self, text: str) -> None:
         """Print one line on stderr."""
-        line = plain(self._worded(text))
+        line = visible(self._worded(text))
         self._console.print(Text(line), style="yellow", soft_wrap=True)
 
 
@@ -78,7 +82,7 @@ class _Bar:
         self._bars.advance(self._number, amount)
 
     def tell(self, text: str) -> None:
-        self._bars.update(self._number, beside=text)
+        self._bars.update(self._number, beside=visible(text))
 
 
 class _Lines:
@@ -103,12 +107,7 @@ class _Lines:
             print(line, file=sys.stderr)
 
     def tell(self, text: str) -> None:
-        self._beside = text
-
-
-def plain(text: str) -> str:
-    """Return ``text`` on one line: what would move the cursor or change colours is a space."""
-    return _CONTROL.sub(" ", text)
+        self._beside = visible(text)
 
 
 @functools.cache
@@ -118,15 +117,23 @@ def _console() -> Console:
 
 
 def say(line: str | Text = "", style: str = "") -> None:
-    """Print a line on stdout, whole however wide the terminal is; text is never markup."""
-    _console().print(Text(line) if isinstance(line, str) else line, style=style, soft_wrap=True)
+    """Print a line on stdout, whole however wide the terminal is.
+
+    The one way out: text is never markup, and what a terminal would obey is escaped.
+    """
+    if isinstance(line, str):
+        shown = Text(visible(line))
+    else:
+        parts = line.render(_console())
+        shown = Text.assemble(*((visible(one.text), one.style or "") for one in parts))
+    _console().print(shown, style=style, soft_wrap=True)
 
 
 def show_answer(answer: Answer, browser_url: str | None) -> None:
     """Print a table of answers, and each path on a line, mediators collapsed."""
     topics = ", ".join(f"{topic.name} ({topic.id})" for topic in answer.topic_entities)
-    say(plain(answer.question), style="bold")
-    say(plain(f"topic: {topics}"), style="dim")
+    say(answer.question, style="bold")
+    say(f"topic: {topics}", style="dim")
     say()
     if answer.answers:
         _show_answers(answer)
@@ -274,19 +281,10 @@ def confidence(value: float) -> str:
 
 
 def path_line(path: Any) -> Text:
-    """Return a path as one line: names plain, relations coloured.
-
-    An edge that does not begin where the one before it ended stands after a bar.
-    """
+    """Return a path as one line: names plain, relations coloured."""
     line = Text()
-    at = None
-    for edge in path.edges:
-        if edge.head.id != at:
-            line.append(f"{' | ' if at is not None else ''}{plain(edge.head.name)}")
-        at = edge.tail.id
-        line.append(" -> ")
-        line.append(plain(edge.relation), style="cyan")
-        line.append(f" -> {plain(edge.tail.name)}")
+    for place, part in enumerate(path_parts(path.edges)):
+        line.append(part, style="cyan" if place % 2 else "")
     return line
 
 
@@ -301,7 +299,7 @@ def show_rows(title: str, columns: Sequence[str], rows: Sequence[Sequence[object
     """
     if title:
         say(title, style="bold")
-    cells = [[plain(str(cell)) for cell in row] for row in rows]
+    cells = [[visible(str(cell)) for cell in row] for row in rows]
     widths = [
         min(max([cell_len(column), *(cell_len(row[i]) for row in cells)]), _COLUMN)
         for i, column in enumerate(columns)

@@ -25,7 +25,7 @@ def data(
 ) -> None:
     """Write the training examples that questions and a KG give, to look at them."""
     report = training.training_examples(run.home, out, options)
-    run.print(lambda: print(f"{report.examples:,} examples in {out}"), report.to_json())
+    run.print(lambda: run.say(f"{report.examples:,} examples in {out}"), report.to_json())
 
 
 @takes_options(training.AdapterTraining)
@@ -39,10 +39,10 @@ def adapter(run: Run, out: OutFlag, options: dict[str, Any]) -> None:
         flag = f"--method dog {flag}"
 
     def human() -> None:
-        print(
+        run.say(
             f"{report.folder}: {report.examples:,} examples, {report.steps:,} steps, loss "
-            f"{report.loss:.3f}, held-out loss {held}{right}, {report.seconds / 60:.1f} minutes.\n"
-            f'Use it: kgqa ask "…" {flag} {report.folder}'
+            f"{report.loss:.3f}, held-out loss {held}{right}, {report.seconds / 60:.1f} minutes.",
+            f'Use it: kgqa ask "…" {flag} {report.folder}',
         )
 
     run.print(human, report.to_json())
@@ -56,12 +56,12 @@ def reasoner(run: Run, out: OutFlag, options: dict[str, Any]) -> None:
     encoder = f" --set encoder={options['encoder']}" if options.get("encoder") else ""
 
     def human() -> None:
-        print(
+        run.say(
             f"{report.folder}: {report.questions:,} questions, best at step {report.steps:,}; of "
             f"{report.checked:,} check questions the first answer is right for "
             f"{report.hits_at_1:.1f} %, one of ten for {report.hit_at_10:.1f} %; "
-            f"{report.seconds / 60:.1f} minutes.\n"
-            f'Use it: kgqa ask "…" --method kg-cot --set reasoner={report.folder}{encoder}'
+            f"{report.seconds / 60:.1f} minutes.",
+            f'Use it: kgqa ask "…" --method kg-cot --set reasoner={report.folder}{encoder}',
         )
 
     run.print(human, report.to_json())

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from kgqa.answers.answer import Answer
 from kgqa.answers.expand import tails
+from kgqa.display import path_parts
 from kgqa.errors import EntityNotFoundError, LinkingError, TimeLimitError
 from kgqa.evaluation.graph_metrics import (
     CHAINS,
@@ -27,6 +28,7 @@ from kgqa.questions.meanings import known_topics, meanings_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kgqa.answers.answer import ScoredPath
     from kgqa.errors import KgqaError
     from kgqa.graph.store import GraphStore
     from kgqa.paths.walk import WalkRules
@@ -211,6 +213,7 @@ def record_of(
         paths=[
             {
                 "text": path.text,
+                **_shown(path),
                 "score": path.score,
                 "relation_path": " -> ".join(relation_path(path.groundings[0], inverses))
                 if path.groundings
@@ -225,6 +228,14 @@ def record_of(
         linking=linking_of(store, question) if linked else None,
         triplets=triplets_of(store, question, answer) if in_triplets else None,
     )
+
+
+def _shown(path: ScoredPath) -> dict[str, str]:
+    """Return how a path is shown, if its text could be read in another way."""
+    if not path.groundings:
+        return {}
+    shown = "".join(path_parts(path.groundings[0].edges))
+    return {} if shown == path.text else {"shown": shown}
 
 
 def _legacy(names: Sequence[str], gold: Sequence[str] = ()) -> dict[str, dict[str, float]]:

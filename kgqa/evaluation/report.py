@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kgqa.display import as_html, visible
 from kgqa.errors import UsageError
 from kgqa.evaluation.record import Outcome
 
@@ -120,10 +120,11 @@ def markdown(
 ) -> str:
     """Return the report of a run as Markdown."""
     lines = [
-        f"# {figures['method']} on {_cell(settings.get('file') or figures['format'])}",
+        f"# {_cell(figures['method'])} on {_cell(settings.get('file') or figures['format'])}",
         "",
         f"{figures['questions']} questions, {figures['answered']} answered; KG "
-        f"`{figures['kg']}`. Figures are percentages over all questions. {time_sentence(figures)}",
+        f"`{_cell(figures['kg'])}`. Figures are percentages over all questions. "
+        f"{time_sentence(figures)}",
         *_table(("setting", "value"), [(k, v) for k, v in settings.items() if v is not None]),
     ]
     for table in figure_tables(figures):
@@ -136,7 +137,7 @@ def markdown(
             f"- **{_cell(one.question or one.id)}** (`{_cell(one.id)}`, {one.outcome})",
             f"  - wanted: {_cell(', '.join(one.gold_names[:5])) or '–'}",
             f"  - given: {_cell(', '.join(one.answers[:5])) or _cell(one.error) or '–'}",
-            *(f"  - `{_cell(path['text'])}` ({path['score']:.2f})" for path in one.paths[:3]),
+            *(f"  - `{_cell(_path_text(path))}` ({path['score']:.2f})" for path in one.paths[:3]),
         ]
     return "\n".join(lines).rstrip() + "\n"
 
@@ -190,8 +191,13 @@ def _between(interval: Sequence[float] | None) -> str:
     return "" if interval is None else f"{interval[0]:.1f} to {interval[1]:.1f}"
 
 
+def _path_text(path: Mapping[str, Any]) -> str:
+    """Return a path's text, with marks inside names escaped if there are any."""
+    return str(path.get("shown", path["text"]))
+
+
 def _cell(value: object) -> str:
-    text = " ".join(str(value).split())
+    text = visible(" ".join(str(value).split()))
     for mark in "\\|`*<[":
         text = text.replace(mark, "\\" + mark)
     return text
@@ -229,19 +235,19 @@ def html_page(
     """Return the report of a run as one HTML file: no script, font or picture from elsewhere."""
     title = f"{figures['method']} on {settings.get('file') or figures['format']}"
     parts = [
-        f"<h1>{_text(title)}</h1>",
+        f"<h1>{as_html(title)}</h1>",
         f"<p>{figures['questions']} questions, {figures['answered']} answered; KG "
-        f"<b>{_text(figures['kg'])}</b>. Figures are percentages over all questions, with 95 % "
+        f"<b>{as_html(figures['kg'])}</b>. Figures are percentages over all questions, with 95 % "
         "bootstrap intervals.</p>",
     ]
     for one in figure_tables(figures):
-        parts += [f"<h2>{_text(one.title)}</h2>", table(one.heads, one.rows)]
+        parts += [f"<h2>{as_html(one.title)}</h2>", table(one.heads, one.rows)]
     seconds = [one.seconds for one in records if one.answered and one.seconds is not None]
     if seconds:
         parts += [
             "<h2>Seconds a question</h2>",
             table(("seconds", "questions", "%"), histogram(seconds)),
-            f"<p>{_text(time_sentence(figures))}</p>",
+            f"<p>{as_html(time_sentence(figures))}</p>",
         ]
     if failures := worst(records):
         parts.append(f"<h2>The worst {len(failures)} failures</h2>")
@@ -251,7 +257,7 @@ def html_page(
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width">'
-        f"<title>{_text(title)}</title><style>{_STYLE}</style></head>\n<body>\n"
+        f"<title>{as_html(title)}</title><style>{_STYLE}</style></head>\n<body>\n"
         + "\n".join(parts)
         + "\n</body></html>\n"
     )
@@ -259,7 +265,7 @@ def html_page(
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """Return a table; the columns ``%`` and ``Hits@1`` are percentages, drawn as bars."""
-    head = "".join(f"<th>{_text(one)}</th>" for one in heads)
+    head = "".join(f"<th>{as_html(one)}</th>" for one in heads)
     body = "".join(
         f"<tr>{''.join(_html_cell(one, cell) for one, cell in zip(heads, row, strict=True))}</tr>"
         for row in rows
@@ -277,29 +283,26 @@ def histogram(values: Sequence[float]) -> list[tuple[str, str, str]]:
     ]
 
 
-def _text(value: object) -> str:
-    return escape(str(value), quote=True)
-
-
 def _html_cell(head: str, value: object) -> str:
     if head in ("%", "Hits@1"):
-        return f'<td class="bar" style="--wide:{float(str(value)):.1f}%">{_text(value)}</td>'
-    return f"<td>{_text(value)}</td>"
+        return f'<td class="bar" style="--wide:{float(str(value)):.1f}%">{as_html(value)}</td>'
+    return f"<td>{as_html(value)}</td>"
 
 
 def _failure(one: Record) -> str:
     paths = "".join(
-        f'<li><code>{_text(path["text"])}</code> <span class="weak">{path["score"]:.2f}</span></li>'
+        f"<li><code>{as_html(_path_text(path))}</code> "
+        f'<span class="weak">{path["score"]:.2f}</span></li>'
         for path in one.paths[:_PATHS]
     )
-    gold = "".join(f"<li><code>{_text(path)}</code></li>" for path in one.gold_relation_paths[:3])
+    gold = "".join(f"<li><code>{as_html(path)}</code></li>" for path in one.gold_relation_paths[:3])
     return (
-        f"<details><summary>{_text(one.question or one.id)} "
-        f'<span class="weak">{_text(one.outcome)}</span></summary>'
-        f"<p>Wanted: {_text(', '.join(one.gold_names[:_NAMES])) or '–'}<br>"
-        f"Given: {_text(', '.join(one.answers[:_NAMES])) or '–'}"
-        + (f"<br>{_text(one.error)}" if one.error else "")
-        + f'<br><span class="weak">{_text(one.id)}</span></p>'
+        f"<details><summary>{as_html(one.question or one.id)} "
+        f'<span class="weak">{as_html(one.outcome)}</span></summary>'
+        f"<p>Wanted: {as_html(', '.join(one.gold_names[:_NAMES])) or '–'}<br>"
+        f"Given: {as_html(', '.join(one.answers[:_NAMES])) or '–'}"
+        + (f"<br>{as_html(one.error)}" if one.error else "")
+        + f'<br><span class="weak">{as_html(one.id)}</span></p>'
         + (f"<p>Gold relation paths</p><ul>{gold}</ul>" if gold else "")
         + (f"<p>Paths</p><ol>{paths}</ol>" if paths else "")
         + "</details>"

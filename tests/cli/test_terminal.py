@@ -17,7 +17,7 @@ from kgqa.answers.answer import (
     Timings,
     TopicEntity,
 )
-from kgqa.cli.terminal import path_line, plain, share, show_answer, show_rows
+from kgqa.cli.terminal import TerminalProgress, path_line, say, share, show_answer, show_rows
 from kgqa.paths.ground import Fact, GroundedPath, Node, PathEdge
 from tests.cli.conftest import QUESTION
 
@@ -58,18 +58,40 @@ def test_names_are_never_read_as_markup(capsys: pytest.CaptureFixture[str]) -> N
     assert row.split("  ") == ["1", NASTY, "100 %", "b"]
 
 
-@given(st.text())
-def test_a_name_stays_on_its_line_and_moves_no_cursor(name: str) -> None:
-    shown = plain(name)
-    assert len(shown) == len(name)
-    assert len(shown.splitlines()) <= 1
-    assert "\x1b" not in shown
-    assert all(a == b or b == " " for a, b in zip(name, shown, strict=True))
-
-
 def test_a_path_line_has_every_part_in_order() -> None:
     path = an_answer(()).paths[0].groundings[0]
     assert path_line(path).plain == "[red]France -> capital [of] -> Paris"
+
+
+HIDDEN = "\x1b]0;title\x07\x1b[2J\x9b31m\u202eevil\u2066\u200b\ufeff\U000e0041\x7f\r\n"
+SEEN = "\\x1b]0;title\\x07\\x1b[2J\\x9b31m\\u202eevil\\u2066\\u200b\\ufeff\\U000e0041\\x7f  "
+
+
+def test_nothing_in_a_name_is_obeyed_by_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = an_answer((RankedAnswer(HIDDEN, HIDDEN, 1.0, True),), HIDDEN)
+    answer = dataclasses.replace(
+        answer, question=HIDDEN, topic_entities=(TopicEntity(0, HIDDEN, HIDDEN, 1.0),)
+    )
+    show_answer(answer, "http://localhost/" + HIDDEN)
+    TerminalProgress().note(HIDDEN)
+    say(HIDDEN)
+    shown = capsys.readouterr()
+    for text in (shown.out, shown.err):
+        assert SEEN.strip() in text
+        assert not set(text) & set(HIDDEN) - set("\ntile[];0123JmvA")
+
+
+def test_marks_of_paths_inside_names_are_told_from_the_path_s_own() -> None:
+    head, tail = Node("a", "A -> b -> C"), Node("b", "^B->")
+    against = PathEdge(head, "^r", tail, True, (Fact("b", "r", "a"),))
+    along = PathEdge(head, "^r", tail, False, (Fact("a", "^r", "b"),))
+    mixed = PathEdge(head, "^r..^s", tail, False, (Fact("m", "r", "a"), Fact("m", "^s", "b")))
+    lines = [path_line(GroundedPath((one,), "")).plain for one in (against, along, mixed)]
+    assert lines == [
+        r"A -\> b -\> C -> ^r -> \^B-\>",
+        r"A -\> b -\> C -> \^r -> \^B-\>",
+        r"A -\> b -\> C -> ^r..\^s -> \^B-\>",
+    ]
 
 
 def test_a_long_row_is_neither_cut_nor_wrapped(

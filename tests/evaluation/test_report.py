@@ -125,3 +125,19 @@ def test_percentages_are_drawn_and_hold_their_numbers() -> None:
     assert sum(int(count) for _, count, _ in steps) == 4
     assert sum(float(percent) for *_, percent in steps) == 100.0
     assert len(histogram([0.0, 0.0])) == len(steps)
+
+
+def test_a_report_obeys_nothing_in_a_name(tmp_path: Path) -> None:
+    evil = "</td><script>alert(1)</script>\u202e\x1b[2J`|<img src=x onerror=alert(2)>"
+    path = {"text": evil, "score": -0.1, "relation_path": evil, "shown": r"a -\> b -> ^r -> c"}
+    failed = WRONG.model_copy(update={"question": evil, "id": evil, "paths": [path]})
+    figures = {**figures_of([failed]), "kg": evil, "method": evil}
+    for file in write_reports(tmp_path, figures, [failed], {"file": evil}):
+        text = file.read_text("utf-8")
+        assert r"\u202e\x1b[2J" in text.replace(r"\\", "\\").replace(r"\[", "[")
+        assert not set(text) & {"\u202e", "\x1b"}
+        assert not re.search(r"(?<!\\)<(script|img)", text)
+    page = Page()
+    page.feed(text)
+    assert "script" not in page.tags
+    assert "img" not in page.tags
