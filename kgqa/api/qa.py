@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kgqa.trie.index.manifest import IndexKey
     from kgqa.trie.index.reader import TrieIndex
 
+_MOST_TOPICS = 1_000  # that one question may start at
 _OTHERS = 5  # entities of a shared name that are listed
 
 
@@ -267,8 +268,12 @@ def topic_entities(
     from kgqa.linking.asked import asks_whether
     from kgqa.linking.resolve import resolve_entities
 
-    if not question.strip():
-        raise LinkingError("The question is empty.", 'Ask one: kgqa ask "Where was … born?"')
+    linker.check_question(question)
+    if len(named) > _MOST_TOPICS:
+        raise UsageError(
+            f"A question has up to {_MOST_TOPICS:,} topic entities, and {len(named):,} are named.",
+            "Name fewer `entities`.",
+        )
     if named:
         found = resolve_entities(store, list(named))
         notes += [shared_name(one.name, one) for one in found if one.others]

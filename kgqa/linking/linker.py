@@ -41,6 +41,7 @@ _MATCHED = 0.449  # match of half a name
 _WHOLE_ENOUGH = 0.4  # share of a name from which a partial mention outdoes a shorter exact one
 _LIKELY_FORM = 0.7  # likelihood from which another form does
 _LONGEST = 500  # words of a question
+_MOST_CHARACTERS = 10_000  # of a question; models read each in memory of their own
 _WITHOUT_MARKS = 0.8  # spelling of a name that has no punctuation at its ends
 _READ = 32  # candidates that an embedding model reads
 _DESCRIBED = 200  # letters of a candidate's relations that it reads
@@ -85,8 +86,7 @@ def link(
     LinkingError if the question is empty, is a whole document, or has nothing in it that is like an
     entity of the KG.
     """
-    if not question.strip():
-        raise LinkingError("The question is empty.", "Ask one, in quotes.")
+    check_question(question)
     asked = QuestionWords(question)
     if len(asked.words) > _LONGEST:
         raise LinkingError(
@@ -100,6 +100,17 @@ def link(
     if not candidates:
         raise _nothing_found(store, asked, found)
     return candidates[:limit]
+
+
+def check_question(question: str) -> None:
+    """Raise LinkingError if a question is empty or longer than any question."""
+    if not question.strip():
+        raise LinkingError("The question is empty.", 'Ask one: kgqa ask "Where was … born?"')
+    if len(question) > _MOST_CHARACTERS:
+        raise LinkingError(
+            f"The question has {len(question):,} characters; up to {_MOST_CHARACTERS:,} are read.",
+            "Shorten it.",
+        )
 
 
 def topic_entities(candidates: list[Candidate], *, two: bool = False) -> list[Candidate]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kgqa.graph.store import GraphStore
 
 _NAME_OVER_ALIAS = 4  # a name weighs as much as an alias of an entity with four times its edges
+_LOOKED_AT = 200  # characters of an unknown name that like ones are looked for by
 _LINE = 80  # characters of the user's text in an error
 _MID = re.compile(r"^(?:<?http://rdf\.freebase\.com/ns/|ns:|fb:|/)?([mg])[./](\w+)>?$")
 
@@ -101,7 +102,7 @@ def _spellings(text: str) -> list[str]:
 
 def _unknown(store: GraphStore, asked: str) -> EntityNotFoundError:
     """Return the error that names the nearest entities and how to look for more."""
-    near = store.entities(store.suggest(asked, 5))
+    near = store.entities(store.suggest(asked[:_LOOKED_AT], 5))
     listed = ", ".join(
         f"{name} ({id_})" if name and name != id_ else id_
         for id_, name in zip(near.ids, near.names, strict=True)

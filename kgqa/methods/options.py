@@ -36,9 +36,14 @@ class MethodOptions(Options):
     graph_in_prompt: ClassVar[bool] = False  # whether a preset must have a place for a graph
     has_prompt: ClassVar[bool] = True  # whether a preset's prompt is of use
 
-    k: int = option(10, "How many paths to look for.", flag=True, ge=1)
+    k: int = option(10, "How many paths to look for.", flag=True, ge=1, le=1_000)
     hops: int | None = option(
-        None, "Hops of a path at most (as the model was trained).", flag=True, group=_WALKS, ge=1
+        None,
+        "Hops of a path at most (as the model was trained).",
+        flag=True,
+        group=_WALKS,
+        ge=1,
+        le=32,
     )
     direction: Literal["out", "in", "both"] | None = option(
         None, "Edges are walked along, against or both ways (as the KG says).", group=_WALKS

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
-from kgqa.errors import UsageError
+from kgqa.errors import GraphError, UsageError
 from kgqa.graph.model import DIRECTIONS, Direction, Kind
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 Mediators: TypeAlias = Literal["collapse", "keep"]
 
+MOST_HOPS = 32  # of a path; each is room in every row of a table
+MOST_WALKED = 20_000_000  # edges read, or paths made, at once: 0.6 GB a copy
 FIRST, MEDIATOR, SECOND, TAIL = range(4)  # the columns of a hop
 
 
@@ -40,6 +42,10 @@ class WalkRules:
     def __post_init__(self) -> None:
         if self.hops < 1:
             raise UsageError(f"A path needs at least one hop, not {self.hops}.")
+        if self.hops > MOST_HOPS:
+            raise UsageError(
+                f"A path has at most {MOST_HOPS} hops, not {self.hops}.", "Ask for fewer `hops`."
+            )
         if self.direction not in DIRECTIONS:
             raise UsageError(
                 f"A walk has no direction '{self.direction}'.", f"It is one of {DIRECTIONS}."
@@ -132,7 +138,10 @@ def ranges(starts: IntArray, counts: IntArray) -> IntArray:
 
 
 def hops_out_of(store: GraphStore, frontier: IntArray, rules: WalkRules) -> Hops:
-    """Return every hop out of the distinct keys of ``frontier``, in one or two store calls."""
+    """Return every hop out of the distinct keys of ``frontier``, in one or two store calls.
+
+    Raises GraphError if mediators join too many edges to hold.
+    """
     edges = store.neighbours(frontier, rules.direction)
     keep = edges.target != frontier[edges.row]
     row, step = edges.row[keep], edges.step[keep]
@@ -149,6 +158,7 @@ def hops_out_of(store: GraphStore, frontier: IntArray, rules: WalkRules) -> Hops
     beyond = store.neighbours(mediators, rules.direction)
     starts = np.searchsorted(beyond.row, np.arange(len(mediators) + 1))
     counts = np.diff(starts)[position]
+    _hold(int(counts.sum()))
     pick = ranges(starts[:-1][position], counts)
     source_row = np.repeat(row[through], counts)
     into = np.repeat(np.stack([step, target], axis=1)[through], counts, axis=0)
@@ -182,7 +192,10 @@ def admissible(topic: IntArray, hops: IntArray, depth: int, added: IntArray) -> 
 def walk(
     store: GraphStore, topics: IntArray, rules: WalkRules, cap: int | None = None
 ) -> tuple[PathTable, IntArray]:
-    """Return every path out of distinct ``topics``, and the topics with more than ``cap``."""
+    """Return every path out of distinct ``topics``, and the topics with more than ``cap``.
+
+    Raises GraphError, before memory is taken, if there is no ``cap`` and they are too many to hold.
+    """
     over = np.zeros(0, np.int64)
     frontier_topic = topics
     frontier_end = topics
@@ -193,10 +206,14 @@ def walk(
         if not len(frontier_topic):
             break
         unique, position = np.unique(frontier_end, return_inverse=True)
+        if cap is None:
+            _hold(int(store.degrees(unique).sum()))
         hops = hops_out_of(store, unique, rules)
         starts = hops.offsets(len(unique))
         counts = np.diff(starts)[position]
-        if cap is not None:
+        if cap is None:
+            _hold(int(counts.sum()))
+        else:
             # before joining: no hub may fill the memory only to be dropped
             bound, bound_topic = _sum_by(frontier_topic, counts)
             over = np.union1d(over, bound_topic[bound > 3 * cap])
@@ -226,6 +243,15 @@ def walk(
     if len(over):
         table = table.take(np.flatnonzero(~np.isin(table.topic, over)))
     return table, over
+
+
+def _hold(count: int) -> None:
+    """Raise GraphError if ``count`` rows are too many to hold."""
+    if count > MOST_WALKED:
+        raise GraphError(
+            f"There are {count:,} edges or paths to walk at once here, and {MOST_WALKED:,} can be.",
+            "Ask for fewer `hops`, or about an entity that is less connected.",
+        )
 
 
 def _sum_by(keys: IntArray, amounts: IntArray) -> tuple[IntArray, IntArray]:

@@ -131,7 +131,7 @@ def test_a_report_obeys_nothing_in_a_name(tmp_path: Path) -> None:
     evil = "</td><script>alert(1)</script>\u202e\x1b[2J`|<img src=x onerror=alert(2)>"
     path = {"text": evil, "score": -0.1, "relation_path": evil, "shown": r"a -\> b -> ^r -> c"}
     failed = WRONG.model_copy(update={"question": evil, "id": evil, "paths": [path]})
-    figures = {**figures_of([failed]), "kg": evil, "method": evil}
+    figures = {**figures_of(failed), "kg": evil, "method": evil}
     for file in write_reports(tmp_path, figures, [failed], {"file": evil}):
         text = file.read_text("utf-8")
         assert r"\u202e\x1b[2J" in text.replace(r"\\", "\\").replace(r"\[", "[")
