@@ -43,7 +43,7 @@ class TokenOptions(Options):
     """How far a trie's paths go, and whose tokens they are."""
 
     hops: int | None = option(
-        None, "Hops of a path at most; by default the model's.", flag=True, ge=1
+        None, "Hops of a path at most; by default the model's.", flag=True, ge=1, le=32
     )
     preset: str | None = option(None, "For a preset: default, gcr.", flag=True)
     model: str | None = option(None, "For another KG-LLM's tokenizer.", flag=True)

@@ -15,7 +15,13 @@ import numpy as np
 from kgqa import cypher
 from kgqa.cypher.attached import attached
 from kgqa.errors import GraphError, StoreUnavailableError
-from kgqa.graph.attached_cache import APPLICATION_ID, USER_VERSION, nodes_of_values, value_of
+from kgqa.graph.attached_cache import (
+    APPLICATION_ID,
+    TABLES,
+    USER_VERSION,
+    nodes_of_values,
+    value_of,
+)
 from kgqa.graph.model import Adjacency, EntityDetails, Kind, Relations, keys_array
 from kgqa.graph.neo4j_store import CHUNK, list_literal, text_query
 from kgqa.graph.sqlite_file import SqliteReader
@@ -60,6 +66,7 @@ class AttachedStore(SqliteReader):
         with self._opening() as layout:
             if layout != (APPLICATION_ID, USER_VERSION):
                 raise self._damaged("it has another layout")
+            self._check_tables(TABLES)
             if self.query("SELECT version FROM survey") != [(record.info.version,)]:
                 raise self._damaged("it is of another survey")
         connection.acquire()

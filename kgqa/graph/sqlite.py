@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import struct
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 import numpy as np
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from kgqa.errors import (
     GraphError,
@@ -23,7 +22,14 @@ from kgqa.errors import (
 )
 from kgqa.graph.backend import StoreBackend, StoreOptions, check_kg_name, choose_kg
 from kgqa.graph.model import Adjacency, EntityDetails, KGInfo, Kind, Relations, keys_array
-from kgqa.graph.sqlite_file import APPLICATION_ID, EDGE, FILE_NAME, USER_VERSION, SqliteReader
+from kgqa.graph.sqlite_file import (
+    APPLICATION_ID,
+    EDGE,
+    FILE_NAME,
+    TABLES,
+    USER_VERSION,
+    SqliteReader,
+)
 from kgqa.graph.sqlite_write import SqliteWriter
 
 if TYPE_CHECKING:
@@ -37,6 +43,8 @@ if TYPE_CHECKING:
     from kgqa.graph.store import GraphStore
 
 _AGAIN = "Load the KG again with `kgqa ingest`."
+_TEXTS = TypeAdapter(list[str])
+_OBJECT = TypeAdapter(dict[str, Any])
 _SUFFIXES = (".sqlite", ".sqlite3", ".db")
 
 
@@ -170,11 +178,11 @@ class SqliteStore(SqliteReader):
                 id=id_,
                 name=name,
                 kind=Kind(kind),
-                aliases=json.loads(aliases),
-                types=json.loads(types),
-                properties=json.loads(properties) if properties else {},
+                aliases=_TEXTS.validate_json(aliases),
+                types=_TEXTS.validate_json(types),
+                properties=_OBJECT.validate_json(properties) if properties else {},
             )
-        except ValueError:
+        except (ValueError, TypeError):
             raise self._damaged(f"entity {id_} does not read") from None
 
     def neighbours(self, keys: IntArray, direction: Direction) -> Adjacency:
@@ -218,6 +226,10 @@ class SqliteStore(SqliteReader):
             rows.append(row)
             blobs.append(packed)
         edges: NDArray[np.void] = np.frombuffer(b"".join(blobs), dtype=EDGE)
+        if len(edges) and (
+            edges["relation"].max() >= len(self.relations().ids) or edges["kind"].max() > max(Kind)
+        ):
+            raise self._damaged("an edge in it has no relation")
         counts = [len(packed) // EDGE.itemsize for packed in blobs]
         return Adjacency(
             row=np.repeat(keys_array(rows), counts),
@@ -234,15 +246,20 @@ class SqliteStore(SqliteReader):
                 f"{self.path} has layout {version}; this version of kgqa reads {USER_VERSION}.",
                 _AGAIN,
             )
-        rows = self.query("SELECT info FROM meta")
+        self._check_tables(TABLES)
+        rows = self.query("SELECT info FROM meta LIMIT 2")
         try:
             ((text,),) = rows
-            return TypeAdapter(KGInfo).validate_json(text)
-        except (ValidationError, ValueError):
+            info = TypeAdapter(KGInfo).validate_json(text)
+            check_kg_name(info.name)  # folders are named after it
+        except ValueError:  # pydantic's, and UsageError
             raise self._damaged("its meta record does not read") from None
+        return info
 
     def _read_relations(self) -> Relations:
         rows = self.query("SELECT key, id, name, inverse FROM relation")
+        if any(row[2] is None for row in rows):
+            raise self._damaged("a relation in it has no name")
         return Relations.of(rows, self.info.next_relation)
 
     def _fault(self, error: sqlite3.Error) -> KgqaError:

@@ -1,7 +1,8 @@
 """SQLite files of nodes: a KG's file, and what reading it shares with an attached KG's cache.
 
 An entity's edges are one row: a packed, sorted array of ``EDGE`` records with its CRC-32, so a
-frontier costs a row an entity and a changed byte is noticed.
+frontier costs a row an entity and a changed byte is noticed. A file may come from anybody: it is
+read only if its tables are the ones that are made here, and only values of their types.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import contextlib
 import json
 import sqlite3
 from abc import ABC, abstractmethod
+from functools import cache
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -74,6 +76,17 @@ CREATE VIRTUAL TABLE entity_text USING fts5 (
 INDEXES = "CREATE UNIQUE INDEX entity_id ON entity (id)"
 
 
+_KINDS = frozenset(map(int, Kind))
+_TEXT, _MAYBE, _NUMBER = frozenset({str}), frozenset({str, type(None)}), frozenset({int})
+# what a value is by the name of its column: SQLite itself keeps anything in any column
+_TYPES = {
+    **dict.fromkeys(("id", "norm", "info", "version", "type", "types"), _TEXT),
+    **dict.fromkeys(("name", "aliases", "properties", "inverse", "ref"), _MAYBE),
+    **dict.fromkeys(("key", "kind", "degree", "number", "crc"), _NUMBER),
+    "edges": frozenset({bytes}),
+}
+
+
 class SqliteReader(ABC):
     """What the stores of such files share; closed by ``close`` or ``with``.
 
@@ -105,6 +118,15 @@ class SqliteReader(ABC):
         except KgqaError:
             self.close()
             raise
+
+    def _check_tables(self, tables: str) -> None:
+        """Raise StoreUnavailableError unless the file has ``tables``, and no view or trigger."""
+        found = self.query("SELECT type, name, sql FROM sqlite_master WHERE type <> 'index'")
+        if any(type_ != "table" for type_, _, _ in found):
+            raise self._damaged("it has views or triggers")
+        have = {name: " ".join(str(sql).split()) for _, name, sql in found}
+        if odd := [name for name, sql in _made_by(tables).items() if have.get(name) != sql]:
+            raise self._damaged(f"its table {odd[0]} is not as it is made")
 
     def keys_of(self, ids: Sequence[str]) -> IntArray:
         """Return the key of each id, -1 if there is none."""
@@ -211,11 +233,18 @@ class SqliteReader(ABC):
         if self._db is None:
             raise GraphError(f"{self._called} is closed.")
         try:
-            return self._db.execute(statement, parameters).fetchall()
+            cursor = self._db.execute(statement, parameters)
+            rows = cursor.fetchall()
         except sqlite3.Error as error:
             raise self._fault(error) from None
         except UnicodeDecodeError:
             raise self._damaged("a text in it is not UTF-8") from None
+        for place, (column, *_) in enumerate(cursor.description or ()):
+            if (types := _TYPES.get(column)) and not {type(row[place]) for row in rows} <= types:
+                raise self._damaged(f"a value of its column {column} is of another type")
+            if column == "kind" and not {row[place] for row in rows} <= _KINDS:
+                raise self._damaged("a kind in it is none")
+        return rows
 
     def _fault(self, error: sqlite3.Error) -> KgqaError:
         if isinstance(error, sqlite3.ProgrammingError):
@@ -241,6 +270,15 @@ class SqliteReader(ABC):
     @abstractmethod
     def _damaged(self, what: str) -> StoreUnavailableError:
         """Return the error that says what is wrong with the file, and what mends it."""
+
+
+@cache
+def _made_by(tables: str) -> dict[str, str]:
+    """Return the statement of each table that a script makes; FTS makes some of its own."""
+    with contextlib.closing(sqlite3.connect(":memory:")) as db:
+        db.executescript(tables)
+        made = db.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'").fetchall()
+    return {name: " ".join(sql.split()) for name, sql in made if f" {name} " in tables}
 
 
 def prepare(db: sqlite3.Connection, application: int, layout: int, tables: str) -> None:

@@ -47,7 +47,7 @@ class QuestionSource(Options):
     per_relation: int = _flag(12, "Made examples of a relation.", ge=0)
     per_pair: int = _flag(2, "Made examples of several relations in turn.", ge=0)
     entities: int = _flag(20_000, "Entities that `self` looks at.", ge=1)
-    hops: int | None = _flag(None, "Hops at most.", ge=1)
+    hops: int | None = _flag(None, "Hops at most.", ge=1, le=32)
     direction: Literal["out", "in", "both"] | None = _flag(None, "Which way edges are walked.")
     mediators: Literal["collapse", "keep"] | None = _flag(None, "What becomes of mediators.")
     held_out: bool = _flag(True, "Leave a fixed fifth out.")
@@ -246,7 +246,7 @@ class ReasonerSettings(Options):
 class ReasonerTraining(QuestionSource, ReasonerSettings):
     """How a graph reasoner is trained, and on what."""
 
-    hops: int = _flag(2, "Steps of the walk, and hops of a path.", ge=1)
+    hops: int = _flag(2, "Steps of the walk, and hops of a path.", ge=1, le=32)
     made: int = _flag(8_000, "Made questions at most.", ge=1)
     encoder: str | None = _flag(None, "The question encoder: a name or a folder (MiniLM).")
     resume: bool = _flag(True, "Go on from the last checkpoint of a run that was stopped.")
