@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 _BATCH_ROWS = 1 << 16
 
 
+_DAMAGE = (pa.ArrowException, OSError, UnicodeDecodeError, OverflowError)
+
+
 def read_parquet(
     source: Path, report: Report, progress: Progress, columns: str | None = None
 ) -> Iterator[TriplesPart]:
@@ -39,7 +42,7 @@ def read_parquet(
         )
     try:
         file = pq.ParquetFile(source)
-    except (pa.ArrowInvalid, OSError) as error:
+    except _DAMAGE as error:
         reason = str(error).splitlines()[0]
         raise DumpMalformedError(f"{source} is not a Parquet file: {reason}.") from None
     with file, progress.task(f"reading {source.name}", file.metadata.num_rows, "rows") as task:
@@ -63,7 +66,7 @@ def read_parquet(
                 number += rows
                 report.lines += rows
                 task.advance(rows)
-        except (pa.ArrowInvalid, OSError) as error:
+        except _DAMAGE as error:
             reason = str(error).splitlines()[0]
             raise DumpMalformedError(
                 f"{source} is damaged after row {number}: {reason}.", "Fetch it again."

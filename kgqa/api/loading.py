@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from kgqa.api.home import Home
 from kgqa.api.kg import KG
 from kgqa.errors import UsageError
+from kgqa.private import following, who_else
 from kgqa.registry import LOADERS, Options, option, validated
 
 if TYPE_CHECKING:
@@ -116,7 +117,10 @@ def load(home: Home, name: str, sources: Sequence[Path], given: dict[str, Any]) 
                 work_folder=(how.work_folder or folder) / "import",
             )
         )
-        result = run(loader, found, kg, writer, folder, home.progress, how.work_folder)
+        if note := who_else(settings.home):
+            home.note(note)
+        with following(settings.home):
+            result = run(loader, found, kg, writer, folder, home.progress, how.work_folder)
         counts = asdict(result)
         if general is not None:
             counts |= _extracted(home, loader, found.paths, counts, general, asking)

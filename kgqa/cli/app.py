@@ -111,6 +111,14 @@ def main() -> None:
 
     0: done; 1: an error, in one line on stderr; 130: stopped by the user.
     """
+    before = os.umask(0o077)  # until it is known where is written to, see Run.home
+    try:
+        _main()
+    finally:
+        os.umask(before)
+
+
+def _main() -> None:
     debug = "--debug" in sys.argv
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # for a name that the terminal cannot show

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import os
 import re
 import sys
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from typer.core import TyperCommand
 
 from kgqa.display import json_text
 from kgqa.errors import UsageError, without_secrets
+from kgqa.private import mask_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -54,7 +56,9 @@ class Run:
         from kgqa.api import Home
 
         given = self.options
-        return Home(given.home, graph=given.graph, kg=given.kg, progress=self.progress)
+        home = Home(given.home, graph=given.graph, kg=given.kg, progress=self.progress)
+        os.umask(mask_of(home.settings.home))
+        return home
 
     @functools.cached_property
     def progress(self) -> Progress:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
@@ -22,15 +22,24 @@ def writing(folder: Path, kg: str) -> Iterator[None]:
 
     Raises IngestError if one does.
     """
+    made = [one for one in (folder, *folder.parents) if not one.exists()]
     folder.mkdir(parents=True, exist_ok=True)
+    lock = folder / ".ingest.lock"
     try:
-        with FileLock(folder / ".ingest.lock", timeout=0):
+        with FileLock(lock, timeout=0):
             yield
     except Timeout:
         raise IngestError(
             f"Another command is writing to {kg}: a load, an update, an index or a training.",
             "Wait until it has ended, or stop it.",
         ) from None
+    except BaseException:
+        if made and list(folder.iterdir()) == [lock]:  # nothing that a next load goes on from
+            lock.unlink(missing_ok=True)
+            with suppress(OSError):  # from the inside out, as far as they are empty
+                for one in made:
+                    one.rmdir()
+        raise
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -258,8 +258,8 @@ class SqliteStore(SqliteReader):
 
     def _read_relations(self) -> Relations:
         rows = self.query("SELECT key, id, name, inverse FROM relation")
-        if any(row[2] is None for row in rows):
-            raise self._damaged("a relation in it has no name")
+        if any(row[2] is None or not 0 <= row[0] < self.info.next_relation for row in rows):
+            raise self._damaged("a relation in it has no name or number")
         return Relations.of(rows, self.info.next_relation)
 
     def _fault(self, error: sqlite3.Error) -> KgqaError:

@@ -105,8 +105,21 @@ def load(
                     f"Going on with the load of {kg} that was stopped after its stage"
                     f" “{stages.last}”."
                 )
-            graph = _assembled(loader, sources, kg, stages, folder, progress)
-            writer.write(graph, progress)
+            try:
+                graph = _assembled(loader, sources, kg, stages, folder, progress)
+                writer.write(graph, progress)
+            except pa.ArrowException as error:
+                if not stages.last:
+                    raise
+                stages.clear()
+                raise IngestError(
+                    f"What an earlier load left in {stages.folder} is damaged: "
+                    f"{str(error).splitlines()[0]}.",
+                    "It was removed: load again.",
+                ) from None
+            finally:
+                if stages.last is None:  # nothing to go on from
+                    stages.clear()
             stages.clear()
     except KgqaError:
         raise

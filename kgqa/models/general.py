@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 import openai
 
 from kgqa.errors import GeneralModelError, without_secrets
+from kgqa.private import following
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -90,7 +91,9 @@ class CallCache:
         self.path = path
         self._lock = threading.Lock()
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            with following(path.parent):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.touch()  # with questions and replies in it
             self._file = sqlite3.connect(
                 path, timeout=_WAIT_S, isolation_level=None, check_same_thread=False
             )

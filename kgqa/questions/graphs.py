@@ -171,7 +171,7 @@ def _parquet(path: Path) -> Iterator[Entry]:
                         found = question_of(_RogRow, row)
                         yield number, _with_graph(found, _StoredGraph(path, place, group))
                         place += 1
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, pa.ArrowException, UnicodeDecodeError, OverflowError) as error:
         raise unreadable(path, str(error).splitlines()[0]) from None
 
 
