@@ -190,6 +190,56 @@ def test_a_password_that_is_too_short_is_refused_and_not_shown(home: Path, tools
     assert "hush" not in out + err
 
 
+def test_jars_that_are_not_the_pinned_ones_are_not_run(home: Path, tools: Path) -> None:
+    program(tools, "java", 'echo \'openjdk version "17.0.1"\' >&2; touch "$0.ran"')
+    made = 'mkdir "${a#*=}"; echo evil > "${a#*=}/neo4j-5.26.28.jar"'
+    program(tools, "mvn", f"for a; do case $a in -DoutputDirectory=*) {made};; esac; done")
+    path = f"{tools}:/usr/bin:/bin"
+    code, _, err = run("start", *ports(), home=home, path=path)
+    assert code == 1
+    assert "are not the ones that are pinned in neo4j.sha256" in err
+    assert list((home / "jars").iterdir()) == [], "they are not kept either"
+    fetched = home / "jars" / "5.26.28"
+    fetched.mkdir()
+    (fetched / "neo4j-5.26.28.jar").write_text("evil")
+    for command in (("start", *ports()), ("admin", "help"), ("import", "neo4j")):
+        code, _, err = run(*command, home=home, path=path)
+        assert code == 1
+        assert "are not the ones that are pinned" in one_line(err)
+    assert not (home / "data").exists()
+
+
+def test_a_password_is_no_argument(home: Path, tools: Path, tmp_path: Path) -> None:
+    code, _, err = run("start", *ports(), "--password", "secret-of-mine", home=home)
+    assert code == 2
+    file = tmp_path / "password"
+    file.write_text("hush\n")
+    program(tools, "java", "echo 'openjdk version \"17.0.1\"' >&2")
+    code, out, err = run(
+        "start", *ports(), "--password-file", str(file), home=home, path=str(tools)
+    )
+    assert code == 1
+    assert "8 characters" in err, "the file was read"
+    assert "hush" not in out + err
+
+
+def test_ports_are_those_of_the_variables_that_compose_has(home: Path, tools: Path) -> None:
+    program(tools, "java", "echo 'openjdk version \"17.0.1\"' >&2")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        env = {
+            "KGQA_NEO4J_BOLT_PORT": str(taken.getsockname()[1]),
+            "KGQA_NEO4J_HTTP_PORT": str(free_port()),
+        }
+        code, _, err = run("start", home=home, path=str(tools), **env)
+    assert code == 1
+    assert f"Port {env['KGQA_NEO4J_BOLT_PORT']} cannot be used" in err
+    code, _, err = run("start", home=home, KGQA_NEO4J_HTTP_PORT="many")
+    assert code == 2
+    assert "is no port" in err
+
+
 def test_import_without_arguments_says_what_it_takes(home: Path) -> None:
     code, _, err = run("import", home=home)
     assert code == 1
