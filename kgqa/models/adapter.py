@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 
@@ -157,16 +159,27 @@ def model_folder(name: str, bundled: Path) -> Path:
 def write_model_folder(folder: Path, files: Mapping[str, bytes], what: str) -> None:
     """Write ``files`` in turn into ``folder``, which is made. Raises ModelError, which says what.
 
-    Each appears whole or not at all.
+    All appear at once, so that no weights ever stand beside the card of others; in a folder that
+    holds more than these files, each by itself.
     """
+    part = folder.with_name(f".{folder.name}.{os.getpid()}.part")
+    old = part.with_suffix(".old")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        part.mkdir(parents=True)
         for name, content in files.items():
-            part = folder / f"{name}.part"
-            part.write_bytes(content)  # with the permissions that the user's files have
-            part.replace(folder / name)
+            (part / name).write_bytes(content)  # with the permissions that the user's files have
+        if folder.is_dir() and {one.name for one in folder.iterdir()} <= set(files):
+            folder.rename(old)
+        if not folder.exists():
+            part.rename(folder)
+            return
+        for name in files:
+            (part / name).replace(folder / name)
     except OSError as error:
         raise ModelError(f"The {what} cannot be written to {folder}: {error}.") from None
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def read_json_card(
