@@ -105,18 +105,11 @@ def load(
                     f"Going on with the load of {kg} that was stopped after its stage"
                     f" “{stages.last}”."
                 )
+            if stages.damaged:
+                progress.note(f"{stages.damaged} is not as it was written: the load begins anew.")
             try:
                 graph = _assembled(loader, sources, kg, stages, folder, progress)
                 writer.write(graph, progress)
-            except pa.ArrowException as error:
-                if not stages.last:
-                    raise
-                stages.clear()
-                raise IngestError(
-                    f"What an earlier load left in {stages.folder} is damaged: "
-                    f"{str(error).splitlines()[0]}.",
-                    "It was removed: load again.",
-                ) from None
             finally:
                 if stages.last is None:  # nothing to go on from
                     stages.clear()
@@ -157,7 +150,7 @@ def _assembled(
         with closing(Rejects(folder / REJECTS_FILE, report)) as rejects:
             rejects.path.unlink(missing_ok=True)
             spool.write(loader.read(sources.paths, report, rejects, progress), report.dropped)
-        stages.finish("scan")
+        stages.finish("scan", scan)
     else:
         spool = Spool.open(scan)
     if last == "names":
@@ -166,14 +159,14 @@ def _assembled(
         _empty(graph)
         ids = assemble_nodes(spool, graph, report.dropped, progress)
         ids.save(graph)
-        stages.finish("names")
+        stages.finish("names", scan, graph)
     info = empty_info(kg, sources.described, loader.direction, loader.name, loader.licence)
     info = replace(info, options=json.dumps(remembered(loader), sort_keys=True))
     files = assemble_edges(spool, info, ids, graph, report.dropped, progress)
     if files.info.edges == 0:
         stages.clear()
         raise _nothing(loader, sources, report, folder / REJECTS_FILE)
-    stages.finish("edges")
+    stages.finish("edges", graph)
     shutil.rmtree(scan, ignore_errors=True)
     return files
 

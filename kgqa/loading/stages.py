@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import shutil
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -26,15 +27,20 @@ if TYPE_CHECKING:
 
 StageName = Literal["scan", "names", "edges"]
 NAMES: tuple[StageName, ...] = get_args(StageName)
-_FORMAT = 2  # of the stages' files
+_FORMAT = 3  # of the stages' files
+_BLOCK = 1 << 20
 _RECORD = "stages.json"
 
 
 class StageRecord(BaseModel):
-    """The file ``stages.json``. ``report``: what the stages that are ``done`` saw and left out."""
+    """The file ``stages.json``. ``report``: what the stages that are ``done`` saw and left out.
+
+    ``files``: size and CRC-32 of each file that the last of them left.
+    """
 
     fingerprint: str
     done: list[StageName] = []
+    files: dict[str, tuple[int, int]] = {}
     report: Report = Field(default_factory=Report)
 
 
@@ -43,11 +49,15 @@ class Stages:
 
     def __init__(self, folder: Path, fingerprint: str) -> None:
         self.folder = folder
+        self.damaged: Path | None = None  # a file of a stage that is done
         self.record = StageRecord(fingerprint=fingerprint)
         try:
             found = StageRecord.model_validate_json((folder / _RECORD).read_bytes())
             if found.fingerprint == fingerprint:
-                self.record = found
+                files = ((folder / name, state) for name, state in found.files.items())
+                self.damaged = next((file for file, was in files if _checked(file) != was), None)
+                if self.damaged is None:
+                    self.record = found
         except (OSError, ValidationError):
             pass  # there is none, or none that can be used
         if self.last is None:
@@ -59,9 +69,18 @@ class Stages:
         """The last stage that is done."""
         return self.record.done[-1] if self.record.done else None
 
-    def finish(self, name: StageName) -> None:
-        """Write down that a stage is done, with the record; its files must be whole by now."""
+    def finish(self, name: StageName, *folders: Path) -> None:
+        """Write down that a stage is done, with the record; its files must be whole by now.
+
+        ``folders``: where the files lie that the next stage goes on from.
+        """
         self.record.done.append(name)
+        self.record.files = {
+            path.relative_to(self.folder).as_posix(): _checked(path)
+            for folder in folders
+            for path in sorted(folder.rglob("*"))
+            if path.is_file()
+        }
         part = self.folder / f".{_RECORD}.part"
         with part.open("w", encoding="utf-8") as file:
             file.write(self.record.model_dump_json())
@@ -73,6 +92,18 @@ class Stages:
         """Remove everything."""
         if self.folder.exists():
             shutil.rmtree(self.folder)
+
+
+def _checked(path: Path) -> tuple[int, int]:
+    """Return size and CRC-32 of a file; (-1, 0) if it cannot be read."""
+    crc = size = 0
+    try:
+        with path.open("rb") as file:
+            while block := file.read(_BLOCK):
+                crc, size = zlib.crc32(block, crc), size + len(block)
+    except OSError:
+        return -1, 0
+    return size, crc
 
 
 def fingerprint(loader: Loader, sources: Sequence[Path]) -> str:

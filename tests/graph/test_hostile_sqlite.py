@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import random
 import shutil
 import sqlite3
 from typing import TYPE_CHECKING
@@ -123,3 +124,20 @@ def test_values_of_other_types_are_named_errors(made: Path, tmp_path: Path, scri
     file = tampered(made, tmp_path, script)
     with pytest.raises(StoreUnavailableError, match="damaged"):
         read_all(file)
+
+
+@pytest.mark.parametrize("count", [60, pytest.param(2_000, marks=pytest.mark.long)])
+def test_changed_bytes_are_harmless_or_a_named_error(
+    made: Path, tmp_path: Path, count: int
+) -> None:
+    dice = random.Random(count)
+    whole = made.read_bytes()
+    for number in range(count):
+        changed = bytearray(whole)
+        for _ in range(dice.choice([1, 1, 4, 64])):
+            changed[dice.randrange(len(changed))] = dice.randrange(256)
+        file = tmp_path / f"{number}.sqlite"
+        file.write_bytes(changed)
+        with contextlib.suppress(KgqaError):
+            read_all(file)
+        file.unlink()
