@@ -175,10 +175,10 @@ def show_reasons(answer: Answer, candidates: Sequence[dict[str, Any]]) -> None:
         ranked = [one for one in answer.relations if one.topic == topic.id]
         if ranked:
             say()
-            say(plain(f"what is asked, x being {topic.name} and ? the answer"), "bold")
+            say(f"what is asked, x being {topic.name} and ? the answer", "bold")
         for one in ranked:
             has = "" if not one.missing else f"  ({topic.name} has none in this graph)"
-            say(plain(f"{share(one.probability):>8}  {one.words}{has}"))
+            say(f"{share(one.probability):>8}  {one.words}{has}")
 
 
 def show_candidates(candidates: Sequence[dict[str, Any]]) -> None:
