@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from tests.cli.conftest import Kgqa
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
-pytest_plugins = ["tests.cli.conftest"]
 
 
 @pytest.fixture(autouse=True)
