@@ -33,22 +33,18 @@ def visible(text: str) -> str:
     >>> visible("a\x1b[31mb\u202e c\n")
     'a\\x1b[31mb\\u202e c '
     """
-    return escape_hidden(text.translate(_BREAKS), "\\x{:02x}")
+    return _HIDDEN.sub(_escape, text.translate(_BREAKS))
 
 
-def escape_hidden(text: str, shortest: str = "\\u{:04x}") -> str:
-    """Return ``text`` with an escape for each character that would not be seen.
+def escape_hidden(text: str) -> str:
+    r"""Return ``text`` with JSON's escape for each character that would not be seen.
 
-    ``shortest``: how a code point below 256 is written, if not with four digits.
+    Cypher reads the same ones in its strings.
+
+    >>> escape_hidden("a\u202eb")
+    'a\\u202eb'
     """
-
-    def escape(hidden: re.Match[str]) -> str:
-        code = ord(hidden[0])
-        if code < 0x100:
-            return shortest.format(code)
-        return (f"\\u{code:04x}") if code < 0x10000 else f"\\U{code:08x}"
-
-    return _HIDDEN.sub(escape, text)
+    return _HIDDEN.sub(lambda hidden: json.dumps(hidden[0])[1:-1], text)
 
 
 def as_html(value: object) -> str:
@@ -58,8 +54,7 @@ def as_html(value: object) -> str:
 
 def json_text(value: Any, *, ascii_only: bool = False) -> str:
     """Return ``value`` as JSON on one line; what a terminal would interpret is escaped in it."""
-    found = json.dumps(value, ensure_ascii=ascii_only)
-    return _HIDDEN.sub(lambda hidden: json.dumps(hidden[0])[1:-1], found)
+    return escape_hidden(json.dumps(value, ensure_ascii=ascii_only))
 
 
 def shown_name(name: str) -> str:
@@ -106,3 +101,10 @@ def path_parts(edges: Iterable[Any]) -> list[str]:
 def read_name(shown: str) -> str:
     """Return the name that :func:`shown_name` shows, if nothing in it is hidden."""
     return re.sub(r"^\\\^", "^", shown).replace("-\\>", "->")
+
+
+def _escape(hidden: re.Match[str]) -> str:
+    code = ord(hidden[0])
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

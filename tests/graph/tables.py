@@ -32,8 +32,7 @@ HOSTILE_CYPHER = [
     "a`b", "x`) DETACH DELETE n //", "`", "``", 'it\'s "quoted"', "{a: 1}", "a\\u0060b",
     "\\u0060) DETACH DELETE (n) //", "\\\\u0060", "\\", "end\\", "\\' RETURN 1 //",
     "\\u0027 RETURN 1 //", "$edges $id", "two\nlines", "// no comment", "`Freebase`", "*1..2",
-    "親 -> 😀", "\x1b[2J\u202egnp", "\u200bzero\U000e0041", "\\U00000027 RETURN 1 //",
-    "=1+1", 'a","b',
+    "親 -> 😀", "\x1b[2J\u202e", "\u200b\U000e0041", "\\U00000027 //",
 ]  # fmt: skip
 """Texts that a careless statement would read as Cypher."""
 
