@@ -429,11 +429,12 @@ class GeneralLLM:
 
 def _pause(error: Exception, attempts: int) -> float:
     """Return the seconds before another attempt: what the server asks for, or ever longer."""
+    usual: float = _PAUSE_S * 2**attempts
     headers = getattr(getattr(error, "response", None), "headers", {})
     try:
-        return max(_PAUSE_S, float(headers.get("Retry-After", _PAUSE_S * 2**attempts)))
+        return max(_PAUSE_S, float(headers.get("Retry-After", usual)))
     except ValueError:  # a date
-        return _PAUSE_S * 2**attempts
+        return usual
 
 
 def _may_pass(error: Exception) -> bool:
