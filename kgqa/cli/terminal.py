@@ -205,7 +205,7 @@ def _show_conditions(answer: Answer) -> None:
         say()
         say(_joined(("conditions", "bold"), (" (each edge is in the graph)", "dim")))
     for one in met:
-        say(_joined((f"  {plain(one.asked)}  ", "dim")) + path_line(one.grounding))
+        say(_joined((f"  {one.asked}  ", "dim")) + path_line(one.grounding))
 
 
 def _by_answer(answer: Answer) -> list[Any]:
