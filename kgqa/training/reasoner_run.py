@@ -12,12 +12,12 @@ from kgqa.methods.kg_cot.scores import own_steps, padded, relation_words, steps_
 from kgqa.methods.kg_cot.walk import walk_rows
 from kgqa.models.graph_reasoner import (
     GraphReasoner,
-    ReasonerShape,
     hop_loss,
     path_loss,
     relation_logits,
     walk_loss,
 )
+from kgqa.models.graph_reasoner_card import ReasonerShape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
