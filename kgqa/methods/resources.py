@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kgqa.models.graph_reasoner_files import LoadedReasoner
     from kgqa.models.kg_llm import KgLLM, Quantize
     from kgqa.models.path_ranker import PathRanker
-    from kgqa.models.sentences import SentenceEncoder
+    from kgqa.models.sentence_encoder import SentenceEncoder
     from kgqa.progress import Progress
     from kgqa.trie.index.manifest import IndexKey
     from kgqa.trie.index.reader import TrieIndex

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     import torch
 
-    from kgqa.models.sentences import SentenceEncoder
+    from kgqa.models.sentence_encoder import SentenceEncoder
     from kgqa.progress import Progress
 
 _WORDS = "vectors_of_texts"  # the tensor of relations' text vectors

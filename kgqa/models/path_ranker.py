@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from kgqa.models.sentences import SentenceEncoder
+    from kgqa.models.sentence_encoder import SentenceEncoder
     from kgqa.progress import Progress
 
     Changes: TypeAlias = Mapping[str, tuple[NDArray[np.float32], NDArray[np.float32]]]

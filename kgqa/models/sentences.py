@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import json
 import logging
-from abc import ABC, abstractmethod
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kgqa.errors import ModelError, first_line
+from kgqa.errors import ModelError
 from kgqa.models.bert import Bert
 from kgqa.models.offline import MINILM, minilm_folder
+from kgqa.models.sentence_encoder import SentenceEncoder, batches, cannot_load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,81 +27,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from tokenizers import Tokenizer
 
+    from kgqa.models.sentence_encoder import Pooling
     from kgqa.models.sentences_torch import TorchSentenceEncoder
     from kgqa.progress import Progress
 
 _MODULES = {"Transformer", "Pooling", "Normalize"}
 _TOGETHER = 1_024  # tokens of a batch
-
-Pooling = Literal["mean", "first"]
-
-
-class TokenStates(NamedTuple):
-    """Token states of texts, joined, and a vector of length 1 for each text.
-
-    ``states`` ``[all tokens, width]``; those of text i are ``states[starts[i] : starts[i + 1]]``.
-    ``vectors`` ``[texts, width]``.
-    """
-
-    states: NDArray[np.float16]
-    starts: NDArray[np.int64]
-    vectors: NDArray[np.float32]
-
-
-class SentenceEncoder(ABC):
-    """A model that makes vectors of texts, on one device. Not for use by several threads.
-
-    Vectors have length 1, so that the product of two is their cosine. ``width``: the numbers of a
-    vector. A text longer than the model was made for is truncated, as the library does.
-    """
-
-    name: str
-    width: int
-
-    @abstractmethod
-    def change(self, changes: Mapping[str, NDArray[np.float32]]) -> None:
-        """Add to weights of the model, by name, what was learnt. Raises ValueError if none fits."""
-
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return the vector of each text, shape ``[len(texts), width]``, float32."""
-        found = np.zeros((len(texts), self.width), np.float32)
-        for batch, _, vectors in self._read(texts):
-            found[batch] = vectors
-        return found
-
-    def encode_tokens(self, texts: Sequence[str]) -> TokenStates:
-        """Return the state of each token of each text beside the vectors of :meth:`encode`."""
-        vectors = np.zeros((len(texts), self.width), np.float32)
-        parts: list[NDArray[np.float16]] = [np.empty((0, self.width), np.float16)] * len(texts)
-        for batch, states, pooled in self._read(texts):
-            vectors[batch] = pooled
-            for place, state in zip(batch, states, strict=True):
-                parts[place] = state.astype(np.float16)
-        starts = np.cumsum([0, *map(len, parts)])
-        none = np.empty((0, self.width), np.float16)
-        return TokenStates(np.concatenate([none, *parts]), starts, vectors)
-
-    @abstractmethod
-    def _read(
-        self, texts: Sequence[str]
-    ) -> Iterator[tuple[list[int], list[NDArray[np.float32]], NDArray[np.float32]]]:
-        """Yield places in ``texts`` with their tokens' states and their vectors."""
-
-
-def batches(
-    rows: Sequence[Sequence[int]], most: int
-) -> Iterator[tuple[list[int], list[Sequence[int]]]]:
-    """Yield places and token ids, rows of like lengths together, ``most`` tokens with padding."""
-    order = sorted(range(len(rows)), key=lambda row: len(rows[row]))
-    start = 0
-    while start < len(order):
-        end = start + 1
-        # in the order of their lengths the last one says how wide the batch is
-        while end < len(order) and len(rows[order[end]]) * (end + 1 - start) <= most:
-            end += 1
-        batch = order[start:end]
-        yield batch, [rows[row] for row in batch]
-        start = end
 
 
 class _BertEncoder(SentenceEncoder):
@@ -195,14 +126,6 @@ def _bert(shown: str, folder: Path, config: dict[str, Any]) -> SentenceEncoder:
             raise
         raise cannot_load(folder, error) from error
     return _BertEncoder(shown, model, tokenizer, pooling)
-
-
-def cannot_load(folder: Path, error: Exception) -> ModelError:
-    """Return the error of an encoder whose files are unfit."""
-    return ModelError(
-        f"The sentence encoder in {folder} cannot be loaded: {first_line(error)}.",
-        "Name a model of the sentence-transformers library, or leave it out for the offline one.",
-    )
 
 
 def _pooling(folder: Path) -> Pooling:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from kgqa.methods.kg_cot.hops import HopTable
-    from kgqa.models.sentences import SentenceEncoder
+    from kgqa.models.sentence_encoder import SentenceEncoder
     from kgqa.progress import Progress
     from kgqa.training.options import ReasonerSettings
     from kgqa.training.reasoner_questions import WalkQuestion

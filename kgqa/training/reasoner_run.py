@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kgqa.methods.kg_cot.hops import HopTable
     from kgqa.methods.kg_cot.walk import Walked
     from kgqa.models.graph_reasoner import Reading, Tables
-    from kgqa.models.sentences import SentenceEncoder, TokenStates
+    from kgqa.models.sentence_encoder import SentenceEncoder, TokenStates
     from kgqa.progress import Progress
     from kgqa.training.options import ReasonerSettings
     from kgqa.training.reasoner_questions import WalkQuestion

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from kgqa.graph.store import GraphStore
     from kgqa.models.graph_reasoner_card import RelationsBy
-    from kgqa.models.sentences import SentenceEncoder
+    from kgqa.models.sentence_encoder import SentenceEncoder
     from kgqa.paths.walk import WalkRules
 
 WIDTH = 32

@@ -11,15 +11,13 @@ import pytest
 
 from kgqa.errors import ModelError, ModelNotFoundError
 from kgqa.models.offline import minilm_folder
-from kgqa.models.sentences import (
-    SentenceEncoder,
-    load_sentence_encoder,
-    load_trainable_encoder,
-)
+from kgqa.models.sentences import load_sentence_encoder, load_trainable_encoder
 from kgqa.progress import Silent
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from kgqa.models.sentence_encoder import SentenceEncoder
 
 pytestmark = pytest.mark.model
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kgqa.graph.sqlite import SqliteStore
-    from kgqa.models.sentences import SentenceEncoder
+    from kgqa.models.sentence_encoder import SentenceEncoder
     from kgqa.training.reports import ReasonerReport
 
 RULES = WalkRules(2)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kgqa.graph.store import GraphStore
     from kgqa.models.graph_reasoner import Reading, Tables
     from kgqa.models.graph_reasoner_files import LoadedReasoner
-    from kgqa.models.sentences import TokenStates
+    from kgqa.models.sentence_encoder import TokenStates
     from kgqa.paths.walk import WalkRules
 
 UNKNOWN_STEP = -2
