@@ -146,3 +146,9 @@ def without_secrets(text: str) -> str:
     'bolt://localhost:7687 is down'
     """
     return _CREDENTIALS.sub("", text)
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of a library's message, to be quoted in a sentence."""
+    lines = str(error).strip().splitlines()
+    return lines[0].rstrip(".:") if lines else type(error).__name__

@@ -69,7 +69,8 @@ def _encoder(home: Home) -> LoadedEncoder:
 
 def _model(home: Home, encoder: LoadedEncoder) -> dict[str, Any]:
     """Return the KG-LLM, and how it was found to run on the device; None if it never ran."""
-    from kgqa.models.kg_llm import PLANS_FILE, adapter_folder, pick_device
+    from kgqa.models.device import pick_device
+    from kgqa.models.kg_llm import PLANS_FILE, adapter_folder
     from kgqa.models.profile import known_plan
 
     settings = home.settings

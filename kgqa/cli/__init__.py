@@ -1,5 +1,11 @@
 """The command line: parse, call, print. Everything heavy is imported inside the commands."""
 
+import os
+
+# Read when numpy is first imported: its threads only wait for each other over matrices as small as
+# ours, and twice the CPU time is spent. torch has threads of its own.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 from kgqa.cli.app import main
 
 __all__ = ["main"]

@@ -6,11 +6,10 @@ given back. A token's position is in its key; the mask says who sees whom.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from transformers import DynamicCache
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,11 +17,10 @@ if TYPE_CHECKING:
 _STEP = 16  # widths come in steps, so that kernels and allocators meet few shapes
 
 
-class ColumnCache(DynamicCache):
-    """A cache that models of transformers write to; :meth:`take` says where, in free columns."""
+class ColumnCache:
+    """A cache that a model writes to; :meth:`take` says where, in free columns."""
 
     def __init__(self) -> None:
-        super().__init__()
         self._used = np.zeros(0, bool)
         self._keys: list[torch.Tensor] = []
         self._values: list[torch.Tensor] = []
@@ -68,23 +66,14 @@ class ColumnCache(DynamicCache):
         self._keys, self._values = [], []
         self._width = 0
 
-    def update(
-        self,
-        key_states: torch.Tensor,
-        value_states: torch.Tensor,
-        layer_idx: int,
-        *args: Any,
-        **kwargs: Any,
+    def write(
+        self, keys: torch.Tensor, values: torch.Tensor, layer: int
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Write a layer's new keys and values ``[1, heads, tokens, size]``; return all columns."""
         return (
-            self._write(self._keys, key_states, layer_idx),
-            self._write(self._values, value_states, layer_idx),
+            self._write(self._keys, keys, layer),
+            self._write(self._values, values, layer),
         )
-
-    def get_seq_length(self, layer_idx: int = 0) -> int:
-        """Return the columns seen; positions and masks are the caller's own."""
-        return self._width
 
     def _write(self, buffers: list[torch.Tensor], new: torch.Tensor, layer: int) -> torch.Tensor:
         while len(buffers) <= layer:

@@ -28,6 +28,7 @@ from kgqa.decoding.search import ForwardPassesSpentError
 from kgqa.decoding.wave import PrefixTree
 from kgqa.errors import KgqaError, ModelError, TimeLimitError, UsageError
 from kgqa.progress import Silent
+from kgqa.trie.limits import stopped_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -140,7 +141,7 @@ class Engine:
             while True:
                 while len(live) < self.together and (taken := next(waiting, None)) is not None:
                     try:
-                        live.append(_Live(*taken, self._clock()))
+                        live.append(_Live(*taken, self._clock))
                     except KgqaError as error:
                         taken[1].search.close()
                         yield taken[0], DecodingOutcome(None, error, 0, 0.0)
@@ -158,15 +159,12 @@ class Engine:
     def _leaving(self, live: list[_Live]) -> Iterator[tuple[int, DecodingOutcome]]:
         now = self._clock()
         for one in list(live):
-            limit = one.request.time_limit
             one.advance()
-            if not one.ended and limit is not None and now - one.began > limit:
-                one.fail(
-                    TimeLimitError(
-                        f"The time limit of {limit:g} s passed before the search had ended.",
-                        "Allow more with `time_limit`, or ask for fewer paths (`k`) or `hops`.",
-                    )
-                )
+            if not one.ended:
+                try:
+                    one.look(now)
+                except TimeLimitError as error:
+                    one.fail(error)
             if one.ended:
                 live.remove(one)
                 one.request.search.close()
@@ -252,9 +250,10 @@ class Engine:
                 break
             deepest = None if limit is None else limit - len(asked.prompt)
             try:
-                nodes = asked.tree.choose(one.demanded, share, deepest=deepest)
-                nodes = nodes[: max(room - asked.uncached, 1)]
-                asked.tree.expansion([node.state for node in nodes])
+                with stopped_by(one.look):
+                    nodes = asked.tree.choose(one.demanded, share, deepest=deepest)
+                    nodes = nodes[: max(room - asked.uncached, 1)]
+                    asked.tree.expansion([node.state for node in nodes])
             except KgqaError as error:  # the constraint's store may fail; others go on
                 one.fail(error)
                 continue
@@ -282,10 +281,11 @@ class Engine:
 
 
 class _Live:
-    def __init__(self, number: int, request: DecodingRequest, began: float) -> None:
+    def __init__(self, number: int, request: DecodingRequest, clock: Callable[[], float]) -> None:
         self.number = number
         self.request = request
-        self.began = began
+        self._clock = clock
+        self._began = clock()
         tree = PrefixTree(request.constraint)
         self.asked = PromptTree(request.prompt, tree, request.rule, coverage=request.coverage)
         self.ended = False
@@ -300,10 +300,24 @@ class _Live:
         """The states that the search waits for."""
         return self.demand.states if self.demand is not None else ()
 
+    def look(self, now: float | None = None) -> None:
+        """Raise TimeLimitError if the request's time is over."""
+        limit = self.request.time_limit
+        if limit is None or (self._clock() if now is None else now) - self._began <= limit:
+            return
+        raise TimeLimitError(
+            f"The time limit of {limit:g} s passed before the search had ended.",
+            "Allow more with `time_limit`, or ask for fewer paths (`k`) or `hops`.",
+        )
+
     def advance(self) -> None:
         """Go on until the search has ended or demands what is not known."""
         if self.ended:
             return
+        with stopped_by(self.look):
+            self._advance()
+
+    def _advance(self) -> None:
         tree = self.asked.tree
         try:
             if self.demand is None:

@@ -9,13 +9,14 @@ and the forced run after it; nothing is cached.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import torch
 
 from kgqa.decoding.cache import ColumnCache
+from kgqa.decoding.model import Sight, TreeModel
 from kgqa.decoding.wave import NO_TOKEN, PrefixTree
 from kgqa.errors import ModelError
 
@@ -39,6 +40,7 @@ _FORCED = 64  # the longest forced run that is scored with a whole prefix
 # caches hold; 128 MB elsewhere, where each further call costs more than memory does.
 _LOGITS_AT_ONCE = {"cpu": 1 << 20}
 _LOGITS_AT_ONCE_ELSEWHERE = 1 << 25
+_HEADS = 24  # states whose logits are made at a time, if the model lets that be chosen
 
 
 def _no_columns() -> NDArray[np.int64]:
@@ -111,6 +113,11 @@ class TreeForward:
     def __init__(self, model: PreTrainedModel) -> None:
         self.model = model
         self.cache = ColumnCache()
+        self._given: Any = self.cache
+        if not isinstance(model, TreeModel):
+            from kgqa.decoding.transformers_cache import TransformersCache
+
+            self._given = TransformersCache(self.cache)
 
     def score(self, parts: Sequence[WavePart]) -> None:
         """Run one forward pass and let each question's tree learn what it says, all or nothing."""
@@ -119,30 +126,38 @@ class TreeForward:
         expansions = [p.asked.tree.expansion([node.state for node in p.nodes]) for p in parts]
         ends = np.cumsum([len(part.nodes) for part in parts])[:-1].tolist()
 
-        def scores(logits: torch.Tensor) -> list[_StateScores]:
-            rows = logits.tensor_split(ends)
+        def scores(states: torch.Tensor, head: Head | None) -> list[_StateScores]:
+            rows = states.tensor_split(ends)
             each = zip(rows, expansions, parts, strict=True)
-            return [scores_of(some, moves, part.asked) for some, moves, part in each]
+            return [scores_of(some, moves, part.asked, head) for some, moves, part in each]
 
-        for part, learned in zip(parts, self.run(parts, scores), strict=True):
+        for part, learned in zip(parts, self._run(parts, scores), strict=True):
             part.asked.tree.learn([node.state for node in part.nodes], *learned)
 
-    @torch.inference_mode()
     def run(self, parts: Sequence[WavePart], read: Callable[[torch.Tensor], T]) -> T:
         """Run one pass; return ``read`` of the logits ``[nodes, vocabulary]``."""
+        return self._run(parts, lambda states, head: read(head(states) if head else states))
+
+    @torch.inference_mode()
+    def _run(self, parts: Sequence[WavePart], read: Callable[[torch.Tensor, Head | None], T]) -> T:
         columns = self.cache.take(sum(part.tokens for part in parts))
         try:
             packed = _Packed(parts, columns)
             self.cache.aim(columns, self.model.device)
-            result = read(self._logits(packed))
+            result = read(*self._states(packed))
         except BaseException:
             self.cache.give_back(columns)
             raise
         packed.settle()
         return result
 
-    def _logits(self, packed: _Packed) -> torch.Tensor:
-        model, device = self.model, self.model.device
+    def _states(self, packed: _Packed) -> tuple[torch.Tensor, Head | None]:
+        """Return the nodes' last states and what makes logits of them, or logits and None."""
+        model: Any = self.model
+        device = model.device
+        if isinstance(model, TreeModel):
+            states = model.states(packed.tokens, packed.positions, packed.sights(), self.cache)
+            return states[packed.kept], model.logits
         dtype = float_type(model)
         hidden = torch.from_numpy(~packed.seen(self.cache.width)).to(device)
         mask = torch.zeros(hidden.shape, dtype=dtype, device=device)
@@ -151,12 +166,12 @@ class TreeForward:
             input_ids=torch.tensor([packed.tokens], device=device),
             attention_mask=mask[None, None],
             position_ids=torch.tensor([packed.positions], device=device),
-            past_key_values=self.cache,
+            past_key_values=self._given,
             use_cache=True,
             logits_to_keep=torch.tensor(packed.kept, dtype=torch.long, device=device),
         )
         logits: torch.Tensor = out.logits[0]
-        return logits
+        return logits, None
 
     def keep_only(self, asked: PromptTree, demand: Demand) -> None:
         """Free the columns of prefixes that a search will never go on from, if it says so."""
@@ -207,6 +222,22 @@ class _Packed:
             for row, columns in zip(nodes.tolist(), above.values(), strict=True):
                 seen[row, columns] = True
         return seen
+
+    def sights(self) -> list[Sight]:
+        """Return what each question's tokens attend to."""
+        found = []
+        for part, prompt, above, first in self._new:
+            columns = np.unique(np.concatenate([prompt, *above.values()]))
+            count, at = part.prompt, np.searchsorted(columns, prompt)
+            seen = np.zeros((count + len(above), len(columns)), bool)
+            seen[:count, at] = np.tri(count, len(prompt), len(prompt) - count, dtype=bool)
+            seen[count:, at] = True
+            for row, own in enumerate(above.values(), count):
+                seen[row, np.searchsorted(columns, own)] = True
+            if len(seen):
+                stop = first + len(seen)
+                found.append(Sight(first, stop, torch.from_numpy(columns), torch.from_numpy(seen)))
+        return found
 
     def settle(self) -> None:
         """Enter the new columns with their questions: the forward pass is done."""
@@ -290,17 +321,20 @@ def _check_highest(token: int, known: int) -> None:
 
 
 _StateScores: TypeAlias = "tuple[NDArray[np.float64], NDArray[np.float64] | None]"
+Head: TypeAlias = "Callable[[torch.Tensor], torch.Tensor]"
 
 
-def scores_of(logits: torch.Tensor, moves: Expansion, asked: PromptTree) -> _StateScores:
+def scores_of(
+    states: torch.Tensor, moves: Expansion, asked: PromptTree, head: Head | None = None
+) -> _StateScores:
     """Return the moves' scores by the question's rule, and the log-coverage if it wants that.
 
-    ``logits``: ``[states, vocabulary]``; coverage: ``[states]``, ``-inf`` without a move.
+    ``states`` as in :func:`log_probabilities`; coverage: ``[states]``, ``-inf`` without a move.
     """
     if not asked.coverage:
-        return log_probabilities(logits, moves, asked.rule), None
-    scores = log_probabilities(logits, moves, "vocabulary")
-    covered = _log_sums(scores, moves.row, len(logits))
+        return log_probabilities(states, moves, asked.rule, head), None
+    scores = log_probabilities(states, moves, "vocabulary", head)
+    covered = _log_sums(scores, moves.row, len(states))
     if asked.rule == "allowed":
         scores = scores - covered[moves.row]
     return scores, np.minimum(covered, 0.0)
@@ -308,11 +342,17 @@ def scores_of(logits: torch.Tensor, moves: Expansion, asked: PromptTree) -> _Sta
 
 @torch.inference_mode()
 def log_probabilities(
-    logits: torch.Tensor, moves: Expansion, rule: ScoreRule
+    states: torch.Tensor, moves: Expansion, rule: ScoreRule, head: Head | None = None
 ) -> NDArray[np.float64]:
-    """Return moves' log-probabilities; ``logits``: ``[states, vocabulary]``. Raises ModelError."""
+    """Return moves' log-probabilities. Raises ModelError.
+
+    ``states`` are logits ``[states, vocabulary]``, or what ``head`` makes them of, some at a time.
+    """
     if not len(moves.token):
         return np.empty(0)
+    if head is not None:
+        return _by_head(states, moves, rule, head)
+    logits = states
     _check_highest(int(moves.token.max()), logits.shape[-1])
     rows = torch.from_numpy(moves.row).to(logits.device)
     picked = logits[rows, torch.from_numpy(moves.token).to(logits.device)].float()
@@ -326,6 +366,20 @@ def log_probabilities(
     both = torch.cat([picked, *sums]).cpu().numpy().astype(np.float64)  # one transfer
     scores: NDArray[np.float64] = both[: len(picked)] - both[len(picked) :][moves.row]
     return scores
+
+
+def _by_head(
+    states: torch.Tensor, moves: Expansion, rule: ScoreRule, head: Head
+) -> NDArray[np.float64]:
+    found: list[NDArray[np.float64]] = []
+    starts = range(0, len(states), _HEADS)
+    ends = np.searchsorted(moves.row, [*starts, len(states)]).tolist()
+    for start, first, last in zip(starts, ends, ends[1:], strict=False):
+        own = slice(first, last)
+        rows = moves.row[own] - start
+        part = replace(moves, row=rows, token=moves.token[own], state=moves.state[own])
+        found.append(log_probabilities(head(states[start : start + _HEADS]), part, rule))
+    return np.concatenate(found)
 
 
 def _log_sums(

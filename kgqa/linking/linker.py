@@ -70,7 +70,7 @@ class Candidate:
 
 
 class TextEncoder(Protocol):
-    """A model of texts, such as :class:`kgqa.models.sentences.SentenceEncoder`."""
+    """A model of texts, such as :class:`kgqa.models.sentence_encoder.SentenceEncoder`."""
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return a vector of length 1 for each text, shape ``[len(texts), width]``."""

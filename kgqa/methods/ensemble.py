@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,9 +18,7 @@ from kgqa.answers.answer import NO_KG_LLM, Answer, Findings, KgLlmUse, RankedAns
 from kgqa.answers.ranking import RankingOptions, near_first
 from kgqa.errors import AdapterMismatchError, KgqaError, ModelNotFoundError
 from kgqa.methods.base import LinkedQuestion, Method
-from kgqa.methods.gcr import Gcr
-from kgqa.methods.kg_cot.method import KgCot
-from kgqa.methods.kg_cot.scores import fitting_reasoner
+from kgqa.methods.kg_cot.fitting import fitting_reasoner
 from kgqa.methods.options import (
     AutoOptions,
     EnsembleOptions,
@@ -31,7 +30,7 @@ from kgqa.methods.rank import Rank
 from kgqa.models.path_ranker import CARD_FILE, OWN_RANKER, ranker_card
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from kgqa.answers.answer import ScoredPath
     from kgqa.graph.model import KGInfo
@@ -65,12 +64,27 @@ class Ensemble(Method[EnsembleOptions]):
         self, options: EnsembleOptions, resources: Resources, *, general: bool = True
     ) -> None:
         super().__init__(options, resources, general=general)
-        self.members = self._members()
-        self.weights = [WEIGHTS.get(member.name, 1.0) for member in self.members]
+        self._makers = self._members()
+        self._made: list[Method[Any]] = []
+        self.weights: Mapping[str, float] = WEIGHTS
 
-    def _members(self) -> list[Method[Any]]:
+    def _members(self) -> list[Callable[[], Method[Any]]]:
+        """Return what makes each member: a language model is loaded when its vote is needed."""
+        from kgqa.methods.gcr import Gcr
+        from kgqa.methods.kg_cot.method import KgCot
+
         reasoner = KgCot(self.options, self.resources, general=False)
-        return [Gcr(self.options, self.resources, general=False), reasoner]
+        return [partial(Gcr, self.options, self.resources, general=False), lambda: reasoner]
+
+    @property
+    def members(self) -> list[Method[Any]]:
+        """All members, made if they were not."""
+        return [self._member(number) for number in range(len(self._makers))]
+
+    def _member(self, number: int) -> Method[Any]:
+        while len(self._made) <= number:
+            self._made.append(self._makers[len(self._made)]())
+        return self._made[number]
 
     def rules(self, store: GraphStore) -> WalkRules:
         """Return the walks of the member that walks furthest: what any path can reach."""
@@ -104,15 +118,17 @@ class Ensemble(Method[EnsembleOptions]):
             else:
                 open_[number] = question
         found: dict[int, list[Answer | KgqaError]] = {number: [] for number in open_}
-        for member in self.members:
-            asked = list(open_)
+        for number in range(len(self._makers)):
+            if not open_:
+                break
+            member, asked = self._member(number), list(open_)
             for place, answer in member.answers(store, [open_[number] for number in asked]):
                 found[asked[place]].append(answer)
-            if member is not self.members[0]:  # the first alone may answer for all
+            if number:  # the first alone may answer for all
                 continue
-            for number in asked:
-                if self._is_sure(found[number][-1]):
-                    del open_[number]
+            for one in asked:
+                if self._is_sure(found[one][-1]):
+                    del open_[one]
         for number, given in found.items():
             yield number, self._pooled(given)
 
@@ -125,7 +141,8 @@ class Ensemble(Method[EnsembleOptions]):
     def _pooled(self, given: Sequence[Answer | KgqaError]) -> Findings | KgqaError:
         good: list[tuple[str, float, Answer]] = []
         notes: list[str] = []
-        for member, weight, one in zip(self.members, self.weights, given, strict=False):
+        for member, one in zip(self._made, given, strict=False):
+            weight = self.weights.get(member.name, 1.0)
             if isinstance(one, KgqaError):
                 notes.append(f"{member.name} did not answer: {one.message}")
             else:
@@ -194,12 +211,12 @@ class Auto(Ensemble):
     Options = AutoOptions
     sure = SURE
 
-    def _members(self) -> list[Method[Any]]:
+    def _members(self) -> list[Callable[[], Method[Any]]]:
         options, resources = self.options, self.resources
         general = self.general is not None
         if options.reasoner is None and (of_gcr := self._of_gcr()):
             resources.note(f"Answering by gcr, since {of_gcr} is set.")
-            return self._by(Gcr(options, resources, general=general))
+            return self._gcr(general=general)
         try:
             named, unfit = options.reasoner, ""
             if named is None:
@@ -207,14 +224,24 @@ class Auto(Ensemble):
             if unfit:
                 return self._by(self._rank(general=general))
             chosen = options.model_copy(update={"reasoner": named})
+            from kgqa.methods.kg_cot.method import KgCot
+
             reasoner = KgCot(chosen, resources, general=False)
             ranker = Rank(cast("AutoOptions", options), resources, general=False)
         except (AdapterMismatchError, ModelNotFoundError) as error:
             if options.reasoner is not None:
                 raise
             resources.note(f"{error.message} Answering by the method gcr.")
-            return self._by(Gcr(options, resources, general=general))
-        return [reasoner, ranker, Gcr(options, resources, general=False)]
+            return self._gcr(general=general)
+        from kgqa.methods.gcr import Gcr
+
+        last = partial(Gcr, options, resources, general=False)
+        return [lambda: reasoner, lambda: ranker, last]
+
+    def _gcr(self, *, general: bool) -> list[Callable[[], Method[Any]]]:
+        from kgqa.methods.gcr import Gcr
+
+        return self._by(Gcr(self.options, self.resources, general=general))
 
     def _of_gcr(self) -> str:
         """Return an option that was set and that gcr alone has, or the KG-LLM of the settings."""
@@ -226,9 +253,9 @@ class Auto(Ensemble):
         given = self.options.given()
         return next((f"`{name}`" for name in names if name in given), "")
 
-    def _by(self, member: Method[Any]) -> list[Method[Any]]:
+    def _by(self, member: Method[Any]) -> list[Callable[[], Method[Any]]]:
         self.name = member.name
-        return [member]
+        return [lambda: member]
 
     def _rank(self, *, general: bool) -> Rank:
         store = self.resources.store
@@ -250,7 +277,7 @@ class Auto(Ensemble):
     @property
     def alone(self) -> Method[Any] | None:
         """The only member, None if there are several."""
-        return self.members[0] if len(self.members) == 1 else None
+        return self._member(0) if len(self._makers) == 1 else None
 
     def findings(self, store: GraphStore, questions: Iterable[LinkedQuestion | KgqaError]) -> Found:
         """Yield each question's number with what was found out about it, some at a time."""
@@ -263,7 +290,7 @@ class Auto(Ensemble):
     ) -> Found:
         """Yield what was found; whether two entities are connected, rank alone says."""
         whether: dict[int, LinkedQuestion] = {}
-        for member in self.members:
+        for member in map(self._member, range(2)):  # the third may not be needed
             if isinstance(member, Rank):
                 whether = {
                     number: one

@@ -15,7 +15,7 @@ from __future__ import annotations
 import time
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -66,11 +66,17 @@ class _Decoding:
 class KgLlmMethod(Method[OptionsT]):
     """A method with a KG-LLM; its options are :class:`kgqa.methods.options.KgLlmOptions`."""
 
+    generates: ClassVar[bool] = False  # whether it needs the ``generate`` of transformers
+
     def __init__(self, options: OptionsT, resources: Resources, *, general: bool = True) -> None:
         super().__init__(options, resources, general=general)
         given: Any = options
         self.kg_llm: KgLLM = resources.kg_llm(
-            given.model, given.adapter, options.preset, given.quantize
+            given.model,
+            given.adapter,
+            options.preset,
+            given.quantize,
+            generates=self.generates,
         )
         self.card = self.kg_llm.card
         self.lexicon = PathLexicon(self.kg_llm.encoder, self.form)

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from kgqa.config import Settings
     from kgqa.graph.store import GraphStore
     from kgqa.models.general import GeneralLLM
-    from kgqa.models.graph_reasoner_card import LoadedReasoner
+    from kgqa.models.graph_reasoner_files import LoadedReasoner
     from kgqa.models.kg_llm import KgLLM, Quantize
     from kgqa.models.path_ranker import PathRanker
-    from kgqa.models.sentences import SentenceEncoder
+    from kgqa.models.sentence_encoder import SentenceEncoder
     from kgqa.progress import Progress
     from kgqa.trie.index.manifest import IndexKey
     from kgqa.trie.index.reader import TrieIndex
@@ -73,22 +73,27 @@ class Resources:
         adapter: str | None = None,
         preset: str | None = None,
         quantize: Quantize | None = None,
+        *,
+        generates: bool = False,
     ) -> KgLLM:
         """Return the KG-LLM; None is what the settings name, then the offline one.
 
+        ``generates``: its model is one of transformers, with their ``generate``.
         An adapter goes with a preset only if it is named and the preset was not made for models
         without one.
         """
         from kgqa.models.kg_llm import NO_ADAPTER, load_kg_llm
+        from kgqa.models.prepared import open_kg_llm
         from kgqa.models.presets import UNTUNED
         from kgqa.models.presets import preset as card_of
 
         card = card_of(preset) if preset else None
         model = model or self.settings.model
         adapter = adapter or self.settings.adapter or (NO_ADAPTER if preset in UNTUNED else None)
+        load = load_kg_llm if generates else open_kg_llm
         loaded = self._once(
-            ("kg_llm", model, adapter, quantize),
-            lambda: load_kg_llm(model, adapter, quantize=quantize, **self._where()),
+            ("kg_llm", model, adapter, quantize, generates),
+            lambda: load(model, adapter, quantize=quantize, **self._where()),
         )
         return loaded.with_card(card) if card else loaded
 
@@ -100,7 +105,7 @@ class Resources:
 
     def reasoner(self, name: str, encoder: str | None = None) -> LoadedReasoner:
         """Return the graph reasoner of a folder or a bundled name, with an encoder or its own."""
-        from kgqa.models.graph_reasoner_card import load_reasoner
+        from kgqa.models.graph_reasoner_files import load_reasoner
 
         return self._once(
             ("reasoner", name, encoder),

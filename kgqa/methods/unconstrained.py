@@ -49,6 +49,7 @@ class Unconstrained(KgLlmMethod[UnconstrainedOptions]):
 
     name = "unconstrained"
     Options = UnconstrainedOptions
+    generates = True
 
     def own_settings(self) -> dict[str, Any]:
         """Return the model, and that scores are over the whole vocabulary."""

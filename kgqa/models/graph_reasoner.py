@@ -11,34 +11,17 @@ the sum of theirs, so that a pair that was never seen is scored by what its halv
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from kgqa.models.graph_reasoner_card import UNTRAINED
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-UNTRAINED = -20.0  # the logit of what was never trained
-
-RelationsBy: TypeAlias = Literal["ids", "text"]
-BetaReads: TypeAlias = Literal["pooled", "tokens"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReasonerShape:
-    """The sizes of a reasoner: ``hops`` steps, ``width`` of vectors, ``hidden`` units.
-
-    ``relations``: how many it has a row of its own for (``ids``), 0 if it reads their words.
-    ``beta_reads``: what says how many hops: the pooled vector alone, or tokens beside it.
-    """
-
-    hops: int
-    width: int
-    hidden: int = 192
-    relations: int = 0
-    beta_reads: BetaReads = "tokens"
+    from kgqa.models.graph_reasoner_card import ReasonerShape
 
 
 class Reading(NamedTuple):

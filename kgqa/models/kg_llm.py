@@ -14,33 +14,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import torch
-from peft import get_peft_model_state_dict
-from safetensors import SafetensorError, safe_open
-from transformers import (
-    AddedToken,
-    AutoConfig,
-    AutoModelForCausalLM,
-    AutoTokenizer,
-    BitsAndBytesConfig,
-)
 
-from kgqa.errors import AdapterMismatchError, ModelError, UsageError
+from kgqa.errors import AdapterMismatchError, ModelError, UsageError, first_line
 from kgqa.models.adapter import CARD_FILE, AdapterCard, read_card
+from kgqa.models.device import pick_device
 from kgqa.models.locate import ModelFolder, locate_model, same_base
-from kgqa.models.pretrained import (
-    LOADING_ERRORS,
-    first_line,
-    from_pretrained,
-    quiet,
-    with_adapter,
-)
 from kgqa.models.prompt import encode_prompt, prompt_pieces
-from kgqa.models.tokenizer import HFEncoder
+from kgqa.models.tokenizer import BareEncoder, HFEncoder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
     from kgqa.progress import Progress
 
@@ -60,9 +43,9 @@ class KgLLM:
     name: str
     adapter: str | None
     card: AdapterCard
-    model: PreTrainedModel
-    tokenizer: PreTrainedTokenizerBase
-    encoder: HFEncoder
+    model: Any  # of transformers, or a kgqa.models.llama.Llama
+    tokenizer: Any  # of transformers, or a BareTokenizer
+    encoder: HFEncoder | BareEncoder
     device: torch.device
     quantized: Quantize | None = None
     plans: Path | None = None  # the file where it is kept how the model is decoded with
@@ -104,15 +87,11 @@ def load_kg_llm(
     Raises UsageError (device, or no ``bitsandbytes``), ModelNotFoundError (neither on disk nor on
     the hub), AdapterMismatchError (made for another model), ModelError (damaged, or unknown).
     """
+    from kgqa.models.pretrained import quiet
+
     where = pick_device(device)
     quantization = _quantization(quantize, where) if quantize else None
-    folder, card, located = _chosen(model, adapter, cache, progress)
-    if not same_base(card.base_model, located.name):
-        raise AdapterMismatchError(
-            f"The adapter {folder} was trained for {card.base_model}, and the model is "
-            f"{located.name}.",
-            f"Use the `model` {card.base_model}, or another `adapter`; {NO_ADAPTER} uses none.",
-        )
+    folder, card, located = chosen(model, adapter, cache, progress)
     with progress.task(f"loading {located.name}"), quiet():
         loaded, tokenizer = _load(located.folder, where, quantization)
         make_special(tokenizer, card)
@@ -150,7 +129,11 @@ def load_encoder(
     model: str | None, adapter: str | None, *, cache: Path, progress: Progress
 ) -> LoadedEncoder:
     """Return the encoder that :func:`load_kg_llm` would give, without reading the weights."""
-    _, card, located = _chosen(model, adapter, cache, progress)
+    from transformers import AutoConfig, AutoTokenizer
+
+    from kgqa.models.pretrained import LOADING_ERRORS, from_pretrained, quiet
+
+    _, card, located = chosen(model, adapter, cache, progress, fitting=False)
     with quiet():
         try:
             tokenizer = from_pretrained(AutoTokenizer, located.folder)
@@ -165,33 +148,31 @@ def load_encoder(
     return LoadedEncoder(located.name, card, HFEncoder(tokenizer, vocab_size=width))
 
 
-def _chosen(
-    model: str | None, adapter: str | None, cache: Path, progress: Progress
+def chosen(
+    model: str | None,
+    adapter: str | None,
+    cache: Path,
+    progress: Progress,
+    *,
+    fitting: bool = True,
 ) -> tuple[Path | None, AdapterCard, ModelFolder]:
+    """Return the adapter's folder, the card and the model that are meant.
+
+    Raises what :func:`load_kg_llm` raises, AdapterMismatchError only if they are to be ``fitting``.
+    """
     folder = adapter_folder(model, adapter)
     card = read_card(folder) if folder else None
     located = locate_model(model, cache, progress)
     if card is None:  # a model that was trained as a whole has a card in its own folder
         own = (located.folder / CARD_FILE).is_file()
         card = read_card(located.folder) if own else AdapterCard()
+    if fitting and not same_base(card.base_model, located.name):
+        raise AdapterMismatchError(
+            f"The adapter {folder} was trained for {card.base_model}, and the model is "
+            f"{located.name}.",
+            f"Use the `model` {card.base_model}, or another `adapter`; {NO_ADAPTER} uses none.",
+        )
     return folder, card, located
-
-
-def pick_device(device: str | None) -> torch.device:
-    """Return the device to run on. Raises UsageError if it does not exist or cannot be used."""
-    if device is None:
-        if torch.cuda.is_available():
-            return torch.device("cuda")
-        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
-    try:
-        picked = torch.device(device)
-        torch.empty(0, device=picked).cpu()
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        raise UsageError(
-            f"The device {device!r} cannot be used: {first_line(error)}.",
-            "Leave out `device`, or name cpu, cuda, cuda:1 or mps.",
-        ) from None
-    return picked
 
 
 def adapter_folder(model: str | None, adapter: str | None) -> Path | None:
@@ -216,6 +197,8 @@ def _quantization(quantize: Quantize, device: torch.device) -> Any:
             "Quantized weights need the packages bitsandbytes and accelerate, and one is missing.",
             "Install them: pip install bitsandbytes accelerate",
         )
+    from transformers import BitsAndBytesConfig
+
     config: Any = BitsAndBytesConfig
     if quantize == "8bit":
         return config(load_in_8bit=True)
@@ -229,6 +212,10 @@ def _dtype(device: torch.device) -> torch.dtype:
 
 
 def _load(folder: Path, device: torch.device, quantization: Any) -> tuple[Any, Any]:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from kgqa.models.pretrained import LOADING_ERRORS, from_pretrained
+
     try:
         tokenizer = from_pretrained(AutoTokenizer, folder)
         more: dict[str, Any] = {}
@@ -248,6 +235,8 @@ def make_special(tokenizer: Any, card: AdapterCard) -> None:
 
     Only a special token is split in a name, which could else spell the end of a path.
     """
+    from transformers import AddedToken
+
     special = {token.content: token.special for token in tokenizer.added_tokens_decoder.values()}
     markers = [marker for marker in (card.start, card.end) if marker in special]
     tokens = [token for token in (*card.added_tokens, *markers) if not special.get(token)]
@@ -258,6 +247,11 @@ def make_special(tokenizer: Any, card: AdapterCard) -> None:
 
 def _merged(model: Any, folder: Path) -> Any:
     """Return the model with the adapter's weights in its own. Raises AdapterMismatchError."""
+    from peft import get_peft_model_state_dict
+    from safetensors import SafetensorError, safe_open
+
+    from kgqa.models.pretrained import LOADING_ERRORS, with_adapter
+
     file = folder / _WEIGHTS
     if not file.is_file():
         raise ModelError(

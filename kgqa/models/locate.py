@@ -11,16 +11,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from huggingface_hub import HfApi, constants, snapshot_download
-from huggingface_hub.errors import (
-    GatedRepoError,
-    LocalEntryNotFoundError,
-    RepositoryNotFoundError,
-)
-
 from kgqa.errors import ModelError, ModelNotFoundError
 from kgqa.models.offline import SMOLLM, converted_gguf, smollm_folder
-from kgqa.models.pretrained import quiet
 
 if TYPE_CHECKING:
     from kgqa.progress import Progress
@@ -82,6 +74,15 @@ def _model_folder(folder: Path) -> Path:
 
 
 def _hub_folder(model: str, progress: Progress) -> Path:
+    from huggingface_hub import HfApi, constants, snapshot_download
+    from huggingface_hub.errors import (
+        GatedRepoError,
+        LocalEntryNotFoundError,
+        RepositoryNotFoundError,
+    )
+
+    from kgqa.models.pretrained import quiet
+
     try:
         cached = Path(snapshot_download(model, local_files_only=True, allow_patterns=_WANTED))
         if _is_whole(cached):

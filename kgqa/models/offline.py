@@ -23,13 +23,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
-
-from kgqa.errors import ModelError, ModelNotFoundError
-from kgqa.models.pretrained import first_line, from_pretrained, quiet
+from kgqa.errors import ModelError, ModelNotFoundError, first_line
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kgqa.progress import Progress
 
 SMOLLM = "SmolLM2-135M-Instruct"
@@ -56,17 +54,29 @@ def converted_gguf(file: Path, cache: Path, progress: Progress, *, name: str | N
     stat = file.stat()
     identity = f"{_LAYOUT}\n{file.resolve()}\n{stat.st_size}\n{stat.st_mtime_ns}"
     digest = hashlib.sha256(identity.encode()).hexdigest()[:12]
-    parent = cache / "models"
-    folder = parent / f"{name}-{digest}"
+    folder = cache / "models" / f"{name}-{digest}"
     if folder.is_dir():
         return folder
+    from kgqa.models.pretrained import quiet
+
+    with progress.task(f"converting {name} (once)"), quiet():
+        write_once(folder, f"The converted model {name}", lambda into: _convert(file, into))
+    return folder
+
+
+def write_once(folder: Path, what: str, write: Callable[[Path], None]) -> None:
+    """Let ``write`` fill ``folder`` of the cache: it is there as a whole or not at all.
+
+    Of two processes that write at once the first to finish wins, and both succeed. Raises
+    ModelError if it cannot be written.
+    """
+    parent = folder.parent
     try:
         parent.mkdir(parents=True, exist_ok=True)
         _sweep(parent)
         temporary = Path(tempfile.mkdtemp(prefix=".converting-", dir=parent))
         try:
-            with progress.task(f"converting {name} (once)"), quiet():
-                _convert(file, temporary)
+            write(temporary)
             for path in temporary.iterdir():
                 with path.open("rb") as stream:
                     os.fsync(stream.fileno())
@@ -79,10 +89,9 @@ def converted_gguf(file: Path, cache: Path, progress: Progress, *, name: str | N
             shutil.rmtree(temporary, ignore_errors=True)
     except OSError as error:
         raise ModelError(
-            f"The converted model {name} cannot be written to {parent}: {error.strerror or error}.",
+            f"{what} cannot be written to {parent}: {error.strerror or error}.",
             "It takes about 6 bytes a weight; free the space or name another `home`.",
         ) from error
-    return folder
 
 
 def _check(file: Path) -> None:
@@ -103,6 +112,11 @@ def _check(file: Path) -> None:
 
 
 def _convert(file: Path, folder: Path) -> None:
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from kgqa.models.pretrained import from_pretrained
+
     try:
         tokenizer = from_pretrained(AutoTokenizer, file.parent, gguf_file=file.name)
         read = from_pretrained(

@@ -15,13 +15,13 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save
+from safetensors.numpy import load_file, save
 
 from kgqa.errors import ModelError, ModelNotFoundError
 from kgqa.models.adapter import (
@@ -31,16 +31,21 @@ from kgqa.models.adapter import (
     read_json_card,
     write_model_folder,
 )
-from kgqa.models.sentences import encoder_of_card, load_sentence_encoder
+from kgqa.models.sentences import (
+    encoder_of_card,
+    load_sentence_encoder,
+    load_trainable_encoder,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    import torch
     from numpy.typing import NDArray
 
-    from kgqa.models.sentences import SentenceEncoder
+    from kgqa.models.sentence_encoder import SentenceEncoder
     from kgqa.progress import Progress
+
+    Changes: TypeAlias = Mapping[str, tuple[NDArray[np.float32], NDArray[np.float32]]]
 
 BUNDLED_RANKERS = Path(__file__).parent.parent / "data" / "rankers"
 UNIVERSAL = "universal"
@@ -153,8 +158,9 @@ def load_path_ranker(
     cache: Path,
     progress: Progress,
     encoder: str | None = None,
+    trainable: bool = False,
 ) -> PathRanker:
-    """Load the ranker of a folder or a bundled name, with its encoder.
+    """Load the ranker of a folder or a bundled name, with its encoder, ``trainable`` or not.
 
     ``encoder``: what reads texts, if it is not known by its card. Raises ModelNotFoundError if
     there is none, ModelError if card or weights cannot be used, AdapterMismatchError if the card is
@@ -163,8 +169,9 @@ def load_path_ranker(
     folder = ranker_folder(name)
     card = ranker_card(folder)
     changes = ranker_changes(name)
+    load = load_trainable_encoder if trainable else load_sentence_encoder
     chosen = encoder_of_card(card.encoder, encoder, folder)
-    read_by = load_sentence_encoder(chosen, device=device, cache=cache, progress=progress)
+    read_by = load(chosen, device=device, cache=cache, progress=progress)
     try:
         read_by.change({name: up @ down for name, (down, up) in changes.items()})
     except (ValueError, RuntimeError):
@@ -175,9 +182,7 @@ def load_path_ranker(
     return PathRanker(shown, card, read_by)
 
 
-def save_path_ranker(
-    folder: Path, card: RankerCard, changes: Mapping[str, tuple[torch.Tensor, torch.Tensor]]
-) -> None:
+def save_path_ranker(folder: Path, card: RankerCard, changes: Changes) -> None:
     """Write card and weights (float16) into ``folder``, which is made. Raises ModelError.
 
     ``changes``: for the name of each changed weight ``[out, in]`` of the encoder the factors
@@ -185,14 +190,14 @@ def save_path_ranker(
     """
     state = {}
     for name, (down, up) in changes.items():
-        state[name + _DOWN] = down.detach().half().contiguous()
-        state[name + _UP] = up.detach().half().contiguous()
+        state[name + _DOWN] = np.ascontiguousarray(down, np.float16)
+        state[name + _UP] = np.ascontiguousarray(up, np.float16)
     write_model_folder(
         folder, {WEIGHTS_FILE: save(state), CARD_FILE: card.to_json().encode()}, "path ranker"
     )
 
 
-def ranker_changes(name: str) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
+def ranker_changes(name: str) -> Changes:
     """Return the changes of a ranker's encoder as :func:`save_path_ranker` takes them.
 
     Raises ModelNotFoundError, ModelError.
@@ -201,11 +206,11 @@ def ranker_changes(name: str) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
     if not file.is_file():
         raise ModelNotFoundError(f"The path ranker {file.parent} has no {file.name}.", _AGAIN)
     try:
-        state = {name: one.float() for name, one in load_file(file).items()}
+        state = {name: one.astype(np.float32) for name, one in load_file(file).items()}
         names = sorted(name.removesuffix(_UP) for name in state if name.endswith(_UP))
         found = {name: (state[name + _DOWN], state[name + _UP]) for name in names}
     except (OSError, SafetensorError, ValueError, KeyError) as error:
         raise ModelError(f"The weights {file} are damaged: {error}.", _AGAIN) from None
-    if not all(bool(one.isfinite().all()) for one in state.values()):
+    if not all(np.isfinite(one).all() for one in state.values()):
         raise ModelError(f"The weights {file} are damaged: not all are numbers.", _AGAIN)
     return found

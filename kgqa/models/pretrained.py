@@ -47,12 +47,6 @@ def with_adapter(model: Any, folder: Path, *, trainable: bool = False) -> Any:
     return PeftModel.from_pretrained(model, str(folder), is_trainable=trainable)
 
 
-def first_line(error: BaseException) -> str:
-    """Return the first line of a library's message, to be quoted in a sentence."""
-    lines = str(error).strip().splitlines()
-    return lines[0].rstrip(".:") if lines else type(error).__name__
-
-
 LOADING_ERRORS = (Exception,)  # files with fields of any type make a library raise anything
 
 

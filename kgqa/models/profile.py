@@ -12,14 +12,15 @@ import json
 import os
 import platform
 import tempfile
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import torch
-import transformers
 
 from kgqa.decoding.engine import Engine, Plan
+from kgqa.decoding.model import TreeModel
 from kgqa.decoding.probe import measured_plan
 from kgqa.errors import ModelError
 from kgqa.progress import Silent
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from kgqa.models.kg_llm import KgLLM
     from kgqa.progress import Progress
 
-_VERSION = 1  # of how plans are made
+_VERSION = 2  # of how plans are made
 _TOGETHER = {"cpu": 4}  # questions that share a forward pass; elsewhere width costs less
 _TOGETHER_ELSEWHERE = 16
 _plans: WeakKeyDictionary[Any, Plan] = WeakKeyDictionary()  # by model
@@ -96,7 +97,8 @@ def _key(kg_llm: KgLLM) -> str:
         kg_llm.model.dtype,
         kg_llm.quantized,
         torch.__version__,
-        transformers.__version__,
+        "kgqa" if isinstance(kg_llm.model, TreeModel) else version("transformers"),
+        torch.get_num_threads(),
         _VERSION,
     ]
     return "|".join(str(part).replace("|", "/") for part in parts)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from kgqa.models.adapter import AdapterCard
-    from kgqa.models.tokenizer import HFEncoder
+    from kgqa.models.tokenizer import PartEncoder
 
 # Stand-ins for the untrusted parts while the chat template is rendered: private-use characters that
 # no template trims, escapes or looks for.
@@ -67,7 +67,7 @@ def prompt_pieces(
 def encode_prompt(
     pieces: Sequence[Piece],
     tokenizer: PreTrainedTokenizerBase,
-    encoder: HFEncoder,
+    encoder: PartEncoder,
     *,
     chat: bool,
 ) -> list[int]:

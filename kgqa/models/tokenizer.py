@@ -24,17 +24,24 @@ from kgqa.errors import ModelError
 from kgqa.trie.check import NAMES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from transformers import PreTrainedTokenizerBase
 
 _ANCHOR = "\n"
+_MANY = 1_000  # texts for which it pays to find out whether transformers can be done without
 _SPACES = "▁Ġ"  # how SentencePiece and byte-level tokenizers write a space in a token
 # Of a serialised fast tokenizer, what decides the ids of a text to which nothing is added. Padding
 # and truncation change with each call; the post-processor and the decoder never touch those ids.
 _DECISIVE = ("added_tokens", "normalizer", "pre_tokenizer", "model")
 _OWN_CODE = ("__call__", "_encode_plus", "decode", "_decode")  # where Python may change the ids
-_LEFT_OUT = ("truncation", "padding", "post_processor")  # they never touch the ids of a part
+_LEFT_OUT = ("truncation", "padding")  # they never touch the ids of a part
+# what a bare encoder is told of itself
+_KNOWN = (
+    *("fingerprint", "eos_id", "vocab_size", "unknown_id", "added_tokens", "dummy_prefix"),
+    "_anchor",
+)
 
 
 class PartEncoder(ABC):
@@ -163,6 +170,15 @@ class HFEncoder(PartEncoder):
         return text
 
     def _plain(self, texts: Sequence[str]) -> list[list[int]]:
+        if len(texts) >= _MANY and (bare := self._bare) is not None:
+            return bare._plain(texts)
+        return self._slowly(texts)
+
+    @cached_property
+    def _bare(self) -> BareEncoder | None:
+        return bare_encoder(self)
+
+    def _slowly(self, texts: Sequence[str]) -> list[list[int]]:
         batch = self._tokenizer(
             list(texts),
             add_special_tokens=False,
@@ -180,33 +196,78 @@ class BareEncoder(PartEncoder):
     Picklable: what is pickled is the serialised form.
     """
 
-    def __init__(self, serialised: str, encoder: HFEncoder) -> None:
+    fingerprint: str  # that of the HFEncoder which it stands for
+
+    def __init__(self, serialised: str, known: Mapping[str, Any]) -> None:
         self._serialised = serialised
-        self.fingerprint = encoder.fingerprint
-        self.eos_id = encoder.eos_id
-        self.vocab_size = encoder.vocab_size
-        self.unknown_id = encoder.unknown_id
-        self.added_tokens = encoder.added_tokens
-        self.dummy_prefix = encoder.dummy_prefix
-        self._anchor = list(encoder._anchor)
+        vars(self).update({name: known[name] for name in _KNOWN})
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_tokenizer"}
+        return {name: value for name, value in vars(self).items() if name != "tokenizer"}
+
+    def known(self) -> dict[str, Any]:
+        """Return what is known beside the serialised tokenizer; it can stand in JSON."""
+        return {name: getattr(self, name) for name in _KNOWN}
+
+    @property
+    def serialised(self) -> str:
+        """The tokenizer as JSON."""
+        return self._serialised
 
     @cached_property
-    def _tokenizer(self) -> Tokenizer:
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer, which splits what spells a special token."""
         tokenizer = Tokenizer.from_str(self._serialised)
         tokenizer.encode_special_tokens = True  # a name that spells one is text
         return tokenizer
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of token ids, special tokens written out."""
-        text: str = self._tokenizer.decode(list(ids), skip_special_tokens=False)
+        text: str = self.tokenizer.decode(list(ids), skip_special_tokens=False)
         return text
 
     def _plain(self, texts: Sequence[str]) -> list[list[int]]:
-        batch = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+        batch = self.tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
         return [encoding.ids for encoding in batch]
+
+
+class BareTokenizer:
+    """What a prompt needs of a transformers tokenizer, over the one of ``encoder``.
+
+    ``folder`` is where transformers finds the tokenizer: only its chat template asks for that.
+    """
+
+    def __init__(self, encoder: BareEncoder, folder: Path, chat_template: str | None) -> None:
+        self.chat_template = chat_template
+        self.name_or_path = str(folder)
+        self._folder = folder
+        self._encoder = encoder
+
+    @property
+    def added_tokens_decoder(self) -> dict[int, Any]:
+        """The added tokens by their ids."""
+        found: dict[int, Any] = self._encoder.tokenizer.get_added_tokens_decoder()
+        return found
+
+    def __call__(
+        self, text: str, *, add_special_tokens: bool = True, split_special_tokens: bool = False
+    ) -> dict[str, list[int]]:
+        """Return ``input_ids`` of a text."""
+        tokenizer = self._encoder.tokenizer
+        tokenizer.encode_special_tokens = split_special_tokens
+        try:
+            ids = tokenizer.encode(text, add_special_tokens=add_special_tokens).ids
+        finally:
+            tokenizer.encode_special_tokens = True
+        return {"input_ids": ids}
+
+    def apply_chat_template(self, turns: Any, **more: Any) -> Any:
+        """Render a chat, by transformers."""
+        from transformers import AutoTokenizer
+
+        from kgqa.models.pretrained import from_pretrained
+
+        return from_pretrained(AutoTokenizer, self._folder).apply_chat_template(turns, **more)
 
 
 def bare_encoder(encoder: HFEncoder) -> BareEncoder | None:
@@ -225,10 +286,11 @@ def bare_encoder(encoder: HFEncoder) -> BareEncoder | None:
         return None
     whole = json.loads(tokenizer.backend_tokenizer.to_str())
     whole |= dict.fromkeys(_LEFT_OUT)
-    bare = BareEncoder(json.dumps(whole, ensure_ascii=False), encoder)
+    known = {name: getattr(encoder, name) for name in _KNOWN}
+    bare = BareEncoder(json.dumps(whole, ensure_ascii=False), known)
     special = [text for token in encoder.added_tokens for text in (token, f"Foo {token} bar")]
     texts = [*NAMES, *special[:200]]
-    expected = encoder._plain(texts)
+    expected = encoder._slowly(texts)
     same = bare._plain(texts) == expected and all(
         bare.decode(ids) == encoder.decode(ids) for ids in expected
     )

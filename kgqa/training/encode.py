@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
     from kgqa.decoding.pieces import Markers
     from kgqa.models.kg_llm import KgLLM
-    from kgqa.models.tokenizer import HFEncoder
     from kgqa.paths.format import PathFormat
     from kgqa.training.data import Example
     from kgqa.training.options import Loss
+    from kgqa.trie.tokens import TokenEncoder
 
 IGNORED = -100  # the label that cross entropy leaves out
 _TOGETHER = 50  # batches that are drawn together and sorted by length
@@ -120,7 +120,7 @@ def _chain_row(
 
 
 def chain_tokens(
-    encoder: HFEncoder, lexicon: PathLexicon, example: ChainExample
+    encoder: TokenEncoder, lexicon: PathLexicon, example: ChainExample
 ) -> list[int] | None:
     """Return the token ids of the chain to its end; None if decoding could not write it."""
     markers = markers_of(encoder)

@@ -16,14 +16,14 @@ import torch
 
 from kgqa.models.path_ranker import RankerCard
 from kgqa.models.pretrained import quiet
+from kgqa.models.sentences_torch import TorchSentenceEncoder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from torch import Tensor
 
-    from kgqa.models.path_ranker import PathRanker
-    from kgqa.models.sentences import SentenceEncoder
+    from kgqa.models.path_ranker import Changes, PathRanker
     from kgqa.progress import Progress
 
 _TARGETS = ["query", "key", "value", "dense"]  # linear layers of an encoder of BERT's family
@@ -68,7 +68,7 @@ class FittedRanker:
     """A card, the changes of weights by name as two factors, the mean loss of the last steps."""
 
     card: RankerCard
-    changes: dict[str, tuple[Tensor, Tensor]]
+    changes: Changes
     loss: float
 
 
@@ -86,6 +86,7 @@ def fit_ranker(
 
     torch.manual_seed(settings.seed)
     encoder, card = start.encoder, start.card
+    assert isinstance(encoder, TorchSentenceEncoder)  # one that is loaded to be trained
     bare = encoder.model
     bare.requires_grad_(False)
     lora = LoraConfig(r=settings.rank, lora_alpha=2 * settings.rank, target_modules=_TARGETS)
@@ -129,7 +130,7 @@ def _rate(step: int, steps: int) -> float:
     return min((step + 1) / _WARM_UP, 1.0) * max(_LEAST, 1 - step / steps)
 
 
-def _loss(encoder: SentenceEncoder, beside: Tensor, batch: RankingBatch) -> Tensor:
+def _loss(encoder: TorchSentenceEncoder, beside: Tensor, batch: RankingBatch) -> Tensor:
     """Return the mean loss of the questions of ``batch``."""
     vectors = encoder.vectors([*batch.paths, *batch.questions])
     paths, questions = vectors[: len(batch.paths)], vectors[len(batch.paths) :]
@@ -145,7 +146,7 @@ def _loss(encoder: SentenceEncoder, beside: Tensor, batch: RankingBatch) -> Tens
     return torch.stack(losses).mean()
 
 
-def _changes(model: Any) -> dict[str, tuple[Tensor, Tensor]]:
+def _changes(model: Any) -> Changes:
     """Return the factors of the weights' changes, the scaling in the second; untouched ones not."""
     found = {}
     prefix = "base_model.model."
@@ -154,19 +155,20 @@ def _changes(model: Any) -> dict[str, tuple[Tensor, Tensor]]:
             down = module.lora_A["default"].weight.detach()
             up = module.lora_B["default"].weight.detach() * module.scaling["default"]
             if bool(up.any()):
-                found[f"{name.removeprefix(prefix)}.weight"] = down.clone(), up.clone()
+                found[f"{name.removeprefix(prefix)}.weight"] = (
+                    down.clone().numpy(force=True),
+                    up.clone().numpy(force=True),
+                )
     return found
 
 
-def joined_changes(
-    first: dict[str, tuple[Tensor, Tensor]], second: dict[str, tuple[Tensor, Tensor]]
-) -> dict[str, tuple[Tensor, Tensor]]:
+def joined_changes(first: Changes, second: Changes) -> Changes:
     """Return the changes that are the sum of two: their factors side by side."""
     found = dict(first)
     for name, (down, up) in second.items():
         if name in found:
             before = found[name]
-            found[name] = torch.cat([before[0], down]), torch.cat([before[1], up], dim=1)
+            found[name] = np.concatenate([before[0], down]), np.concatenate([before[1], up], axis=1)
         else:
             found[name] = down, up
     return found

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import cycle
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kgqa.errors import DataError
 from kgqa.methods.rank import RankWords
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kgqa.graph.store import GraphStore
-    from kgqa.models.path_ranker import PathRanker
+    from kgqa.models.path_ranker import Changes, PathRanker
     from kgqa.progress import Progress
     from kgqa.training.options import LearnOptions
     from kgqa.training.ranker_fit import RankingBatch
@@ -72,8 +72,14 @@ def learn(
     out = folder / OWN_RANKER
     if options.phrases is not None:
         _take_phrases(store, folder, options.phrases, progress)
-    where = {"device": device, "cache": cache, "progress": progress}
-    load = partial(load_path_ranker, encoder=options.encoder, **where)
+    load = partial(
+        load_path_ranker,
+        device=device,
+        cache=cache,
+        progress=progress,
+        encoder=options.encoder,
+        trainable=True,
+    )
     start = load(options.start_from)
     random = Random(options.seed)
     words = RankWords(store, WalkRules(start.card.hops, store.info.direction), folder)
@@ -158,7 +164,7 @@ def _fitted(
     made: Sequence[KgQuestion],
     options: LearnOptions,
     progress: Progress,
-) -> dict[str, Any]:
+) -> Changes:
     """Fit ``start`` itself; return the changes."""
     steps = (_STEPS if made else 0) + round(_ROUNDS * len(asked) / _TOGETHER)
     settings = RankerSettings(

@@ -26,7 +26,8 @@ import torch
 
 from kgqa.errors import DataError, ModelError
 from kgqa.methods.kg_cot.walk import FLOOR
-from kgqa.models.graph_reasoner_card import ReasonerCard, save_reasoner
+from kgqa.models.graph_reasoner_card import ReasonerCard
+from kgqa.models.graph_reasoner_files import save_reasoner
 from kgqa.training.checkpoints import STEP_FILE, alone, checkpoint_to_resume, digest_of
 from kgqa.training.reasoner_run import Checked, ReasonerRun
 from kgqa.training.reports import ReasonerReport
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from kgqa.methods.kg_cot.hops import HopTable
-    from kgqa.models.sentences import SentenceEncoder
+    from kgqa.models.sentence_encoder import SentenceEncoder
     from kgqa.progress import Progress
     from kgqa.training.options import ReasonerSettings
     from kgqa.training.reasoner_questions import WalkQuestion

@@ -12,12 +12,12 @@ from kgqa.methods.kg_cot.scores import own_steps, padded, relation_words, steps_
 from kgqa.methods.kg_cot.walk import walk_rows
 from kgqa.models.graph_reasoner import (
     GraphReasoner,
-    ReasonerShape,
     hop_loss,
     path_loss,
     relation_logits,
     walk_loss,
 )
+from kgqa.models.graph_reasoner_card import ReasonerShape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kgqa.methods.kg_cot.hops import HopTable
     from kgqa.methods.kg_cot.walk import Walked
     from kgqa.models.graph_reasoner import Reading, Tables
-    from kgqa.models.sentences import SentenceEncoder, TokenStates
+    from kgqa.models.sentence_encoder import SentenceEncoder, TokenStates
     from kgqa.progress import Progress
     from kgqa.training.options import ReasonerSettings
     from kgqa.training.reasoner_questions import WalkQuestion

@@ -13,6 +13,7 @@ import numpy as np
 
 from kgqa.errors import MarkerMissingError
 from kgqa.trie.arrays import Sequences, sequences
+from kgqa.trie.limits import look
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from kgqa.graph.store import GraphStore
     from kgqa.paths.format import PathFormat
     from kgqa.trie.tokens import TokenEncoder
+
+
+_AT_ONCE = 8_192  # names that are read and tokenised between two looks at the time
 
 
 class PathLexicon:
@@ -118,13 +122,18 @@ class _Pool:
     def take(
         self, keys: Sequence[Any], encoded: Callable[[list[Any]], Sequence[Sequence[int]]]
     ) -> Sequences:
-        """Return the ids of each key; those that are new come from ``encoded``."""
+        """Return the ids of each key; those that are new come from ``encoded``, piece by piece.
+
+        What was encoded stays if a time limit ends it (:mod:`kgqa.trie.limits`).
+        """
         new = [key for key in dict.fromkeys(keys) if key not in self._row]
-        if new:
-            ids = sequences(encoded(new))
+        for start in range(0, len(new), _AT_ONCE):
+            look()
+            some = new[start : start + _AT_ONCE]
+            ids = sequences(encoded(some))
             self._offsets.frombytes((self._offsets[-1] + ids.offsets[1:]).tobytes())
             self._tokens.frombytes(ids.tokens.tobytes())
-            self._row.update(zip(new, range(len(self._row), len(self._offsets) - 1), strict=True))
+            self._row.update(zip(some, range(len(self._row), len(self._offsets) - 1), strict=True))
         rows = np.fromiter(map(self._row.__getitem__, keys), np.int64, len(keys))
         # views, that must be gone before the arrays grow again: ``take`` copies
         tokens, offsets = (np.frombuffer(one, np.int64) for one in (self._tokens, self._offsets))

@@ -59,7 +59,7 @@ def load(shape: str, device: str | None, dtype: str, cache: Path, data: Path) ->
 
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    from kgqa.models.kg_llm import pick_device
+    from kgqa.models.device import pick_device
     from kgqa.models.presets import preset
     from kgqa.models.tokenizer import HFEncoder
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -74,6 +77,35 @@ def test_verbose_says_what_an_answer_is_made_of(kgqa: Kgqa, home: Path) -> None:
     assert made.keys() - plain.keys() == {"linked", "relations"}
     assert made["linked"][0]["chosen"]
     assert made["relations"][0]["words"] == "x on call engineer ?"
+
+
+def test_the_default_way_imports_no_framework(home: Path) -> None:
+    loaded = modules_after("ask", "Who is on call for checkout-api?", "--home", str(home))
+    assert "tokenizers" in loaded
+    assert not loaded & {"torch", "transformers", "peft", "huggingface_hub"}
+
+
+@pytest.mark.model
+def test_a_language_model_is_asked_without_transformers(home: Path, model_cache: Path) -> None:
+    asked = ["ask", "Who is on call for checkout-api?", "--home", str(home), "--method", "gcr"]
+    modules_after(*asked, cache=model_cache)  # the first time they make the weight cache
+    loaded = modules_after(*asked, cache=model_cache)
+    assert "torch" in loaded
+    assert not loaded & {"transformers", "peft"}
+
+
+def modules_after(*command: str, cache: Path | None = None) -> set[str]:
+    """The modules that a process has loaded when a command has ended well."""
+    code = (
+        "import sys, atexit; atexit.register(lambda: print(*sys.modules)); "
+        f"sys.argv = ['kgqa', *{command!r}]; from kgqa.cli import main; main()"
+    )
+    settings = {"KGQA_CACHE": str(cache)} if cache else {}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=os.environ | settings
+    )
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.splitlines()[-1].split())
 
 
 def test_what_the_entity_lacks_is_said(kgqa: Kgqa, home: Path) -> None:

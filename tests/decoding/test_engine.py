@@ -15,6 +15,7 @@ from kgqa.decoding.search import run
 from kgqa.decoding.searches import ExactSearch, beam
 from kgqa.errors import ModelError, StoreUnavailableError, TimeLimitError, UsageError
 from kgqa.progress import Silent
+from kgqa.trie.limits import look
 from tests.decoding.languages import (
     EOS,
     VOCABULARY,
@@ -182,6 +183,31 @@ def test_a_time_limit_ends_one_question_and_no_other() -> None:
     for number in (0, 2):
         assert same(found[number].found(), alone(model, *asked[number]))
     assert same(engine.decode(request(*asked[1])).found(), alone(model, *asked[1]))
+
+
+def test_a_time_limit_ends_work_inside_a_constraint() -> None:
+    class Endless:
+        """A constraint whose moves take for ever to find."""
+
+        def __init__(self, inner: object) -> None:
+            self._inner = inner
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self._inner, name)
+
+        def expand(self, _: object) -> None:
+            for _ in range(1_000_000):
+                look()
+            raise AssertionError("nothing ended it")
+
+    model, (asked, other) = tiny_model("llama"), questions(2)
+    ticks = itertools.count()
+    engine = Engine(model, Plan(budget=4), together=2, clock=lambda: float(next(ticks)))
+    stuck = request(asked[0], Endless(asked[1]), asked[2], time_limit=500.0)
+    found = dict(engine.run([stuck, request(*other)]))
+    with pytest.raises(TimeLimitError, match="500 s"):
+        found[0].found()
+    assert same(found[1].found(), alone(model, *other))
 
 
 def test_ctrl_c_leaves_an_engine_that_can_be_used_again() -> None:

@@ -11,7 +11,7 @@ from kgqa.models.sentences import load_sentence_encoder
 from kgqa.progress import Silent
 
 if TYPE_CHECKING:
-    from kgqa.models.sentences import SentenceEncoder
+    from kgqa.models.sentence_encoder import SentenceEncoder
 
 
 @pytest.fixture(scope="module")

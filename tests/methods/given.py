@@ -46,7 +46,7 @@ class Given:
     def note(self, text: str) -> None:
         self.progress.note(text)
 
-    def kg_llm(self, *_: Any) -> Any:
+    def kg_llm(self, *_: Any, **__: Any) -> Any:
         return self.model
 
     def sentence_encoder(self, _: str | None) -> Any:

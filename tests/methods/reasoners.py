@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import torch
 
 from kgqa.methods.kg_cot.scores import relation_words
-from kgqa.models.graph_reasoner import GraphReasoner, ReasonerShape
-from kgqa.models.graph_reasoner_card import LoadedReasoner, ReasonerCard
+from kgqa.models.graph_reasoner import GraphReasoner
+from kgqa.models.graph_reasoner_card import ReasonerCard, ReasonerShape
+from kgqa.models.graph_reasoner_files import LoadedReasoner
 from kgqa.models.sentences import load_sentence_encoder
 from kgqa.progress import Silent
 
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kgqa.graph.store import GraphStore
-    from kgqa.models.graph_reasoner import RelationsBy
-    from kgqa.models.sentences import SentenceEncoder
+    from kgqa.models.graph_reasoner_card import RelationsBy
+    from kgqa.models.sentence_encoder import SentenceEncoder
     from kgqa.paths.walk import WalkRules
 
 WIDTH = 32

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kgqa.graph.sqlite import SqliteStore
     from kgqa.graph.store import GraphStore
     from kgqa.methods.dog.graph import FilteredGraph
-    from kgqa.models.sentences import SentenceEncoder
+    from kgqa.models.sentence_encoder import SentenceEncoder
 
 FORM = PathFormat()
 model = pytest.mark.model

@@ -70,10 +70,11 @@ def together(
 
     class Together(Ensemble if sure is None else Auto):  # type: ignore[misc]
         def _members(self) -> list[Any]:
-            return list(members)
+            return [lambda one=one: one for one in members]
 
     method: Ensemble = Together(options_of(Ensemble.Options), Given())
-    method.weights, method.sure = list(weights), sure
+    names = [one.name for one in members]
+    method.weights, method.sure = dict(zip(names, weights, strict=False)), sure
     return method
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kgqa.answers.answer import Answer
     from kgqa.graph.sqlite import SqliteStore
     from kgqa.methods.base import LinkedQuestion
-    from kgqa.models.sentences import SentenceEncoder
+    from kgqa.models.sentence_encoder import SentenceEncoder
 
 pytestmark = pytest.mark.model
 FORM = PathFormat()

@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 
 from kgqa.models.graph_reasoner import (
     GraphReasoner,
-    ReasonerShape,
     clamped,
     hop_loss,
     relation_logits,
     transition,
     walk_loss,
 )
+from kgqa.models.graph_reasoner_card import ReasonerShape
 
 if TYPE_CHECKING:
-    from kgqa.models.graph_reasoner import BetaReads
+    from kgqa.models.graph_reasoner_card import BetaReads
 
 
 @settings(max_examples=60)

@@ -13,18 +13,17 @@ from kgqa.models.graph_reasoner import GraphReasoner
 from kgqa.models.graph_reasoner_card import (
     ReasonerCard,
     bundled_reasoners,
-    load_reasoner,
     read_reasoner_card,
     reasoner_folder,
-    save_reasoner,
 )
+from kgqa.models.graph_reasoner_files import load_reasoner, save_reasoner
 from kgqa.progress import Silent
 from tests.methods.reasoners import WIDTH, encoder_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kgqa.models.graph_reasoner_card import LoadedReasoner
+    from kgqa.models.graph_reasoner_files import LoadedReasoner
 
 
 def card_of(encoder: Path | str, **more: Any) -> ReasonerCard:

@@ -11,7 +11,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from kgqa.errors import AdapterMismatchError, ModelError, ModelNotFoundError, UsageError
 from kgqa.models.adapter import AdapterCard
-from kgqa.models.kg_llm import KgLLM, load_kg_llm, pick_device
+from kgqa.models.device import pick_device
+from kgqa.models.kg_llm import KgLLM, load_kg_llm
 from kgqa.models.presets import preset
 from kgqa.models.pretrained import quiet
 from kgqa.progress import Silent

@@ -11,11 +11,13 @@ import pytest
 
 from kgqa.errors import ModelError, ModelNotFoundError
 from kgqa.models.offline import minilm_folder
-from kgqa.models.sentences import SentenceEncoder, load_sentence_encoder
+from kgqa.models.sentences import load_sentence_encoder, load_trainable_encoder
 from kgqa.progress import Silent
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from kgqa.models.sentence_encoder import SentenceEncoder
 
 pytestmark = pytest.mark.model
 
@@ -71,6 +73,46 @@ def test_pooling_is_as_published(encoder: SentenceEncoder) -> None:
     mean = states[0].mean(0).numpy()
     expected = mean / np.linalg.norm(mean)
     np.testing.assert_allclose(encoder.encode(["graphs hold facts"])[0], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("pooling", ["mean_tokens", "cls_token"])
+def test_both_forward_passes_give_the_same(tmp_path: Path, pooling: str) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(minilm(), folder)
+    stated = json.dumps({f"pooling_mode_{pooling}": True})
+    (folder / "1_Pooling" / "config.json").write_text(stated, "utf-8")
+    here = {"device": "cpu", "cache": tmp_path, "progress": Silent()}
+    own, theirs = load(str(folder), tmp_path), load_trainable_encoder(str(folder), **here)
+    assert not isinstance(own, type(theirs))
+    texts = ["", "who made x?", "[SEP] is text", "Ærøskøbing 牙 a\u0301", "long words " * 300]
+    np.testing.assert_allclose(own.encode(texts), theirs.encode(texts), atol=1e-5)
+    one, other = own.encode_tokens(texts), theirs.encode_tokens(texts)
+    assert one.starts.tolist() == other.starts.tolist()
+    np.testing.assert_allclose(one.states, other.states, atol=2e-3)  # float16
+
+
+def test_another_architecture_is_run_by_transformers(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(minilm(), folder)
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    (folder / "config.json").write_text(json.dumps({**config, "hidden_act": "relu"}), "utf-8")
+    with caplog.at_level("DEBUG", "kgqa"):
+        assert load(str(folder), tmp_path).encode(["a"]).shape == (1, 384)
+    assert "run by transformers" in caplog.text
+
+
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(minilm(), folder)
+    (folder / "tokenizer.json").write_text("{}", "utf-8")
+    with pytest.raises(ModelError, match="cannot be loaded"):
+        load(str(folder), tmp_path)
+    shutil.copy(minilm() / "tokenizer.json", folder)
+    (folder / "model.safetensors").write_bytes(b"x" * 64)
+    with pytest.raises(ModelError, match="cannot be loaded"):
+        load(str(folder), tmp_path)
 
 
 def test_a_model_of_other_layers_is_refused(tmp_path: Path) -> None:

@@ -211,3 +211,10 @@ def test_what_a_worker_imports_holds_no_model_library() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
     )
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.model
+def test_many_names_get_the_ids_that_each_gets(smollm_folder: Path) -> None:
+    encoder = HFEncoder(AutoTokenizer.from_pretrained(smollm_folder))
+    names = [*NAMES, "<|im_end|> in a name", *(f"Name {number} é" for number in range(1_000))]
+    assert encoder.encode(names) == [encoder.encode([name])[0] for name in names]

@@ -15,7 +15,7 @@ from kgqa.methods.dog.chains import BETWEEN, extended, first_reading, markers_of
 from kgqa.methods.dog.graph import GraphFilter
 from kgqa.models.kg_llm import NO_ADAPTER, load_kg_llm
 from kgqa.models.presets import preset
-from kgqa.models.sentences import SentenceEncoder
+from kgqa.models.sentences_torch import TorchSentenceEncoder
 from kgqa.paths.format import PathFormat
 from kgqa.paths.triplets import END, StoreTriplets, as_rows, joined_rows
 from kgqa.paths.walk import WalkRules
@@ -48,7 +48,7 @@ def llm(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> KgLLM:
 
 def graphs(llm: KgLLM, **more: int) -> GraphFilter:
     """A filter whose vectors are made by the tiny model: which triplets it prefers is chance."""
-    encoder = SentenceEncoder("tiny", llm.model.model, llm.tokenizer, "mean", 64)  # type: ignore[union-attr]
+    encoder = TorchSentenceEncoder("tiny", llm.model.model, llm.tokenizer, "mean", 64)  # type: ignore[union-attr]
     return GraphFilter(encoder, FORM, **more)
 
 

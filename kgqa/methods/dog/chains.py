@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from kgqa.graph.store import GraphStore
     from kgqa.methods.options import DogOptions
     from kgqa.models.kg_llm import KgLLM
-    from kgqa.models.tokenizer import HFEncoder
     from kgqa.paths.ground import PathEdge
     from kgqa.trie.composed import TripletConstraint, TripletLanguage
     from kgqa.trie.lexicon import PathLexicon
+    from kgqa.trie.tokens import TokenEncoder
 
 OPENING, CLOSING = "<", " >"  # literal, for models that were trained with no markers
 BETWEEN = " | "  # triplets of a chain, and of a graph
@@ -315,7 +315,7 @@ def _grounded(
     return GroundedPath(tuple(edges), BETWEEN.join(texts))
 
 
-def markers_of(encoder: HFEncoder) -> Markers:
+def markers_of(encoder: TokenEncoder) -> Markers:
     """Return ``<`` and ``>`` as they are opened and closed; one that is forced has a space first.
 
     Raises MarkerMissingError if the tokenizer cannot write them.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
-    from kgqa.models.sentences import SentenceEncoder
+    from kgqa.models.sentence_encoder import SentenceEncoder
     from kgqa.paths.format import PathFormat
     from kgqa.paths.triplets import StoreTriplets
 

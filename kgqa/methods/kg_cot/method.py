@@ -25,8 +25,9 @@ from kgqa.answers.choices import find_choices, rank_by_score
 from kgqa.errors import EmptyLanguageError, KgqaError
 from kgqa.graph.model import Kind
 from kgqa.methods.base import LinkedQuestion, Method
+from kgqa.methods.kg_cot.fitting import fitting_reasoner
 from kgqa.methods.kg_cot.paths import PathSearch
-from kgqa.methods.kg_cot.scores import BoundReasoner, fitting_reasoner, score_questions
+from kgqa.methods.kg_cot.scores import BoundReasoner, score_questions
 from kgqa.methods.kg_cot.walk import FLOOR
 from kgqa.methods.options import KgCotOptions
 from kgqa.models.adapter import AdapterCard

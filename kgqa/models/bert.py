@@ -1,0 +1,189 @@
+"""BERT's forward pass (arXiv 1810.04805) in numpy: a sentence encoder without torch.
+
+A question that is answered by a small encoder is read in milliseconds, while importing torch and
+transformers takes seconds. Texts are not padded: tokens of all are one matrix for the linear
+layers, and attention is over texts of one length at a time.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float32]
+
+_AT_ONCE = 1 << 14  # numbers of an activation that stay in the CPU's nearest cache
+
+
+class _Layer(NamedTuple):
+    mixing: tuple[Array, Array]  # query (by the root of a head's size), key, value: one product
+    mixed: tuple[Array, Array]
+    mixed_norm: tuple[Array, Array]
+    wide: tuple[Array, Array]
+    narrow: tuple[Array, Array]
+    norm: tuple[Array, Array]
+
+
+class Bert:
+    """A BERT that gives the states of its last layer."""
+
+    def __init__(self, config: Mapping[str, Any], weights: dict[str, Array]) -> None:
+        self.width = int(config["hidden_size"])
+        self._layer_count = int(config["num_hidden_layers"])
+        self._heads = int(config["num_attention_heads"])
+        self._epsilon = float(config.get("layer_norm_eps", 1e-12))
+        self._weights = weights
+        self._layers  # noqa: B018  # a weight that is missing is to be named now
+
+    @staticmethod
+    def reads(config: Mapping[str, Any], file: Path) -> bool:
+        """Whether a model of this ``config.json`` in this one file is read here."""
+        return (
+            config.get("model_type") == "bert"
+            and config.get("hidden_act", "gelu") == "gelu"
+            and config.get("position_embedding_type", "absolute") == "absolute"
+            and not config.get("is_decoder")
+            and file.is_file()
+        )
+
+    @classmethod
+    def load(cls, config: Mapping[str, Any], file: Path) -> Bert:
+        """Load the weights. Raises SafetensorError, OSError, KeyError, TypeError, ValueError."""
+        from safetensors import safe_open
+
+        with safe_open(file, framework="numpy") as stored:
+            found = {
+                name.removeprefix("bert."): stored.get_tensor(name)
+                for name in stored.keys()  # noqa: SIM118  # no mapping
+                if name.endswith((".weight", ".bias"))
+            }
+        return cls(
+            config, {name: one.astype(np.float32, copy=False) for name, one in found.items()}
+        )
+
+    def change(self, changes: Mapping[str, Array]) -> None:
+        """Add to weights, by name. Raises ValueError if there is none of that name and shape."""
+        for name, change in changes.items():
+            if name not in self._weights or self._weights[name].shape != change.shape:
+                raise ValueError(f"{name} is not a weight here, or has another shape")
+        for name, change in changes.items():
+            self._weights[name] = self._weights[name] + change
+        vars(self).pop("_layers", None)
+
+    def states(self, rows: Sequence[Sequence[int]]) -> Array:
+        """Return the states of all tokens of ``rows``, joined: ``[tokens, width]``.
+
+        Rows of one length that follow each other are read together.
+        """
+        lengths = [(length, len(list(same))) for length, same in groupby(map(len, rows))]
+        position = np.concatenate([np.tile(np.arange(size), count) for size, count in lengths])
+        state = self._weights["embeddings.word_embeddings.weight"][np.concatenate(rows)]
+        state = state + self._weights["embeddings.position_embeddings.weight"][position]
+        state += self._weights["embeddings.token_type_embeddings.weight"][0]
+        state = self._normed(state, self._pair("embeddings.LayerNorm"))
+        for layer in self._layers:
+            mixed = self._mixed(_linear(state, layer.mixing), lengths)
+            state = self._normed(state + _linear(mixed, layer.mixed), layer.mixed_norm)
+            wide = _linear(state, layer.wide)
+            _gelu(wide)
+            state = self._normed(state + _linear(wide, layer.narrow), layer.norm)
+        return state
+
+    def _pair(self, name: str) -> tuple[Array, Array]:
+        return self._weights[f"{name}.weight"], self._weights[f"{name}.bias"]
+
+    @cached_property
+    def _layers(self) -> list[_Layer]:
+        layers = []
+        scale = np.float32((self.width / self._heads) ** -0.5)
+        for number in range(self._layer_count):
+            at = f"encoder.layer.{number}"
+            parts = [
+                self._pair(f"{at}.attention.self.{name}") for name in ("query", "key", "value")
+            ]
+            parts[0] = parts[0][0] * scale, parts[0][1] * scale
+            weights, biases = zip(*parts, strict=True)
+            layers.append(
+                _Layer(
+                    (np.concatenate(weights), np.concatenate(biases)),
+                    self._pair(f"{at}.attention.output.dense"),
+                    self._pair(f"{at}.attention.output.LayerNorm"),
+                    self._pair(f"{at}.intermediate.dense"),
+                    self._pair(f"{at}.output.dense"),
+                    self._pair(f"{at}.output.LayerNorm"),
+                )
+            )
+        return layers
+
+    def _mixed(self, made: Array, lengths: Sequence[tuple[int, int]]) -> Array:
+        mixed = np.empty((len(made), self.width), np.float32)
+        start = 0
+        for length, count in lengths:
+            end = start + length * count
+            shape = (count, length, 3, self._heads, self.width // self._heads)
+            query, key, value = made[start:end].reshape(shape).transpose(2, 0, 3, 1, 4)
+            score = query @ key.swapaxes(-1, -2)
+            score -= score.max(-1, keepdims=True)
+            np.exp(score, out=score)
+            score /= score.sum(-1, keepdims=True)
+            into = mixed[start:end].reshape(count, length, *shape[3:])
+            into[...] = (score @ value).swapaxes(1, 2)
+            start = end
+        return mixed
+
+    def _normed(self, state: Array, by: tuple[Array, Array]) -> Array:
+        state -= state.mean(-1, keepdims=True)
+        spread = np.einsum("tw,tw->t", state, state)[:, None] / np.float32(self.width)
+        state /= np.sqrt(spread + np.float32(self._epsilon))
+        state *= by[0]
+        state += by[1]
+        return state
+
+
+def _linear(state: Array, by: tuple[Array, Array]) -> Array:
+    made: Array = state @ by[0].T
+    made += by[1]
+    return made
+
+
+# Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26: off by 1.5e-7 at most
+_P = np.float32(0.3275911 * math.sqrt(0.5))
+_A = [
+    np.float32(one) for one in (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
+]
+
+
+def _gelu(values: Array) -> None:
+    """Put ``x * (1 + erf(x / sqrt(2))) / 2`` for each x, in place."""
+    flat = values.reshape(-1)
+    size, t, rest, tail = np.empty((4, min(_AT_ONCE, len(flat))), np.float32)
+    for start in range(0, len(flat), _AT_ONCE):
+        x = flat[start : start + _AT_ONCE]
+        if len(x) < len(size):
+            size, t, rest, tail = (one[: len(x)] for one in (size, t, rest, tail))
+        np.abs(x, out=size)
+        np.multiply(size, _P, out=t)
+        t += np.float32(1)
+        np.reciprocal(t, out=t)
+        np.multiply(t, _A[0], out=rest)
+        for one in _A[1:]:
+            rest += one
+            rest *= t
+        np.multiply(x, x, out=tail)
+        tail *= np.float32(-0.5)
+        np.exp(tail, out=tail)
+        rest *= tail
+        np.subtract(np.float32(1), rest, out=rest)  # erf of the absolute value
+        rest *= size
+        x += rest
+        x *= np.float32(0.5)

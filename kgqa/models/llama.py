@@ -1,0 +1,165 @@
+"""The forward pass of the Llama family (arXiv 2302.13971, 2407.21783), over trees of tokens.
+
+It reads one file of weights that is mapped into memory, the projections of a layer that read the
+same input fused. Query heads share keys and values in groups (arXiv 2305.13245), positions rotate
+them (RoPE, arXiv 2104.09864; frequencies scaled linearly or as in Llama 3). No transformers is
+imported, whose import takes longer than a question.
+"""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch.nn.functional import embedding, linear, rms_norm, scaled_dot_product_attention, silu
+
+from kgqa.decoding.model import TreeModel
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from torch import Tensor
+
+    from kgqa.decoding.cache import ColumnCache
+    from kgqa.decoding.model import Sight
+
+_ROPES = ("default", "linear", "llama3")
+
+
+class _Layer(NamedTuple):
+    norm: Tensor
+    mixing: Tensor  # query, key, value
+    mixed: Tensor
+    wide_norm: Tensor
+    wide: Tensor  # gate, up
+    narrow: Tensor
+
+
+def reads(config: Mapping[str, Any]) -> bool:
+    """Whether a model of this ``config.json`` is one of the family as it is read here."""
+    return (
+        config.get("model_type") == "llama"
+        and config.get("hidden_act", "silu") == "silu"
+        and not any(config.get(name) for name in ("attention_bias", "mlp_bias"))
+        and not config.get("quantization_config")
+        and _rope(config)[0] in _ROPES
+    )
+
+
+class Llama(TreeModel):
+    """A model of this family in eval mode; ``weights`` are those of :func:`fused`."""
+
+    def __init__(self, config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
+        own: Any = SimpleNamespace(**config, get_text_config=lambda: own)
+        self.config = own
+        self._heads = int(config["num_attention_heads"])
+        self._shared = int(config.get("num_key_value_heads") or self._heads)
+        self._size = int(config.get("head_dim") or config["hidden_size"] // self._heads)
+        self._epsilon = float(config.get("rms_norm_eps", 1e-6))
+        self._embedding = weights["embedding"]
+        self._head = weights.get("head", self._embedding)
+        self._norm = weights["norm"]
+        self._layers = [
+            _Layer(*(weights[f"{number}.{name}"] for name in _Layer._fields))
+            for number in range(int(config["num_hidden_layers"]))
+        ]
+        self._frequency = frequencies(config, self._size)
+
+    @property
+    def embedding(self) -> Tensor:
+        """The vectors of tokens, ``[tokens, width]``."""
+        return self._embedding
+
+    def states(
+        self,
+        tokens: Sequence[int],
+        positions: Sequence[int],
+        sights: Sequence[Sight],
+        cache: ColumnCache,
+    ) -> Tensor:
+        """Return the last layer's states ``[tokens, width]``; keys and values go to ``cache``."""
+        count, heads, shared, size = len(tokens), self._heads, self._shared, self._size
+        state = embedding(torch.tensor(tokens), self._embedding)
+        angle = torch.tensor(positions)[:, None] * self._frequency
+        cos, sin = angle.cos()[:, None], angle.sin()[:, None]
+        group = heads // shared
+        masks = []
+        for one in sights:  # the same for all heads of a group, and all layers
+            mask = torch.zeros(one.seen.shape).masked_fill_(~one.seen, -torch.inf)
+            masks.append(mask.repeat(group, 1)[None])
+        for number, layer in enumerate(self._layers):
+            made = linear(rms_norm(state, state.shape[1:], layer.norm, self._epsilon), layer.mixing)
+            both = made[:, : (heads + shared) * size].view(count, heads + shared, size)
+            low, high = both[..., : size // 2], both[..., size // 2 :]
+            turned = torch.cat([low * cos - high * sin, high * cos + low * sin], -1)
+            value = made[:, (heads + shared) * size :].view(count, shared, size)
+            keys, values = cache.write(
+                turned[:, heads:].transpose(0, 1)[None], value.transpose(0, 1)[None], number
+            )
+            mixed = made.new_empty(count, heads * size)
+            for one, mask in zip(sights, masks, strict=True):
+                rows = one.stop - one.start
+                query = turned[one.start : one.stop, :heads].view(rows, shared, group, size)
+                found = scaled_dot_product_attention(
+                    query.permute(1, 2, 0, 3).reshape(1, shared, group * rows, size),
+                    one.of(keys),
+                    one.of(values),
+                    attn_mask=mask,
+                )
+                found = found.view(shared, group, rows, size).permute(2, 0, 1, 3)
+                mixed[one.start : one.stop] = found.reshape(rows, heads * size)
+            state = state + linear(mixed, layer.mixed)
+            normed = rms_norm(state, state.shape[1:], layer.wide_norm, self._epsilon)
+            gate, up = linear(normed, layer.wide).chunk(2, -1)
+            state = state + linear(silu(gate).mul_(up), layer.narrow)
+        return rms_norm(state, state.shape[1:], self._norm, self._epsilon)
+
+    def logits(self, states: Tensor) -> Tensor:
+        """Return the logits of states, ``[states, vocabulary]``."""
+        return linear(states, self._head)
+
+
+def fused(model: Any) -> dict[str, Tensor]:
+    """Return the weights of a ``LlamaForCausalLM`` of transformers as they are read here."""
+    state = model.state_dict()
+    found = {"embedding": state["model.embed_tokens.weight"], "norm": state["model.norm.weight"]}
+    head = model.get_output_embeddings().weight
+    if head.data_ptr() != found["embedding"].data_ptr():
+        found["head"] = state["lm_head.weight"]
+    parts = {
+        "norm": ["input_layernorm"],
+        "mixing": [f"self_attn.{one}_proj" for one in "qkv"],
+        "mixed": ["self_attn.o_proj"],
+        "wide_norm": ["post_attention_layernorm"],
+        "wide": ["mlp.gate_proj", "mlp.up_proj"],
+        "narrow": ["mlp.down_proj"],
+    }
+    for number in range(model.config.num_hidden_layers):
+        for name, joined in parts.items():
+            each = [state[f"model.layers.{number}.{one}.weight"] for one in joined]
+            found[f"{number}.{name}"] = torch.cat(each)
+    return {name: one.detach().contiguous() for name, one in found.items()}
+
+
+def _rope(config: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    stated = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    return str(stated.get("rope_type") or stated.get("type") or "default"), stated
+
+
+def frequencies(config: Mapping[str, Any], size: int) -> Tensor:
+    """Return by how much each pair of a head's numbers turns from a position to the next."""
+    kind, stated = _rope(config)
+    base = float(stated.get("rope_theta") or config.get("rope_theta") or 10_000.0)
+    plain = 1.0 / (base ** (torch.arange(0, size, 2, dtype=torch.int64).float() / size))
+    if kind == "default":
+        return plain
+    factor = float(stated["factor"])
+    if kind == "linear":
+        return plain / factor
+    # Llama 3: slow turns are slowed down, fast ones left, and those between get a mixture
+    low, high = float(stated["low_freq_factor"]), float(stated["high_freq_factor"])
+    turns = float(stated["original_max_position_embeddings"]) * plain / (2 * math.pi)
+    kept = ((turns - low) / (high - low)).clamp(0.0, 1.0)
+    return plain * kept + plain / factor * (1.0 - kept)

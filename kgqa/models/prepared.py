@@ -1,0 +1,135 @@
+"""A KG-LLM as it is asked: merged weights that are mapped into memory, and the tokenizer alone.
+
+A model of the Llama family on the CPU is loaded once as any other, by transformers and peft. What
+came of that, its weights with the adapter merged in, is kept in the cache as one file, and later
+runs map it and import neither library. The folder's name holds the paths, sizes and times of change
+of all files that it was made from: one that was changed, or another adapter, makes another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import shutil
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from kgqa.models import llama
+from kgqa.models.device import pick_device
+from kgqa.models.kg_llm import PLANS_FILE, KgLLM, chosen, load_kg_llm
+from kgqa.models.offline import write_once
+from kgqa.models.tokenizer import BareEncoder, BareTokenizer, HFEncoder, bare_encoder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kgqa.models.kg_llm import Quantize
+    from kgqa.progress import Progress
+
+_LAYOUT = 1  # raise it when what is kept changes
+_MOST = 2 << 30  # bytes of weights that are kept twice
+_WEIGHTS, _TOKENIZER, _ABOUT = "weights.safetensors", "tokenizer.json", "about.json"
+_log = logging.getLogger("kgqa")
+
+
+def open_kg_llm(
+    model: str | None,
+    adapter: str | None,
+    *,
+    device: str | None,
+    cache: Path,
+    progress: Progress,
+    quantize: Quantize | None = None,
+) -> KgLLM:
+    """Return a KG-LLM to be asked; arguments and errors as of :func:`load_kg_llm`.
+
+    Its model is a :class:`kgqa.models.llama.Llama` where one can be, else one of transformers.
+    """
+    folder, card, located = chosen(model, adapter, cache, progress)
+    config = _config(located.folder)
+    where = pick_device(device)
+    own = where.type == "cpu" and quantize is None and llama.reads(config)
+    if own:
+        sizes = [file.stat().st_size for file in located.folder.glob("*.safetensors")]
+        own = 0 < sum(sizes) <= _MOST
+    if not own:
+        _log.debug("%s is run by transformers", located.name)
+        return load_kg_llm(
+            model, adapter, device=device, cache=cache, progress=progress, quantize=quantize
+        )
+    sources = [located.folder, *([folder] if folder else [])]
+    kept = _folder(cache, located.name, sources)
+    if not kept.is_dir():
+        loaded = load_kg_llm(model, adapter, device=device, cache=cache, progress=progress)
+        assert isinstance(loaded.encoder, HFEncoder)
+        bare = bare_encoder(loaded.encoder)
+        if bare is None:
+            _log.debug("%s is run by transformers: its tokenizer needs it", located.name)
+            return loaded
+        about = {
+            "config": loaded.model.config.to_dict(),
+            "encoder": bare.known(),
+            "chat_template": loaded.tokenizer.chat_template,
+        }
+        with progress.task(f"keeping {located.name} as it is asked (once)"):
+            content = (llama.fused(loaded.model), bare.serialised, json.dumps(about))
+            write_once(kept, f"The model {located.name}", lambda into: _write(into, *content))
+        _forget_others(kept)
+    _log.debug("%s is run by kgqa's own forward pass", located.name)
+    about = json.loads((kept / _ABOUT).read_text("utf-8"))
+    encoder = BareEncoder((kept / _TOKENIZER).read_text("utf-8"), about["encoder"])
+    return KgLLM(
+        name=located.name,
+        adapter=folder.name if folder else None,
+        card=card,
+        model=llama.Llama(about["config"], _mapped(kept / _WEIGHTS)),
+        tokenizer=BareTokenizer(encoder, located.folder, about["chat_template"]),
+        encoder=encoder,
+        device=where,
+        plans=cache / PLANS_FILE,
+    )
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    try:
+        found = json.loads((folder / "config.json").read_text("utf-8"))
+    except (OSError, ValueError):  # which transformers will say
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _folder(cache: Path, name: str, sources: list[Path]) -> Path:
+    """Return where a model is kept: by where it and its adapter lie, and by their files."""
+    files = [file for source in sources for file in sorted(source.iterdir()) if file.is_file()]
+    state = [(str(one), one.stat().st_size, one.stat().st_mtime_ns) for one in files]
+    place = _digest([str(source.resolve()) for source in sources])
+    return cache / "models" / f"asked-{name}-{place}-{_digest([_LAYOUT, state])}"
+
+
+def _digest(of: Any) -> str:
+    return hashlib.sha256(json.dumps(of).encode()).hexdigest()[:12]
+
+
+def _write(into: Path, weights: dict[str, Any], tokenizer: str, about: str) -> None:
+    from safetensors.torch import save_file
+
+    save_file(weights, into / _WEIGHTS)
+    (into / _TOKENIZER).write_text(tokenizer, "utf-8")
+    (into / _ABOUT).write_text(about, "utf-8")
+
+
+def _mapped(file: Path) -> dict[str, Any]:
+    from safetensors import safe_open
+
+    with safe_open(file, framework="pt") as tensors:
+        return {name: tensors.get_tensor(name) for name in tensors.keys()}  # noqa: SIM118
+
+
+def _forget_others(kept: Path) -> None:
+    """Remove what was kept of the same model and adapter before they changed."""
+    same = kept.name.rpartition("-")[0]
+    for other in kept.parent.glob(f"{same}-*"):
+        if other != kept:
+            with suppress(OSError):
+                shutil.rmtree(other)
