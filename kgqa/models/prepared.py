@@ -94,7 +94,7 @@ def open_kg_llm(
 def _config(folder: Path) -> dict[str, Any]:
     try:
         found = json.loads((folder / "config.json").read_text("utf-8"))
-    except (OSError, ValueError):  # which transformers will say
+    except (OSError, ValueError, RecursionError):  # which transformers will say
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -173,7 +173,7 @@ def _read(file: Path) -> dict[str, Any]:
         found = json.loads(file.read_text("utf-8"))
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ModelError(
             f"The file {file} of a sentence encoder cannot be read: {error}."
         ) from None

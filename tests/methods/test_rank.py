@@ -63,7 +63,7 @@ def wanting(ranker: PathRanker, *paths: str) -> PathRanker:
 
 def rank(ranker: PathRanker, **options: object) -> Rank:
     given = Given()
-    given.path_ranker = lambda _: ranker  # type: ignore[attr-defined]
+    given.path_ranker = lambda *_: ranker  # type: ignore[attr-defined]
     return Rank(options_of(Rank.Options, **options), given)
 
 

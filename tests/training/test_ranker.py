@@ -274,7 +274,8 @@ def test_phrases_are_written_edited_and_kept_with_the_kg(
     file, home = tmp_path / "my.tsv", tmp_path / "kg"
     few = tmp_path / "few.jsonl"
     few.write_text('{"question": "who", "topic_entities": ["Shop K"], "answers": ["Nobody"]}\n')
-    given = {"questions": few, "phrases": file, "start_from": str(tmp_path / "start")}
+    start = {"start_from": str(tmp_path / "start"), "encoder": str(encoder)}
+    given = {"questions": few, "phrases": file, **start}
     options = validated(LearnOptions, given, "kgqa learn")
 
     def run() -> None:
