@@ -73,19 +73,23 @@ class Api:
 
     async def ready(self, _: Request) -> Response:
         """Say whether models are loaded, and what is being done if not."""
+        return JSONResponse(self._state(), 200 if self.sessions.ready else 503)
+
+    def _state(self) -> dict[str, Any]:
         sessions = self.sessions
         fault = error_json(sessions.fault) if sessions.fault else {}
         found = {"ready": sessions.ready, "doing": sessions.progress.doing, **sessions.counts}
-        return JSONResponse(found | fault, 200 if sessions.ready else 503)
+        return found | fault
 
     async def openapi(self, _: Request) -> Response:
         """Describe the API."""
         return JSONResponse(description())
 
     async def kgs(self, _: Request) -> Response:
-        """List the KGs, and the methods that a question may name."""
+        """List the KGs and the methods that a question may name, and say what ``/ready`` does."""
         found = await asyncio.to_thread(self.sessions.kgs)
-        return JSONResponse({"kgs": [asdict(one) for one in found.values()], "methods": methods()})
+        kgs = [asdict(one) for one in found.values()]
+        return JSONResponse({"kgs": kgs, "methods": methods(), "state": self._state()})
 
     async def status(self, _: Request) -> Response:
         """Say what ``kgqa status`` does, of the served KGs."""
