@@ -29,7 +29,7 @@ class AskForm(Options):
     def of(cls, given: dict[str, Any]) -> tuple[AskForm, dict[str, Any]]:
         """Return the form, and the options of the method. Raises UsageError."""
         own = {name: value for name, value in given.items() if name in cls.model_fields}
-        form: AskForm = validated(cls, own, "a question")
+        form: AskForm = validated(cls, own, "a request")
         return form, {name: value for name, value in given.items() if name not in own}
 
 

@@ -83,10 +83,13 @@ async def with_signs_of_life(events: AsyncIterator[Event]) -> AsyncIterator[Even
         await events.aclose()  # type: ignore[attr-defined]
 
 
-async def failed(_: Request, error: Exception) -> Response:
+async def failed(request: Request, error: Exception) -> Response:
     """Give an error that kgqa raised."""
     assert isinstance(error, KgqaError)
-    response = JSONResponse(error_json(error), status_of(error))
+    told = error_json(error)
+    if request.url.path.startswith("/v1/"):  # whose clients show the message alone
+        told["error"]["message"] = f"{told['error']['message']} {told['error']['hint']}".rstrip()
+    response = JSONResponse(told, status_of(error))
     if isinstance(error, BusyError):
         response.headers["retry-after"] = str(error.seconds)
     return response

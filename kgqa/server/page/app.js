@@ -34,7 +34,7 @@ function address(given) {
 function fromAddress() {
   const query = new URLSearchParams(location.search);
   byId("q").value = query.get("q") ?? "";
-  for (const name of ["k", "hops"]) byId(name).value = query.get(name) ?? "";
+  for (const name of ["k", "hops"]) byId(name).value = /^\d+$/.exec(query.get(name) ?? "")?.[0] ?? "";
   for (const [name, otherwise] of [["kg", null], ["method", "auto"]]) {
     const value = query.get(name) ?? otherwise;
     if (value && [...byId(name).options].some((one) => one.value === value)) byId(name).value = value;
@@ -338,7 +338,7 @@ function chips() {
       chips();
     } })));
   const set = [byId("method").value !== "auto" && byId("method").value, byId("k").value && `K ${byId("k").value}`,
-    byId("hops").value && `${byId("hops").value} hops`, ...topics.map((one) => one.name)].filter(Boolean);
+    byId("hops").value && `${byId("hops").value} hops`].filter(Boolean);
   byId("options-said").textContent = set.length ? `Options: ${set.join(" · ")}` : "Options";
 }
 
