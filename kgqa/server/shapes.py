@@ -38,6 +38,14 @@ class ShownPath(BaseModel):
     edges: list[Edge]
 
 
+class ShownCondition(BaseModel):
+    """What the question asks for beyond the path, in ``asked``, and the edge that says it."""
+
+    asked: str
+    text: str
+    edges: list[Edge]
+
+
 class ShownAnswer(BaseModel):
     """An answer; ``paths``: places in the list of paths; ``grounded``: a path ends in it."""
 
@@ -46,6 +54,7 @@ class ShownAnswer(BaseModel):
     score: float
     grounded: bool
     paths: list[int]
+    conditions: list[ShownCondition]
 
 
 class LinkedEntity(Entity):

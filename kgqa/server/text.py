@@ -27,6 +27,8 @@ def answer_text(found: Mapping[str, Any]) -> str:
         first += f" (confidence {min(round(100 * found['confidence']), 99)} %)"
     behind = list(dict.fromkeys(place for one in answers for place in one["paths"]))[:_PATHS]
     lines = [f"- {paths[place]['text']}" for place in behind]
+    for one in answers[:_ANSWERS]:
+        lines += [f"- {each['asked']}: {each['text']}" for each in one["conditions"]]
     parts = [first]
     if lines:
         parts.append("\n".join(["Paths, each edge checked in the graph:", *lines]))

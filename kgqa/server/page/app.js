@@ -137,9 +137,10 @@ function drawing(paths, ids) {
   return holder;
 }
 
-/** A path as text, its stored facts below it. */
+/** A path as text, its stored facts below it; a condition says what asked for it. */
 function asText(path) {
-  const line = el("span", { class: "path" }, el("b", { textContent: path.edges[0].head.name }));
+  const line = el("span", { class: "path" }, path.asked ? el("span", { class: "badge", textContent: path.asked }) : null,
+    el("b", { textContent: path.edges[0].head.name }));
   for (const edge of path.edges) {
     line.append(el("i", { textContent: edge.relation, title: readable(edge.relation) }),
       el("b", { textContent: edge.tail.name }));
@@ -193,12 +194,13 @@ function answers(found, ids) {
         place === 0 && found.confidence !== null
           ? el("span", { class: "confidence", textContent: `${percent(found.confidence)} confident` })
           : voted ? bar : null));
-    if (place === 0 || behind.length === 0) card.append(...evidence(behind, ids));
+    const asked = (one.conditions ?? []).filter((each) => each.edges.length);
+    if (place === 0 || behind.length === 0) card.append(...evidence(behind, ids, asked));
     else {
       const more = el("details", {}, el("summary", { textContent: `${number(behind.length)} ${behind.length === 1 ? "path" : "paths"}` }));
       more.addEventListener("toggle", () => {
         if (more.open && more.children.length === 1) {
-          more.append(...evidence(behind, ids));
+          more.append(...evidence(behind, ids, asked));
           more.querySelectorAll(".drawing").forEach((each) => each.drawNow());
         }
       });
@@ -213,10 +215,11 @@ function answers(found, ids) {
   return [...cards, all];
 }
 
-function evidence(paths, ids) {
+function evidence(paths, ids, conditions = []) {
   if (!paths.length) return [el("p", { class: "about", textContent: "No path of the graph ends here." })];
-  const texts = el("ol", { class: "texts" }, ...paths.slice(0, DRAWN).map(asText));
-  const parts = [drawing(paths.slice(0, DRAWN), ids), texts];
+  const shown = [...paths.slice(0, DRAWN), ...conditions];
+  const texts = el("ol", { class: "texts" }, ...shown.map(asText));
+  const parts = [drawing(shown, ids), texts];
   if (paths.length > DRAWN) {
     const all = el("button", { type: "button", class: "quiet", textContent: `All ${number(paths.length)} paths as text`,
       onclick: () => { texts.append(...paths.slice(DRAWN).map(asText)); all.remove(); } });

@@ -32,7 +32,10 @@ export function readable(relation) {
   return [...new Set(parts)].join(" · ");
 }
 
-/** The nodes and links of paths: a node for each entity at each depth, a link for each hop. */
+/**
+ * The nodes and links of paths: a node for each entity at each depth, a link for each hop. A
+ * condition (a path with `asked`) begins where a path before it has that entity.
+ */
 function layered(paths, opened) {
   const nodes = new Map(), links = new Map();
   const node = (depth, entity, kind) => {
@@ -50,7 +53,11 @@ function layered(paths, opened) {
     let depth = 0;
     let at = null;
     for (const edge of path.edges) {
-      if (!at || at.entity.id !== edge.head.id) at = node((depth = 0), edge.head, "topic");
+      if (!at || at.entity.id !== edge.head.id) {
+        const there = path.asked && [...nodes.values()].find((one) => one.entity.id === edge.head.id);
+        depth = there ? there.depth : 0;
+        at = there || node(0, edge.head, "topic");
+      }
       const hop = `${edge.head.id} ${edge.relation} ${edge.tail.id}`;
       if (edge.facts.length === 2 && opened.has(hop)) {
         const [first, second] = edge.facts;
