@@ -102,14 +102,19 @@ class Api:
     async def ask(self, request: Request) -> Response:
         """Answer a question, as one object or as a stream of what happens."""
         form, options = AskForm.of(await fields(request))
+        stream = form.stream or "text/event-stream" in request.headers.get("accept", "")
         waiting = await self.sessions.ask(
-            form.question, form.kg, form.method, form.entities, form.choices, options
+            form.question,
+            form.kg,
+            form.method,
+            form.entities,
+            form.choices,
+            options,
+            watched=stream,
         )
-        events = self.sessions.events(waiting)
-        if form.stream or "text/event-stream" in request.headers.get("accept", ""):
-            return StreamingResponse(
-                _lines(with_signs_of_life(events)), media_type="text/event-stream"
-            )
+        if stream:
+            events = with_signs_of_life(self.sessions.events(waiting))
+            return StreamingResponse(_lines(events), media_type="text/event-stream")
         return JSONResponse(await answered(request, self.sessions.answer(waiting)))
 
     async def link(self, request: Request) -> Response:

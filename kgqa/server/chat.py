@@ -72,7 +72,13 @@ class Chat:
         question = {"question": _last_message(given.get("messages")), "kg": kg, "method": method}
         form, options = AskForm.of({**own, **question})
         waiting = await self.sessions.ask(
-            form.question, kg, method, form.entities, form.choices, options
+            form.question,
+            kg,
+            method,
+            form.entities,
+            form.choices,
+            options,
+            watched=False,
         )
         base = {
             "id": f"chatcmpl-{uuid.uuid4().hex}",

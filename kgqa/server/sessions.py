@@ -44,10 +44,12 @@ Event = tuple[str, dict[str, Any]]
 class Waiting:
     """A client's question from its arrival to its answer; its ``events`` end up in the loop."""
 
-    def __init__(self, kg: str, session: QA, deadline: float, asked: Asked) -> None:
+    def __init__(
+        self, kg: str, session: QA, deadline: float, asked: Asked, *, watched: bool
+    ) -> None:
         self.kg = kg
         self.session = session  # not yet bound to the KG
-        self.asked = replace(asked, watch=self.tell)
+        self.asked = replace(asked, watch=self.tell) if watched else asked
         self.deadline = deadline
         self.key = _key(kg, session)
         self.events: asyncio.Queue[Event] = asyncio.Queue()
@@ -176,8 +178,12 @@ class Sessions:
         entities: Sequence[str] = (),
         choices: Sequence[str] = (),
         options: Mapping[str, Any] | None = None,
+        *,
+        watched: bool = True,
     ) -> Waiting:
         """Put a question into the queue; :meth:`events` gives what happens to it.
+
+        Unless it is ``watched``, that is little more than its end.
 
         Raises UsageError, KGNotFoundError, BusyError, StoppingError.
         """
@@ -185,7 +191,7 @@ class Sessions:
         session = await asyncio.to_thread(self._session, name, method, dict(options or {}))
         deadline = time.monotonic() + self.options.time_limit
         asked = Asked(question, tuple(entities), tuple(choices))
-        waiting = Waiting(name, session, deadline, asked)
+        waiting = Waiting(name, session, deadline, asked, watched=watched)
         with self._changed:
             if self._stopping:
                 raise StoppingError

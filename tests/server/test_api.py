@@ -24,6 +24,8 @@ def test_an_answer_is_that_of_the_library(served: Served) -> None:
     found = served.post("/api/ask", {"question": QUESTION, "method": "rank", "k": 3}).json
     with kgqa.open("services", home=served.home) as kg:
         mine = kg.ask(QUESTION, method="rank", k=3).to_dict()
+        with pytest.raises(kgqa.KgqaError, match="more than 1 paths"):
+            kg.paths("checkout-api", hops=2, most=1)
     for name in set(mine) - {"timings"}:
         assert found[name] == mine[name], name
     assert found["answers"][0]["name"] == "Ada Birch"

@@ -40,7 +40,7 @@ function layered(paths, opened) {
   const nodes = new Map(), links = new Map();
   const node = (depth, entity, kind) => {
     const key = `${depth} ${entity.id}`;
-    if (!nodes.has(key)) nodes.set(key, { key, depth, entity, kind, in: [] });
+    if (!nodes.has(key)) nodes.set(key, { key, depth, entity, kind, in: [], out: 0 });
     return nodes.get(key);
   };
   const link = (from, to, label, full, backward, toggle) => {
@@ -48,6 +48,7 @@ function layered(paths, opened) {
     if (links.has(key)) return;
     links.set(key, { key, from, to, label, full, backward, toggle });
     to.in.push(from);
+    from.out += 1;
   };
   for (const path of paths) {
     let depth = 0;
@@ -165,7 +166,9 @@ function lineOf(one, down, shared, redraw) {
   const [x1, y1, x2, y2] = down
     ? [from.x + from.width / 2, from.y + from.height, to.x + to.width / 2, to.y]
     : [from.x + from.width, from.y + from.height / 2, to.x, to.y + to.height / 2];
-  const mx = (x1 + x2) / 2 + (down ? bend : 0), my = (y1 + y2) / 2 + (down ? 0 : bend);
+  const lean = to.in.length > from.out ? y1 - y2 : to.in.length < from.out ? y2 - y1 : 0;
+  const apart = down ? 0 : Math.sign(lean) * Math.min(8, Math.abs(lean)); // where lines meet or part
+  const mx = (x1 + x2) / 2 + (down ? bend : 0), my = (y1 + y2) / 2 + apart + (down ? 0 : bend);
   const d = down
     ? `M${x1} ${y1} C${x1 + bend} ${(y1 + y2) / 2} ${x2 + bend} ${(y1 + y2) / 2} ${x2} ${y2}`
     : `M${x1} ${y1} C${(x1 + x2) / 2} ${y1 + bend} ${(x1 + x2) / 2} ${y2 + bend} ${x2} ${y2}`;
