@@ -192,7 +192,7 @@ function answers(found, ids) {
         el("h3", {}, one.id ? entityLink(one) : one.name),
         one.grounded ? null : el("span", { class: "badge", textContent: "in no path" }),
         place === 0 && found.confidence !== null
-          ? el("span", { class: "confidence", textContent: `${percent(found.confidence)} confident` })
+          ? el("span", { class: found.confidence < 0.5 ? "badge" : "confidence", textContent: `${percent(found.confidence)} confident` })
           : voted ? bar : null));
     const asked = (one.conditions ?? []).filter((each) => each.edges.length);
     if (place === 0 || behind.length === 0) card.append(...evidence(behind, ids, asked));
