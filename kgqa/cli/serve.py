@@ -42,7 +42,6 @@ def serve(
 
         return Home(given.home, graph=given.graph, kg=kg, **shared)
 
-    server.log_to_stderr()
     if mcp:
         server.serve_stdio(home, checked, kgs)
         return

@@ -6,6 +6,7 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 
@@ -28,8 +29,11 @@ if TYPE_CHECKING:
 def make_app(sessions: Sessions, options: ServeOptions, key: str | None) -> Starlette:
     """Return the application; ``key``: what clients must send, None if nothing."""
     mcp = mcp_server(sessions)
-    http = mcp.streamable_http_app(max_request_body_size=options.max_body)
-    # host and origin are the guard's business
+    http = mcp.streamable_http_app(
+        max_request_body_size=options.max_body,
+        # host and origin are the guard's business
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+    )
     http_routes = [route for route in http.routes if getattr(route, "path", "") == "/mcp"]
 
     @asynccontextmanager

@@ -6,6 +6,7 @@ import asyncio
 import ipaddress
 import logging
 import socket
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from kgqa.errors import UsageError
@@ -30,22 +31,33 @@ def serve(
     """Serve until a signal ends it. ``announce`` is called with the URL once it listens.
 
     ``home`` makes the home of a KG, None of them all; ``key``: what clients must send. Raises
-    UsageError if it may not listen there.
+    UsageError if it may not listen there, GraphError if there is no such KG.
     """
     if not key and not _is_loopback(options.host):
         raise UsageError(
             f"Others can reach {options.host}, and no API key is set.",
             "Set KGQA_API_KEY to a secret of your own, or leave out `host`.",
         )
-    listening = _listen(options.host, options.port)  # before anything slow is imported
-    host, port = listening.getsockname()[:2]
+    with _listen(options.host, options.port) as listening:  # before anything slow is imported
+        _run(listening, home, options, kgs, key, announce)
+
+
+def _run(
+    listening: socket.socket,
+    home: Callable[..., Home],
+    options: ServeOptions,
+    kgs: Sequence[str],
+    key: str | None,
+    announce: Callable[[str], None],
+) -> None:
     import uvicorn
 
     from kgqa.server.app import make_app
     from kgqa.server.sessions import Sessions
 
     sessions = Sessions(home, options, kgs)
-    sessions.kgs()  # a store that cannot be read ends it here
+    sessions.check()
+    host, port = listening.getsockname()[:2]
 
     class Server(uvicorn.Server):
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -66,12 +78,9 @@ def serve(
         ws="none",
         timeout_graceful_shutdown=_END_SECONDS,
     )
-    try:
+    _log_to_stderr()
+    with suppress(KeyboardInterrupt):  # uvicorn raises the signal again when it has ended
         Server(config).run(sockets=[listening])
-    except KeyboardInterrupt:  # uvicorn raises the signal again when it has ended
-        pass
-    finally:
-        listening.close()
 
 
 def serve_stdio(home: Callable[..., Home], options: ServeOptions, kgs: Sequence[str] = ()) -> None:
@@ -80,6 +89,7 @@ def serve_stdio(home: Callable[..., Home], options: ServeOptions, kgs: Sequence[
     from kgqa.server.sessions import Sessions
 
     sessions = Sessions(home, options, kgs)
+    sessions.check()
     server = mcp_server(sessions)
 
     async def run() -> None:
@@ -89,10 +99,11 @@ def serve_stdio(home: Callable[..., Home], options: ServeOptions, kgs: Sequence[
         finally:
             await asyncio.to_thread(sessions.stop)
 
+    _log_to_stderr()
     asyncio.run(run())
 
 
-def log_to_stderr() -> None:
+def _log_to_stderr() -> None:
     """Have the log of the server on stderr, a line each."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))

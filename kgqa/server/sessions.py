@@ -34,6 +34,7 @@ T = TypeVar("T")
 _LOG = logging.getLogger("kgqa.server")
 _TOGETHER = 32  # questions of one session before another's turn
 _MOST_SESSIONS = 16  # each beside its models is small
+_END_SECONDS = 10.0  # that what runs is given when the server ends
 _FRESH = 5.0  # seconds for which the list of KGs is believed
 _MODELS = ("model", "adapter", "reasoner", "ranker", "encoder", "general_model")
 _MOST = {"k": 100, "hops": 4}  # that a request may ask for
@@ -106,6 +107,12 @@ class Sessions:
         self._read: dict[str, KG] = {}
         self._reading = 0
 
+    def check(self) -> None:
+        """Raise GraphError if the store cannot be read, or lacks a KG that is to be served."""
+        self.kgs()
+        for name in self._served:
+            self.kg_named(name)
+
     def start(self) -> None:
         """Start the thread of the models, which loads those of the first KG."""
         self._thread.start()
@@ -113,7 +120,7 @@ class Sessions:
     def stop(self) -> None:
         """Tell those who wait, let what runs end, and close everything."""
         self.refuse()
-        self._thread.join(timeout=self.options.time_limit)
+        self._thread.join(timeout=_END_SECONDS)
         for name, reader in self._readers.items():
             kg = self._read.pop(name, None)
             if kg is not None:
@@ -317,6 +324,7 @@ class Sessions:
             kg = self._kg(first.kg)
             session = self._open.pop(first.key, None) or first.session.on(kg.store)
             self._use(first.key, session)
+            self.ready, self.fault = True, None
             with closing(session.as_completed(pulled())) as found:
                 for number, answer in found:
                     done.add(number)
