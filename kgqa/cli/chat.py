@@ -96,7 +96,7 @@ class Chat:
 
     def why(self, place: str) -> None:
         """Show the stored facts behind an answer."""
-        from kgqa.cli.terminal import path_line, plain, say
+        from kgqa.cli.terminal import path_line, say
 
         answer = self._last()
         number = int(place) if place.isdecimal() else 1
@@ -104,21 +104,21 @@ class Chat:
             print(f"The last answer has {len(answer.answers)} answers.")
             return
         one = answer.answers[number - 1]
-        say(plain(one.name), style="bold")
+        say(one.name, style="bold")
         for path in one.paths:
             say(path_line(path.groundings[0]))
             for edge in path.groundings[0].edges:
                 for fact in edge.facts:
-                    say(plain(f"  {fact.head}  {fact.predicate}  {fact.tail}"), style="dim")
+                    say(f"  {fact.head}  {fact.predicate}  {fact.tail}", style="dim")
         if not one.paths:
             print("No path of the graph leads there.")
 
     def entity(self, name: str) -> None:
         """Show an entity and the facts about it."""
-        from kgqa.cli.terminal import path_line, plain, say
+        from kgqa.cli.terminal import path_line, say
 
         found = self.kg.paths(name, hops=1, direction="both", limit=_SHOWN)
-        say(plain(f"{found.entity.name} ({found.entity.id})"), style="bold")
+        say(f"{found.entity.name} ({found.entity.id})", style="bold")
         for path in found.paths:
             say(path_line(path))
         say(f"{len(found.paths):,} of {found.total:,} facts", style="dim")

@@ -15,6 +15,7 @@ from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field
 
 from kgqa.api.kg import DEFAULT_METHOD
+from kgqa.display import visible
 from kgqa.errors import KgqaError
 from kgqa.registry import validated
 from kgqa.server.faults import unexpected
@@ -198,4 +199,5 @@ async def _result(work: Callable[[], Awaitable[tuple[dict[str, Any], str]]]) -> 
         raise ToolError(str(error)) from None
     except TimeoutError as error:
         raise ToolError(str(unexpected(error))) from None
-    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=found)
+    shown = "\n".join(visible(line) for line in text.split("\n"))
+    return CallToolResult(content=[TextContent(type="text", text=shown)], structured_content=found)

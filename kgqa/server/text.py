@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kgqa.display import visible
 from kgqa.errors import EmptyLanguageError, EntityNotFoundError, LinkingError
 
 if TYPE_CHECKING:
@@ -19,16 +20,18 @@ def answer_text(found: Mapping[str, Any]) -> str:
     answers, paths = found["answers"], found["paths"]
     if not answers:
         return "\n\n".join(["The facts found do not answer the question.", *found["notes"]])
-    names = [one["name"] if one["grounded"] else f"{one['name']} (in no path)" for one in answers]
+    names = [visible(one["name"]) + ("" if one["grounded"] else " (in no path)") for one in answers]
     first = ", ".join(names[:_ANSWERS])
     if len(names) > _ANSWERS:
         first += f" and {len(names) - _ANSWERS} more"
     if found["confidence"] is not None:
         first += f" (confidence {min(round(100 * found['confidence']), 99)} %)"
     behind = list(dict.fromkeys(place for one in answers for place in one["paths"]))[:_PATHS]
-    lines = [f"- {paths[place]['text']}" for place in behind]
+    lines = [f"- {visible(paths[place]['text'])}" for place in behind]
     for one in answers[:_ANSWERS]:
-        lines += [f"- {each['asked']}: {each['text']}" for each in one["conditions"]]
+        lines += [
+            f"- {visible(each['asked'])}: {visible(each['text'])}" for each in one["conditions"]
+        ]
     parts = [first]
     if lines:
         parts.append("\n".join(["Paths, each edge checked in the graph:", *lines]))
