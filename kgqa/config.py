@@ -47,6 +47,8 @@ class Settings(BaseSettings):
     neo4j_home: Path | None = Field(None, validation_alias=_env("KGQA_NEO4J_HOME"))
     neo4j_browser: str | None = Field(None, validation_alias=_env("KGQA_NEO4J_BROWSER"))
 
+    api_key: SecretStr | None = Field(None, validation_alias=_env("KGQA_API_KEY"))
+
     openai_base_url: str | None = Field(None, validation_alias=_env("OPENAI_BASE_URL"))
     openai_api_key: SecretStr | None = Field(None, validation_alias=_env("OPENAI_API_KEY"))
 

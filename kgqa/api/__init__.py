@@ -10,7 +10,8 @@ from kgqa.api.language import PathLanguage, processor
 from kgqa.api.listing import options
 from kgqa.api.loading import attach, ingest
 from kgqa.api.overview import status
-from kgqa.api.qa import QA
+from kgqa.api.qa import QA, Asked
+from kgqa.methods.resources import Models
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,8 +23,10 @@ if TYPE_CHECKING:
 __all__ = [
     "KG",
     "QA",
+    "Asked",
     "EntityPaths",
     "Home",
+    "Models",
     "PathLanguage",
     "ask",
     "attach",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kgqa.config import Settings
     from kgqa.graph.model import KGInfo
     from kgqa.graph.store import GraphStore
+    from kgqa.methods.resources import Models
     from kgqa.progress import Progress
 
 _GRAPH = "graph.sqlite"
@@ -26,7 +27,8 @@ class Home:
 
     ``home`` is the data folder, ``graph`` the store's URL and ``kg`` the KG that is meant; what is
     None is taken from the environment, then from the defaults. ``progress`` shows long tasks and
-    notes; by default notes go to the logger ``kgqa``. Raises UsageError for a malformed setting.
+    notes; by default notes go to the logger ``kgqa``. ``models``: those that all sessions of this
+    home share, which then belong in one thread. Raises UsageError for a malformed setting.
     """
 
     def __init__(
@@ -36,11 +38,13 @@ class Home:
         graph: str | Path | None = None,
         kg: str | None = None,
         progress: Progress | None = None,
+        models: Models | None = None,
     ) -> None:
         given = str(graph) if graph is not None else None
         self.named = str(home) if home is not None else None  # for commands that are suggested
         self.settings: Settings = load_settings(home=home, graph=given, kg=kg)
         self.progress: Progress = progress or Logged()
+        self.models = models
 
     @classmethod
     def of(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from kgqa.errors import UsageError
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
@@ -175,18 +177,38 @@ class KG:
 
         return resolve_entity(self.store, name)
 
+    def suggest(self, typed: str, limit: int = 8) -> list[dict[str, Any]]:
+        """Return entities whose name or alias has a word that begins with each word typed.
+
+        Each with its id, its name and the number of its edges, best first.
+        """
+        from kgqa.graph.names import normalise
+
+        entities = self.store.entities(self.store.suggest(typed, 4 * limit, prefix=True))
+        degrees = self.store.degrees(entities.keys).tolist()
+        found = [
+            {"id": id_, "name": entities.label(row), "edges": degrees[row]}
+            for row, id_ in enumerate(entities.ids)
+        ]
+        begun = normalise(typed)
+        found.sort(key=lambda one: (not normalise(one["name"]).startswith(begun), -one["edges"]))
+        return found[:limit]
+
     def paths(
         self,
         entity: str,
         *,
         hops: int = 2,
         limit: int = 50,
+        offset: int = 0,
+        most: int | None = None,
         direction: Literal["out", "in", "both"] | None = None,
         mediators: Literal["collapse", "keep"] = "collapse",
     ) -> EntityPaths:
-        """Return the first ``limit`` of the paths of at most ``hops`` hops out of an entity.
+        """Return ``limit`` paths of at most ``hops`` hops out of an entity, from ``offset`` on.
 
-        ``direction``: by default the KG's own. Raises EntityNotFoundError.
+        ``direction``: by default the KG's own. ``most``: an entity with more paths is refused.
+        Raises EntityNotFoundError, UsageError.
         """
         from kgqa.graph.model import keys_array
         from kgqa.paths.format import PathFormat
@@ -199,8 +221,16 @@ class KG:
 
             self.home.note(shared_name(entity, found))
         rules = WalkRules(hops, direction or self.info.direction, mediators)
-        table = ordered(walk(self.store, keys_array([found.key]), rules)[0])
-        first = table.take(keys_array(range(min(limit, len(table)))))
+        walked, over = walk(self.store, keys_array([found.key]), rules, most)
+        if len(over):
+            raise UsageError(
+                f"{found.name} ({found.id}) has more than {most:,} paths of at most {hops} hops.",
+                "Ask for fewer with `hops`.",
+            )
+        table = ordered(walked)
+        first = table.take(
+            keys_array(range(min(offset, len(table)), min(offset + limit, len(table))))
+        )
         shown = tuple(path for path in ground(self.store, first, PathFormat()) if path is not None)
         return EntityPaths(found, shown, len(table), hops)
 

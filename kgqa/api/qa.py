@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kgqa.api.home import Home
     from kgqa.graph.store import GraphStore
     from kgqa.linking.resolve import Resolution
-    from kgqa.methods.base import LinkedQuestion, Method
+    from kgqa.methods.base import LinkedQuestion, Method, Watch
     from kgqa.methods.options import MethodOptions
     from kgqa.questions import Question
     from kgqa.trie.index.manifest import IndexKey
@@ -30,12 +30,18 @@ _OTHERS = 5  # entities of a shared name that are listed
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """A question as it is asked: its topic entities and choices by id or name."""
+class Asked:
+    """A question as it is asked: its topic entities and choices by id or name.
+
+    ``watch`` is called in the thread that answers, with a stage and what is known then: ``linked``
+    (``topic_entities``, ``notes``), ``searching`` (``method``), ``paths`` (``method``, ``paths``;
+    of each method that takes part).
+    """
 
     question: str
     entities: tuple[str, ...] = ()
     choices: tuple[str, ...] = ()
+    watch: Watch | None = None
 
 
 class QA:
@@ -76,6 +82,7 @@ class QA:
             store=self.store,
             progress=self._home.progress,
             open_index=self._open_index if self.store is not None else None,
+            models=self._home.models,
             build_command=self._home.build_command,
         )
         method: Method[Any] = METHODS.entry(self.name).load()(self.options, self._resources)
@@ -85,7 +92,7 @@ class QA:
         self, question: str, *, entities: Sequence[str] = (), choices: Sequence[str] = ()
     ) -> Answer:
         """Answer one question; see :meth:`kgqa.KG.ask`."""
-        asked = _Asked(question, tuple(entities), tuple(choices))
+        asked = Asked(question, tuple(entities), tuple(choices))
         ((_, answer),) = self._answers(self._kg(), [asked])
         if isinstance(answer, KgqaError):
             raise answer
@@ -103,14 +110,14 @@ class QA:
         error of a question that fails, or return it in the answer's place and go on.
         """
         asked = (
-            _Asked(one)
+            Asked(one)
             if isinstance(one, str)
-            else _Asked(one.question, tuple(one.topic_entities), tuple(one.choices))
+            else Asked(one.question, tuple(one.topic_entities), tuple(one.choices))
             for one in questions
         )
         waiting: dict[int, Answer | KgqaError] = {}
         turn = 0
-        with closing(self._answers(self._kg(), asked)) as found:
+        with closing(self.as_completed(asked)) as found:
             for number, answer in found:
                 waiting[number] = answer
                 while turn in waiting:
@@ -119,6 +126,16 @@ class QA:
                         raise one
                     yield one
                     turn += 1
+
+    def as_completed(
+        self, questions: Iterable[Asked]
+    ) -> Generator[tuple[int, Answer | KgqaError], None, None]:
+        """Yield each question's number with its answer or its error, as they come.
+
+        Questions are taken when there is room for them, so that an iterable may go on while others
+        are answered.
+        """
+        return self._answers(self._kg(), questions)
 
     def answers(
         self, store: GraphStore, questions: Sequence[Question], *, linked: bool = False
@@ -134,7 +151,7 @@ class QA:
             for one in questions:
                 try:
                     given = () if linked else tuple(known_topics(store, one))
-                    asked = _Asked(one.question, given, tuple(one.choices))
+                    asked = Asked(one.question, given, tuple(one.choices))
                     yield self._linked(store, asked, [])
                 except KgqaError as error:
                     yield self._unlinked(one, error)
@@ -152,6 +169,11 @@ class QA:
             f"{used.cached:,} of {used.cached + used.calls:,} calls of the general LLM had been "
             "answered before and were not made again (set `cache_calls` to false to make them)."
         )
+
+    @property
+    def kg_llms(self) -> frozenset[tuple[object, ...]]:
+        """The KG-LLMs that this session has loaded, by what they are named."""
+        return frozenset() if self._resources is None else self._resources.kg_llms
 
     def close(self) -> None:
         """Give back the models, the index, and the connection to a general LLM."""
@@ -181,7 +203,7 @@ class QA:
         return self.store
 
     def _answers(
-        self, store: GraphStore, questions: Iterable[_Asked]
+        self, store: GraphStore, questions: Iterable[Asked]
     ) -> Generator[tuple[int, Answer | KgqaError], None, None]:
         notes: dict[int, list[str]] = {}
         topics: dict[int, tuple[TopicEntity, ...]] = {}
@@ -221,13 +243,15 @@ class QA:
                     answer = replace(answer, notes=(*notes[number], *answer.notes))
                 yield number, answer
 
-    def _linked(self, store: GraphStore, asked: _Asked, notes: list[str]) -> LinkedQuestion:
+    def _linked(self, store: GraphStore, asked: Asked, notes: list[str]) -> LinkedQuestion:
         from kgqa.methods.base import LinkedQuestion
 
         began = time.perf_counter()
         topics = topic_entities(store, asked.question, asked.entities, notes)
         seconds = time.perf_counter() - began
-        return LinkedQuestion(asked.question, tuple(topics), seconds, asked.choices)
+        linked = LinkedQuestion(asked.question, tuple(topics), seconds, asked.choices, asked.watch)
+        linked.tell("linked", topic_entities=[one.to_dict() for one in topics], notes=list(notes))
+        return linked
 
     def _unlinked(self, question: Question, error: KgqaError) -> LinkedQuestion | KgqaError:
         from kgqa.methods.base import LinkedQuestion
@@ -252,7 +276,7 @@ def refuse_baseline(method: str) -> None:
         )
 
 
-def _more(questions: Iterable[_Asked]) -> bool:
+def _more(questions: Iterable[Asked]) -> bool:
     return not isinstance(questions, list) or len(questions) > 1
 
 

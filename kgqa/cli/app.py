@@ -31,6 +31,7 @@ COMMANDS = {
     "ingest": "Load a dump: freebase, conceptnet, umls, your own triples, or text.",
     "update": "Add triples to a KG, and remove others.",
     "ask": "Answer questions with facts, and show the path of facts behind each answer.",
+    "serve": "Serve a page, an HTTP API, a chat endpoint and MCP.",
     "learn": "Learn a KG: how people ask for its relations.",
     "paths": "Show the paths of an entity.",
     "link": "Show which entities a question may be about.",

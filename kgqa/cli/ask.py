@@ -26,10 +26,11 @@ STDIN = "-"
 @takes_options(METHODS)
 def ask(
     run: Run,
-    question: Annotated[
-        list[str], typer.Argument(help="The question, in quotes; several, or - for lines of stdin.")
-    ],
     options: dict[str, Any],
+    question: Annotated[
+        list[str] | None,
+        typer.Argument(help="The question, in quotes; several, or - for lines of stdin."),
+    ] = None,
     entity: Annotated[
         list[str] | None,
         typer.Option(help="A topic entity, by id or name; may be given several times."),
@@ -44,6 +45,9 @@ def ask(
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Say what each answer is made of.")
     ] = False,
+    chat: Annotated[
+        bool, typer.Option("--chat", help="A prompt that stays; /help lists its commands.")
+    ] = False,
 ) -> None:
     """Answer questions with facts, and show the path of facts behind each answer.
 
@@ -54,9 +58,13 @@ def ask(
     from kgqa.api.kg import DEFAULT_METHOD
     from kgqa.api.qa import refuse_baseline
 
-    questions = _in_quotes(question)
+    questions = _in_quotes(question or [])
+    if not questions and not chat:
+        raise UsageError("There is no question.", 'Ask one: kgqa ask "Where was … born?"')
+    if chat and run.as_json:
+        raise UsageError("A chat is not JSON.", "Leave out --json, or ask by lines: kgqa ask -")
     method = method or options.pop("method", None) or DEFAULT_METHOD
-    if len(questions) == 1 and questions[0] != STDIN and method in ("auto", "gcr"):
+    if (chat or (len(questions) == 1 and questions[0] != STDIN)) and method in ("auto", "gcr"):
         options.setdefault("together", 1)
     given = {"entities": tuple(entity or ()), "choices": _choices(choices)}
     refuse_baseline(method)
@@ -64,6 +72,14 @@ def ask(
         session = QA(run.home, None, method, options)
         kg = stack.enter_context(run.kg())
         qa = stack.enter_context(session.on(kg.store))
+        if chat:
+            from kgqa.cli.chat import Chat
+
+            def show(answer: Answer) -> None:
+                _show(run, kg, answer, verbose, entity)
+
+            Chat(run, kg, qa, given, show).loop(questions)
+            return
         if questions != [STDIN] and len(questions) == 1:
             _show(run, kg, qa.ask(questions[0], **given), verbose, entity)
             return

@@ -150,13 +150,13 @@ class AttachedStore(SqliteReader):
             there[some[keys_array(answer["rows"])]] = answer["there"]
         return there
 
-    def suggest(self, text: str, limit: int = 5) -> IntArray:
+    def suggest(self, text: str, limit: int = 5, *, prefix: bool = False) -> IntArray:
         """Return keys of entities by the server's full-text index, else by the survey's names."""
-        query, index = text_query(text), self.record.text_index
+        query, index = text_query(text, prefix=prefix), self.record.text_index
         if not query or limit < 1:
             return keys_array([])
         if index is None:
-            return super().suggest(text, limit)
+            return super().suggest(text, limit, prefix=prefix)
         parameters = {"index": index, "query": query, "limit": 2 * int(limit) + _SPARE}
         (answer,) = self._ask("suggest", parameters)
         keys, kinds = self._find(answer["ids"])

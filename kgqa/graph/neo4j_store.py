@@ -167,9 +167,9 @@ class Neo4jStore:
         order = np.lexsort((key, row))
         return row[order], key[order]
 
-    def suggest(self, text: str, limit: int = 5) -> IntArray:
+    def suggest(self, text: str, limit: int = 5, *, prefix: bool = False) -> IntArray:
         """Return keys of entities whose name or alias is like ``text``, best first."""
-        query = text_query(text)
+        query = text_query(text, prefix=prefix)
         if not query or limit < 1:
             return keys_array([])
         answer = self.ask(
@@ -222,10 +222,15 @@ def list_literal(rows: Sequence[Sequence[str]]) -> str:
     return f"[\n  {listed}\n]" if listed else "[]"
 
 
-def text_query(text: str) -> str:
-    """Return the query of a full-text index for names like ``text``; empty if it has no word."""
+def text_query(text: str, *, prefix: bool = False) -> str:
+    """Return the query of a full-text index for names like ``text``; empty if it has no word.
+
+    ``prefix``: for names with a word that begins with each word of ``text``.
+    """
     # Normalised words hold no character of Lucene's syntax, and no word is an operator there
     # (those are written in capitals).
     words = normalise(text).split()[:_WORDS]
+    if prefix and words:
+        return " AND ".join(f"({word}^2 OR {word}*)" for word in words)
     exact = " ".join(words)
     return f'"{exact}"^4 ' + " ".join(f"{word}^2 {word}~" for word in words) if words else ""

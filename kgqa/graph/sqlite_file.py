@@ -173,13 +173,16 @@ class SqliteReader(ABC):
         pairs.sort()
         return keys_array([pair[0] for pair in pairs]), keys_array([pair[1] for pair in pairs])
 
-    def suggest(self, text: str, limit: int = 5) -> IntArray:
+    def suggest(self, text: str, limit: int = 5, *, prefix: bool = False) -> IntArray:
         """Return keys of entities that share words with ``text``, then of like beginnings."""
         # only letters and digits are left, in quotes: never FTS syntax
         words = normalise(text).split()
         starts = [word[: max(2, len(word) * 2 // 3)] for word in words]
         found: dict[int, None] = {}
-        for terms in ([f'"{word}"' for word in words], [f'"{start}"*' for start in starts]):
+        tries = ([f'"{word}"' for word in words], [f'"{start}"*' for start in starts])
+        if prefix and words:  # an implicit AND
+            tries = ([" ".join(f'"{word}"*' for word in words)], [])
+        for terms in tries:
             if terms and len(found) < limit:
                 texts = f"{self._table}_text"
                 rows = self.query(

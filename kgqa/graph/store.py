@@ -65,8 +65,11 @@ class GraphStore(Protocol):
     def find_names(self, names: Sequence[str]) -> tuple[IntArray, IntArray]:
         """Return (position, key) of entities with that normalised name or alias, sorted."""
 
-    def suggest(self, text: str, limit: int = 5) -> IntArray:
-        """Return keys of entities like ``text``, best first: ranks differ between stores."""
+    def suggest(self, text: str, limit: int = 5, *, prefix: bool = False) -> IntArray:
+        """Return keys of entities like ``text``, best first: ranks differ between stores.
+
+        ``prefix``: only those with a word that begins with each word of ``text``.
+        """
 
     def topic_keys(self, after: int = -1, limit: int = 10_000) -> IntArray:
         """Return up to ``limit`` keys above ``after``, ascending, of entities that have an edge."""

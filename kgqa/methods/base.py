@@ -37,6 +37,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 OptionsT = TypeVar("OptionsT", bound=MethodOptions)
 Found: TypeAlias = "Generator[tuple[int, Findings | KgqaError], None, None]"
+Watch: TypeAlias = "Callable[[str, Mapping[str, Any]], None]"
 Numbered: TypeAlias = "Generator[tuple[int, Answer | KgqaError], None, None]"
 
 
@@ -44,13 +45,20 @@ Numbered: TypeAlias = "Generator[tuple[int, Answer | KgqaError], None, None]"
 class LinkedQuestion:
     """A question with its topic entities, and the seconds that it took to find them.
 
-    ``choices``: for multiple choice, what may be answered, by id or name.
+    ``choices``: for multiple choice, what may be answered, by id or name. ``watch`` is called with
+    the name of each stage that the question reaches, and what is known then.
     """
 
     question: str
     topics: tuple[TopicEntity, ...] = ()
     link_seconds: float = 0.0
     choices: tuple[str, ...] = ()
+    watch: Watch | None = None
+
+    def tell(self, stage: str, **known: Any) -> None:
+        """Report to whoever watches the question that it reached a stage."""
+        if self.watch is not None:
+            self.watch(stage, known)
 
     @property
     def whether(self) -> bool:
@@ -156,6 +164,7 @@ class Method(ABC, Generic[OptionsT]):
             for number, one in enumerate(questions):
                 if not isinstance(one, KgqaError):
                     asked[number] = one
+                    one.tell("searching", method=self.name)
                 yield one
 
         def built() -> Iterator[tuple[int, Answer | KgqaError]]:
@@ -163,6 +172,9 @@ class Method(ABC, Generic[OptionsT]):
                 if not isinstance(one, KgqaError):
                     this = asked[number]
                     one = Answer.of(this.question, self.name, this.topics, one, this.link_seconds)
+                    if this.watch is not None:
+                        shown = [path.to_dict() for path in one.paths]
+                        this.tell("paths", method=self.name, paths=shown)
                 yield number, one
 
         with closing(self.findings(store, noted())) as found:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakValueDictionary
 
 from kgqa.errors import IndexFault, ShardDamagedError
 from kgqa.progress import Silent
@@ -25,13 +26,37 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_KG_LLM = "kg_llm"  # begins the name of a KG-LLM among the models
+
+
+class Models:
+    """Loaded models by what they are named, for the sessions of one thread.
+
+    Each is kept while a session holds it. ``before_kg_llm`` is called before a KG-LLM is loaded:
+    a server makes room then.
+    """
+
+    def __init__(self, before_kg_llm: Callable[[], None] = lambda: None) -> None:
+        self._loaded: WeakValueDictionary[tuple[object, ...], Any] = WeakValueDictionary()
+        self._before_kg_llm = before_kg_llm
+
+    def get(self, key: tuple[object, ...], load: Callable[[], T]) -> T:
+        """Return the model named ``key``, which is loaded if no session holds it."""
+        found: T | None = self._loaded.get(key)
+        if found is None:
+            if key[0] == _KG_LLM:
+                self._before_kg_llm()
+            found = self._loaded[key] = load()
+        return found
+
 
 class Resources:
     """The KG, the settings, and models by what they are named, each loaded once.
 
     ``store`` is None if every question has a graph of its own. ``open_index`` returns the index
     that fits a key, or raises IndexFault; None has none at all. ``build_command`` makes the command
-    that builds an index of the options for it, which a note shows. Closing it closes what was
+    that builds an index of the options for it, which a note shows. ``models`` are shared with
+    other sessions of the same thread. Closing it closes what was
     opened. Not for use by several threads.
     """
 
@@ -43,6 +68,7 @@ class Resources:
         progress: Progress | None = None,
         open_index: Callable[[IndexKey], TrieIndex] | None = None,
         build_command: Callable[[Mapping[str, Any]], str] | None = None,
+        models: Models | None = None,
     ) -> None:
         self.settings = settings
         self.store = store
@@ -50,6 +76,7 @@ class Resources:
         self._open_index = open_index
         self._build_command = build_command or (lambda _: "kgqa precompute-tries")
         self._kept: dict[tuple[object, ...], Any] = {}
+        self._models = models or Models()
         self._opened = ExitStack()
 
     def __enter__(self) -> Self:
@@ -91,8 +118,8 @@ class Resources:
         model = model or self.settings.model
         adapter = adapter or self.settings.adapter or (NO_ADAPTER if preset in UNTUNED else None)
         load = load_kg_llm if generates else open_kg_llm
-        loaded = self._once(
-            ("kg_llm", model, adapter, quantize, generates),
+        loaded = self._model(
+            (_KG_LLM, model, adapter, quantize, generates),
             lambda: load(model, adapter, quantize=quantize, **self._where()),
         )
         return loaded.with_card(card) if card else loaded
@@ -101,13 +128,13 @@ class Resources:
         """Return a sentence encoder; None is the offline one."""
         from kgqa.models.sentences import load_sentence_encoder
 
-        return self._once(("encoder", name), lambda: load_sentence_encoder(name, **self._where()))
+        return self._model(("encoder", name), lambda: load_sentence_encoder(name, **self._where()))
 
     def reasoner(self, name: str, encoder: str | None = None) -> LoadedReasoner:
         """Return the graph reasoner of a folder or a bundled name, with an encoder or its own."""
         from kgqa.models.graph_reasoner_files import load_reasoner
 
-        return self._once(
+        return self._model(
             ("reasoner", name, encoder),
             lambda: load_reasoner(name, encoder=encoder, **self._where()),
         )
@@ -116,7 +143,7 @@ class Resources:
         """Return the path ranker of a folder or a bundled name, with an encoder or its own."""
         from kgqa.models.path_ranker import load_path_ranker
 
-        return self._once(
+        return self._model(
             ("ranker", name, encoder),
             lambda: load_path_ranker(name, encoder=encoder, **self._where()),
         )
@@ -176,6 +203,14 @@ class Resources:
             "cache": self.settings.cache_folder,
             "progress": self.progress,
         }
+
+    @property
+    def kg_llms(self) -> frozenset[tuple[object, ...]]:
+        """The KG-LLMs that are held here, by what they are named."""
+        return frozenset(key for key in self._kept if key[0] == _KG_LLM)
+
+    def _model(self, key: tuple[object, ...], load: Callable[[], T]) -> T:
+        return self._once(key, lambda: self._models.get(key, load))
 
     def _once(self, key: tuple[object, ...], load: Callable[[], T]) -> T:
         if key not in self._kept:

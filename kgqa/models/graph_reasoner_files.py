@@ -38,7 +38,7 @@ _BY_STEP = {"rows": 0.0, "biases": UNTRAINED}
 _BY_DIRECTION = {"words": 0.0, "bias_of_words": 0.0, "bias": UNTRAINED}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class LoadedReasoner:
     """A reasoner that is ready: its model in eval mode on the CPU, and what encodes questions.
 

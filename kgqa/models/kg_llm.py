@@ -36,7 +36,7 @@ _WEIGHTS = "adapter_model.safetensors"
 Quantize: TypeAlias = Literal["4bit", "8bit"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
 class KgLLM:
     """A loaded KG-LLM, its ``model`` in eval mode: float32 on CPU and MPS, bfloat16 on CUDA."""
 

@@ -86,7 +86,7 @@ class RankerCard:
         return json.dumps(card_content(self), indent=1, ensure_ascii=False) + "\n"
 
 
-@dataclasses.dataclass(slots=True)
+@dataclasses.dataclass(slots=True, weakref_slot=True)
 class PathRanker:
     """A ranker that is ready. Vectors of texts are kept. Not for use by several threads."""
 

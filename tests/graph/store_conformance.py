@@ -290,6 +290,12 @@ class StoreConformance:
         assert store.entities(store.suggest("Deutschland", 1)).ids == ["m.04"]
         assert len(store.suggest("Berlin", 2)) == 2
 
+    def test_what_is_typed_may_be_the_beginning_of_a_name(self, store: GraphStore) -> None:
+        ids = store.entities(store.suggest("Berl", 10, prefix=True)).ids
+        assert set(ids[:3]) == {"m.01", "m.02", "m.03"}
+        assert store.entities(store.suggest("deutschl", 3, prefix=True)).ids == ["m.04"]
+        assert not len(store.suggest("zzz Berl", 3, prefix=True))  # every word is asked for
+
     @pytest.mark.parametrize(
         "text",
         ["", "  ", "???", '"', '"berlin', "berlin*", "AND", "NOT", "a OR", "NEAR(", "name:berlin",
@@ -297,10 +303,11 @@ class StoreConformance:
          "a\x00b", "zzzzzz"],
     )  # fmt: skip
     def test_any_text_may_be_typed_for_a_suggestion(self, store: GraphStore, text: str) -> None:
-        keys = store.suggest(text, 3)
-        assert keys.dtype == np.int64
-        assert len(keys) <= 3
-        assert all(kind == Kind.ENTITY for kind in store.entities(keys).kinds)
+        for prefix in (False, True):
+            keys = store.suggest(text, 3, prefix=prefix)
+            assert keys.dtype == np.int64
+            assert len(keys) <= 3
+            assert all(kind == Kind.ENTITY for kind in store.entities(keys).kinds)
 
     def test_topic_entities_come_in_pages(self, store: GraphStore, reference: Reference) -> None:
         pages: list[int] = []

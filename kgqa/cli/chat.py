@@ -1,0 +1,160 @@
+"""The prompt of ``kgqa ask --chat``: a question a line, and commands that look closer."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager, suppress
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from kgqa.errors import KgqaError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from kgqa import Answer
+    from kgqa.api import KG, QA
+    from kgqa.cli.common import Run
+
+_HISTORY = "chat_history"
+_KEPT = 1_000  # lines of history
+_SHOWN = 20  # paths, or neighbours
+HELP = """Type a question, or:
+  /paths [ENTITY]   all paths of the last answer, or those of an entity
+  /why [N]          the stored facts behind the N-th answer
+  /entity NAME      an entity and the facts about it
+  /help, /quit      this; Ctrl-D leaves, too"""
+
+
+class Chat:
+    """A prompt over one session; ``show`` prints an answer, ``given`` goes with each question."""
+
+    def __init__(
+        self,
+        run: Run,
+        kg: KG,
+        qa: QA,
+        given: Mapping[str, tuple[str, ...]],
+        show: Callable[[Answer], None],
+    ) -> None:
+        self.run, self.kg, self.qa, self.given, self.show = run, kg, qa, given, show
+        self.last: Answer | None = None
+        self.commands: dict[str, Callable[[str], None]] = {
+            "/paths": self.paths,
+            "/why": self.why,
+            "/entity": self.entity,
+            "/help": self.help,
+        }
+
+    def loop(self, questions: Sequence[str] = ()) -> None:
+        """Answer ``questions``, then lines until their end or ``/quit``; errors are notes."""
+        terminal = sys.stdin.isatty()
+        if terminal:
+            print(f"{self.kg.name}: {self.kg.info.entities:,} entities. /help lists the commands.")
+        with _history(self.kg.home.settings.home if terminal else None):
+            for line in chain(questions, _lines("? " if terminal else "")):
+                if line in ("/quit", "/exit"):
+                    return
+                try:
+                    self.answer(line)
+                except KgqaError as error:
+                    self.run.note(str(error))
+                except KeyboardInterrupt:  # ends the question, not the prompt
+                    self.run.note("Stopped.")
+
+    def answer(self, line: str) -> None:
+        """Answer a question, or do what a command says. Raises KgqaError."""
+        name, _, rest = line.partition(" ")
+        if line.startswith("/"):
+            if name not in self.commands:
+                raise UsageError(f"There is no command {name}.", "/help lists them.")
+            self.commands[name](rest.strip())
+        elif line:
+            self.last = self.qa.ask(line, **self.given)
+            self.show(self.last)
+
+    def help(self, _: str) -> None:
+        """Show the commands."""
+        print(HELP)
+
+    def paths(self, entity: str) -> None:
+        """Show the last answer's paths, or an entity's."""
+        from kgqa.cli.terminal import path_line, say
+
+        if entity:
+            found = self.kg.paths(entity, limit=_SHOWN)
+            shown, total = list(found.paths), found.total
+        else:
+            answer = self._last()
+            every: list[Any] = [*answer.paths, *answer.expanded]
+            shown = [one.groundings[0] for one in every]
+            total = len(shown)
+        for path in shown:
+            say(path_line(path))
+        say(f"{len(shown):,} of {total:,} paths", style="dim")
+
+    def why(self, place: str) -> None:
+        """Show the stored facts behind an answer."""
+        from kgqa.cli.terminal import path_line, say
+
+        answer = self._last()
+        number = int(place) if place.isdecimal() else 1
+        if not 1 <= number <= len(answer.answers):
+            print(f"The last answer has {len(answer.answers)} answers.")
+            return
+        one = answer.answers[number - 1]
+        say(one.name, style="bold")
+        for path in one.paths:
+            say(path_line(path.groundings[0]))
+            for edge in path.groundings[0].edges:
+                for fact in edge.facts:
+                    say(f"  {fact.head}  {fact.predicate}  {fact.tail}", style="dim")
+        if not one.paths:
+            print("No path of the graph leads there.")
+
+    def entity(self, name: str) -> None:
+        """Show an entity and the facts about it."""
+        from kgqa.cli.terminal import path_line, say
+
+        found = self.kg.paths(name, hops=1, direction="both", limit=_SHOWN)
+        say(f"{found.entity.name} ({found.entity.id})", style="bold")
+        for path in found.paths:
+            say(path_line(path))
+        say(f"{len(found.paths):,} of {found.total:,} facts", style="dim")
+
+    def _last(self) -> Answer:
+        if self.last is None:
+            raise UsageError("Nothing was asked yet.", "Type a question first.")
+        return self.last
+
+
+def _lines(prompt: str) -> Iterator[str]:
+    while True:
+        try:
+            yield input(prompt).strip()
+        except EOFError:
+            return
+        except KeyboardInterrupt:  # of a half-typed line
+            print()
+
+
+@contextmanager
+def _history(folder: Path | None) -> Iterator[None]:
+    """Have the lines typed before, in a file of ``folder``, for editing; None keeps none."""
+    if folder is None:
+        yield
+        return
+    with suppress(ImportError):  # not everywhere
+        import readline
+
+        readline.set_history_length(_KEPT)
+        with suppress(OSError):
+            readline.read_history_file(folder / _HISTORY)
+    try:
+        yield
+    finally:
+        with suppress(ImportError, OSError):
+            import readline
+
+            readline.write_history_file(folder / _HISTORY)

@@ -1,0 +1,160 @@
+"""The routes of the page and of the HTTP API: each one's form, and what it gives."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from dataclasses import asdict
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from kgqa.registry import validated
+from kgqa.server.faults import error_json
+from kgqa.server.forms import AskForm, CheckForm, EntitiesForm, LinkForm, PathsForm
+from kgqa.server.http import answered, fields, with_signs_of_life
+from kgqa.server.openapi import description
+from kgqa.server.views import methods, path_page
+from kgqa.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from starlette.requests import Request
+
+    from kgqa.server.sessions import Event, Sessions
+
+_STATUS_SECONDS = 30.0  # for which what there is on disk is believed
+_PAGE = {
+    "/": ("index.html", "text/html"),
+    "/about": ("about.html", "text/html"),
+    "/app.js": ("app.js", "text/javascript"),
+    "/about.js": ("about.js", "text/javascript"),
+    "/draw.js": ("draw.js", "text/javascript"),
+    "/common.js": ("common.js", "text/javascript"),
+    "/style.css": ("style.css", "text/css"),
+    "/favicon.svg": ("favicon.svg", "image/svg+xml"),
+}
+PUBLIC = frozenset({*_PAGE, "/health", "/favicon.ico"})
+
+
+class Api:
+    """The routes of the page and of ``/api``."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self.sessions = sessions
+        self._status: tuple[float, dict[str, Any]] | None = None
+        self._status_lock = asyncio.Lock()
+
+    def routes(self) -> list[Route]:
+        """Return the routes."""
+        either = ["GET", "POST"]
+        return [
+            *(Route(path, _page, methods=["GET"]) for path in _PAGE),
+            Route("/favicon.ico", _page, methods=["GET"]),
+            Route("/health", self.health, methods=["GET"]),
+            Route("/ready", self.ready, methods=["GET"]),
+            Route("/openapi.json", self.openapi, methods=["GET"]),
+            Route("/api/kgs", self.kgs, methods=["GET"]),
+            Route("/api/status", self.status, methods=["GET"]),
+            Route("/api/ask", self.ask, methods=["POST"]),
+            Route("/api/link", self.link, methods=either),
+            Route("/api/paths", self.paths, methods=either),
+            Route("/api/check", self.check, methods=either),
+            Route("/api/entities", self.entities, methods=["GET"]),
+        ]
+
+    async def health(self, _: Request) -> Response:
+        """Say that the server runs."""
+        return JSONResponse({"status": "ok", "version": __version__})
+
+    async def ready(self, _: Request) -> Response:
+        """Say whether models are loaded, and what is being done if not."""
+        return JSONResponse(self._state(), 200 if self.sessions.ready else 503)
+
+    def _state(self) -> dict[str, Any]:
+        sessions = self.sessions
+        fault = error_json(sessions.fault) if sessions.fault else {}
+        found = {"ready": sessions.ready, "doing": sessions.progress.doing, **sessions.counts}
+        return found | fault
+
+    async def openapi(self, _: Request) -> Response:
+        """Describe the API."""
+        return JSONResponse(description())
+
+    async def kgs(self, _: Request) -> Response:
+        """List the KGs and the methods that a question may name, and say what ``/ready`` does."""
+        found = await asyncio.to_thread(self.sessions.kgs)
+        kgs = [asdict(one) for one in found.values()]
+        return JSONResponse({"kgs": kgs, "methods": methods(), "state": self._state()})
+
+    async def status(self, _: Request) -> Response:
+        """Say what ``kgqa status`` does, of the served KGs."""
+        async with self._status_lock:
+            if self._status is None or time.monotonic() - self._status[0] > _STATUS_SECONDS:
+                found = await asyncio.to_thread(self.sessions.status)
+                self._status = time.monotonic(), found
+        return JSONResponse(self._status[1] | self.sessions.counts)
+
+    async def ask(self, request: Request) -> Response:
+        """Answer a question, as one object or as a stream of what happens."""
+        form, options = AskForm.of(await fields(request))
+        stream = form.stream or "text/event-stream" in request.headers.get("accept", "")
+        waiting = await self.sessions.ask(
+            form.question,
+            form.kg,
+            form.method,
+            form.entities,
+            form.choices,
+            options,
+            watched=stream,
+        )
+        if stream:
+            events = with_signs_of_life(self.sessions.events(waiting))
+            return StreamingResponse(_lines(events), media_type="text/event-stream")
+        return JSONResponse(await answered(request, self.sessions.answer(waiting)))
+
+    async def link(self, request: Request) -> Response:
+        """Find the entities that a question may be about."""
+        form: LinkForm = validated(LinkForm, await fields(request), "/api/link")
+        return await self._read(form.kg, lambda kg: kg.linked(form.question, form.limit))
+
+    async def paths(self, request: Request) -> Response:
+        """List paths out of an entity."""
+        form: PathsForm = validated(PathsForm, await fields(request), "/api/paths")
+        return await self._read(form.kg, lambda kg: path_page(kg, form))
+
+    async def check(self, request: Request) -> Response:
+        """Say whether a statement is in the graph."""
+        form: CheckForm = validated(CheckForm, await fields(request), "/api/check")
+        return await self._read(form.kg, lambda kg: kg.check(form.statement).to_dict())
+
+    async def entities(self, request: Request) -> Response:
+        """Suggest entities for what is being typed."""
+        form: EntitiesForm = validated(EntitiesForm, await fields(request), "/api/entities")
+        return await self._read(
+            form.kg, lambda kg: {"entities": kg.suggest(form.prefix, form.limit)}
+        )
+
+    async def _read(self, kg: str | None, work: Any) -> Response:
+        return JSONResponse(await self.sessions.read(kg, work))
+
+
+async def _lines(events: AsyncIterator[Event | None]) -> AsyncIterator[str]:
+    try:
+        async for event in events:
+            if event is None:
+                yield ": still here\n\n"
+            else:
+                yield f"event: {event[0]}\ndata: {json.dumps(event[1])}\n\n"
+    finally:
+        await events.aclose()  # type: ignore[attr-defined]
+
+
+async def _page(request: Request) -> Response:
+    name, kind = _PAGE.get(request.url.path, _PAGE["/favicon.svg"])
+    content = files("kgqa.server").joinpath("page", name).read_bytes()
+    return Response(content, media_type=kind, headers={"cache-control": "no-cache"})

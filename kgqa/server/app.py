@@ -1,0 +1,60 @@
+"""The application: all routes behind one guard."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+
+from kgqa.errors import KgqaError
+from kgqa.server.api import PUBLIC, Api
+from kgqa.server.chat import chat_routes
+from kgqa.server.guard import Guard
+from kgqa.server.http import broken, failed, refused
+from kgqa.server.mcp import mcp_server
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from starlette.types import ASGIApp
+
+    from kgqa.server.options import ServeOptions
+    from kgqa.server.sessions import Sessions
+
+
+def make_app(sessions: Sessions, options: ServeOptions, key: str | None) -> Starlette:
+    """Return the application; ``key``: what clients must send, None if nothing."""
+    mcp = mcp_server(sessions)
+    http = mcp.streamable_http_app(
+        max_request_body_size=options.max_body,
+        # host and origin are the guard's business
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+    )
+    http_routes = [route for route in http.routes if getattr(route, "path", "") == "/mcp"]
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        sessions.start()
+        async with mcp.session_manager.run():
+            yield
+        await asyncio.to_thread(sessions.stop)
+
+    app = Starlette(
+        routes=[*Api(sessions).routes(), *chat_routes(sessions), *http_routes],
+        lifespan=lifespan,
+        exception_handlers={
+            KgqaError: failed,
+            HTTPException: refused,
+            Exception: broken,
+        },
+    )
+
+    def guarded(inner: ASGIApp) -> ASGIApp:
+        return Guard(inner, options, key, PUBLIC)
+
+    app.add_middleware(guarded)
+    return app

@@ -1,0 +1,182 @@
+"""The chat endpoint of OpenAI's form: a model for each KG and method, asked the last message.
+
+https://platform.openai.com/docs/api-reference/chat. The answer is readable text, and whole, as
+``kgqa ask --json`` prints it, in the extra field ``kgqa``; the method's options are given in the
+request's field of that name. What sets how a model samples has no meaning here and is passed over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from kgqa.api.kg import DEFAULT_METHOD
+from kgqa.errors import KgqaError, UsageError
+from kgqa.server.faults import RefusedError, error_json
+from kgqa.server.forms import AskForm
+from kgqa.server.http import answered, fields, with_signs_of_life
+from kgqa.server.text import UNANSWERABLE, answer_text
+from kgqa.server.views import methods
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from starlette.requests import Request
+
+    from kgqa.server.sessions import Sessions, Waiting
+
+
+def chat_routes(sessions: Sessions) -> list[Route]:
+    """Return the routes of ``/v1``."""
+    chat = Chat(sessions)
+    return [
+        Route("/v1/models", chat.models, methods=["GET"]),
+        Route("/v1/models/{model:path}", chat.model, methods=["GET"]),
+        Route("/v1/chat/completions", chat.complete, methods=["POST"]),
+    ]
+
+
+class Chat:
+    """The chat endpoint over the sessions."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self.sessions = sessions
+
+    async def models(self, _: Request) -> Response:
+        """List a model for each KG and method, the default methods first."""
+        return JSONResponse({"object": "list", "data": await self._models()})
+
+    async def model(self, request: Request) -> Response:
+        """Describe one model."""
+        name = request.path_params["model"]
+        for one in await self._models():
+            if one["id"] == name:
+                return JSONResponse(one)
+        raise _no_model(name)
+
+    async def complete(self, request: Request) -> Response:
+        """Answer the last message."""
+        given = await fields(request)
+        if given.get("n", 1) not in (1, None):
+            raise UsageError("A question has one completion here.", "Leave out `n`.")
+        kg, method = await self._split(given.get("model"))
+        own = given.get("kgqa") or {}
+        if not isinstance(own, dict):
+            raise UsageError("`kgqa` is not an object.", 'Write {"kgqa": {"k": 5}}.')
+        question = {"question": _last_message(given.get("messages")), "kg": kg, "method": method}
+        form, options = AskForm.of({**own, **question})
+        waiting = await self.sessions.ask(
+            form.question,
+            kg,
+            method,
+            form.entities,
+            form.choices,
+            options,
+            watched=False,
+        )
+        base = {
+            "id": f"chatcmpl-{uuid.uuid4().hex}",
+            "created": int(time.time()),
+            "model": f"{kg}/{method}",
+        }
+        if given.get("stream"):
+            usage = bool((given.get("stream_options") or {}).get("include_usage"))
+            return StreamingResponse(
+                self._chunks(waiting, base, usage=usage), media_type="text/event-stream"
+            )
+        try:
+            found = await answered(request, self.sessions.answer(waiting))
+            text = answer_text(found)
+        except UNANSWERABLE as error:
+            found, text = error_json(error), str(error)
+        message = {"role": "assistant", "content": text, "refusal": None}
+        choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
+        whole = {"object": "chat.completion", "choices": [choice], "usage": _usage(found)}
+        return JSONResponse({**base, **whole, "kgqa": found})
+
+    async def _chunks(
+        self, waiting: Waiting, base: dict[str, Any], *, usage: bool
+    ) -> AsyncIterator[str]:
+        def chunk(delta: dict[str, Any], end: str | None = None, **extra: Any) -> str:
+            choice = {"index": 0, "delta": delta, "finish_reason": end, "logprobs": None}
+            return _data({**base, "object": "chat.completion.chunk", "choices": [choice]} | extra)
+
+        yield chunk({"role": "assistant", "content": ""})
+        found: dict[str, Any] = {}
+        async for event in with_signs_of_life(self.sessions.events(waiting)):
+            if event is None or event[0] not in ("answer", "error"):
+                yield f": {event[0] if event else 'still here'}\n\n"
+            else:
+                found = event[1]
+        if waiting.failure is not None and not isinstance(waiting.failure, UNANSWERABLE):
+            yield _data(found)
+            return
+        text = str(waiting.failure) if waiting.failure is not None else answer_text(found)
+        for line in text.splitlines(keepends=True):
+            yield chunk({"content": line})
+        yield chunk({}, "stop", kgqa=found)
+        if usage:
+            yield _data(
+                {**base, "object": "chat.completion.chunk", "choices": [], "usage": _usage(found)}
+            )
+        yield "data: [DONE]\n\n"
+
+    async def _models(self) -> list[dict[str, Any]]:
+        kgs = await asyncio.to_thread(self.sessions.kgs)
+        names = sorted((one["name"] for one in methods()), key=lambda name: name != DEFAULT_METHOD)
+        return [
+            {"id": f"{kg}/{method}", "object": "model", "created": 0, "owned_by": "kgqa"}
+            for method in names
+            for kg in kgs
+        ]
+
+    async def _split(self, model: object) -> tuple[str, str]:
+        """Return the KG and the method of a model's name; a KG alone means the default method."""
+        if not isinstance(model, str):
+            raise UsageError("`model` is missing.", "GET /v1/models lists them.")
+        kgs = await asyncio.to_thread(self.sessions.kgs)
+        kg, _, method = model.partition("/")
+        if kg not in kgs or (method and method not in {one["name"] for one in methods()}):
+            raise _no_model(model)
+        return kg, method or DEFAULT_METHOD
+
+
+def _last_message(messages: object) -> str:
+    """Return the text of the last message, which is the user's. Raises UsageError."""
+    if not isinstance(messages, list) or not messages or not isinstance(messages[-1], dict):
+        raise UsageError("`messages` holds no message.", "Send at least one of the role user.")
+    last = messages[-1]
+    content = last.get("content")
+    if isinstance(content, list):
+        parts = [one.get("text") for one in content if isinstance(one, dict)]
+        content = "\n".join(one for one in parts if isinstance(one, str))
+    if last.get("role") != "user" or not isinstance(content, str) or not content.strip():
+        raise UsageError(
+            "The last message is not a question.", "Send a text of the role user as the last one."
+        )
+    return content.strip()
+
+
+def _usage(found: dict[str, Any]) -> dict[str, int]:
+    used = [one for name in ("kg_llm", "general_llm") if (one := found.get(name))]
+    prompt = sum(one["prompt_tokens"] for one in used)
+    written = sum(one.get("generated_tokens", one.get("completion_tokens", 0)) for one in used)
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": written,
+        "total_tokens": prompt + written,
+    }
+
+
+def _no_model(name: str) -> KgqaError:
+    return RefusedError(404, f"There is no model '{name[:80]}'.", "GET /v1/models lists them.")
+
+
+def _data(known: dict[str, Any]) -> str:
+    return f"data: {json.dumps(known)}\n\n"

@@ -1,0 +1,87 @@
+"""Errors as HTTP gives them: a status, and one JSON form for the API and for OpenAI's clients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kgqa.errors import (
+    EmptyLanguageError,
+    EntityNotFoundError,
+    GeneralModelError,
+    KGNotFoundError,
+    KgqaError,
+    LinkingError,
+    ModelError,
+    StoreUnavailableError,
+    TimeLimitError,
+    UsageError,
+    without_secrets,
+)
+
+
+class BusyError(KgqaError):
+    """More questions wait than the server takes; ``seconds``: when to try again."""
+
+    def __init__(self, waiting: int, seconds: int) -> None:
+        super().__init__(
+            f"{waiting:,} questions are waiting, which is as many as this server takes.",
+            f"Try again in {seconds} s.",
+        )
+        self.seconds = seconds
+
+
+class StoppingError(KgqaError):
+    """The server is being stopped."""
+
+    def __init__(self) -> None:
+        super().__init__("The server is being stopped.", "Ask again when it is back.")
+
+
+class RefusedError(KgqaError):
+    """A request that the server does not serve; ``status`` says why."""
+
+    def __init__(self, status: int, message: str, hint: str = "") -> None:
+        super().__init__(message, hint)
+        self.status = status
+
+
+_STATUSES: tuple[tuple[type[KgqaError], int], ...] = (  # the first that fits
+    (BusyError, 429),
+    (StoppingError, 503),
+    (UsageError, 400),
+    (KGNotFoundError, 404),
+    (EntityNotFoundError, 404),
+    (LinkingError, 422),
+    (EmptyLanguageError, 422),
+    (TimeLimitError, 504),
+    (StoreUnavailableError, 503),
+    (GeneralModelError, 502),
+    (ModelError, 503),
+)
+
+
+def status_of(error: KgqaError) -> int:
+    """Return the HTTP status of an error."""
+    if isinstance(error, RefusedError):
+        return error.status
+    return next((status for kind, status in _STATUSES if isinstance(error, kind)), 500)
+
+
+def error_json(error: KgqaError) -> dict[str, Any]:
+    """Return an error as every endpoint gives it, without credentials."""
+    return {
+        "error": {
+            "message": without_secrets(error.message),
+            "hint": without_secrets(error.hint),
+            "type": type(error).__name__,
+            "code": status_of(error),
+        }
+    }
+
+
+def unexpected(error: BaseException) -> KgqaError:
+    """Return what a client is told of a fault of the program: its kind, not its insides."""
+    return KgqaError(
+        f"Something went wrong that should not ({type(error).__name__}).",
+        "The server's log says where; please report it.",
+    )

@@ -1,0 +1,76 @@
+"""What requests hold: models in the form of the registries', validated by the same function."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from kgqa.api.kg import DEFAULT_METHOD
+from kgqa.registry import Options, option, validated
+
+MOST_PATHS = 300_000  # of an entity; one with more is refused
+_ENTITY = 1_000  # characters
+
+
+class AskForm(Options):
+    """A question; the method's options stand beside these fields."""
+
+    question: str = option(..., "The question.", min_length=1, max_length=2_000)
+    kg: str | None = option(None, "The KG's name; the only one by default.")
+    method: str = option(DEFAULT_METHOD, "The method.")
+    entities: tuple[str, ...] = option(
+        (), "Topic entities, by id or name, instead of those that linking finds.", max_length=16
+    )
+    choices: tuple[str, ...] = option((), "What may be answered, by id or name.", max_length=32)
+    stream: bool = option(
+        False, "Send what happens as server-sent events; `Accept: text/event-stream` does too."
+    )
+
+    @classmethod
+    def of(cls, given: dict[str, Any]) -> tuple[AskForm, dict[str, Any]]:
+        """Return the form, and the options of the method. Raises UsageError."""
+        own = {name: value for name, value in given.items() if name in cls.model_fields}
+        form: AskForm = validated(cls, own, "a request")
+        return form, {name: value for name, value in given.items() if name not in own}
+
+
+class LinkForm(Options):
+    """A question whose entities are looked for."""
+
+    question: str = option(..., "A question, or a name.", min_length=1, max_length=2_000)
+    kg: str | None = option(None, "The KG's name; the only one by default.")
+    limit: int = option(10, "Candidates at most.", ge=1, le=100)
+
+
+class PathsForm(Options):
+    """An entity whose paths are listed."""
+
+    entity: str = option(..., "An entity, by id or name.", min_length=1, max_length=_ENTITY)
+    kg: str | None = option(None, "The KG's name; the only one by default.")
+    hops: int = option(2, "Hops at most; 1 gives the neighbours.", ge=1, le=4)
+    limit: int = option(50, "Paths at most.", ge=1, le=500)
+    offset: int = option(0, "Paths that are passed over.", ge=0)
+    direction: Literal["out", "in", "both"] | None = option(
+        None, "Which way edges are walked; by default the KG's."
+    )
+    mediators: Literal["collapse", "keep"] = option(
+        "collapse", "Whether mediators are collapsed or kept."
+    )
+
+
+class CheckForm(Options):
+    """A statement that is looked for in the graph."""
+
+    statement: str | list[Any] | dict[str, Any] = option(
+        ...,
+        "`head -> relation -> tail` or a longer path, a triple, a list of triples, or a path of "
+        "an answer.",
+    )
+    kg: str | None = option(None, "The KG's name; the only one by default.")
+
+
+class EntitiesForm(Options):
+    """The beginning of a name, as it is typed."""
+
+    prefix: str = option(..., "The beginnings of words of a name.", max_length=_ENTITY)
+    kg: str | None = option(None, "The KG's name; the only one by default.")
+    limit: int = option(8, "Entities at most.", ge=1, le=50)

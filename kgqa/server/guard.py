@@ -1,0 +1,139 @@
+"""What every request passes before it is served: host, origin, key, form and size of the body.
+
+The Host header must be one that this server is known by, so that no page can reach it through a
+name that it points here (DNS rebinding); an Origin must be the server's own, so that no other site
+can post. The page's files are public; all that reads a graph needs the key, if there is one.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import secrets
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse
+
+from kgqa.errors import KgqaError
+from kgqa.server.faults import RefusedError, error_json, status_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from kgqa.server.options import ServeOptions
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+}
+
+
+class Guard:
+    """The middleware; ``public`` are the paths that need no key, ``key`` is None if none is set."""
+
+    def __init__(
+        self, app: ASGIApp, options: ServeOptions, key: str | None, public: Collection[str]
+    ) -> None:
+        self._app = app
+        self._hosts = {*LOOPBACK, options.host.casefold()} | {
+            name.casefold() for name in options.allowed_host
+        }
+        self._max_body = options.max_body
+        self._key = key.encode() if key else None
+        self._public = public
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request, or refuse it."""
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._app(scope, receive, send)
+            return
+        size = 0
+
+        async def sized() -> Message:
+            nonlocal size
+            message = await receive()
+            size += len(message.get("body", b""))
+            if size > self._max_body:
+                raise self._too_large()
+            return message
+
+        async def send_safe(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers[name] = value
+                headers.setdefault("cache-control", "no-store")
+            await send(message)
+
+        try:
+            self._check(scope)
+        except KgqaError as error:
+            response = JSONResponse(error_json(error), status_of(error))
+            if status_of(error) == 401:
+                response.headers["www-authenticate"] = "Bearer"
+            await response(scope, receive, send_safe)
+            return
+        await self._app(scope, sized, send_safe)
+
+    def _check(self, scope: Scope) -> None:
+        headers, path = Headers(scope=scope), scope["path"]
+        host = headers.get("host", "")
+        if not self._is_ours(host):
+            raise RefusedError(
+                421,
+                f"This server is not known as '{host[:80]}'.",
+                "Whoever runs it names that host: kgqa serve --allowed-host NAME.",
+            )
+        origin = headers.get("origin")
+        foreign = origin is not None and urlsplit(origin).netloc.casefold() != host.casefold()
+        crossed = headers.get("sec-fetch-site") == "cross-site" and path not in self._public
+        if foreign or crossed:
+            raise RefusedError(403, "Requests from other sites are refused.")
+        if path not in self._public and not self._has_key(headers):
+            raise RefusedError(
+                401,
+                "This server asks for an API key.",
+                "Send it as 'Authorization: Bearer KEY'.",
+            )
+        if scope["method"] == "POST":
+            if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+                raise RefusedError(
+                    415, "The body must be JSON.", "Send 'Content-Type: application/json'."
+                )
+            length = headers.get("content-length", "0")
+            if not length.isdecimal() or int(length) > self._max_body:
+                raise self._too_large()
+
+    def _is_ours(self, host: str) -> bool:
+        try:
+            name = urlsplit(f"//{host}").hostname or ""
+        except ValueError:
+            return False
+        if name in self._hosts:
+            return True
+        try:
+            ipaddress.ip_address(name)  # an address cannot be pointed elsewhere
+        except ValueError:
+            return False
+        return True
+
+    def _has_key(self, headers: Headers) -> bool:
+        if self._key is None:
+            return True
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        if scheme.casefold() != "bearer":
+            given = headers.get("x-api-key", "")
+        return secrets.compare_digest(given.strip().encode(), self._key)
+
+    def _too_large(self) -> RefusedError:
+        return RefusedError(413, f"The body is larger than {self._max_body:,} bytes.")

@@ -1,0 +1,113 @@
+"""Requests and answers as HTTP has them: fields, streams, clients that go away, errors."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from typing import TYPE_CHECKING, Any
+
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
+
+from kgqa.errors import KgqaError, UsageError
+from kgqa.server.faults import BusyError, RefusedError, error_json, status_of, unexpected
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from kgqa.server.sessions import Event
+
+_LOG = logging.getLogger("kgqa.server")
+_ALIVE = 10.0  # seconds between signs of life in a stream
+_BODY_SECONDS = 30.0  # in which a body must have come
+
+
+async def fields(request: Request) -> dict[str, Any]:
+    """Return the fields of a request: of its JSON body, else of its query. Raises KgqaError."""
+    if request.method != "POST":
+        return dict(request.query_params)
+    try:
+        async with asyncio.timeout(_BODY_SECONDS):
+            body = await request.body()
+        given = json.loads(body)
+    except TimeoutError:
+        raise RefusedError(408, "The body took too long to come.") from None
+    except ValueError:
+        raise UsageError("The body is not JSON.", 'Send {"question": "…"}.') from None
+    except RecursionError:
+        raise UsageError("The body is nested too deeply.") from None
+    if not isinstance(given, dict):
+        raise UsageError("The body holds no object.", 'Send {"question": "…"}.')
+    return given
+
+
+async def answered(request: Request, answer: Any) -> dict[str, Any]:
+    """Return the answer, unless the client goes away first: then nobody waits for it."""
+    work = asyncio.ensure_future(answer)
+    gone = asyncio.ensure_future(request.receive())  # the body was read: all that can come now
+    try:
+        await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not work.done():
+            raise RefusedError(499, "The client went away.")
+        found: dict[str, Any] = await work
+        return found
+    finally:
+        work.cancel()
+        gone.cancel()
+
+
+async def with_signs_of_life(events: AsyncIterator[Event]) -> AsyncIterator[Event | None]:
+    """Yield the events, and None now and then between them: a proxy closes what is silent."""
+    upcoming: asyncio.Future[Event] | None = None
+    try:
+        while True:
+            upcoming = upcoming or asyncio.ensure_future(anext(events))
+            done, _ = await asyncio.wait({upcoming}, timeout=_ALIVE)
+            if not done:
+                yield None
+                continue
+            try:
+                event = upcoming.result()
+            except StopAsyncIteration:
+                return
+            upcoming = None
+            yield event
+    finally:
+        if upcoming is not None:
+            upcoming.cancel()
+            await asyncio.gather(upcoming, return_exceptions=True)
+        await events.aclose()  # type: ignore[attr-defined]
+
+
+async def failed(request: Request, error: Exception) -> Response:
+    """Give an error that kgqa raised."""
+    assert isinstance(error, KgqaError)
+    told = error_json(error)
+    if request.url.path.startswith("/v1/"):  # whose clients show the message alone
+        told["error"]["message"] = f"{told['error']['message']} {told['error']['hint']}".rstrip()
+    response = JSONResponse(told, status_of(error))
+    if isinstance(error, BusyError):
+        response.headers["retry-after"] = str(error.seconds)
+    return response
+
+
+async def refused(request: Request, error: Exception) -> Response:
+    """Give an error of Starlette's own: no such path, a method that it does not take."""
+    assert isinstance(error, HTTPException)
+    hint = "GET /openapi.json lists what there is."
+    what = f"{request.method} {request.url.path[:200]}: {error.detail.lower()}."
+    answer = JSONResponse(error_json(RefusedError(error.status_code, what, hint)))
+    answer.status_code = error.status_code
+    for name, value in (error.headers or {}).items():
+        answer.headers[name] = value
+    return answer
+
+
+async def broken(request: Request, error: Exception) -> Response:
+    """Log a fault of the program, and say that there was one."""
+    _LOG.error("%s failed.", request.url.path, exc_info=error)
+    return JSONResponse(error_json(unexpected(error)), 500)

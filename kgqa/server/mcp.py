@@ -1,0 +1,203 @@
+"""The MCP server: tools that look into the graph and never change it.
+
+Answers are capped and paged, so that none floods a model's context; each has an output schema, and
+a few lines of text beside the structured content.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context  # noqa: TC002 - the SDK reads annotations when it runs
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.types import CallToolResult, TextContent, ToolAnnotations
+from pydantic import Field
+
+from kgqa.api.kg import DEFAULT_METHOD
+from kgqa.display import visible
+from kgqa.errors import KgqaError
+from kgqa.registry import validated
+from kgqa.server.faults import unexpected
+from kgqa.server.forms import CheckForm, LinkForm, PathsForm
+from kgqa.server.shapes import Answered, Checked, Linked, PathPage
+from kgqa.server.text import answer_text
+from kgqa.server.views import path_page
+from kgqa.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from kgqa.server.sessions import Sessions
+
+_STAGES = ("queued", "linked", "searching", "paths")
+_INSTRUCTIONS = (
+    "Answers questions from a knowledge graph. Every path that a tool shows was checked in the "
+    "graph, edge by edge; what the graph does not hold is said to be not in it. Use `ask` for a "
+    "question, `link` to find an entity's id, `neighbours` and `paths` to look around, and `check` "
+    "to verify a statement before stating it."
+)
+
+Kg = Annotated[str | None, Field(description="The KG's name; needed only if there are several.")]
+Limit = Annotated[int, Field(ge=1, le=50, description="How many to give at most.")]
+Offset = Annotated[int, Field(ge=0, description="How many to pass over: the former next_offset.")]
+Name = Annotated[str, Field(max_length=1_000, description="An entity, by id or name.")]
+Question = Annotated[str, Field(min_length=1, max_length=2_000, description="The question.")]
+
+
+def mcp_server(sessions: Sessions) -> MCPServer[Any]:
+    """Return the server over the sessions, which the caller starts and stops."""
+    server: MCPServer[Any] = MCPServer(
+        "kgqa", instructions=_INSTRUCTIONS, version=__version__, log_level="WARNING"
+    )
+
+    def tool(title: str) -> Callable[..., Any]:
+        hints = ToolAnnotations(
+            title=title, read_only_hint=True, idempotent_hint=True, open_world_hint=False
+        )
+        return server.tool(title=title, annotations=hints)
+
+    @tool("Ask the graph")
+    async def ask(
+        question: Question,
+        ctx: Context,
+        kg: Kg = None,
+        entities: Annotated[
+            list[str], Field(max_length=16, description="Topic entities, by id or name.")
+        ] = [],  # noqa: B006 - never changed; None would be in the schema
+        method: Annotated[str, Field(description="How to answer; leave it out.")] = DEFAULT_METHOD,
+        limit: Limit = 5,
+    ) -> Annotated[CallToolResult, Answered]:
+        """Answer a question from the graph, with the checked path of facts behind each answer."""
+
+        async def work() -> tuple[dict[str, Any], str]:
+            waiting = await sessions.ask(question, kg, method, entities)
+            found: dict[str, Any] = {}
+            async for event, known in sessions.events(waiting):
+                if waiting.failure is not None:
+                    raise waiting.failure
+                found = known
+                if event in _STAGES:
+                    await ctx.report_progress(_STAGES.index(event), len(_STAGES), event)
+            short = capped(found, limit)
+            return short, answer_text(short)
+
+        return await _result(work)
+
+    @tool("List an entity's paths")
+    async def paths(
+        entity: Name,
+        kg: Kg = None,
+        hops: Annotated[int, Field(ge=1, le=3, description="Hops of a path at most.")] = 2,
+        limit: Limit = 20,
+        offset: Offset = 0,
+    ) -> Annotated[CallToolResult, PathPage]:
+        """List paths of facts out of an entity, a page at a time."""
+        given = {"entity": entity, "hops": hops, "limit": limit, "offset": offset}
+        return await _result(lambda: _paths(sessions, kg, given))
+
+    @tool("List an entity's neighbours")
+    async def neighbours(
+        entity: Name, kg: Kg = None, limit: Limit = 20, offset: Offset = 0
+    ) -> Annotated[CallToolResult, PathPage]:
+        """List the facts about an entity in both directions, a page at a time."""
+        given = {"entity": entity, "hops": 1, "direction": "both"}
+        return await _result(
+            lambda: _paths(sessions, kg, {**given, "limit": limit, "offset": offset})
+        )
+
+    @tool("Find entities")
+    async def link(
+        question: Annotated[str, Field(max_length=2_000, description="A question, or a name.")],
+        kg: Kg = None,
+        limit: Limit = 5,
+    ) -> Annotated[CallToolResult, Linked]:
+        """Find which entities of the graph a question or a name may be about, with their ids."""
+
+        async def work() -> tuple[dict[str, Any], str]:
+            form: LinkForm = validated(LinkForm, {"question": question}, "the tool link")
+            found = await sessions.read(kg, lambda kg: kg.linked(form.question, limit))
+            rows = [
+                {name: one[name] for name in ("id", "name", "score", "mention", "edges", "chosen")}
+                for one in found["candidates"]
+            ]
+            lines = [f"{one['name']} ({one['id']}), {one['edges']} edges" for one in rows]
+            return found | {"candidates": rows}, "\n".join(lines) or "Nothing was found."
+
+        return await _result(work)
+
+    @tool("Check a statement")
+    async def check(
+        statement: Annotated[
+            str,
+            Field(
+                max_length=4_000,
+                description="`head -> relation -> tail`, or a longer path; heads and tails by id or"
+                " name, relations as `neighbours` shows them.",
+            ),
+        ],
+        kg: Kg = None,
+    ) -> Annotated[CallToolResult, Checked]:
+        """Say whether a statement or a path is in the graph, and by which edges."""
+
+        async def work() -> tuple[dict[str, Any], str]:
+            form: CheckForm = validated(CheckForm, {"statement": statement}, "the tool check")
+            found = await sessions.read(kg, lambda kg: kg.check(form.statement).to_dict())
+            short = {**found, "paths": found["paths"][:5]}
+            said = "It is in the graph:" if found["found"] else "It is not in the graph:"
+            texts = [one["text"] for one in short["paths"]] or [str(found["missing"])]
+            return short, "\n".join([said, *texts])
+
+        return await _result(work)
+
+    return server
+
+
+def capped(found: Mapping[str, Any], limit: int) -> dict[str, Any]:
+    """Return an answer with ``limit`` answers at most and the best two paths of each."""
+    answers, kept = [], list[int]()
+    for one in found["answers"][:limit]:
+        behind = one["paths"][:2]
+        kept += [place for place in behind if place not in kept]
+        answers.append({**one, "paths": [kept.index(place) for place in behind]})
+    if not answers:  # what was looked at
+        kept = list(range(min(3, len(found["paths"]))))
+    notes, more = list(found["notes"]), len(found["answers"]) - len(answers)
+    if more > 0:
+        notes.append(f"{more} more answers are not shown; raise `limit` to see them.")
+    names = ("question", "method", "topic_entities", "confidence")
+    return {name: found[name] for name in names} | {
+        "answers": answers,
+        "paths": [_path(found["paths"][place]) for place in kept],
+        "notes": notes,
+    }
+
+
+def _path(path: Mapping[str, Any]) -> dict[str, Any]:
+    return {"text": path["text"], "score": path.get("score"), "edges": path["edges"]}
+
+
+async def _paths(
+    sessions: Sessions, kg: str | None, given: dict[str, Any]
+) -> tuple[dict[str, Any], str]:
+    form: PathsForm = validated(PathsForm, given, "the tool paths")
+    found = await sessions.read(kg, lambda kg: path_page(kg, form))
+    found["paths"] = [_path(one) for one in found["paths"]]
+    found.pop("browser_url")
+    lines = [one["text"] for one in found["paths"]]
+    lines.append(f"{len(found['paths'])} of {found['total']} paths.")
+    if found["next_offset"] is not None:
+        lines[-1] += f" More with offset {found['next_offset']}."
+    return found, "\n".join([*found["notes"], *lines])
+
+
+async def _result(work: Callable[[], Awaitable[tuple[dict[str, Any], str]]]) -> CallToolResult:
+    """Return what ``work`` found, structured and as text. Raises ToolError."""
+    try:
+        found, text = await work()
+    except KgqaError as error:
+        raise ToolError(str(error)) from None
+    except TimeoutError as error:
+        raise ToolError(str(unexpected(error))) from None
+    shown = "\n".join(visible(line) for line in text.split("\n"))
+    return CallToolResult(content=[TextContent(type="text", text=shown)], structured_content=found)

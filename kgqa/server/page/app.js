@@ -1,0 +1,479 @@
+// The page: ask, watch, and look at the paths behind each answer.
+import { Told, byId, call, el, json, number, percent } from "/common.js";
+import { draw, readable } from "/draw.js";
+
+const DRAWN = 6; // paths of an answer that are drawn at first
+const SHOWN = 8; // answers that are shown at first
+const KEPT = 50; // questions of the history
+const HISTORY = "kgqa-history";
+
+let running = null; // what stops the question that is being asked
+let topics = []; // chosen entities: {id, name}
+let suggested = [], marked = -1, typing = null;
+
+// ── asking ─────────────────────────────────────────────────────────────────────────────────
+
+/** The question with its options as the form has them. */
+function form() {
+  const given = { q: byId("q").value.trim(), kg: byId("kg").value, method: byId("method").value };
+  for (const name of ["k", "hops"]) if (byId(name).value) given[name] = Number(byId(name).value);
+  return { ...given, entities: topics };
+}
+
+/** The address that asks the same again: whoever follows it sees the same. */
+function address(given) {
+  const query = new URLSearchParams({ q: given.q });
+  if (given.kg && byId("kg").options.length > 1) query.set("kg", given.kg);
+  if (given.method && given.method !== "auto") query.set("method", given.method);
+  for (const name of ["k", "hops"]) if (given[name]) query.set(name, given[name]);
+  for (const one of given.entities) query.append("entity", one.id);
+  return `/?${query}`;
+}
+
+/** Fill the form from the page's address; returns whether there is a question to ask. */
+function fromAddress() {
+  const query = new URLSearchParams(location.search);
+  byId("q").value = query.get("q") ?? "";
+  for (const name of ["k", "hops"]) byId(name).value = /^\d+$/.exec(query.get(name) ?? "")?.[0] ?? "";
+  for (const [name, otherwise] of [["kg", null], ["method", "auto"]]) {
+    const value = query.get(name) ?? otherwise;
+    if (value && [...byId(name).options].some((one) => one.value === value)) byId(name).value = value;
+  }
+  topics = query.getAll("entity").map((id) => ({ id, name: id }));
+  chips();
+  fit();
+  return byId("q").value.trim() !== "";
+}
+
+async function ask({ remember = true } = {}) {
+  const given = form();
+  if (!given.q) return;
+  running?.abort();
+  const stop = (running = new AbortController());
+  if (remember && location.pathname + location.search !== address(given)) {
+    history.pushState(null, "", address(given));
+  }
+  document.title = `${given.q} · kgqa`;
+  document.body.classList.add("asked");
+  byId("result").replaceChildren();
+  byId("result").setAttribute("aria-busy", "true");
+  byId("go").textContent = "Stop";
+  say("Asking …", true);
+  const body = { question: given.q, kg: given.kg || undefined, method: given.method,
+    k: given.k, hops: given.hops, entities: given.entities.map((one) => one.id) };
+  try {
+    const response = await call("/api/ask", body, stop.signal, "text/event-stream");
+    await watch(response, given);
+    keep(given);
+  } catch (error) {
+    if (error.name !== "AbortError") show(failure(error, given));
+    if (running === stop) say("");
+  } finally {
+    if (running === stop) {
+      running = null;
+      byId("result").setAttribute("aria-busy", "false");
+      byId("go").textContent = "Ask";
+    }
+  }
+}
+
+/** Show what happens to the question as the server sends it. */
+async function watch(response, given) {
+  const seen = new Map();
+  for await (const [event, data] of events(response)) {
+    if (event === "queued" && data.ahead) say(`Waiting: ${data.ahead} ahead …`, true);
+    else if (event === "loading") say(`${data.text} …`, true);
+    else if (event === "linked") {
+      const names = data.topic_entities.map((one) => one.name).join(", ");
+      say(`About ${names}. Searching …`, true);
+    } else if (event === "paths") {
+      for (const path of data.paths) if (path.edges.length) seen.set(path.text, path);
+      say(`${number(seen.size)} ${seen.size === 1 ? "path" : "paths"} found so far …`, true);
+      show(preview([...seen.values()]));
+    } else if (event === "answer") {
+      say("");
+      show(result(data, given));
+      return;
+    } else if (event === "error") {
+      throw new Told(data.error.message, data.error.hint, data.error.code);
+    }
+  }
+  throw new Told("The answer ended before it was whole.", "Ask again.");
+}
+
+/** The server-sent events of a response. */
+async function* events(response) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    const blocks = (rest + value).split("\n\n");
+    rest = blocks.pop();
+    for (const block of blocks) {
+      const event = /^event: (.*)$/m.exec(block), data = /^data: (.*)$/m.exec(block);
+      if (event && data) yield [event[1], JSON.parse(data[1])];
+    }
+  }
+}
+
+function say(text, busy = false) {
+  byId("status").textContent = text;
+  byId("status").hidden = !text;
+  byId("status").classList.toggle("busy", busy);
+}
+
+function show(...nodes) {
+  byId("result").replaceChildren(...nodes);
+  for (const one of byId("result").querySelectorAll(".drawing")) one.drawNow();
+}
+
+// ── what is shown ──────────────────────────────────────────────────────────────────────────
+
+function drawing(paths, ids) {
+  const holder = el("div", { class: "drawing", tabIndex: 0, role: "region", "aria-label": "Drawn paths" });
+  const opened = new Set();
+  holder.drawNow = () => draw(holder, paths, ids, look, opened);
+  return holder;
+}
+
+/** A path as text, its stored facts below it; a condition says what asked for it. */
+function asText(path) {
+  const line = el("span", { class: "path" }, path.asked ? el("span", { class: "badge", textContent: path.asked }) : null,
+    el("b", { textContent: path.edges[0].head.name }));
+  for (const edge of path.edges) {
+    line.append(el("i", { textContent: edge.relation, title: readable(edge.relation) }),
+      el("b", { textContent: edge.tail.name }));
+  }
+  const facts = path.edges.flatMap((edge) => edge.facts).map((fact) =>
+    el("li", {}, el("code", { textContent: `${fact.head}  ${fact.predicate}  ${fact.tail}` })));
+  return el("li", {}, el("details", {}, el("summary", {}, line), el("ul", { class: "stored" }, ...facts)));
+}
+
+function preview(paths) {
+  return el("div", { class: "card preview" },
+    el("h2", { textContent: "Paths found so far" }),
+    drawing(paths.slice(0, DRAWN), new Set()));
+}
+
+function result(found, given) {
+  const ids = new Set(found.answers.map((one) => one.id));
+  const topic = found.topic_entities;
+  const head = el("div", { class: "head" },
+    el("h2", { class: "hidden", textContent: found.question }),
+    el("p", { class: "about" }, "about ", ...topic.flatMap((one, place) => [place ? ", " : "", entityLink(one)]),
+      ` · ${found.timings.total.toFixed(2)} s · ${found.method}`));
+  const parts = [head];
+  if (found.answers.length) parts.push(...answers(found, ids));
+  else parts.push(nothing(found));
+  const notes = found.notes.filter(Boolean);
+  if (notes.length && found.answers.length) {
+    parts.push(el("ul", { class: "notes" }, ...notes.map((note) => el("li", { textContent: note }))));
+  }
+  if (found.others.length) {
+    parts.push(el("details", { class: "others" },
+      el("summary", { textContent: `${number(found.others.length)} entities with less behind them` }),
+      el("p", {}, ...found.others.slice(0, 30).flatMap((one, place) => [place ? ", " : "", entityLink(one)]))));
+  }
+  parts.push(actions(found, given));
+  return el("div", {}, ...parts);
+}
+
+function answers(found, ids) {
+  const voted = found.general_llm === null;
+  const most = Math.max(...found.answers.map((one) => one.score), 1e-9);
+  const cards = found.answers.map((one, place) => {
+    const behind = one.paths.map((number_) => found.paths[number_]).filter((path) => path.edges.length)
+      .concat(found.expanded.filter((path) => path.edges.at(-1)?.tail.id === one.id));
+    const bar = el("span", { class: "share", "aria-hidden": "true" }, el("span"));
+    bar.firstChild.style.width = `${Math.max(4, (100 * one.score) / most)}%`;
+    const card = el("article", { class: place ? "card" : "card first" },
+      el("div", { class: "name" },
+        el("h3", {}, one.id ? entityLink(one) : one.name),
+        one.grounded ? null : el("span", { class: "badge", textContent: "in no path" }),
+        place === 0 && found.confidence !== null
+          ? el("span", { class: found.confidence < 0.5 ? "badge" : "confidence", textContent: `${percent(found.confidence)} confident` })
+          : voted ? bar : null));
+    const asked = (one.conditions ?? []).filter((each) => each.edges.length);
+    if (place === 0 || behind.length === 0) card.append(...evidence(behind, ids, asked));
+    else {
+      const more = el("details", {}, el("summary", { textContent: `${number(behind.length)} ${behind.length === 1 ? "path" : "paths"}` }));
+      more.addEventListener("toggle", () => {
+        if (more.open && more.children.length === 1) {
+          more.append(...evidence(behind, ids, asked));
+          more.querySelectorAll(".drawing").forEach((each) => each.drawNow());
+        }
+      });
+      card.append(more);
+    }
+    return card;
+  });
+  if (cards.length <= SHOWN) return cards;
+  const rest = cards.splice(SHOWN);
+  const all = el("button", { type: "button", class: "quiet", textContent: `Show ${number(rest.length)} more answers`,
+    onclick: () => all.replaceWith(...rest) });
+  return [...cards, all];
+}
+
+function evidence(paths, ids, conditions = []) {
+  if (!paths.length) return [el("p", { class: "about", textContent: "No path of the graph ends here." })];
+  const shown = [...paths.slice(0, DRAWN), ...conditions];
+  const texts = el("ol", { class: "texts" }, ...shown.map(asText));
+  const parts = [drawing(shown, ids), texts];
+  if (paths.length > DRAWN) {
+    const all = el("button", { type: "button", class: "quiet", textContent: `All ${number(paths.length)} paths as text`,
+      onclick: () => { texts.append(...paths.slice(DRAWN).map(asText)); all.remove(); } });
+    parts.push(all);
+  }
+  return parts;
+}
+
+/** What the graph does not know is an answer, too. */
+function nothing(found) {
+  const said = found.notes.length ? found.notes : ["The facts found do not answer the question."];
+  const card = el("article", { class: "card calm" },
+    el("h3", { textContent: "Not in this graph" }),
+    ...said.map((note) => el("p", { textContent: note })));
+  if (found.confidence !== null) card.append(el("p", { class: "about", textContent: `${percent(found.confidence)} confident of that` }));
+  const paths = found.paths.filter((path) => path.edges.length);
+  if (paths.length) {
+    card.append(el("details", {}, el("summary", { textContent: "What was looked at" }),
+      el("ol", { class: "texts" }, ...paths.slice(0, DRAWN).map(asText))));
+  }
+  return card;
+}
+
+function failure(error, given) {
+  const card = el("article", { class: "card calm", role: "alert" },
+    el("h3", { textContent: error.code === 422 || error.code === 404 ? "This question found no start" : "That did not work" }),
+    el("p", { textContent: error.message ?? String(error) }));
+  if (error.hint) card.append(el("p", { class: "about", textContent: error.hint }));
+  const acts = el("div", { class: "actions" });
+  if (error.code === 422 || error.code === 404) {
+    acts.append(el("button", { type: "button", class: "quiet", textContent: "Name the topic entity",
+      onclick: () => { byId("options").open = true; byId("topic").focus(); } }));
+  }
+  acts.append(el("button", { type: "button", class: "quiet", textContent: "Ask again", onclick: () => ask() }));
+  card.append(acts);
+  return el("div", {}, el("h2", { class: "hidden", textContent: given.q }), card);
+}
+
+function entityLink(entity) {
+  return el("button", { type: "button", class: "entity", textContent: entity.name, title: entity.id ?? "",
+    onclick: () => look(entity) });
+}
+
+function actions(found, given) {
+  const link = new URL(address(given), location).href;
+  const acts = [copier("Copy link", link), copier("Copy JSON", JSON.stringify(found, null, 2))];
+  const facts = [...found.paths, ...found.expanded].flatMap((path) => path.edges.flatMap((edge) => edge.facts));
+  if (facts.length) acts.push(copier("Copy Cypher", cypher(found, facts)));
+  if (/^https?:/.test(found.browser_url ?? "")) {
+    acts.push(el("a", { href: found.browser_url, target: "_blank", rel: "noreferrer", textContent: "Neo4j Browser" }));
+  }
+  return el("div", { class: "actions" }, ...acts);
+}
+
+function copier(label, text) {
+  const node = el("button", { type: "button", class: "quiet", textContent: label, onclick: async () => {
+    await navigator.clipboard.writeText(text).then(() => { node.textContent = "Copied"; },
+      () => { node.textContent = "Not allowed here"; });
+    setTimeout(() => { node.textContent = label; }, 1500);
+  } });
+  return node;
+}
+
+/** The Cypher that draws the facts: that of the store if it is Neo4j, else by the id alone. */
+function cypher(found, facts) {
+  const own = found.browser_url && new URL(found.browser_url).searchParams.get("arg");
+  if (own) return own;
+  const quoted = (text) => `'${text.replaceAll("\\", "\\\\").replaceAll("'", "\\'").replaceAll("\n", "\\n")}'`;
+  const rows = new Set(facts.map((fact) => `  [${[fact.head, fact.predicate, fact.tail].map(quoted).join(", ")}]`));
+  return `UNWIND [\n${[...rows].join(",\n")}\n] AS edge\n`
+    + "MATCH path = (:Entity {id: edge[0]})-[r]->(:Entity {id: edge[2]})\n"
+    + "WHERE type(r) = edge[1]\nRETURN path\n";
+}
+
+// ── an entity and its neighbours ───────────────────────────────────────────────────────────
+
+async function look(entity, offset = 0) {
+  const dialog = byId("entity");
+  byId("entity-name").textContent = entity.name;
+  byId("entity-id").textContent = entity.id;
+  byId("entity-actions").replaceChildren(el("button", { type: "button", textContent: "Ask about it", onclick: () => {
+    dialog.close();
+    topics = [{ id: entity.id, name: entity.name }];
+    chips();
+    byId("q").value = "";
+    byId("q").placeholder = `A question about ${entity.name}`;
+    byId("q").focus();
+  } }));
+  const list = byId("neighbours");
+  if (!offset) list.replaceChildren(el("p", { class: "about", textContent: "Looking …" }));
+  if (!dialog.open) dialog.showModal();
+  const query = new URLSearchParams({ entity: entity.id, hops: 1, direction: "both", limit: 40, offset });
+  if (byId("kg").value) query.set("kg", byId("kg").value);
+  try {
+    const found = await json(`/api/paths?${query}`);
+    if (!offset) list.replaceChildren(el("p", { class: "about", textContent: `${number(found.total)} facts` }));
+    list.querySelector(".more")?.remove();
+    const rows = found.paths.map((path) => {
+      const edge = path.edges[0];
+      return el("li", {}, el("span", { class: edge.inverse ? "relation back" : "relation",
+        textContent: readable(edge.relation), title: edge.relation }), entityLink(edge.tail));
+    });
+    list.append(el("ul", { class: "neighbours" }, ...rows));
+    if (found.next_offset !== null) {
+      list.append(el("button", { type: "button", class: "quiet more", textContent: "More",
+        onclick: () => look(entity, found.next_offset) }));
+    }
+  } catch (error) {
+    list.replaceChildren(el("p", { textContent: [error.message, error.hint].filter(Boolean).join(" ") }));
+  }
+}
+
+// ── the topic entity, with suggestions while typing ────────────────────────────────────────
+
+function chips() {
+  byId("chips").replaceChildren(...topics.map((one) => el("button", { type: "button", class: "chip",
+    "aria-label": `Remove ${one.name}`, textContent: `${one.name} ✕`, onclick: () => {
+      topics = topics.filter((other) => other !== one);
+      chips();
+    } })));
+  const set = [byId("method").value !== "auto" && byId("method").value, byId("k").value && `K ${byId("k").value}`,
+    byId("hops").value && `${byId("hops").value} hops`].filter(Boolean);
+  byId("options-said").textContent = set.length ? `Options: ${set.join(" · ")}` : "Options";
+}
+
+async function suggest() {
+  const prefix = byId("topic").value.trim();
+  typing?.abort();
+  if (!prefix) return suggestions([]);
+  const stop = (typing = new AbortController());
+  const query = new URLSearchParams({ prefix });
+  if (byId("kg").value) query.set("kg", byId("kg").value);
+  const found = await json(`/api/entities?${query}`, undefined, stop.signal).catch(() => ({ entities: [] }));
+  if (typing === stop) suggestions(found.entities);
+}
+
+function suggestions(found) {
+  [suggested, marked] = [found, -1];
+  byId("suggestions").replaceChildren(...found.map((one, place) => el("li", { role: "option", id: `s${place}`,
+    "aria-selected": "false", onmousedown: (event) => { event.preventDefault(); choose(one); } },
+  el("span", { textContent: one.name }), el("small", { textContent: `${one.id} · ${number(one.edges)} facts` }))));
+  byId("suggestions").hidden = !found.length;
+  byId("topic").setAttribute("aria-expanded", String(found.length > 0));
+  byId("topic").removeAttribute("aria-activedescendant");
+}
+
+function choose(entity) {
+  if (!topics.some((one) => one.id === entity.id)) topics.push({ id: entity.id, name: entity.name });
+  byId("topic").value = "";
+  suggestions([]);
+  chips();
+}
+
+function onTopicKey(event) {
+  if (event.key === "Escape") suggestions([]);
+  if (event.key === "Enter") {
+    event.preventDefault();
+    const typed = byId("topic").value.trim();
+    if (suggested[marked] ?? suggested[0]) choose(suggested[marked] ?? suggested[0]);
+    else if (typed) choose({ id: typed, name: typed });
+    else byId("ask").requestSubmit();
+  }
+  if ((event.key === "ArrowDown" || event.key === "ArrowUp") && suggested.length) {
+    event.preventDefault();
+    marked = (marked + (event.key === "ArrowDown" ? 1 : -1) + suggested.length) % suggested.length;
+    [...byId("suggestions").children].forEach((one, place) => one.setAttribute("aria-selected", String(place === marked)));
+    byId("topic").setAttribute("aria-activedescendant", `s${marked}`);
+  }
+}
+
+// ── history ────────────────────────────────────────────────────────────────────────────────
+
+function kept() {
+  try {
+    const found = JSON.parse(localStorage.getItem(HISTORY) ?? "[]");
+    return Array.isArray(found) ? found : [];
+  } catch {
+    return [];
+  }
+}
+
+function keep(given) {
+  const url = address(given);
+  const list = [{ q: given.q, url }, ...kept().filter((one) => one.url !== url)].slice(0, KEPT);
+  localStorage.setItem(HISTORY, JSON.stringify(list));
+}
+
+function openHistory() {
+  const rows = kept().map((one) => el("li", {}, el("a", { href: `/?${String(one.url).split("?")[1] ?? ""}`, textContent: one.q })));
+  byId("history-list").replaceChildren(...(rows.length ? rows : [el("li", { class: "about", textContent: "No question yet." })]));
+  byId("history").showModal();
+}
+
+// ── the page ───────────────────────────────────────────────────────────────────────────────
+
+function fit() {
+  byId("q").style.height = "auto";
+  byId("q").style.height = `${byId("q").scrollHeight}px`;
+}
+
+async function start() {
+  const found = await json("/api/kgs");
+  byId("kg").replaceChildren(...found.kgs.map((one) => el("option", { value: one.name, textContent: one.name })));
+  byId("method").replaceChildren(...[...found.methods].sort((a, b) => (b.name === "auto") - (a.name === "auto"))
+    .map((one) => el("option", { value: one.name, textContent: one.name, title: one.help })));
+  if (!found.kgs.length) throw new Told("No graph is loaded yet.", "Load one: kgqa ingest freebase");
+  const [first] = found.kgs;
+  byId("sub").textContent = found.kgs.length > 1 ? `${found.kgs.length} graphs: ${found.kgs.map((one) => one.name).join(", ")}. Every answer comes with its path of facts.`
+    : `${first.name}: ${number(first.entities)} entities, ${number(first.edges)} facts. Every answer comes with its path, checked in the graph.`;
+  if (fromAddress()) await ask({ remember: false });
+  else await loading();
+}
+
+/** Say what the server still loads, until it is ready or a question is asked. */
+async function loading() {
+  for (;;) {
+    const { state } = await json("/api/kgs").catch(() => ({ state: { ready: true } }));
+    if (running || document.body.classList.contains("asked")) return;
+    if (state.ready || state.error) return say(state.error ? `${state.error.message} ${state.error.hint}` : "");
+    say(`${state.doing || "loading models"} …`, true);
+    await new Promise((resolve) => { setTimeout(resolve, 700); });
+  }
+}
+
+byId("ask").addEventListener("submit", (event) => {
+  event.preventDefault();
+  if (running) running.abort();
+  else ask();
+});
+byId("q").addEventListener("input", fit);
+byId("q").addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+    event.preventDefault();
+    byId("ask").requestSubmit();
+  }
+});
+byId("topic").addEventListener("input", suggest);
+byId("topic").addEventListener("keydown", onTopicKey);
+byId("topic").addEventListener("blur", () => suggestions([]));
+for (const name of ["method", "k", "hops"]) byId(name).addEventListener("change", chips);
+byId("history-open").addEventListener("click", openHistory);
+byId("history-clear").addEventListener("click", () => { localStorage.removeItem(HISTORY); byId("history").close(); });
+for (const dialog of document.querySelectorAll("dialog")) {
+  dialog.querySelector("[data-close]")?.addEventListener("click", () => dialog.close());
+  dialog.addEventListener("click", (event) => { if (event.target === dialog && dialog.id !== "key") dialog.close(); });
+}
+window.addEventListener("popstate", () => {
+  if (fromAddress()) ask({ remember: false });
+  else location.reload();
+});
+let width = window.innerWidth;
+window.addEventListener("resize", () => {
+  if (width === window.innerWidth) return;
+  width = window.innerWidth;
+  for (const one of document.querySelectorAll(".drawing")) one.drawNow?.();
+});
+start().catch((error) => { say([error.message, error.hint].filter(Boolean).join(" ")); });

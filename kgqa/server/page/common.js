@@ -1,0 +1,75 @@
+// What both pages share: elements made of text (never of HTML), and calls of the API.
+
+/** An element with properties, attributes (aria-*, data-*, role …) and children; text is text. */
+export function el(tag, properties = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (value === undefined || value === null) continue;
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (name === "class") node.className = value;
+    else if (name in node && !name.includes("-")) node[name] = value;
+    else node.setAttribute(name, value);
+  }
+  node.append(...children.filter((child) => child !== null && child !== undefined));
+  return node;
+}
+
+export const byId = (id) => document.getElementById(id);
+export const percent = (value) => (value >= 0.005 ? `${Math.min(Math.round(100 * value), 99)} %` : "<1 %");
+export const number = (value) => Number(value).toLocaleString("en");
+
+/** An error as the server tells it: a sentence and what to do next. */
+export class Told extends Error {
+  constructor(message, hint = "", code = 0) {
+    super(message.replace(/`(\w+)`/g, "$1")); // parameters' names stand in backticks
+    this.hint = (hint ?? "").replace(/`(\w+)`/g, "$1");
+    this.code = code;
+  }
+}
+
+/** Call the API; resolves to the response, or throws what the server told. */
+export async function call(path, body, signal, accept = "application/json") {
+  const headers = { accept };
+  const key = sessionStorage.getItem("kgqa-key");
+  if (key) headers.authorization = `Bearer ${key}`;
+  if (body) headers["content-type"] = "application/json";
+  let response;
+  try {
+    response = await fetch(path, {
+      method: body ? "POST" : "GET", headers, signal, body: body && JSON.stringify(body),
+    });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Told("The server does not answer.", "Is kgqa serve still running?");
+  }
+  if (response.ok) return response;
+  if (response.status === 401) {
+    await askForKey();
+    return call(path, body, signal, accept);
+  }
+  const said = await response.json().catch(() => ({}));
+  const error = said.error ?? { message: `The server answered ${response.status}.` };
+  throw new Told(error.message, error.hint, response.status);
+}
+
+export const json = async (path, body, signal) => (await call(path, body, signal)).json();
+
+let asking = null;
+
+/** Ask for the server's key, once for all calls that need it. */
+function askForKey() {
+  asking ??= new Promise((resolve) => {
+    const dialog = document.getElementById("key");
+    if (!dialog) {
+      const given = prompt("This server asks for an API key.") ?? "";
+      sessionStorage.setItem("kgqa-key", given);
+      resolve();
+      return;
+    }
+    const form = document.getElementById("key-form");
+    form.onsubmit = () => sessionStorage.setItem("kgqa-key", byId("key-value").value.trim());
+    dialog.onclose = resolve;
+    dialog.showModal();
+  }).finally(() => { asking = null; });
+  return asking;
+}

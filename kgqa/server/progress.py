@@ -1,0 +1,64 @@
+"""Long tasks and notes of the server: logged, and passed on to whoever waits for them."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from kgqa.errors import without_secrets
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kgqa.progress import Task
+
+_LOG = logging.getLogger("kgqa.server")
+_STEP = 0.01  # of a task, between two reports
+
+
+class ServerProgress:
+    """A ``Progress`` whose running task is ``doing``, and whose ``tell`` is called with each line.
+
+    Tasks run in the thread of the models alone.
+    """
+
+    def __init__(self, tell: Callable[[str], None] = lambda line: None) -> None:
+        self.doing = ""
+        self.tell = tell
+
+    @contextmanager
+    def task(self, what: str, total: int | None = None, unit: str = "") -> Iterator[Task]:
+        """Report a task from ``with`` to its end."""
+        before = self.doing
+        try:
+            yield _Reported(self, what, total, unit)
+        finally:
+            self.doing = before
+
+    def note(self, text: str) -> None:
+        """Log a note and pass it on."""
+        line = without_secrets(text)
+        _LOG.info(line)
+        self.tell(line)
+
+
+class _Reported:
+    def __init__(self, progress: ServerProgress, what: str, total: int | None, unit: str) -> None:
+        self._progress, self._what, self._total, self._unit = progress, what, total, unit
+        self._done = self._told = 0
+        self._show()
+
+    def advance(self, amount: int = 1) -> None:
+        self._done += amount
+        if self._total and self._done - self._told >= _STEP * self._total:
+            self._told = self._done
+            self._show()
+
+    def tell(self, text: str) -> None:
+        pass
+
+    def _show(self) -> None:
+        of = f": {100 * self._done // self._total} %" if self._total else ""
+        self._progress.doing = f"{self._what}{of}"
+        self._progress.tell(self._progress.doing)

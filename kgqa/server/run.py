@@ -1,0 +1,134 @@
+"""The server as a process: it listens, says where, and ends on a signal."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import socket
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from kgqa.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import FrameType
+
+    from kgqa.api import Home
+    from kgqa.server.options import ServeOptions
+
+_END_SECONDS = 30  # that running requests are given at the end
+
+
+def serve(
+    home: Callable[..., Home],
+    options: ServeOptions,
+    kgs: Sequence[str] = (),
+    key: str | None = None,
+    announce: Callable[[str], None] = lambda url: None,
+) -> None:
+    """Serve until a signal ends it. ``announce`` is called with the URL once it listens.
+
+    ``home`` makes the home of a KG, None of them all; ``key``: what clients must send. Raises
+    UsageError if it may not listen there, GraphError if there is no such KG.
+    """
+    if not key and not _is_loopback(options.host):
+        raise UsageError(
+            f"Others can reach {options.host}, and no API key is set.",
+            "Set KGQA_API_KEY to a secret of your own, or leave out `host`.",
+        )
+    with _listen(options.host, options.port) as listening:  # before anything slow is imported
+        _run(listening, home, options, kgs, key, announce)
+
+
+def _run(
+    listening: socket.socket,
+    home: Callable[..., Home],
+    options: ServeOptions,
+    kgs: Sequence[str],
+    key: str | None,
+    announce: Callable[[str], None],
+) -> None:
+    import uvicorn
+
+    from kgqa.server.app import make_app
+    from kgqa.server.sessions import Sessions
+
+    sessions = Sessions(home, options, kgs)
+    sessions.check()
+    host, port = listening.getsockname()[:2]
+
+    class Server(uvicorn.Server):
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            sessions.refuse()
+            super().handle_exit(sig, frame)
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            shown = f"[{host}]" if ":" in host else host
+            announce(f"http://{shown}:{port}/")
+
+    config = uvicorn.Config(
+        make_app(sessions, options, key),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        ws="none",
+        timeout_graceful_shutdown=_END_SECONDS,
+    )
+    _log_to_stderr()
+    with suppress(KeyboardInterrupt):  # uvicorn raises the signal again when it has ended
+        Server(config).run(sockets=[listening])
+
+
+def serve_stdio(home: Callable[..., Home], options: ServeOptions, kgs: Sequence[str] = ()) -> None:
+    """Speak MCP over standard input and output until the client closes them."""
+    from kgqa.server.mcp import mcp_server
+    from kgqa.server.sessions import Sessions
+
+    sessions = Sessions(home, options, kgs)
+    sessions.check()
+    server = mcp_server(sessions)
+
+    async def run() -> None:
+        sessions.start()
+        try:
+            await server.run_stdio_async()
+        finally:
+            await asyncio.to_thread(sessions.stop)
+
+    _log_to_stderr()
+    asyncio.run(run())
+
+
+def _log_to_stderr() -> None:
+    """Have the log of the server on stderr, a line each."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    root: Any = logging.getLogger("kgqa")
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)
+    root.propagate = False
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, _, _, _, address = found[0]
+        return socket.create_server(address[:2], family=family)
+    except OSError as error:
+        raise UsageError(
+            f"The server cannot listen on {host}:{port}: {error.strerror}.",
+            "Another server may run there: set `port` to another one, or to 0 for a free one.",
+        ) from None

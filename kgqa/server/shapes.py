@@ -1,0 +1,109 @@
+"""What the endpoints give, as models: for ``/openapi.json`` and for MCP's output schemas."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, Field
+
+
+class Entity(BaseModel):
+    """An entity."""
+
+    id: str
+    name: str
+
+
+class StoredFact(BaseModel):
+    """A stored triple, by ids, in stored direction."""
+
+    head: str
+    predicate: str
+    tail: str
+
+
+class Edge(BaseModel):
+    """A hop: one stored fact, or the two of a mediator; ``inverse``: walked backward."""
+
+    head: Entity
+    relation: str
+    tail: Entity
+    inverse: bool
+    facts: list[StoredFact]
+
+
+class ShownPath(BaseModel):
+    """A path, every edge of which was checked in the graph; ``score``: a log-probability."""
+
+    text: str
+    score: float | None = None
+    edges: list[Edge]
+
+
+class ShownCondition(BaseModel):
+    """What the question asks for beyond the path, in ``asked``, and the edge that says it."""
+
+    asked: str
+    text: str
+    edges: list[Edge]
+
+
+class ShownAnswer(BaseModel):
+    """An answer; ``paths``: places in the list of paths; ``grounded``: a path ends in it."""
+
+    id: str | None
+    name: str
+    score: float
+    grounded: bool
+    paths: list[int]
+    conditions: list[ShownCondition]
+
+
+class LinkedEntity(Entity):
+    """A topic entity, or what a question may be about."""
+
+    score: float
+
+
+class Answered(BaseModel):
+    """The answers to a question; none if the graph does not hold what is asked for."""
+
+    question: str
+    method: str
+    topic_entities: list[LinkedEntity]
+    answers: list[ShownAnswer]
+    confidence: float | None
+    paths: list[ShownPath]
+    notes: list[str]
+
+
+class PathPage(BaseModel):
+    """Some paths out of an entity; ``next_offset`` is null if these are the last."""
+
+    entity: Entity
+    paths: list[ShownPath]
+    total: int = Field(description="How many there are.")
+    next_offset: int | None
+    notes: list[str]
+
+
+class Candidate(LinkedEntity):
+    """An entity that a question may be about; ``chosen``: it is taken for a topic entity."""
+
+    mention: str
+    edges: int
+    chosen: bool
+
+
+class Linked(BaseModel):
+    """The entities that a question may be about, the best first."""
+
+    question: str
+    candidates: list[Candidate]
+
+
+class Checked(BaseModel):
+    """Whether a statement is in the graph, each way in which it is; ``missing``: what is not."""
+
+    statement: str
+    found: bool
+    missing: str | None
+    paths: list[ShownPath]

@@ -1,0 +1,181 @@
+"""The HTTP API of a running server: the contract of the command line, errors, limits, ends."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+
+import kgqa
+from kgqa.server.forms import AskForm
+from kgqa.server.shapes import Answered, Checked, Linked, PathPage
+from tests.server.conftest import QUESTION, QUOTED, SCRIPT, TRIPLES, Served, serving
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.model
+
+
+def test_an_answer_is_that_of_the_library(served: Served) -> None:
+    found = served.post("/api/ask", {"question": QUESTION, "method": "rank", "k": 3}).json
+    with kgqa.open("services", home=served.home) as kg:
+        mine = kg.ask(QUESTION, method="rank", k=3).to_dict()
+        with pytest.raises(kgqa.KgqaError, match="more than 1 paths"):
+            kg.paths("checkout-api", hops=2, most=1)
+    for name in set(mine) - {"timings"}:
+        assert found[name] == mine[name], name
+    assert found["answers"][0]["name"] == "Ada Birch"
+    Answered.model_validate(found)
+
+
+def test_a_stream_tells_each_stage_and_ends_with_the_answer(served: Served) -> None:
+    reply = served.post("/api/ask", {"question": QUESTION}, accept="text/event-stream")
+    assert reply.headers["content-type"].startswith("text/event-stream")
+    events = [block.split("\n") for block in reply.text.split("\n\n") if block.startswith("event")]
+    names = [lines[0].removeprefix("event: ") for lines in events]
+    data = [json.loads(lines[1].removeprefix("data: ")) for lines in events]
+    told = [name for name in names if name != "loading"]
+    assert told == ["queued", "linked", "searching", "paths", "answer"]
+    assert data[names.index("linked")]["topic_entities"][0]["name"] == "checkout-api"
+    shown = data[names.index("paths")]["paths"]
+    assert [path["text"] for path in data[-1]["paths"]] == [path["text"] for path in shown]
+
+
+def test_what_needs_no_model(served: Served) -> None:
+    linked = served.get("/api/link", {"question": QUESTION})
+    assert Linked.model_validate(linked.json).candidates[0].name == "checkout-api"
+    assert served.post("/api/link", {"question": QUESTION}).json == linked.json
+    both = {"entity": SCRIPT, "hops": 1, "direction": "both"}
+    page = PathPage.model_validate(served.get("/api/paths", {**both, "limit": 1}).json)
+    assert (page.total, page.next_offset, len(page.paths)) == (2, 1, 1)
+    rest = PathPage.model_validate(served.get("/api/paths", {**both, "offset": 1}).json)
+    assert rest.next_offset is None
+    tails = {path.edges[-1].tail.name for path in (*page.paths, *rest.paths)}
+    assert tails == {"Payments", QUOTED}
+    for statement in (" -> ".join(TRIPLES[0]), list(TRIPLES[0]), [list(TRIPLES[0])]):
+        checked = served.post("/api/check", {"statement": statement}).json
+        assert Checked.model_validate(checked).found
+    wrong = served.get("/api/check", {"statement": "Payments -> ownedBy -> checkout-api"}).json
+    assert wrong["found"] is False
+    assert served.get("/api/entities", {"prefix": "che"}).json["entities"][0] == {
+        "id": "checkout-api",
+        "name": "checkout-api",
+        "edges": 3,
+    }
+    kgs = served.get("/api/kgs").json
+    assert [one["name"] for one in kgs["kgs"]] == ["services"]
+    assert "rank" in {one["name"] for one in kgs["methods"]}
+    assert not {"direct", "unconstrained"} & {one["name"] for one in kgs["methods"]}
+    assert served.get("/health").json["status"] == "ok"
+    status = served.get("/api/status").json
+    assert status["kgs"][0]["edges"] == len(TRIPLES)
+
+
+def test_the_description_has_every_route_and_option(served: Served) -> None:
+    described = served.get("/openapi.json").json
+    assert described["openapi"].startswith("3.1")
+    text = json.dumps(described)
+    for name in set(text.split('"#/components/schemas/')[1:]):
+        assert name.split('"')[0] in described["components"]["schemas"]
+    ask = described["components"]["schemas"]["AskForm"]
+    assert {*AskForm.model_fields, "k", "hops", "refuse_above"} <= set(ask["properties"])
+    for path, operations in described["paths"].items():
+        reply = served.get(path) if "get" in operations else served.post(path, {})
+        assert reply.status in (200, 400, 404), path
+
+
+BAD = [
+    ("/api/ask", b"{", 400, "not JSON"),
+    ("/api/ask", b"[" * 100_000, 400, ""),
+    ("/api/ask", b"[1]", 400, "no object"),
+    ("/api/ask", b"\xff\xfe", 400, "not JSON"),
+    ("/api/ask", {}, 400, "question"),
+    ("/api/ask", {"question": ""}, 400, "question"),
+    ("/api/ask", {"question": "   "}, 422, "empty"),
+    ("/api/ask", {"question": 7}, 400, "question"),
+    ("/api/ask", {"question": "x" * 2_001}, 400, "question"),
+    ("/api/ask", {"question": "where is Zaphod Qwxyz"}, 422, "Zaphod"),
+    ("/api/ask", {"question": QUESTION, "kg": "nothing"}, 404, "nothing"),
+    ("/api/ask", {"question": QUESTION, "kg": "../services"}, 404, "services"),
+    ("/api/ask", {"question": QUESTION, "method": "magic"}, 400, "magic"),
+    ("/api/ask", {"question": QUESTION, "method": "direct"}, 400, "baseline"),
+    ("/api/ask", {"question": QUESTION, "k": 0}, 400, "`k`"),
+    ("/api/ask", {"question": QUESTION, "k": 101}, 400, "100"),
+    ("/api/ask", {"question": QUESTION, "hops": "far"}, 400, "`hops`"),
+    ("/api/ask", {"question": QUESTION, "hop": 2}, 400, "`hops`"),
+    ("/api/ask", {"question": QUESTION, "ranker": "/etc"}, 400, "--allow"),
+    ("/api/ask", {"question": QUESTION, "entities": ["Nobody"]}, 404, "Nobody"),
+    ("/api/ask", {"question": QUESTION, "entities": "Ada"}, 400, "`entities`"),
+    ("/api/ask", {"question": "\ud800 \x00"}, 400, "question"),
+    ("/api/ask", {"question": "\x00 \u202e"}, 422, ""),
+    ("/api/paths", {"entity": "Ada Birch", "hops": 9}, 400, "`hops`"),
+    ("/api/check", {"statement": "nonsense"}, 400, "statement"),
+    ("/api/nothing", {}, 404, "/api/nothing"),
+    ("/health", {}, 405, "not allowed"),
+]
+
+
+@pytest.mark.parametrize(("path", "body", "status", "said"), BAD)
+def test_wrong_input_gets_a_sentence(
+    served: Served, path: str, body: object, status: int, said: str
+) -> None:
+    reply = served.post(path, body)
+    assert reply.status == status, reply.text
+    error = reply.json["error"]
+    assert said in f"{error['message']} {error['hint']}"
+    assert error["code"] == status
+    assert "Traceback" not in reply.text
+
+
+def test_who_may_ask(served: Served) -> None:
+    for headers, status in (
+        ({"host": "evil.example"}, 421),
+        ({"origin": "http://evil.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"sec_fetch_site": "cross-site"}, 403),
+        ({"content_type": "text/plain"}, 415),
+        ({"origin": served.url}, 200),
+    ):
+        reply = served.post("/api/ask", {"question": QUESTION}, **headers)
+        assert reply.status == status, (headers, reply.text)
+    page = served.get("/")
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    assert "unsafe" not in page.headers["content-security-policy"]
+
+
+def test_a_body_has_an_end_whether_it_says_so_or_not(served: Served) -> None:
+    host, _, port = served.url.removeprefix("http://").partition(":")
+    head = f"POST /api/ask HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Type: application/json\r\n"
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
+        connection.sendall(f"{head}Content-Length: 1000001\r\n\r\n".encode())
+        assert b" 413 " in connection.recv(100)
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
+        connection.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode())
+        try:
+            for _ in range(20):
+                connection.sendall(b"186a0\r\n" + b" " * 100_000 + b"\r\n")
+        except OSError:
+            pass  # it was refused before all was sent
+        assert b" 413 " in connection.recv(100)
+
+
+def test_a_key_guards_all_but_the_page(home: Path, model_cache: Path) -> None:
+    named = ("--allowed-host", "kg.example")
+    with serving(home, model_cache, *named, KGQA_API_KEY="secret") as server:
+        for path in ("/", "/about", "/app.js", "/health", "/favicon.ico"):
+            assert server.get(path).status == 200, path
+        for path in ("/api/kgs", "/ready", "/v1/models", "/mcp", "/openapi.json"):
+            assert server.get(path).status == 401, path
+        assert server.get("/api/kgs", authorization="Bearer wrong").status == 401
+        assert server.get("/api/kgs", authorization="Bearer sécret").status == 401
+        assert server.get("/api/kgs", authorization="Bearer secret").status == 200
+        assert server.get("/api/kgs", x_api_key="secret").status == 200
+        proxied = {"host": "kg.example", "origin": "https://kg.example", "x_api_key": "secret"}
+        assert server.get("/api/kgs", **proxied).status == 200
+        assert "jsonrpc" in server.post("/mcp", {}, accept="application/json", **proxied).text
+        server.process.send_signal(signal.SIGINT)
+        assert server.process.wait(timeout=120) == 0

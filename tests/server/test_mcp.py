@@ -1,0 +1,109 @@
+"""MCP, asked by the SDK's own client over both transports."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+from tests.server.conftest import QUESTION, SCRIPT
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from tests.server.conftest import Served
+
+pytestmark = pytest.mark.model
+
+
+@asynccontextmanager
+async def over(transport: str, served: Served, cache: Path) -> AsyncIterator[Client]:
+    if transport == "http":
+        async with Client(f"{served.url}/mcp") as client:
+            yield client
+        return
+    env = {name: value for name, value in os.environ.items() if not name.startswith("KGQA_")}
+    parameters = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "kgqa", "serve", "--mcp", "--home", str(served.home)],
+        env=env | {"KGQA_CACHE": str(cache), "KGQA_DEVICE": "cpu"},
+    )
+    with open(os.devnull, "w") as nowhere:  # noqa: PTH123 - the server's log
+        async with Client(stdio_client(parameters, errlog=nowhere)) as client:
+            yield client
+
+
+@pytest.mark.parametrize("transport", ["http", "stdio"])
+def test_the_tools_answer(transport: str, served: Served, model_cache: Path) -> None:
+    told: list[str] = []
+
+    async def progress(done: float, total: float | None, message: str | None) -> None:
+        told.append(str(message))
+
+    async def run() -> None:
+        async with over(transport, served, model_cache) as client:
+            tools = {one.name: one for one in (await client.list_tools()).tools}
+            assert set(tools) == {"ask", "paths", "neighbours", "link", "check"}
+            for one in tools.values():
+                assert one.annotations is not None
+                assert one.annotations.read_only_hint
+                assert one.annotations.open_world_hint is False
+                assert one.output_schema is not None
+                assert one.description
+
+            async def call(name: str, **given: Any) -> tuple[Any, str]:
+                result = await client.call_tool(name, given, progress_callback=progress)
+                assert not result.is_error, result.content
+                text: Any = result.content[0]
+                return result.structured_content, text.text
+
+            found, text = await call("ask", question=QUESTION, limit=1)
+            assert [one["name"] for one in found["answers"]] == ["Ada Birch"]
+            behind = found["paths"][found["answers"][0]["paths"][0]]
+            assert behind["edges"][-1]["facts"]
+            assert behind["text"] in text
+            page, text = await call("neighbours", entity="checkout-api", limit=2)
+            assert (len(page["paths"]), page["total"], page["next_offset"]) == (2, 3, 2)
+            assert "More with offset 2" in text
+            rest, _ = await call("neighbours", entity="checkout-api", offset=2)
+            texts = [one["text"] for one in (*page["paths"], *rest["paths"])]
+            assert len(set(texts)) == 3
+            paths, _ = await call("paths", entity=SCRIPT, hops=2)
+            assert paths["total"] >= 3
+            linked, _ = await call("link", question="who leads Payments")
+            assert linked["candidates"][0]["id"] == "Payments"
+            good, _ = await call("check", statement="Payments -> ledBy -> Cem Aydin")
+            assert good["found"]
+            bad, text = await call("check", statement="Payments -> ledBy -> Dora Nagy")
+            assert not bad["found"]
+            assert "not in the graph" in text
+
+            wrong = await client.call_tool("ask", {"question": "where is Zaphod Qwxyz"})
+            assert wrong.is_error
+            said: Any = wrong.content[0]
+            assert "Zaphod" in said.text
+            assert (await client.call_tool("paths", {"entity": "x", "hops": 99})).is_error
+
+    asyncio.run(asyncio.wait_for(run(), 400))
+    assert {"linked", "searching", "paths"} <= set(told)
+
+
+def test_an_answer_never_floods(served: Served) -> None:
+    from kgqa.server.mcp import capped
+    from kgqa.server.shapes import Answered
+
+    found = served.post("/api/ask", {"question": QUESTION}).json
+    one = found["answers"][0]
+    many = found | {"answers": [one | {"name": f"{n}"} for n in range(500)]}
+    short = capped(many, 5)
+    Answered.model_validate(short)
+    assert len(short["answers"]) == 5
+    assert len(short["paths"]) <= 10
+    assert "495 more" in short["notes"][-1]

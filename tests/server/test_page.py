@@ -1,0 +1,185 @@
+"""The page in a real Chromium: ask, watch, click, share, wrong input, nothing from elsewhere."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+import pytest
+
+from tests.server.conftest import QUESTION, QUOTED, SCRIPT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.server.conftest import Served
+
+pytestmark = pytest.mark.model
+
+WAIT = 120_000.0  # milliseconds; an instant on an idle machine
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    named = os.environ.get("KGQA_CHROMIUM")
+    found = named or shutil.which("chromium") or shutil.which("google-chrome")
+    if found is None:
+        reason = "there is no Chromium: apt install chromium, or set KGQA_CHROMIUM"
+        assert os.environ.get("CI") != "true", reason
+        pytest.skip(reason)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser: Any, served: Served) -> Iterator[Any]:
+    """A page on which every complaint of the browser, and every request elsewhere, fails a test."""
+    context = browser.new_context(viewport={"width": 1100, "height": 900})
+    context.set_default_timeout(WAIT)
+    opened = context.new_page()
+    opened.expected = set()  # statuses that the page is meant to meet
+    wrong: list[str] = []
+
+    def said(message: Any) -> None:
+        expected = any(f"status of {status}" in message.text for status in opened.expected)
+        if message.type in ("error", "warning") and not expected:
+            wrong.append(message.text)
+
+    def asked(request: Any) -> None:
+        if not request.url.startswith(served.url):
+            wrong.append(request.url)
+
+    opened.on("console", said)
+    opened.on("pageerror", lambda error: wrong.append(str(error)))
+    opened.on("dialog", lambda dialog: wrong.append(dialog.message))
+    opened.on("request", asked)
+    yield opened
+    context.close()
+    assert wrong == []
+
+
+def address(served: Served, question: str, **given: Any) -> str:
+    return f"{served.url}/?{urlencode({'q': question, 'method': 'rank', **given})}"
+
+
+def answered(page: Any) -> None:
+    page.wait_for_selector("#result[aria-busy=false] article")
+
+
+def test_ask_watch_and_look(page: Any, served: Served) -> None:
+    page.goto(served.url)
+    page.fill("#q", QUESTION)
+    page.keyboard.press("Enter")
+    answered(page)
+    assert page.inner_text("article.first h3") == "Ada Birch"
+    assert page.locator(".node.answer text").first.text_content() == "Ada Birch"
+    assert "on call engineer" in page.locator(".link text").first.text_content()
+    assert "onCallEngineer" in page.inner_text(".texts")
+    assert page.url.startswith(f"{served.url}/?q=who")
+    page.locator(".node.topic").first.focus()
+    page.keyboard.press("Enter")  # as with a mouse
+    page.wait_for_selector(".neighbours li")
+    assert page.locator("#neighbours .entity").all_inner_texts()
+    page.get_by_text("Ask about it").click()
+    assert "checkout-api" in page.inner_text("#chips")
+    page.fill("#q", "who owns it")
+    page.click("#go")
+    page.wait_for_selector("article.first h3:has-text('Payments')")
+    page.go_back()
+    page.wait_for_selector("article.first h3:has-text('Ada Birch')")
+    page.click("#history-open")
+    assert QUESTION in page.inner_text("#history-list")
+
+
+def test_a_shared_address_asks_the_same(page: Any, served: Served) -> None:
+    page.goto(address(served, "who owns it", entity="price-feed", k=3))
+    answered(page)
+    assert page.inner_text("article.first h3") == "Catalogue"
+    assert page.input_value("#k") == "3"
+
+
+def test_suggestions_while_typing(page: Any, served: Served) -> None:
+    page.goto(served.url)
+    page.click("#options summary")
+    page.fill("#topic", "che")
+    page.wait_for_selector("#suggestions li")
+    page.keyboard.press("ArrowDown")
+    assert page.get_attribute("#topic", "aria-activedescendant") == "s0"
+    page.keyboard.press("Enter")
+    assert "checkout-api" in page.inner_text("#chips")
+
+
+def test_names_are_text_wherever_they_stand(page: Any, served: Served) -> None:
+    for question, name in ((f"who owns {SCRIPT}", SCRIPT), (f"what depends on {QUOTED}", QUOTED)):
+        page.goto(address(served, question, entity=name))
+        answered(page)
+        assert page.locator("#result script, #result b b, svg script").count() == 0
+        page.locator(".node.topic").first.click()
+        page.wait_for_selector(".neighbours li")
+        assert page.inner_text("#entity-name") == name
+    page.goto(address(served, '"><img src=x onerror=alert(1)>', kg="<b>", k="<i>"))
+    page.expected.add(422)
+    page.wait_for_selector("[role=alert]")
+    assert page.locator("#result img").count() == 0
+
+
+WRONG = [
+    "where is Zaphod Qwxyz", "?", "…", "\u202e", "{}", "' OR 1=1 --", "${7*7}", "%00", "a" * 1990,
+    "<!--", "]]>", "javascript:alert(1)", "\\", "🦊", "zaphod\nqwxyz", "//evil.example", "null",
+    "undefined", "__proto__", "&lt;script&gt;",
+]  # fmt: skip
+
+
+def test_twenty_wrong_inputs_get_a_sentence_each(page: Any, served: Served) -> None:
+    page.expected |= {400, 404, 422}
+    page.goto(served.url)
+    for text in WRONG:
+        page.fill("#q", text)
+        page.click("#go")
+        page.wait_for_selector("#result[aria-busy=false] article, [role=alert]")
+        shown = page.inner_text("#result")
+        assert len(shown) > 20, text
+        assert "undefined" not in shown.replace(text, ""), text
+        page.evaluate("document.getElementById('result').replaceChildren()")
+
+
+def test_what_the_graph_lacks_is_said_calmly(page: Any, served: Served) -> None:
+    page.goto(address(served, "what is the birthday of Cem Aydin"))
+    answered(page)
+    assert page.locator("article").count() >= 1
+    assert page.locator("[role=alert]").count() == 0
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 390), ("dark", 1100)])
+def test_everybody_can_use_it(browser: Any, served: Served, scheme: str, width: int) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    context = browser.new_context(
+        viewport={"width": width, "height": 800}, color_scheme=scheme, reduced_motion="reduce"
+    )
+    page = context.new_page()
+    page.set_default_timeout(WAIT)
+    for path in ("/", "/about", None):
+        page.goto(address(served, QUESTION) if path is None else f"{served.url}{path}")
+        if path is None:
+            answered(page)
+            page.locator(".texts summary").first.click()
+            page.locator("#options summary").click()
+        elif path == "/about":
+            page.wait_for_selector("article.card")
+        found = Axe().run(page).response["violations"]
+        serious = [
+            (one["id"], [node["html"] for node in one["nodes"]])
+            for one in found
+            if one["impact"] in ("serious", "critical")
+        ]
+        assert serious == []
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        assert wide <= width, path
+    context.close()
