@@ -10,20 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from kgqa.errors import IndexMissingError, IndexStaleError, ShardDamagedError
 from kgqa.graph.model import keys_array
 from kgqa.graph.sqlite import SqliteStore
-from kgqa.paths.walk import PathTable, ordered, walk
-from kgqa.trie.arrays import build_trie, in_order, sequences
+from kgqa.paths.walk import ordered, walk
 from kgqa.trie.index import IndexWriter, index_folder, open_index
-from kgqa.trie.index.shard import decode_row, encode_row
-from kgqa.trie.stored import JoinedSequences, path_parts
 from tests.trie import precomputed
 from tests.trie.language import id_paths
-from tests.trie.precomputed import KEY, RULES, write_graph
+from tests.trie.precomputed import KEY, RULES, stored, write_graph
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,11 +41,10 @@ def test_the_result_counts_what_the_index_holds(graph: Path, tmp_path: Path) -> 
     assert result.shards == 5
     with SqliteStore(graph) as store, open_index(tmp_path, KEY) as index:
         table, _ = walk(store, store.topic_keys(), RULES)
-        stored = [index.look_up(one) for one in sorted(index.stored_ids())]
-        assert [path for one in stored if one for path in id_paths(one.table)] == id_paths(
+        assert sorted(path for one in stored(index) for path in id_paths(one.table)) == id_paths(
             ordered(table)
         )
-        assert index.look_up("nobody") is None
+        assert index.look_up("nobody", 0) is None
         assert index.verify() == []
     assert result.paths == len(table)
 
@@ -90,12 +84,10 @@ def test_an_entity_over_the_cap_is_composed_never_cut(graph: Path, tmp_path: Pat
     with SqliteStore(graph) as store, open_index(tmp_path, KEY) as index:
         for one in index.manifest.composed:
             assert index.is_composed(one)
-            assert index.look_up(one) is None
-        for one in index.stored_ids():
-            stored = index.look_up(one)
-            table, _ = walk(store, store.keys_of([one]), RULES)
-            assert stored is not None
-            assert len(stored.table) == len(table) <= 8
+            assert index.look_up(one, int(store.keys_of([one])[0])) is None
+        for one in stored(index):
+            table, _ = walk(store, store.keys_of([one.id]), RULES)
+            assert len(one.table) == len(table) <= 8
 
 
 @pytest.mark.parametrize(
@@ -140,10 +132,16 @@ def test_no_index_is_a_named_error(tmp_path: Path) -> None:
 def test_an_index_of_an_older_kg_version_is_replaced(graph: Path, tmp_path: Path) -> None:
     build(graph, tmp_path)
     newer = replace(KEY, kg_version="v2")
-    with IndexWriter(tmp_path, newer, cap=10_000, token_width=4, tokenizer_name="x") as writer:
+    with IndexWriter(
+        tmp_path, newer, cap=10_000, token_width=3, closing=0, tokenizer_name="x"
+    ) as writer:
         assert writer.done() == set()
     with pytest.raises(IndexStaleError, match="KG version"):
         open_index(tmp_path, KEY)
+
+
+SHARD = {"file": "shard-00000.parquet", "first": "a", "last": "b", "entities": 1, "paths": 1}
+SHARD |= {"bytes": 1, "sha256": "", "dropped": {}}
 
 
 @pytest.mark.parametrize(
@@ -154,6 +152,9 @@ def test_an_index_of_an_older_kg_version_is_replaced(graph: Path, tmp_path: Path
         ("cap", "many"),
         ("shards", [{}]),
         ("shards", [3]),
+        ("shards", [SHARD | {"file": "../shard-00000.parquet"}]),
+        ("shards", [SHARD | {"file": "/dev/zero"}]),
+        ("shards", [SHARD | {"bytes": 1 << 60}]),
         ("composed", [1]),
         ("joining", {"examples": [{}]}),
         ("joining", 3),
@@ -190,43 +191,6 @@ def test_shards_are_plain_parquet_for_other_tools(graph: Path, tmp_path: Path) -
         assert np.sum(table["paths"].to_numpy()) == shard["paths"]
 
 
-HOP = st.tuples(
-    st.integers(0, 300),
-    st.sampled_from([-1, 0, 255, 70_000]),
-    st.integers(-1, 3),
-    st.integers(0, 1 << 40),
-)
-
-
-@given(
-    paths=st.lists(st.lists(HOP, min_size=1, max_size=3), max_size=12, unique_by=str),
-    width=st.sampled_from([2, 4]),
-    data=st.data(),
-)
-def test_a_row_is_read_as_it_was_written(paths: list, width: int, data: st.DataObject) -> None:
-    """Any paths, whether or not the beginning of each is a path too, with any tokens."""
-    hops = np.full((len(paths), 3, 4), -1, np.int64)
-    for row, path in enumerate(paths):
-        hops[row, : len(path)] = path
-    length = np.array([len(path) for path in paths], np.int64)
-    table = PathTable(np.full(len(paths), 9, np.int64), length, hops)
-    parts = path_parts(table)
-    token = st.integers(0, (1 << 8 * width) - 1)
-    ids = [data.draw(st.lists(token, min_size=1, max_size=4)) for _ in range(parts.count)]
-    joined = JoinedSequences(parts.number, sequences(ids))
-    row = encode_row("e", 9, joined, table, width)
-    read = decode_row(row, 3, width, "a shard")
-
-    def content(of: JoinedSequences, table: PathTable) -> list:
-        return sorted(
-            (table.topic[at], table.length[at], table.hops[at].tolist(), of[at])
-            for at in range(len(table))
-        )
-
-    assert content(read.sequences, read.table) == content(joined, table)
-    assert row["nodes"] == build_trie(in_order(joined.joined())).nodes
-
-
 def test_a_row_group_ends_when_it_has_many_paths(graph: Path, tmp_path: Path, monkeypatch) -> None:
     """A hub is not read along with every look-up near it."""
     import pyarrow.parquet as pq
@@ -240,26 +204,23 @@ def test_a_row_group_ends_when_it_has_many_paths(graph: Path, tmp_path: Path, mo
             group = file.read_row_group(number)["paths"].to_pylist()
             assert sum(group[:-1]) < 40
     with open_index(tmp_path, KEY) as index, SqliteStore(graph) as store:
-        for one in index.stored_ids():
-            row = index.read(one)
-            table, _ = walk(store, store.keys_of([one]), RULES)
-            assert row is not None
-            assert row["paths"] == len(table)
+        for one in stored(index):
+            table, _ = walk(store, store.keys_of([one.id]), RULES)
+            assert one.paths == len(one.table) == len(table)
 
 
 def test_what_is_kept_of_an_index_is_bounded(graph: Path, tmp_path: Path, monkeypatch) -> None:
     """A long run over a large index holds neither every file open nor every trie decoded."""
     build(graph, tmp_path, unit=3)
-    monkeypatch.setattr("kgqa.trie.index.reader._OPENED", 2)
-    monkeypatch.setattr("kgqa.trie.index.reader._DECODED_PATHS", 30)
+    monkeypatch.setattr("kgqa.trie.index.reader._OPENED", 3_000)
+    monkeypatch.setattr("kgqa.trie.index.reader._KNOWN_PATHS", 30)
     with open_index(tmp_path, KEY) as index:
-        ids = sorted(index.stored_ids())
+        keys = {one.id: one.key for one in stored(index)}
         assert len(index.manifest.shards) > 3
-        for id_ in ids * 2:
-            row, stored = index.read(id_), index.look_up(id_)
-            assert row is not None
-            assert stored is not None
-            assert len(stored.table) == row["paths"]
-            assert len(index._shards) <= 2
-            assert len(index._decoded) == 1 or index._decoded_paths <= 30
-        assert index.look_up(ids[-1]) is index.look_up(ids[-1])
+        for id_, key in [*keys.items(), *keys.items()]:
+            found = index.look_up(id_, key)
+            assert found is not None
+            assert found.paths == len(found.table)
+            assert sum(shard.bytes for shard in index._shards.values()) <= 3_000
+            assert len(index._known) == 1 or index._known_paths <= 30
+        assert index.look_up(id_, key) is index.look_up(id_, key)

@@ -6,14 +6,15 @@ does not name is swept away by the next run.
 
 from __future__ import annotations
 
+import os
 import shutil
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 
-from kgqa.errors import IndexFault, KgqaError, ShardDamagedError
+from kgqa.errors import IndexFault, IndexMissingError, KgqaError, ShardDamagedError
 from kgqa.graph.files import sync
 from kgqa.trie.index.manifest import (
     MANIFEST,
@@ -23,13 +24,21 @@ from kgqa.trie.index.manifest import (
     read_manifest,
 )
 from kgqa.trie.index.reader import TrieIndex
-from kgqa.trie.index.shard import write_shard
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
 
     from kgqa.trie.check import JoinCheck
+    from kgqa.trie.index.shard import NewShard
+
+
+def write_shard(folder: Path, name: str, data: bytes) -> None:
+    """Write a file under a temporary name, sync and rename it. Raises OSError."""
+    temporary = folder / f".{name}.{os.getpid()}"
+    temporary.write_bytes(data)
+    sync(temporary)
+    temporary.replace(folder / name)
 
 
 class IndexWriter:
@@ -45,32 +54,25 @@ class IndexWriter:
         *,
         cap: int,
         token_width: int,
+        closing: int,
         tokenizer_name: str,
         rebuild: bool = False,
     ) -> None:
         self.folder = index_folder(tries, key)
-        self.manifest = Manifest(key, cap, token_width, tokenizer_name=tokenizer_name)
+        self.manifest = Manifest(key, cap, token_width, closing, tokenizer_name=tokenizer_name)
         self._rebuild = rebuild
-        self._lock = FileLock(tries / f".{key.folder}.lock", timeout=0)
 
     def __enter__(self) -> IndexWriter:
-        with self._writing():
-            self.folder.mkdir(parents=True, exist_ok=True)
-            try:
-                self._lock.acquire()
-            except Timeout:
-                raise IndexFault(
-                    f"Another run is writing the index {self.folder}.", "Wait for it to end."
-                ) from None
-            try:
+        with ExitStack() as stack:
+            stack.enter_context(_only_run(self.folder))
+            with _writing(self.folder):
+                self.folder.mkdir(exist_ok=True)
                 self._take_over()
-            except BaseException:
-                self._lock.release()
-                raise
+            self._run = stack.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._lock.release()
+        self._run.close()
 
     def _take_over(self) -> None:
         fresh = self.manifest
@@ -78,8 +80,11 @@ class IndexWriter:
             found = read_manifest(self.folder)
         except ShardDamagedError:
             found = None
-        settings = (fresh.key, fresh.cap, fresh.token_width)
-        if found is None or self._rebuild or (found.key, found.cap, found.token_width) != settings:
+
+        def settings(of: Manifest) -> object:
+            return of.key, of.cap, of.token_width, of.closing
+
+        if found is None or self._rebuild or settings(found) != settings(fresh):
             # first the manifest, so that none ever names a shard that has gone
             fresh.write(self.folder)
             sync(self.folder.parent)
@@ -105,19 +110,22 @@ class IndexWriter:
         with TrieIndex(self.folder, self.manifest) as index:
             return index.stored_ids() | set(self.manifest.composed)
 
-    def add(self, rows: Sequence[dict[str, Any]], composed: Sequence[str]) -> None:
-        """Add a shard of ``rows`` (sorted by id), and entities to be composed on the fly."""
+    def add(self, new: Sequence[NewShard], composed: Sequence[str]) -> None:
+        """Add the shards of a unit, and entities to be composed on the fly, in one step."""
         shards = self.manifest.shards
-        with self._writing():
-            if rows:
-                number = 1 + max((int(shard.file[6:-8]) for shard in shards), default=-1)
-                shards = (*shards, write_shard(self.folder, f"shard-{number:05}.parquet", rows))
+        number = 1 + max((int(shard.file[6:-8].split("-")[0]) for shard in shards), default=-1)
+        with _writing(self.folder):
+            for part, shard in enumerate(new):
+                name = f"shard-{number:05}{f'-{part}' if part else ''}.parquet"
+                write_shard(self.folder, name, shard.data)
+                shards = (*shards, replace(shard.record, file=name))
+            if new:
                 sync(self.folder)
             self._enter(shards=shards, composed=tuple(sorted({*self.manifest.composed, *composed})))
 
     def record_joining(self, check: JoinCheck) -> None:
         """Enter in the manifest whether the tokenizer would write whole paths otherwise."""
-        with self._writing():
+        with _writing(self.folder):
             self._enter(joining=check)
 
     def _enter(self, **changed: Any) -> None:
@@ -125,15 +133,68 @@ class IndexWriter:
         manifest.write(self.folder)
         self.manifest = manifest
 
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
+
+def rebase(folder: Path, version: str, dropped: Collection[str]) -> tuple[int, int]:
+    """Make an index one of a newer ``version`` of its KG; return how many rows it kept and dropped.
+
+    ``dropped``: ids of the entities whose paths or texts may have changed, or that have gone; they
+    are composed until the next run writes them again. All others must have kept their keys, and
+    the steps of their paths their numbers. A damaged shard is dropped whole. Raises IndexFault.
+    """
+    gone = set(dropped)
+    with _only_run(folder):
+        manifest = read_manifest(folder)
+        if manifest is None:
+            raise IndexMissingError(f"{folder} has no index.", "Build it: kgqa precompute-tries")
+        before, shards = manifest.entities, []
+        with TrieIndex(folder, manifest) as index:
+            for record in manifest.shards:
+                mine = {id_ for id_ in gone if record.first <= id_ <= record.last}
+                try:
+                    lost = index.shard(record).paths_by_id(mine) if mine else {}
+                except ShardDamagedError:
+                    continue
+                kept = replace(record, dropped=record.dropped | lost)
+                if len(kept.dropped) < kept.entities:
+                    shards.append(kept)
+        changed = replace(
+            manifest,
+            key=replace(manifest.key, kg_version=version),
+            shards=tuple(shards),
+            composed=tuple(id_ for id_ in manifest.composed if id_ not in gone),
+        )
+        with _writing(folder):
+            changed.write(folder)
+    return changed.entities, before - changed.entities
+
+
+@contextmanager
+def _only_run(folder: Path) -> Iterator[None]:
+    """Be the one run that writes an index, inside ``with``. Raises IndexFault if there is one."""
+    lock = FileLock(folder.parent / f".{folder.name}.lock", timeout=0)
+    with _writing(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
         try:
-            yield
-        except KgqaError:
-            raise
-        except OSError as error:
+            lock.acquire()
+        except Timeout:
             raise IndexFault(
-                f"The index {self.folder} cannot be written: {error.strerror or error}.",
-                "What is written already is kept: make room or give the permission, and run the "
-                "same command again.",
+                f"Another run is writing the index {folder}.", "Wait for it to end."
             ) from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except KgqaError:
+        raise
+    except OSError as error:
+        raise IndexFault(
+            f"The index {folder} cannot be written: {error.strerror or error}.",
+            "What is written already is kept: make room or give the permission, and run the "
+            "same command again.",
+        ) from None
