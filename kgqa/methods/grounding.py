@@ -130,9 +130,9 @@ def ground_all(
 
     ``topics``: keys of the topic entities. ``written``: the answer that the model wrote after each,
     if it writes any; the path's last entity stands for a blank one. ``covered``: the log-coverage
-    at each token of each, if it was measured. A path is shown only if it starts at a topic entity, its ids are in the store *and*
-    its tokens are those of its ids: an index that says something else than the graph is caught
-    here.
+    at each token of each, if it was measured. A path is shown only if it starts at a
+    topic entity, its ids are in the store *and* its tokens are those of its ids: an index that says
+    something else than the graph is caught here.
     """
     paths: list[ScoredPath] = []
     notes: list[str] = []

@@ -40,7 +40,10 @@ def dense(numbers: IntArray) -> tuple[IntArray, IntArray]:
         return distinct, number
     met = np.zeros(most, bool)
     met[numbers] = True
-    return np.flatnonzero(met), (np.cumsum(met) - 1)[numbers]
+    distinct = np.flatnonzero(met)
+    number = np.empty(most, np.int64)
+    number[distinct] = np.arange(len(distinct))
+    return distinct, number[numbers]
 
 
 @dataclass(frozen=True, slots=True)

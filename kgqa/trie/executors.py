@@ -3,7 +3,8 @@
 Every executor gives the same units in the same order, a bounded number in flight; the process that
 started the run enters what they give. Processes are spawned: a fork would share connections and
 threads. Nodes of a Ray cluster need this kgqa and reach the graph: a Neo4j server, or an SQLite
-file at the same path; the folder of the index they need not see. Nothing here imports a model library, so that workers start at once and stay small.
+file at the same path; the folder of the index they need not see. Nothing here imports a model
+library, so that workers start at once and stay small.
 """
 
 from __future__ import annotations
@@ -49,8 +50,9 @@ if TYPE_CHECKING:
     Units = Generator["Unit", None, None]
     Running = TypeVar("Running")
 
-_TOGETHER = 32, 512  # entities that are walked at once, at first and at most
-_WALKED = 1 << 19  # paths that a walk should find; the next one has as many entities as that needs
+_TOGETHER = 16, 512  # entities that are walked at once, at first and at most
+_WALKED = 1 << 18  # paths that a walk should find; the next one has as many entities as that needs
+_REMEMBERED = 200_000  # names after which those that were read are forgotten
 PATHS_IN_SHARD = 1 << 20  # a unit with more gets several shards
 
 
@@ -106,7 +108,8 @@ class Worker:
                 held.append(part)
         if held:
             shards.append(self._shard(held))
-        self._lexicon.clear()
+        if self._lexicon.names > _REMEMBERED:
+            self._lexicon.clear()
         return Unit(shards, composed, without)
 
     def _walks(

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import marisa_trie
 import numpy as np
 
-from kgqa.paths.walk import FIRST, MEDIATOR, SECOND, TAIL, ranges
+from kgqa.paths.walk import TAIL, ranges
 from kgqa.trie.arrays import Sequences, dense, joined, offsets_of
 from kgqa.trie.stored import JoinedSequences, distinct_pairs
 
@@ -196,13 +196,13 @@ class _Found:
 def found_hops(table: PathTable) -> _Found:
     """Return the distinct hops of paths, tails by key."""
     there = table.hops[:, :, TAIL] >= 0
-    flat = table.hops[there]
-    pairs, pair = distinct_pairs(flat[:, FIRST], flat[:, SECOND])
+    first, mediator, second, tail = (table.hops[:, :, part][there] for part in range(4))
+    pairs, pair = distinct_pairs(first, second)
     by_use = np.argsort(-np.bincount(pair, minlength=len(pairs)), kind="stable")
     rank = np.empty(len(pairs), np.int64)
     rank[by_use] = np.arange(len(pairs))
-    tails, tail = dense(flat[:, TAIL])
-    mediators, mediator = dense(flat[:, MEDIATOR] + 1)
+    tails, tail = dense(tail)
+    mediators, mediator = dense(mediator + 1)
     hops, number = dense((rank[pair] * len(tails) + tail) * len(mediators) + mediator)
     relation, rest = np.divmod(hops, max(1, len(tails) * len(mediators)))
     hop_tail, which = np.divmod(rest, max(1, len(mediators)))
