@@ -108,7 +108,10 @@ def _of_index(
                     )
                 return None
             stored.append(one)
-        if sum(one.paths for one in stored) >= LARGE:
+        paths = sum(one.paths for one in stored)
+        if not paths:  # composing takes no time, and it names what is missing
+            return None
+        if paths >= LARGE:
             key = index.manifest.key
             return MarisaConstraint(stored, key.hops, index.manifest.closing), stored
         return stored_constraint([(one.sequences, one.table) for one in stored]), stored

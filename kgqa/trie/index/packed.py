@@ -117,7 +117,10 @@ class Columns:
         numbers = np.cumsum(steps.view("<u8").ravel(), dtype=np.uint64)
         if width < 8:
             numbers &= np.uint64((1 << 8 * width) - 1)
-        return numbers.astype(np.int64)
+        found = numbers.astype(np.int64)
+        if (found < 0).any():
+            raise ValueError("a column has a number that is too large")
+        return found
 
     def rest(self) -> bytes:
         """Return what is left."""
