@@ -146,7 +146,6 @@ def build_index(home: Home, store: GraphStore, given: dict[str, Any]) -> IndexBu
     from kgqa.models.kg_llm import load_encoder
     from kgqa.models.tokenizer import bare_encoder
     from kgqa.trie.index.manifest import IndexKey
-    from kgqa.trie.index.packed import token_width
     from kgqa.trie.index.writer import IndexWriter
     from kgqa.trie.lexicon import PathLexicon
     from kgqa.trie.precompute import precompute
@@ -164,9 +163,8 @@ def build_index(home: Home, store: GraphStore, given: dict[str, Any]) -> IndexBu
     index = IndexWriter(
         home.tries(info.name),
         IndexKey.of(info, loaded.encoder, form, rules, sample),
+        PathLexicon(loaded.encoder, form),
         cap=cap,
-        token_width=token_width(loaded.encoder.vocab_size),
-        closing=PathLexicon(loaded.encoder, form).closing,
         tokenizer_name=loaded.name,
         rebuild=options.rebuild,
     )

@@ -30,7 +30,6 @@ from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules
 from kgqa.progress import Silent
 from kgqa.trie.index import IndexKey, IndexWriter, index_folder, manifest, open_index, writer
-from kgqa.trie.index.packed import token_width
 from kgqa.trie.lexicon import PathLexicon
 from kgqa.trie.precompute import PrecomputeResult, precompute
 from tests.graph.tables import entity, tables_of
@@ -91,9 +90,8 @@ def build(
     with writer(
         tries,
         key,
+        PathLexicon(encoder, FORM),
         cap=cap,
-        token_width=token_width(encoder.vocab_size),
-        closing=PathLexicon(encoder, FORM).closing,
         tokenizer_name=encoder.fingerprint,
         rebuild=rebuild,
     ) as index:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,10 +16,12 @@ from kgqa.errors import IndexMissingError, IndexStaleError, ShardDamagedError
 from kgqa.graph.model import keys_array
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.paths.walk import ordered, walk
-from kgqa.trie.index import IndexWriter, index_folder, open_index
+from kgqa.trie.index import IndexWriter, index_folder, open_index, rebase
+from kgqa.trie.lexicon import PathLexicon
+from kgqa.trie.stored import path_tokens
 from tests.trie import precomputed
 from tests.trie.language import id_paths
-from tests.trie.precomputed import KEY, RULES, stored, write_graph
+from tests.trie.precomputed import CHARACTERS, FORM, KEY, RULES, stored, write_graph
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -133,7 +136,7 @@ def test_an_index_of_an_older_kg_version_is_replaced(graph: Path, tmp_path: Path
     build(graph, tmp_path)
     newer = replace(KEY, kg_version="v2")
     with IndexWriter(
-        tmp_path, newer, cap=10_000, token_width=3, closing=0, tokenizer_name="x"
+        tmp_path, newer, PathLexicon(CHARACTERS, FORM), cap=10_000, tokenizer_name="x"
     ) as writer:
         assert writer.done() == set()
     with pytest.raises(IndexStaleError, match="KG version"):
@@ -189,6 +192,64 @@ def test_shards_are_plain_parquet_for_other_tools(graph: Path, tmp_path: Path) -
         assert ids == sorted(ids)
         assert (ids[0], ids[-1]) == (shard["first"], shard["last"])
         assert np.sum(table["paths"].to_numpy()) == shard["paths"]
+
+
+def test_another_program_reads_the_paths_as_the_docs_show(
+    graph: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With pyarrow and marisa_trie alone: nothing of kgqa is in what the docs run."""
+    monkeypatch.setattr("kgqa.trie.index.shard.SMALL", 0)  # small ones have a list of texts
+    build(graph, tmp_path)
+    docs = (precomputed.CHECKOUT / "docs" / "tries.md").read_text("utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", docs, re.DOTALL)
+    assert "kgqa" not in code
+    with open_index(tmp_path, KEY) as index, SqliteStore(graph) as store:
+        shard = index.manifest.shards[1]
+        found: dict[str, Any] = {
+            "shard": index.folder / shard.file,
+            "width": index.manifest.token_width,
+        }
+        exec(code, found)
+        table, _ = walk(store, store.keys_of([shard.first]), RULES)
+        tokens = path_tokens(store, table, PathLexicon(CHARACTERS, FORM))
+        expected = [tokens[number] for number in range(len(table))]
+        assert len(expected) > 1
+        closing = index.manifest.closing
+        assert sorted([*ids, closing] for ids in found["read"]) == sorted(expected)
+
+
+def test_rows_that_a_change_of_the_graph_left_valid_are_kept(graph: Path, tmp_path: Path) -> None:
+    build(graph, tmp_path, cap=8)
+    folder = index_folder(tmp_path, KEY)
+    with open_index(tmp_path, KEY) as index:
+        before = {row.id: row.paths for row in stored(index)}
+        first = index.shard(index.manifest.shards[0])
+        dropped = {*first.ids, *sorted(before)[40:43], index.manifest.composed[0], "nobody"}
+        composed = index.manifest.composed[1:]
+    gone = dropped & before.keys()
+    assert rebase(folder, "v2", dropped) == (len(before) - len(gone), len(gone))
+    newer = replace(KEY, kg_version="v2")
+    with pytest.raises(IndexStaleError, match="KG version"):
+        open_index(tmp_path, KEY)
+    with open_index(tmp_path, newer) as index, SqliteStore(graph) as store:
+        kept = {row.id: row.paths for row in stored(index)}
+        assert kept == {id_: paths for id_, paths in before.items() if id_ not in gone}
+        assert (index.manifest.entities, index.manifest.paths) == (len(kept), sum(kept.values()))
+        assert index.manifest.composed == composed
+        assert index.stored_ids() == kept.keys()
+        for id_ in gone:
+            assert index.look_up(id_, int(store.keys_of([id_])[0])) is None
+
+
+def test_a_dropped_row_is_written_again_by_the_next_run(graph: Path, tmp_path: Path) -> None:
+    build(graph, tmp_path)
+    before = precomputed.content(tmp_path)
+    version = KEY.kg_version
+    with SqliteStore(graph) as store:
+        ids = store.entities(store.topic_keys()[30:34]).ids
+    assert rebase(index_folder(tmp_path, KEY), version, ids)[1] == 4
+    assert build(graph, tmp_path).added == 4
+    assert precomputed.content(tmp_path) == before
 
 
 def test_a_row_group_ends_when_it_has_many_paths(graph: Path, tmp_path: Path, monkeypatch) -> None:

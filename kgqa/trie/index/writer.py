@@ -23,6 +23,7 @@ from kgqa.trie.index.manifest import (
     index_folder,
     read_manifest,
 )
+from kgqa.trie.index.packed import token_width
 from kgqa.trie.index.reader import TrieIndex
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from kgqa.trie.check import JoinCheck
     from kgqa.trie.index.shard import NewShard
+    from kgqa.trie.lexicon import PathLexicon
 
 
 def write_shard(folder: Path, name: str, data: bytes) -> None:
@@ -51,15 +53,20 @@ class IndexWriter:
         self,
         tries: Path,
         key: IndexKey,
+        lexicon: PathLexicon,
         *,
         cap: int,
-        token_width: int,
-        closing: int,
         tokenizer_name: str,
         rebuild: bool = False,
     ) -> None:
         self.folder = index_folder(tries, key)
-        self.manifest = Manifest(key, cap, token_width, closing, tokenizer_name=tokenizer_name)
+        self.manifest = Manifest(
+            key,
+            cap,
+            token_width(lexicon.encoder.vocab_size),
+            lexicon.closing,
+            tokenizer_name=tokenizer_name,
+        )
         self._rebuild = rebuild
 
     def __enter__(self) -> IndexWriter:
