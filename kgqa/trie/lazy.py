@@ -93,9 +93,9 @@ class LazyConstraint(ABC):
         self._states = [_State([_position(segment, 0) for segment in heads])]
 
     @property
-    def paths(self) -> None:
-        """Not counted: counting would mean building the language."""
-        return
+    def paths(self) -> int | None:
+        """The number of id paths, None if counting would mean building the language."""
+        return None
 
     def start(self) -> int:
         """Return the state before the first token."""

@@ -27,6 +27,8 @@ from kgqa.trie.stored import JoinedSequences, distinct_pairs
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from numpy.typing import NDArray
+
     from kgqa.graph.model import IntArray
     from kgqa.paths.walk import PathTable
 
@@ -69,9 +71,10 @@ def _big_endian(numbers: IntArray, width: int) -> bytes:
 
 def marisa(keys: Sequence[bytes]) -> bytes:
     """Return the marisa trie of distinct keys; of other settings none measured smaller."""
-    return marisa_trie.BinaryTrie(
+    data: bytes = marisa_trie.BinaryTrie(
         keys, num_tries=1, order=marisa_trie.LABEL_ORDER, cache_size=marisa_trie.TINY_CACHE
-    ).tobytes()  # type: ignore[no-any-return]
+    ).tobytes()
+    return data
 
 
 def opened(data: bytes) -> marisa_trie.BinaryTrie:
@@ -126,7 +129,7 @@ class Columns:
         """Return what is left."""
         return self._data[self._at :].tobytes()
 
-    def _bytes(self, count: int) -> IntArray:
+    def _bytes(self, count: int) -> NDArray[np.uint8]:
         if count > len(self._data) - self._at:
             raise ValueError("a column is cut off")
         found = self._data[self._at : self._at + count]
@@ -359,7 +362,9 @@ class Dictionary:
 
 
 def _rank_width(counts: IntArray) -> IntArray:
-    width: IntArray = 1 + sum((counts > 1 << 8 * byte).astype(np.int64) for byte in range(1, _RANK))
+    width = np.ones(len(counts), np.int64)
+    for byte in range(1, _RANK):
+        width += counts > 1 << 8 * byte
     return width
 
 

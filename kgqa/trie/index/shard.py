@@ -348,5 +348,6 @@ class _Checked:
 
 
 # what numpy, pyarrow and marisa raise when what they are given does not fit together
+_MALFORMED: tuple[type[BaseException], ...]
 _MALFORMED = (OSError, ValueError, KeyError, IndexError, OverflowError, RuntimeError, MemoryError)
 _MALFORMED += (TypeError, AttributeError, pa.ArrowException)
