@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -204,3 +205,9 @@ def test_rows_do_not_depend_on_whether_transformers_tokenises(
         )
     assert len(one.rows) == 200
     assert one == other
+
+
+def test_status_says_what_it_verified(kgqa: Kgqa, whole: Path) -> None:
+    said = kgqa("status", "--verify", "--home", whole).out
+    assert re.search(r"verified freebase: \d+ shards, 0\.\d MB: intact \(\d+\.\d\d s\)", said)
+    assert "verified" not in kgqa("status", "--home", whole).out
