@@ -2,7 +2,7 @@
 
 from kgqa.trie.index.manifest import IndexKey, Manifest, ShardRecord, index_folder
 from kgqa.trie.index.reader import TrieIndex, open_index
-from kgqa.trie.index.writer import IndexWriter, rebase
+from kgqa.trie.index.writer import IndexWriter
 
 __all__ = [
     "IndexKey",
@@ -12,5 +12,4 @@ __all__ = [
     "TrieIndex",
     "index_folder",
     "open_index",
-    "rebase",
 ]

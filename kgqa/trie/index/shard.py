@@ -269,9 +269,10 @@ class Shard:
         group = int(np.searchsorted(self._firsts, row, side="right")) - 1
         return StoredTrie(self, row, group, int(self._firsts[group]))
 
-    def paths_by_id(self, ids: set[str]) -> dict[str, int]:
-        """Return how many paths each of ``ids`` has that is in the shard."""
-        return {id_: int(self.paths[row]) for id_, row in self._row.items() if id_ in ids}
+    def paths_by_id(self, keys: IntArray) -> dict[str, int]:
+        """Return how many paths each of ``keys`` has that is in the shard, by id."""
+        rows = np.flatnonzero(np.isin(self.keys, keys)).tolist()
+        return {self.ids[row]: int(self.paths[row]) for row in rows}
 
     def trie(self, group: int) -> marisa_trie.BinaryTrie:
         """Return the trie of the paths of a row group; the last ones stay opened."""

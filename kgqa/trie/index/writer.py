@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 
-from kgqa.errors import IndexFault, IndexMissingError, KgqaError, ShardDamagedError
+from kgqa.errors import IndexFault, KgqaError, ShardDamagedError
 from kgqa.graph.files import sync
 from kgqa.trie.index.manifest import (
     MANIFEST,
@@ -27,7 +27,7 @@ from kgqa.trie.index.packed import token_width
 from kgqa.trie.index.reader import TrieIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from kgqa.trie.check import JoinCheck
@@ -71,8 +71,8 @@ class IndexWriter:
 
     def __enter__(self) -> IndexWriter:
         with ExitStack() as stack:
-            stack.enter_context(_only_run(self.folder))
-            with _writing(self.folder):
+            stack.enter_context(only_run(self.folder))
+            with writing(self.folder):
                 self.folder.mkdir(exist_ok=True)
                 self._take_over()
             self._run = stack.pop_all()
@@ -121,7 +121,7 @@ class IndexWriter:
         """Add the shards of a unit, and entities to be composed on the fly, in one step."""
         shards = self.manifest.shards
         number = 1 + max((int(shard.file[6:-8].split("-")[0]) for shard in shards), default=-1)
-        with _writing(self.folder):
+        with writing(self.folder):
             for part, shard in enumerate(new):
                 name = f"shard-{number:05}{f'-{part}' if part else ''}.parquet"
                 write_shard(self.folder, name, shard.data)
@@ -132,7 +132,7 @@ class IndexWriter:
 
     def record_joining(self, check: JoinCheck) -> None:
         """Enter in the manifest whether the tokenizer would write whole paths otherwise."""
-        with _writing(self.folder):
+        with writing(self.folder):
             self._enter(joining=check)
 
     def _enter(self, **changed: Any) -> None:
@@ -141,45 +141,11 @@ class IndexWriter:
         self.manifest = manifest
 
 
-def rebase(folder: Path, version: str, dropped: Collection[str]) -> tuple[int, int]:
-    """Make an index one of a newer ``version`` of its KG; return how many rows it kept and dropped.
-
-    ``dropped``: ids of the entities whose paths or texts may have changed, or that have gone; they
-    are composed until the next run writes them again. All others must have kept their keys, and
-    the steps of their paths their numbers. A damaged shard is dropped whole. Raises IndexFault.
-    """
-    gone = set(dropped)
-    with _only_run(folder):
-        manifest = read_manifest(folder)
-        if manifest is None:
-            raise IndexMissingError(f"{folder} has no index.", "Build it: kgqa precompute-tries")
-        before, shards = manifest.entities, []
-        with TrieIndex(folder, manifest) as index:
-            for record in manifest.shards:
-                mine = {id_ for id_ in gone if record.first <= id_ <= record.last}
-                try:
-                    lost = index.shard(record).paths_by_id(mine) if mine else {}
-                except ShardDamagedError:
-                    continue
-                kept = replace(record, dropped=record.dropped | lost)
-                if len(kept.dropped) < kept.entities:
-                    shards.append(kept)
-        changed = replace(
-            manifest,
-            key=replace(manifest.key, kg_version=version),
-            shards=tuple(shards),
-            composed=tuple(id_ for id_ in manifest.composed if id_ not in gone),
-        )
-        with _writing(folder):
-            changed.write(folder)
-    return changed.entities, before - changed.entities
-
-
 @contextmanager
-def _only_run(folder: Path) -> Iterator[None]:
+def only_run(folder: Path) -> Iterator[None]:
     """Be the one run that writes an index, inside ``with``. Raises IndexFault if there is one."""
     lock = FileLock(folder.parent / f".{folder.name}.lock", timeout=0)
-    with _writing(folder):
+    with writing(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         try:
             lock.acquire()
@@ -194,7 +160,8 @@ def _only_run(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _writing(folder: Path) -> Iterator[None]:
+def writing(folder: Path) -> Iterator[None]:
+    """Name the index, inside ``with``, in the error if it cannot be written."""
     try:
         yield
     except KgqaError:
