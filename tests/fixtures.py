@@ -159,7 +159,6 @@ def index(sample: SqliteStore, random_llm: KgLLM, tmp_path: Path) -> Iterator[Tr
     from kgqa.paths.walk import WalkRules
     from kgqa.progress import Silent
     from kgqa.trie.index import IndexKey, IndexWriter, open_index
-    from kgqa.trie.index.shard import token_width
     from kgqa.trie.lexicon import PathLexicon
     from kgqa.trie.precompute import precompute
 
@@ -167,8 +166,9 @@ def index(sample: SqliteStore, random_llm: KgLLM, tmp_path: Path) -> Iterator[Tr
     encoder = random_llm.encoder
     key = IndexKey.of(sample.info, encoder, form, rules)
     path = Path(unquote(urlsplit(sample.url).path))
-    width = token_width(encoder.vocab_size)
-    with IndexWriter(tmp_path, key, cap=9999, token_width=width, tokenizer_name="x") as writer:
+    with IndexWriter(
+        tmp_path, key, PathLexicon(encoder, form), cap=9999, tokenizer_name="x"
+    ) as writer:
         precompute(
             lambda: (SqliteStore(path), PathLexicon(encoder, form)),
             writer,

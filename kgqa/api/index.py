@@ -146,8 +146,8 @@ def build_index(home: Home, store: GraphStore, given: dict[str, Any]) -> IndexBu
     from kgqa.models.kg_llm import load_encoder
     from kgqa.models.tokenizer import bare_encoder
     from kgqa.trie.index.manifest import IndexKey
-    from kgqa.trie.index.shard import token_width
     from kgqa.trie.index.writer import IndexWriter
+    from kgqa.trie.lexicon import PathLexicon
     from kgqa.trie.precompute import precompute
 
     model, adapter = options.model or settings.model, options.adapter or settings.adapter
@@ -163,8 +163,8 @@ def build_index(home: Home, store: GraphStore, given: dict[str, Any]) -> IndexBu
     index = IndexWriter(
         home.tries(info.name),
         IndexKey.of(info, loaded.encoder, form, rules, sample),
+        PathLexicon(loaded.encoder, form),
         cap=cap,
-        token_width=token_width(loaded.encoder.vocab_size),
         tokenizer_name=loaded.name,
         rebuild=options.rebuild,
     )
@@ -254,14 +254,15 @@ def _entity_trie(
     reason = f"The index has no trie of {who}."
     try:
         with open_index(home.tries(store.info.name), key) as index:
-            stored = index.look_up(found.id)
+            stored = index.look_up(found.id, found.key)
             if index.is_composed(found.id):
                 reason = f"{who} has more paths than the index stores."
+            if stored is not None:
+                constraint = stored_constraint([(stored.sequences, stored.table)])
+                home.note(f"The trie of {who} is the one in the index.")
+                return "shard", constraint
     except IndexFault as error:
-        stored, reason = None, error.message
-    if stored is not None:
-        home.note(f"The trie of {who} is the one in the index.")
-        return "shard", stored_constraint([(stored.sequences, stored.table)])
+        reason = error.message
     home.note(f"{reason} The trie is built from the graph.")
     keys = keys_array([found.key])
     if sample:
@@ -289,13 +290,14 @@ def sample_words(sample: dict[str, Any]) -> str:
     return str(Sample(**sample))
 
 
-def tries_of(home: Home, info: KGInfo, entity_id: str) -> list[dict[str, Any]]:
-    """Return the size of an entity's trie in each index of this KG version that holds it.
+def tries_of(home: Home, info: KGInfo, entity_id: str, entity: int) -> list[dict[str, Any]]:
+    """Return the size of the trie of an entity, by id and key, in each index that holds it.
 
-    ``bytes`` are those of its row before compression. A damaged index is reported and passed over.
+    ``bytes`` is its part of the shard, by paths. A damaged index is reported and passed over.
     """
     from kgqa.trie.index.manifest import Manifest
     from kgqa.trie.index.reader import TrieIndex, all_manifests
+    from kgqa.trie.stored import ordered_paths
 
     found = []
     for folder, manifest in all_manifests(home.tries(info.name)):
@@ -303,11 +305,12 @@ def tries_of(home: Home, info: KGInfo, entity_id: str) -> list[dict[str, Any]]:
             continue
         try:
             with TrieIndex(folder, manifest) as index:
-                row = index.read(entity_id)
+                stored = index.look_up(entity_id, entity)
+                nodes = 1 if stored is None else ordered_paths(stored.sequences).nodes
         except ShardDamagedError as error:
             home.note(str(error))
             continue
-        if row is not None:
+        if stored is not None:
             key, sample = manifest.key, manifest.key.sampled
             found.append(
                 {
@@ -315,10 +318,10 @@ def tries_of(home: Home, info: KGInfo, entity_id: str) -> list[dict[str, Any]]:
                     "hops": key.hops,
                     "direction": key.direction,
                     "mediators": key.mediators,
-                    "paths": row["paths"],
-                    "nodes": row["nodes"],
+                    "paths": stored.paths,
+                    "nodes": nodes,
                     "sample": sample and asdict(sample),
-                    "bytes": sum(len(part) for part in row.values() if isinstance(part, bytes)),
+                    "bytes": stored.bytes,
                 }
             )
     return found

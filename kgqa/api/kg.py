@@ -281,11 +281,15 @@ class KG:
 
         return build_index(self.home, self.store, {"workers": workers, **options})
 
-    def tries(self, entity_id: str) -> list[dict[str, Any]]:
-        """Return the size of an entity's trie in each index of this KG that holds it."""
+    def tries(self, entity: str) -> list[dict[str, Any]]:
+        """Return the size of an entity's trie in each index of this KG that holds it.
+
+        Raises EntityNotFoundError.
+        """
         from kgqa.api.index import tries_of
 
-        return tries_of(self.home, self.info, entity_id)
+        found = self.entity(entity)
+        return tries_of(self.home, self.info, found.id, found.key)
 
     def trie_text(
         self, entity: str, form: Literal["txt", "dot"] = "txt", limit: int = 50, **options: Any

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -104,6 +105,9 @@ def _kg(home: Home, info: KGInfo, encoder: LoadedEncoder | None, *, verify: bool
         key = manifest.key
         differs = [] if wanted is None else wanted.differences(key)
         with TrieIndex(folder, manifest) as index:
+            began = time.perf_counter()
+            verified = index.verify() if verify else []
+            seconds = time.perf_counter() - began
             indexes.append(
                 {
                     "folder": str(folder),
@@ -120,7 +124,8 @@ def _kg(home: Home, info: KGInfo, encoder: LoadedEncoder | None, *, verify: bool
                     "bytes": manifest.bytes,
                     "shards": len(manifest.shards),
                     "joining": manifest.joining and asdict(manifest.joining),
-                    "faults": index.verify() if verify else [],
+                    "faults": verified,
+                    "verified_seconds": seconds if verify else None,
                 }
             )
     return {**asdict(info), "indexes": indexes}

@@ -54,6 +54,10 @@ def _show(found: dict[str, Any]) -> None:
     ]
     if indexes:
         show_rows("\nindexes", ["KG", "tries", "paths", "MB", "joined = whole", "fits"], indexes)
+    for kg in found["kgs"]:
+        for index in kg["indexes"]:
+            if index.get("verified_seconds") is not None:
+                say(f"verified {kg['name']}: {_verified(index)}")
     faults = [fault for kg in found["kgs"] for i in kg["indexes"] for fault in i["faults"]]
     for line in [*faults, *found["missing"]]:
         say(f"! {line}", style="yellow")
@@ -73,6 +77,15 @@ def _joined(check: dict[str, Any] | None) -> str:
     if check is None:
         return "?"
     return f"{check['sampled'] - check['differing']:,} of {check['sampled']:,}"
+
+
+def _verified(index: dict[str, Any]) -> str:
+    damaged = len(index["faults"])
+    shards = f"{index['shards']:,} shard{'s' if index['shards'] != 1 else ''}"
+    return (
+        f"{shards}, {index['bytes'] / 1e6:.1f} MB: "
+        f"{f'{damaged:,} damaged' if damaged else 'intact'} ({index['verified_seconds']:.2f} s)"
+    )
 
 
 def _fits(index: dict[str, Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -61,3 +62,21 @@ def sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def read_plain(path: Path, most: int) -> bytes:
+    """Return the content of a regular file, no link, device or pipe, of at most ``most`` bytes.
+
+    Raises OSError if there is none or it cannot be read, ValueError if it is something else.
+    """
+    if path.is_symlink():
+        raise ValueError("it is a link")
+    flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    handle = os.open(path, os.O_RDONLY | flags)
+    with os.fdopen(handle, "rb") as file:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            raise ValueError("it is not a regular file")
+        if found.st_size > most:
+            raise ValueError(f"it has {found.st_size:,} bytes, more than {most:,}")
+        return file.read(most)

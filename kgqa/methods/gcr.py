@@ -15,6 +15,7 @@ from __future__ import annotations
 import time
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -23,7 +24,13 @@ from kgqa.answers.answer import Findings, KgLlmUse, SearchUse, Timings
 from kgqa.answers.choices import choice_paths, find_choices, rank_choices
 from kgqa.answers.ranking import RankingOptions, vote, weigh
 from kgqa.decoding.engine import DecodingRequest
-from kgqa.errors import EmptyLanguageError, KgqaError, TimeLimitError, UsageError
+from kgqa.errors import (
+    EmptyLanguageError,
+    KgqaError,
+    ShardDamagedError,
+    TimeLimitError,
+    UsageError,
+)
 from kgqa.graph.model import keys_array
 from kgqa.methods.base import LinkedQuestion, Method, OptionsT
 from kgqa.methods.grounding import choose_constraint, composed, ground_all, write_hypotheses
@@ -31,12 +38,12 @@ from kgqa.methods.options import GcrOptions
 from kgqa.models.profile import engine_for
 from kgqa.paths.walk import joined_tables, ordered
 from kgqa.registry import SEARCHES
-from kgqa.trie.index.manifest import IndexKey
+from kgqa.trie.index.manifest import REBUILD, IndexKey
 from kgqa.trie.lexicon import PathLexicon
 from kgqa.trie.stored import path_tokens, stored_constraint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from kgqa.answers.answer import ScoredPath
     from kgqa.decoding.engine import DecodingOutcome
@@ -48,6 +55,7 @@ if TYPE_CHECKING:
     from kgqa.models.adapter import AdapterCard
     from kgqa.models.kg_llm import KgLLM
     from kgqa.paths.walk import PathTable, WalkRules
+    from kgqa.trie.index.reader import TrieIndex
 
 PRIOR = 0.6  # the part of a path's log-probability without the question that is subtracted
 
@@ -61,6 +69,11 @@ class _Decoding:
     chosen: ChosenConstraint
     prompt: Sequence[int]
     seconds: float
+
+    @property
+    def from_index(self) -> bool:
+        """Whether its constraint is that of the index."""
+        return any(use.source == "shard" for use in self.chosen.uses)
 
 
 class KgLlmMethod(Method[OptionsT]):
@@ -160,7 +173,7 @@ class Gcr(KgLlmMethod[GcrOptions]):
         rules = self.walks(store)
         for multiple, group in groupby(enumerate(questions), key=has_choices):
             if not multiple:
-                yield from self._decoded(store, group, rules)
+                yield from self._decoded(store, group, rules, self._index_of(store))
                 continue
             for number, question in group:
                 assert isinstance(question, LinkedQuestion)
@@ -176,14 +189,16 @@ class Gcr(KgLlmMethod[GcrOptions]):
         store: GraphStore,
         questions: Iterator[tuple[int, LinkedQuestion | KgqaError]],
         rules: WalkRules,
+        index: TrieIndex | None,
+        said: Mapping[int, str] = MappingProxyType({}),
     ) -> Found:
+        """Answer questions; those that the index fails once more without it.
+
+        ``said``: what to note with the answer to a question, by its number.
+        """
         taken: list[_Decoding] = []
         failed: list[tuple[int, KgqaError]] = []
-        index = self.index
-        if index is not None:
-            key = index.manifest.key
-            if (key.kg, key.kg_version) != (store.info.name, store.info.version):
-                index = None
+        again: dict[int, tuple[LinkedQuestion, str]] = {}
 
         def requests() -> Iterator[DecodingRequest]:
             for number, question in questions:
@@ -193,6 +208,8 @@ class Gcr(KgLlmMethod[GcrOptions]):
                 try:
                     began = time.perf_counter()
                     chosen = choose_constraint(store, question.topics, rules, self.lexicon, index)
+                    if number in said:
+                        chosen = chosen._replace(notes=(said[number], *chosen.notes))
                     seconds = time.perf_counter() - began
                     prompt = self._prompt(question.question, question)
                     search = self.search.start(
@@ -216,11 +233,24 @@ class Gcr(KgLlmMethod[GcrOptions]):
             one = taken[place]
             try:
                 yield one.number, self._finished(store, rules, one, outcome)
+            except ShardDamagedError as error:
+                again[one.number] = one.question, f"{error} Answering on the fly."
             except KgqaError as error:
                 yield one.number, error
             yield from failed
             failed.clear()
         yield from failed
+        if again:
+            more = ((number, question) for number, (question, _) in again.items())
+            notes = {number: note for number, (_, note) in again.items()}
+            yield from self._decoded(store, more, rules, None, notes)
+
+    def _index_of(self, store: GraphStore) -> TrieIndex | None:
+        """Return the index if it is of this graph."""
+        if self.index is None:
+            return None
+        key, info = self.index.manifest.key, store.info
+        return self.index if (key.kg, key.kg_version) == (info.name, info.version) else None
 
     def _prompt(self, text: str, question: LinkedQuestion) -> list[int]:
         return self.kg_llm.prompt_ids(text, [topic.name for topic in question.topics])
@@ -239,10 +269,13 @@ class Gcr(KgLlmMethod[GcrOptions]):
             store,
             one.chosen.constraint,
             self.lexicon,
+            [topic.key for topic in one.question.topics],
             hypotheses,
             written.texts if written else (),
             outcome.coverage,
         )
+        if notes and one.from_index:
+            raise ShardDamagedError(f"The index does not fit the graph. {notes[0]}.", REBUILD)
         if not paths:
             raise _nothing_grounded()
         grounded = time.perf_counter()
@@ -304,7 +337,7 @@ class Gcr(KgLlmMethod[GcrOptions]):
         found: list[Hypothesis] = []
         for constraint, outcome in zip(constraints, outcomes, strict=True):
             hypotheses = _result(outcome).hypotheses
-            good, refused = ground_all(store, constraint, self.lexicon, hypotheses)
+            good, refused = ground_all(store, constraint, self.lexicon, topics, hypotheses)
             paths += good
             notes += refused
             tables += [constraint.ground(one.state) for one in hypotheses]
@@ -316,7 +349,7 @@ class Gcr(KgLlmMethod[GcrOptions]):
         beam = _strategy("beam").start(unasked, len(every))
         alone = DecodingRequest(prompt=self._prompt("", question), constraint=unasked, search=beam)
         (prior,) = self._run([alone])
-        said, _ = ground_all(store, unasked, self.lexicon, _result(prior).hypotheses)
+        said, _ = ground_all(store, unasked, self.lexicon, topics, _result(prior).hypotheses)
         before = {path.text: path.score for path in said}
         grounded = time.perf_counter()
         paths = list({(path.text, path.groundings): path for path in paths}.values())

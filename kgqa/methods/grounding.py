@@ -26,10 +26,11 @@ from kgqa.graph.model import keys_array
 from kgqa.models.prompt import lead_to_answer
 from kgqa.paths.ground import ground
 from kgqa.trie.composed import ComposedConstraint
+from kgqa.trie.index.constraint import LARGE, MarisaConstraint
 from kgqa.trie.stored import stored_constraint
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from kgqa.answers.answer import TopicEntity
     from kgqa.decoding.engine import Plan
@@ -68,23 +69,22 @@ def choose_constraint(
     entity has a path.
     """
     notes: list[str] = []
-    stored = None if index is None else _all_stored(topics, index, notes)
-    if stored is None:
+    found = None if index is None else _of_index(topics, index, notes)
+    if index is None or found is None:
         keys = keys_array([topic.key for topic in topics])
         constraint = ComposedConstraint(store, keys, rules, lexicon)
         return ChosenConstraint(constraint, composed(topics), tuple(notes))
-    sample = index.manifest.key.sampled if index is not None else None
+    stored, sample = found[1], index.manifest.key.sampled
     uses = tuple(
-        ConstraintUse(topic.id, "shard", len(one.table))
+        ConstraintUse(topic.id, "shard", one.paths)
         for topic, one in zip(topics, stored, strict=True)
     )
     notes += [
         f"The index holds a sample of {topic.name} ({topic.id}): {sample}. Answering from that."
         for topic, one in zip(topics, stored, strict=True)
-        if sample is not None and len(one.table) >= sample.size
+        if sample is not None and one.paths >= sample.size
     ]
-    joined = stored_constraint([(one.sequences, one.table) for one in stored])
-    return ChosenConstraint(joined, uses, tuple(notes))
+    return ChosenConstraint(found[0], uses, tuple(notes))
 
 
 def composed(topics: Sequence[TopicEntity]) -> tuple[ConstraintUse, ...]:
@@ -92,49 +92,59 @@ def composed(topics: Sequence[TopicEntity]) -> tuple[ConstraintUse, ...]:
     return tuple(ConstraintUse(topic.id, "composed", None) for topic in topics)
 
 
-def _all_stored(
+def _of_index(
     topics: Sequence[TopicEntity], index: TrieIndex, notes: list[str]
-) -> list[StoredTrie] | None:
-    found = []
-    for topic in topics:
-        try:
-            one = index.look_up(topic.id)
-        except ShardDamagedError as error:
-            notes.append(f"{error} Answering on the fly.")
+) -> tuple[Constraint, list[StoredTrie]] | None:
+    """Return the constraint of stored tries, by arrays, or straight on the tries if it is large."""
+    stored = []
+    try:
+        for topic in topics:
+            one = index.look_up(topic.id, topic.key)
+            if one is None:
+                if not index.is_composed(topic.id):
+                    notes.append(
+                        f"The index has no trie of {topic.name} ({topic.id}); answering on the "
+                        "fly. Add it: kgqa precompute-tries"
+                    )
+                return None
+            stored.append(one)
+        paths = sum(one.paths for one in stored)
+        if not paths:  # composing takes no time, and it names what is missing
             return None
-        if one is None:
-            if not index.is_composed(topic.id):
-                notes.append(
-                    f"The index has no trie of {topic.name} ({topic.id}); answering on the fly. "
-                    "Add it: kgqa precompute-tries"
-                )
-            return None
-        found.append(one)
-    return found
+        if paths >= LARGE:
+            key = index.manifest.key
+            return MarisaConstraint(stored, key.hops, index.manifest.closing), stored
+        return stored_constraint([(one.sequences, one.table) for one in stored]), stored
+    except ShardDamagedError as error:
+        notes.append(f"{error} Answering on the fly.")
+        return None
 
 
 def ground_all(
     store: GraphStore,
     constraint: Constraint,
     lexicon: PathLexicon,
+    topics: Collection[int],
     hypotheses: Sequence[Hypothesis],
     written: Sequence[str] = (),
     covered: Sequence[Sequence[float]] = (),
 ) -> tuple[list[ScoredPath], list[str]]:
     """Return the hypotheses as paths whose every edge is in the store, and what was refused.
 
-    ``written``: the answer that the model wrote after each, if it writes any; the path's last
-    entity stands for a blank one. ``covered``: the log-coverage at each token of each, if it was
-    measured. A path is shown only if its ids are in the store *and* its tokens are those of its
-    ids: an index that says something else than the graph is caught here.
+    ``topics``: keys of the topic entities. ``written``: the answer that the model wrote after each,
+    if it writes any; the path's last entity stands for a blank one. ``covered``: the log-coverage
+    at each token of each, if it was measured. A path is shown only if it starts at a
+    topic entity, its ids are in the store *and* its tokens are those of its ids: an index that says
+    something else than the graph is caught here.
     """
     paths: list[ScoredPath] = []
     notes: list[str] = []
     for number, hypothesis in enumerate(hypotheses):
-        found = ground(store, constraint.ground(hypothesis.state), lexicon.form)
+        table = constraint.ground(hypothesis.state)
+        found = ground(store, table, lexicon.form)
         good, parts_of_best = [], None
-        for path in found:
-            if path is None:
+        for path, topic in zip(found, table.topic.tolist(), strict=True):
+            if path is None or topic not in topics:
                 continue
             hops = [(edge.relation, edge.tail.name) for edge in path.edges]
             parts = lexicon.parts(path.head.name, hops)

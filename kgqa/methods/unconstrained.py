@@ -164,7 +164,7 @@ def found_again(
             state = _followed(constraint, tokens)
             if state is not None:
                 hypothesis = Hypothesis(state, tokens, one.score)
-                found, _ = ground_all(store, constraint, lexicon, [hypothesis])
+                found, _ = ground_all(store, constraint, lexicon, keys, [hypothesis])
                 if found:
                     paths[one.text] = found[0]
                 break

@@ -105,7 +105,8 @@ def ground(store: GraphStore, table: PathTable, form: PathFormat) -> list[Ground
     if not len(table):
         return []
     good = verify(store, table)
-    nodes = np.unique(np.concatenate([table.topic, table.hops[:, :, (MEDIATOR, TAIL)].ravel()]))
+    there = table.take(np.flatnonzero(good))
+    nodes = np.unique(np.concatenate([there.topic, there.hops[:, :, (MEDIATOR, TAIL)].ravel()]))
     entities = store.entities(nodes[nodes >= 0])
     known = {
         key: Node(entities.ids[row], entities.label(row))

@@ -113,6 +113,8 @@ def empty_paths(hops: int) -> PathTable:
 
 def joined_tables(tables: Sequence[PathTable]) -> PathTable:
     """Return the paths of ``tables``, at least one, in turn, with room for the longest's hops."""
+    if len(tables) == 1:
+        return tables[0]
     most = max(one.hops.shape[1] for one in tables)
     room = [most - one.hops.shape[1] for one in tables]
     wide = [

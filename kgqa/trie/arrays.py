@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from kgqa.graph.model import IntArray
 
+_SPARSE = 16  # times as many numbers are possible as there are: beyond, sorting is faster
 _PADDED = 1 << 26  # tokens that are sorted as rows of one length; more would fill the memory
 
 
@@ -29,6 +30,20 @@ def offsets_of(lengths: IntArray) -> IntArray:
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets
+
+
+def dense(numbers: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the distinct ones of numbers from 0, ascending, and which of them each is."""
+    most = int(numbers.max(initial=-1)) + 1
+    if most > _SPARSE * len(numbers) + 4_096:
+        distinct, number = np.unique(numbers, return_inverse=True)
+        return distinct, number
+    met = np.zeros(most, bool)
+    met[numbers] = True
+    distinct = np.flatnonzero(met)
+    number = np.empty(most, np.int64)
+    number[distinct] = np.arange(len(distinct))
+    return distinct, number[numbers]
 
 
 @dataclass(frozen=True, slots=True)

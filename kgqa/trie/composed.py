@@ -1,75 +1,47 @@
-"""Languages that are built while they are decoded: states are numbered as they are reached.
+"""Path languages that are composed on the fly: from the graph, as the decoder reaches it.
 
-A segment (head, relation, tail, …) is a small trie over the texts of some paths. A state is a set
-of positions, since a prefix may stand for several things: shared names, names that begin others or
-contain the separator. A path language accepts what a stored trie of the same rules does, at the
-cost of what the decoder asks of it; that of triplets is Decoding on Graphs' (arXiv 2410.18415).
+That of walks accepts what a stored trie of the same rules does; that of triplets is Decoding on
+Graphs' (arXiv 2410.18415).
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kgqa.graph.model import Kind
 from kgqa.paths.triplets import as_paths, joined_rows
 from kgqa.paths.walk import TAIL, PathTable, admissible, empty_paths, hops_out_of, ordered
-from kgqa.trie.arrays import Groups, TokenTrie, build_trie, in_order
-from kgqa.trie.constraint import Expansion, nothing_to_write
+from kgqa.trie.constraint import nothing_to_write
+from kgqa.trie.lazy import LazyConstraint, Segment, Segments, segment_of
 from kgqa.trie.stored import distinct_pairs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
-    from kgqa.graph.model import BoolArray, IntArray
+    from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
     from kgqa.paths.triplets import Triplets
     from kgqa.paths.walk import WalkRules
-    from kgqa.trie.arrays import Sequences
     from kgqa.trie.lexicon import PathLexicon
 
-Moves: TypeAlias = "tuple[IntArray, IntArray]"
-"""The tokens that may follow, ascending, and the state that each leads to."""
 
+class _GraphSegments(Segments):
+    """Segments of paths in one graph, the names and hops of many in few calls.
 
-@dataclass(slots=True, eq=False)
-class Segment:
-    """What a segment of some paths may be: a trie over its texts.
-
-    ``level``: segments before it (even: entities, odd: relations). ``rows``: the paths, topic key,
-    then four columns a hop. ``groups``: which have a leaf's text. ``following``: segments by leaf.
+    Their rows: topic key, then four columns a hop.
     """
-
-    level: int
-    trie: TokenTrie
-    rows: IntArray
-    groups: Groups
-    following: dict[int, Segment] = field(default_factory=dict)
-
-    def of(self, leaf: int) -> IntArray:
-        """Return the paths whose text in this segment is that of ``leaf``."""
-        return self.rows[self.groups.rows(leaf)]
-
-
-class Segments:
-    """Makes the segments of paths in one graph, the names and hops of many in few calls."""
 
     def __init__(self, store: GraphStore, lexicon: PathLexicon) -> None:
         self._store = store
         self._lexicon = lexicon
-
-    @property
-    def closing(self) -> int:
-        """The token that ends a path."""
-        return self._lexicon.closing
+        self.closing = lexicon.closing
 
     def heads(self, rows: IntArray) -> Segment:
         """Return the segment of the heads of ``rows``."""
         keys, text_of = np.unique(rows[:, 0], return_inverse=True)
-        return _segment(0, rows, self._lexicon.heads(self._store, keys), text_of)
+        return segment_of(0, rows, self._lexicon.heads(self._store, keys), text_of)
 
     def follow(self, ends: Iterable[tuple[Segment, int]]) -> None:
         """Put into ``following`` what may follow each leaf of a segment, for all together."""
@@ -83,7 +55,7 @@ class Segments:
                 level = segment.level + 1
                 pairs, text_of = distinct_pairs(rows[:, 2 * level - 1], rows[:, 2 * level + 1])
                 texts = self._lexicon.relations(self._store, pairs)
-                segment.following[leaf] = _segment(level, rows, texts, text_of)
+                segment.following[leaf] = segment_of(level, rows, texts, text_of)
         if relations:
             tails = [rows[:, 2 * segment.level + 2] for segment, _, rows in relations]
             keys, number = np.unique(np.concatenate(tails), return_inverse=True)
@@ -91,116 +63,11 @@ class Segments:
             split = np.split(number, np.cumsum([len(one) for one in tails[:-1]]))
             for (segment, leaf, rows), of in zip(relations, split, strict=True):
                 mine, text_of = np.unique(of, return_inverse=True)
-                following = _segment(segment.level + 1, rows, texts.take(mine), text_of)
+                following = segment_of(segment.level + 1, rows, texts.take(mine), text_of)
                 segment.following[leaf] = following
 
     def _extended(self, paths: list[tuple[int, IntArray]]) -> list[IntArray]:
         return [rows for _, rows in paths]
-
-
-def _segment(level: int, rows: IntArray, texts: Sequences, text_of: IntArray) -> Segment:
-    distinct = in_order(texts)
-    groups = Groups(distinct.number[text_of], len(distinct))
-    return Segment(level, build_trie(distinct), rows, groups)
-
-
-@dataclass(frozen=True, slots=True)
-class _Position:
-    segment: Segment
-    node: int
-    leaf: int
-
-
-@dataclass(slots=True)
-class _State:
-    positions: list[_Position]
-    moves: Moves | None = None
-    ended: list[IntArray] = field(default_factory=list)
-
-
-class LazyConstraint(ABC):
-    """A ``Constraint`` of paths of at most ``hops`` hops, made by ``segments``; for one thread."""
-
-    def __init__(self, segments: Segments, heads: Iterable[Segment], hops: int) -> None:
-        self._segments = segments
-        self._last_level = 2 * hops
-        self._states = [_State([_position(segment, 0) for segment in heads])]
-
-    @property
-    def paths(self) -> None:
-        """Not counted: counting would mean building the language."""
-        return
-
-    def start(self) -> int:
-        """Return the state before the first token."""
-        return 0
-
-    def is_end(self, states: Sequence[int]) -> BoolArray:
-        """Return which of ``states`` stand after the closing token."""
-        return np.array([bool(self._states[state].ended) for state in states], bool)
-
-    def expand(self, states: Sequence[int]) -> Expansion:
-        """Return the moves out of every one of ``states``."""
-        wanted = [self._states[one] for one in dict.fromkeys(states)]
-        if fresh := [state for state in wanted if state.moves is None]:
-            self._enter_following(fresh)
-            for state in fresh:
-                state.moves = self._moves(state)
-        moves = [self._states[state].moves or _NO_MOVES for state in states]
-        row = np.repeat(np.arange(len(moves)), [len(tokens) for tokens, _ in moves])
-        if not len(row):
-            return Expansion(row, *_NO_MOVES)
-        tokens = np.concatenate([tokens for tokens, _ in moves])
-        return Expansion(row, tokens, np.concatenate([nexts for _, nexts in moves]))
-
-    @abstractmethod
-    def ground(self, state: int) -> PathTable:
-        """Return every id path that the text of the end ``state`` stands for."""
-
-    def _ended(self, state: int) -> list[IntArray]:
-        return self._states[state].ended
-
-    def _enter_following(self, states: Sequence[_State]) -> None:
-        waiting = [(state, position) for state in states for position in state.positions]
-        while waiting:
-            ends = [
-                (state, one.segment, one.leaf)
-                for state, one in waiting
-                if one.leaf >= 0 and one.segment.level < self._last_level
-            ]
-            unknown = dict.fromkeys(
-                (segment, leaf) for _, segment, leaf in ends if leaf not in segment.following
-            )
-            self._segments.follow(unknown)
-            waiting = [(state, _position(one.following[leaf], 0)) for state, one, leaf in ends]
-            for state, position in waiting:
-                state.positions.append(position)
-
-    def _moves(self, state: _State) -> Moves:
-        nexts: dict[int, list[_Position]] = {}
-        closed: list[IntArray] = []
-        for position in state.positions:
-            segment = position.segment
-            tokens, first = segment.trie.children(position.node)
-            for at, token in enumerate(tokens.tolist(), first):
-                nexts.setdefault(token, []).append(_position(segment, at))
-            if position.leaf >= 0 and segment.level > 0 and segment.level % 2 == 0:
-                closed.append(segment.of(position.leaf))
-        reached = {token: _State(positions) for token, positions in nexts.items()}
-        if closed:
-            # names are encoded as plain text, so no name holds the closing token
-            reached[self._segments.closing] = _State([], _NO_MOVES, closed)
-        tokens = np.array(sorted(reached), np.int64)
-        numbers = np.arange(len(self._states), len(self._states) + len(reached), dtype=np.int64)
-        self._states.extend(reached[token] for token in tokens.tolist())
-        return tokens, numbers
-
-
-def _position(segment: Segment, node: int) -> _Position:
-    return _Position(segment, node, int(segment.trie.leaf[node]))
-
-
-_NO_MOVES = (np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 _ONWARD = -1  # the last column of a path: whether a walk may leave the entity it ends in
@@ -236,7 +103,7 @@ def _hops_of(rows: IntArray) -> IntArray:
     return rows[:, 1:_ONWARD].reshape(len(rows), rows.shape[1] // 4, 4)
 
 
-class _Walks(Segments):
+class _Walks(_GraphSegments):
     """Segments of walks; the hops out of an entity are read once."""
 
     def __init__(self, store: GraphStore, rules: WalkRules, lexicon: PathLexicon) -> None:
@@ -276,7 +143,7 @@ class _Walks(Segments):
         return rows
 
 
-class TripletLanguage(Segments):
+class TripletLanguage(_GraphSegments):
     """Triplets of one graph as tokens, shared by all its constraints; for one thread."""
 
     def __init__(self, store: GraphStore, triplets: Triplets, lexicon: PathLexicon) -> None:

@@ -1,9 +1,10 @@
-"""Work units (index rows of a few topic entities), run here, in processes or on a Ray cluster.
+"""Work units (finished shards of some topic entities), made here, in processes or on a cluster.
 
-Every executor gives the same units in the same order, a bounded number in flight, and only the
-process that started the run writes. Processes are spawned: a fork would share connections and
-threads. Nodes of a cluster need this kgqa and reach the graph: a Neo4j server, or an SQLite file at
-the same path. Nothing here imports a model library, so that workers start at once and stay small.
+Every executor gives the same units in the same order, a bounded number in flight; the process that
+started the run enters what they give. Processes are spawned: a fork would share connections and
+threads. Nodes of a Ray cluster need this kgqa and reach the graph: a Neo4j server, or an SQLite
+file at the same path; the folder of the index they need not see. Nothing here imports a model
+library, so that workers start at once and stay small.
 """
 
 from __future__ import annotations
@@ -26,12 +27,14 @@ from dataclasses import dataclass
 from multiprocessing import connection
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+import numpy as np
+
 from kgqa.errors import IndexFault, KgqaError, UsageError
+from kgqa.graph.model import keys_array
 from kgqa.paths.sample import Sample, sample_walk
-from kgqa.paths.walk import walk
+from kgqa.paths.walk import joined_tables, walk
 from kgqa.trie.index.manifest import SCHEMA_VERSION
-from kgqa.trie.index.shard import encode_row, token_width
-from kgqa.trie.stored import path_tokens
+from kgqa.trie.index.shard import encode_shard
 from kgqa.version import __version__
 
 if TYPE_CHECKING:
@@ -39,15 +42,18 @@ if TYPE_CHECKING:
 
     from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
-    from kgqa.paths.walk import WalkRules
+    from kgqa.paths.walk import PathTable, WalkRules
+    from kgqa.trie.index.shard import NewShard
     from kgqa.trie.lexicon import PathLexicon
 
     Resources = Callable[[], tuple[GraphStore, PathLexicon]]
     Units = Generator["Unit", None, None]
     Running = TypeVar("Running")
 
-AT_ONCE = 32  # entities of a unit; bounds the memory when each is just under the cap
-_REMEMBERED = 512  # entities after which the names read so far are forgotten
+_TOGETHER = 16, 512  # entities that are walked at once, at first and at most
+_WALKED = 1 << 18  # paths that a walk should find; the next one has as many entities as that needs
+_REMEMBERED = 200_000  # names after which those that were read are forgotten
+PATHS_IN_SHARD = 1 << 20  # a unit with more gets several shards
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +68,11 @@ class UnitSettings:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """The rows of a unit's entities, and the ids of those that have more paths than the cap."""
+    """The shards of a unit's entities, and the ids of those that have more paths than the cap."""
 
-    rows: list[dict[str, Any]]
+    shards: list[NewShard]
     composed: list[str]
-
-    @property
-    def bytes(self) -> int:
-        """The size of the rows before they are compressed."""
-        return sum(len(row["hops"]) + len(row["tokens"]) for row in self.rows)
+    without_paths: int
 
 
 class Worker:
@@ -79,11 +81,12 @@ class Worker:
     def __init__(self, store: GraphStore, lexicon: PathLexicon) -> None:
         self.store = store
         self._lexicon = lexicon
-        self._width = token_width(lexicon.encoder.vocab_size)
-        self._since = 0  # entities since the names were forgotten
 
     def work(self, topics: IntArray, settings: UnitSettings) -> Unit:
-        """Return the rows of ``topics``, and the ids of those with too many. Raises IndexFault."""
+        """Return the shards of ``topics``, and the ids of those with too many paths.
+
+        Raises IndexFault.
+        """
         version = self.store.info.version
         if version != settings.kg_version:
             raise IndexFault(
@@ -92,30 +95,60 @@ class Worker:
                 "Every worker must read the same graph. If it was loaded again meanwhile, run the "
                 "same command again.",
             )
-        unit = Unit([], [])
-        for start in range(0, len(topics), AT_ONCE):
-            self._add(topics[start : start + AT_ONCE], settings, unit)
-        self._since += len(topics)
-        if self._since >= _REMEMBERED:
+        shards: list[NewShard] = []
+        composed: list[str] = []
+        without = 0
+        held: list[tuple[IntArray, PathTable]] = []
+        for keys, table, over in self._walks(topics, settings):
+            composed += self.store.entities(over).ids if len(over) else []
+            without += len(keys) - len(np.unique(table.topic))
+            for part in _parts(keys, table):
+                if held and _size(held) + len(part[1]) > PATHS_IN_SHARD:
+                    shards.append(self._shard(held))
+                held.append(part)
+        if held:
+            shards.append(self._shard(held))
+        if self._lexicon.names > _REMEMBERED:
             self._lexicon.clear()
-            self._since = 0
-        return unit
+        return Unit(shards, composed, without)
 
-    def _add(self, keys: IntArray, settings: UnitSettings, unit: Unit) -> None:
-        ids = self.store.entities(keys).ids
-        if settings.sample is None:
-            table, over = walk(self.store, keys, settings.rules, settings.cap)
-        else:
-            table, over = sample_walk(self.store, keys, settings.rules, settings.sample), keys[:0]
-        too_many = set(over.tolist())
-        for key, entity_id in zip(keys.tolist(), ids, strict=True):
-            if key in too_many:
-                unit.composed.append(entity_id)
-                continue
-            mine = table.of(key)
-            tokens = path_tokens(self.store, mine, self._lexicon)
-            # an entity without a path gets an empty row, so that a later run need not look again
-            unit.rows.append(encode_row(entity_id, key, tokens, mine, self._width))
+    def _walks(
+        self, topics: IntArray, settings: UnitSettings
+    ) -> Iterator[tuple[IntArray, PathTable, IntArray]]:
+        """Yield some of the topics at a time, their paths, and the topics with too many."""
+        start, count = 0, _TOGETHER[0]
+        while start < len(topics):
+            keys = topics[start : start + count]
+            start += count
+            if settings.sample is None:
+                table, over = walk(self.store, keys, settings.rules, settings.cap)
+            else:
+                table = sample_walk(self.store, keys, settings.rules, settings.sample)
+                over = keys[:0]
+            yield np.setdiff1d(keys, over, assume_unique=True), table, over
+            wanted = _WALKED * len(keys) // max(1, len(table) + settings.cap * len(over))
+            count = min(max(wanted, _TOGETHER[0]), 4 * count, _TOGETHER[1])
+
+    def _shard(self, held: list[tuple[IntArray, PathTable]]) -> NewShard:
+        """Return the shard of what is held, which then is not."""
+        keys = np.concatenate([keys for keys, _ in held])
+        table = joined_tables([table for _, table in held])
+        held.clear()
+        return encode_shard(self.store, self._lexicon, keys, table)
+
+
+def _size(held: Iterable[tuple[IntArray, PathTable]]) -> int:
+    return sum(len(table) for _, table in held)
+
+
+def _parts(keys: IntArray, table: PathTable) -> Iterator[tuple[IntArray, PathTable]]:
+    """Yield entities with their paths, as many as a shard may have; one by one if they are more."""
+    if len(table) <= PATHS_IN_SHARD // 8:
+        if len(keys):
+            yield keys, table
+        return
+    for key in keys.tolist():
+        yield keys_array([key]), table.of(key)
 
 
 _AHEAD = 2  # units for each worker that are made or wait to be fetched

@@ -103,6 +103,11 @@ class PathLexicon:
             found += [[*self.link, *relation, *self.link], tail]
         return [*found, [self.closing]]
 
+    @property
+    def names(self) -> int:
+        """How many names and relations are remembered."""
+        return len(self._heads) + len(self._tails) + len(self._relations)
+
     def clear(self) -> None:
         """Forget all names, so that a long run over a whole KG keeps its memory bounded."""
         self._heads, self._tails, self._relations = _Pool(), _Pool(), _Pool()
@@ -118,6 +123,9 @@ class _Pool:
         self._row: dict[Any, int] = {}
         self._tokens = array("q")
         self._offsets = array("q", [0])
+
+    def __len__(self) -> int:
+        return len(self._row)
 
     def take(
         self, keys: Sequence[Any], encoded: Callable[[list[Any]], Sequence[Sequence[int]]]

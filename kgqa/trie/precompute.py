@@ -1,6 +1,7 @@
-"""Precomputing tries: the topic entities an index lacks, as work units, written as shards.
+"""Precomputing tries: the topic entities an index lacks, as work units that give whole shards.
 
-A shard depends only on where it begins, so a stopped run goes on and writes the same files.
+The shards of a unit depend on its entities alone and are entered together and in order, so a
+stopped run goes on and writes the same files.
 """
 
 from __future__ import annotations
@@ -8,13 +9,13 @@ from __future__ import annotations
 import time
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kgqa.progress import Rate
 from kgqa.trie.check import check_joining, sample_paths
-from kgqa.trie.executors import AT_ONCE, LocalExecutor, UnitSettings
+from kgqa.trie.executors import LocalExecutor, UnitSettings
 
 if TYPE_CHECKING:
     from kgqa.graph.model import IntArray
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
     from kgqa.trie.executors import Executor, Resources
     from kgqa.trie.index.writer import IndexWriter
 
-UNIT = 512  # entities of a shard, rounded up to whole work units
-SHARD_BYTES = 1 << 26  # of rows, uncompressed: a shard with more ends, for they are held till then
+UNIT = 512  # entities of a work unit, and so of a shard, unless they have very many paths
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +65,8 @@ def precompute(
     """Write the tries of ``topics`` (keys; None: all named entities) that ``writer`` lacks.
 
     ``resources`` opens a store and makes a lexicon, wherever units run; picklable for another
-    process. Units run in ``workers`` processes, or by ``executor``; a shard gets ``unit`` entities
-    or a few more. Raises what the store raises, IndexFault.
+    process. Units of ``unit`` entities run in ``workers`` processes, or by ``executor``. Raises
+    what the store raises, IndexFault.
     """
     began = time.monotonic()
     key = writer.manifest.key
@@ -81,26 +81,15 @@ def precompute(
         settings = UnitSettings(key.rules, writer.manifest.cap, key.sampled, store.info.version)
         todo = all_topics(store) if topics is None else np.unique(topics)
         todo = np.setdiff1d(todo, store.keys_of(sorted(writer.done())))
-    size = -(-unit // -(-unit // AT_ONCE))  # equal work units that make up a shard
-    units = [todo[start : start + size] for start in range(0, len(todo), size)]
+    units = [todo[start : start + unit] for start in range(0, len(todo), unit)]
     results = (executor or LocalExecutor(workers)).run(resources, units, settings)
-    rows: list[dict[str, Any]] = []
-    composed: list[str] = []
-    held = count = without = 0
+    without = 0
     with closing(results), progress.task("precomputing tries", len(todo), "entities") as task:
         rate = Rate(task, "entities")
         for result, keys in zip(results, units, strict=True):
-            rows += result.rows
-            composed += result.composed
-            without += sum(row["paths"] == 0 for row in result.rows)
-            held += result.bytes
-            count += len(keys)
-            if count >= unit or held >= SHARD_BYTES:
-                writer.add(rows, composed)
-                rows, composed, held, count = [], [], 0, 0
+            writer.add(result.shards, result.composed)
+            without += result.without_paths
             rate.advance(len(keys))
-    if count:
-        writer.add(rows, composed)
     manifest = writer.manifest
     return PrecomputeResult(
         entities=manifest.entities + len(manifest.composed),

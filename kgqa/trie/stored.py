@@ -21,7 +21,16 @@ from kgqa.paths.walk import (
     ordered,
     ranges,
 )
-from kgqa.trie.arrays import Groups, Ordered, Sequences, build_trie, in_order, joined, offsets_of
+from kgqa.trie.arrays import (
+    Groups,
+    Ordered,
+    Sequences,
+    build_trie,
+    dense,
+    in_order,
+    joined,
+    offsets_of,
+)
 from kgqa.trie.constraint import Expansion, nothing_to_write
 
 if TYPE_CHECKING:
@@ -97,7 +106,7 @@ def path_parts(table: PathTable) -> PathParts:
 def distinct_pairs(first: IntArray, second: IntArray) -> tuple[IntArray, IntArray]:
     """Return the distinct pairs of steps, ascending, shape ``[n, 2]``, and which each row is."""
     wide = int(second.max(initial=-1)) + 2
-    pairs, number = np.unique(first * wide + second + 1, return_inverse=True)
+    pairs, number = dense(first * wide + second + 1)
     return np.stack([pairs // wide, pairs % wide - 1], axis=1), number
 
 

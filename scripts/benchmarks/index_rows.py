@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import kgqa
 from benchmarks.common import timed
 from benchmarks.index_graphs import (
     beam_walk,
@@ -42,8 +43,9 @@ from kgqa.paths.walk import WalkRules, walk
 from kgqa.progress import Silent
 from kgqa.trie.composed import ComposedConstraint
 from kgqa.trie.index import IndexKey, IndexWriter, open_index
-from kgqa.trie.index.shard import encode_row, token_width, write_shard
-from kgqa.trie.precompute import precompute
+from kgqa.trie.index.constraint import LARGE, MarisaConstraint
+from kgqa.trie.index.shard import encode_shard
+from kgqa.trie.precompute import all_topics, precompute
 from kgqa.trie.stored import path_tokens, stored_constraint
 
 if TYPE_CHECKING:
@@ -82,7 +84,6 @@ class Bench:
         """One question's trie, from its edges."""
         rules = WalkRules(2, "out", "keep")
         encoder = encoder_at(self.cache)
-        width = token_width(encoder.vocab_size)
         rows, same, size, paths, ratios_known = [], 0, 0, 0, []
         for file in sorted((self.data / "gcr_question_graphs").glob("*.json")):
             question = json.loads(file.read_text("utf-8"))
@@ -117,18 +118,17 @@ class Bench:
                 tokens = path_tokens(store, table, lexicon)
                 language = {tuple(tokens[number]) for number in range(len(tokens))}
                 same += language == trie.language()
-                row = encode_row(topic, int(key[0]), tokens, table, width)
-                record = write_shard(self.scratch, f"{file.stem}.parquet", [row])
-            size += record.bytes
+                stored = encode_shard(store, lexicon, key, table).record
+            size += stored.bytes
             paths += len(table)
             times = [statistics.median(theirs), first_ms, statistics.median(known)]
             ratios_known.append(times[0] / times[2])
-            rows.append([file.stem, len(table), constraint.trie.nodes, *times, record.bytes])
+            rows.append([file.stem, len(table), constraint.trie.nodes, *times, stored.bytes])
             print(
                 f"  {file.stem:<12} {len(table):>5} paths {constraint.trie.nodes:>6} nodes; "
                 f"published {times[0]:7.1f} ms, ours {times[2]:6.1f} ms ({ratios_known[-1]:.1f}x), "
                 f"with every name new {first_ms:6.1f} ms ({times[0] / first_ms:.1f}x); "
-                f"{record.bytes / len(table):.1f} bytes a path",
+                f"{stored.bytes / len(table):.1f} bytes a path",
                 flush=True,
             )
         new = float(np.median([row[3] / row[4] for row in rows]))
@@ -198,50 +198,102 @@ class Bench:
         result, key = self.index(graph, rules, topics, workers=1)
         tries = self.scratch / "tries"
         with open_index(tries, key) as index:
-            ids = sorted(index.stored_ids())
-            files = [index.folder / record.file for record in index.manifest.shards]
-            choose = random.Random(SEED)
-            warm: list[float] = []
-            cold: list[float] = []
-            decoded: list[float] = []
-            picked = choose.sample(ids, 200)
-            for id_ in picked * 2:  # the first time round opens the shards
-                warm.append(timed(index.read, id_)[0])
-            del warm[: len(picked)]
-            rows = {id_: index.read(id_) for id_ in ids}
-            sizes = {id_: row["paths"] for id_, row in rows.items() if row}
-            near = sorted(ids, key=lambda id_: abs(sizes[id_] - 4_000))[:30]
-            for id_ in near:
-
-                def constraint(id_: str = id_) -> Any:
-                    stored = index.look_up(id_)
-                    assert stored
-                    return stored_constraint([(stored.sequences, stored.table)])
-
-                decoded.append(timed(constraint)[0])
-        for id_ in picked[:50]:
-            for file in files:
-                drop_from_page_cache(file)
-
-            def opened(id_: str = id_) -> None:
-                with open_index(tries, key) as index:
-                    index.read(id_)
-
-            cold.append(timed(opened)[0])
-        figures: dict[str, Any] = {
-            "index": result,
-            "bytes_a_path_subgraph": result["bytes"] / result["paths"],
-            "lookup_cold_ms": statistics.median(cold),
-            "lookup_warm_ms": statistics.median(warm),
-            "first_constraint_ms": statistics.median(decoded),
-        }
+            shards = index.manifest.shards
+            sizes = {
+                id_: (int(paths), int(entity))
+                for record in shards
+                for shard in [index.shard(record)]
+                for id_, entity, paths in zip(shard.ids, shard.keys, shard.paths, strict=True)
+            }
+            files = [index.folder / record.file for record in shards]
         print(
             f"  {result['stored']:,} entities, {result['paths']:,} paths, {result['bytes']:,} "
-            f"bytes ({figures['bytes_a_path_subgraph']:.2f} a path), {result['shards']} shards; "
-            f"row cold {figures['lookup_cold_ms']:.2f} ms (opening included), warm "
-            f"{figures['lookup_warm_ms']:.3f} ms; first constraint of "
-            f"{sizes[near[-1]]:,}-path entities and their like: "
-            f"{figures['first_constraint_ms']:.1f} ms",
+            f"bytes ({result['bytes'] / result['paths']:.2f} a path), {result['shards']} shards",
+            flush=True,
+        )
+
+        def near(paths: int, count: int) -> list[tuple[str, int]]:
+            ids = sorted(sizes, key=lambda id_: (abs(sizes[id_][0] - paths), id_))[:count]
+            return [(id_, sizes[id_][1]) for id_ in ids]
+
+        def read(index: Any, id_: str, entity: int) -> Any:
+            stored = index.look_up(id_, entity)
+            return stored, stored.trie.keys(stored.prefix)
+
+        def cold(id_: str, entity: int) -> None:
+            with open_index(tries, key) as index:
+                read(index, id_, entity)
+
+        def arrays(index: Any, id_: str, entity: int) -> Any:
+            stored = index.look_up(id_, entity)
+            return stored_constraint([(stored.sequences, stored.table)])
+
+        def lazily(index: Any, id_: str, entity: int) -> Any:
+            manifest = index.manifest
+            stored = index.look_up(id_, entity)
+            return MarisaConstraint([stored], manifest.key.hops, manifest.closing)
+
+        def decoded(make: Any, index: Any, id_: str, entity: int, seed: int) -> None:
+            beam_walk(make(index, id_, entity), BEAMS, seed)
+
+        times: dict[str, list[float]] = {"cold": [], "warm": []}
+        for id_, entity in near(400, 50):
+            for file in files:
+                drop_from_page_cache(file)
+            times["cold"].append(timed(cold, id_, entity)[0])
+        for id_, entity in near(400, 50):
+            with open_index(tries, key) as index:
+                read(index, *near(400, 50)[0])
+                read(index, id_, entity)  # its shard is opened now, and its group's trie
+                index._known.clear()
+                times["warm"].append(timed(read, index, id_, entity)[0])
+        for paths in (4_000, 40_000, 70_000):
+            for seed, (id_, entity) in enumerate(near(paths, 10)):
+                with open_index(tries, key) as index:
+                    index.look_up(id_, entity).trie  # noqa: B018 - opened, as in a session
+                    of = {"arrays": arrays, "lazily": lazily}
+                    for name, make in of.items():
+                        index._known.clear()
+                        took = timed(make, index, id_, entity)[0]
+                        times.setdefault(f"first {paths} {name}", []).append(took)
+                        index._known.clear()
+                        took = timed(decoded, make, index, id_, entity, seed)[0]
+                        times.setdefault(f"decoded {paths} {name}", []).append(took)
+            (id_, _), *_ = near(paths, 1)
+            said = ", ".join(
+                f"{what} {statistics.median(times[f'{what} {paths} {name}']):.1f} ms by {name}"
+                for what in ("first", "decoded")
+                for name in ("arrays", "lazily")
+            )
+            print(f"  {sizes[id_][0]:,} paths and their like: {said}", flush=True)
+        form = "arrays" if LARGE > 4_000 else "lazily"
+        figures: dict[str, Any] = {
+            "index": result,
+            "times": times,
+            "bytes_a_path_subgraph": result["bytes"] / result["paths"],
+            "lookup_cold_ms": statistics.median(times["cold"]),
+            "lookup_warm_ms": statistics.median(times["warm"]),
+            "first_constraint_ms": statistics.median(times[f"first 4000 {form}"]),
+            "large_constraint_ms": statistics.median(times["decoded 70000 lazily"]),
+        }
+        print(
+            f"  at 400 paths: cold {figures['lookup_cold_ms']:.2f} ms (opening included), warm "
+            f"{figures['lookup_warm_ms']:.3f} ms",
+            flush=True,
+        )
+        return figures
+
+    def bundled(self) -> dict[str, Any]:
+        """The size of the bundled sample's index."""
+        home = Path(self.scratch / "home")
+        kg = kgqa.ingest("freebase", home=home, progress=Silent())
+        with SqliteStore(home / kg.name / "graph.sqlite", name=kg.name) as store:
+            topics = all_topics(store)
+        result, _ = self.index(home / kg.name / "graph.sqlite", WalkRules(), topics, workers=1)
+        figures = {"bytes_a_path_sample": result["bytes"] / result["paths"]}
+        print(
+            f"  {result['stored']:,} entities, {result['paths']:,} paths: "
+            f"{figures['bytes_a_path_sample']:.2f} bytes a path",
             flush=True,
         )
         return figures
@@ -256,9 +308,8 @@ class Bench:
         key = IndexKey.of(info, lexicon.encoder, lexicon.form, rules)
         tries = self.scratch / "tries"
         tries.mkdir(exist_ok=True)
-        width = token_width(lexicon.encoder.vocab_size)
         make = self.resources(graph)
-        with IndexWriter(tries, key, cap=CAP, token_width=width, tokenizer_name="bench") as writer:
+        with IndexWriter(tries, key, lexicon, cap=CAP, tokenizer_name="bench") as writer:
             made = precompute(
                 make, writer, topics=topics, workers=workers, unit=unit, progress=Silent()
             )
@@ -378,7 +429,7 @@ def sample(graph: Path, options: argparse.Namespace) -> dict[str, Any]:
         if not options.quick:
             with ProcessPoolExecutor(1, get_context("spawn")) as pool:
                 started, _ = timed(pool.submit(start, bench.resources(graph)).result)
-        made, _ = bench.index(graph, WalkRules(2, "both"), chosen, workers=workers, unit=16)
+        made, _ = bench.index(graph, WalkRules(2, "both"), chosen, workers=workers, unit=64)
     peak = resource.getrusage(whose).ru_maxrss
     megabytes = peak / (1 << 10 if sys.platform != "darwin" else 1 << 20)
     return {"made": made, "start_seconds": started / 1_000, "worker_mb": megabytes}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -202,5 +203,11 @@ def test_rows_do_not_depend_on_whether_transformers_tokenises(
             Worker(store, PathLexicon(each, PathFormat())).work(keys, settings)
             for each in (full, bare)
         )
-    assert len(one.rows) == 200
+    assert [shard.record.entities for shard in one.shards] == [200]
     assert one == other
+
+
+def test_status_says_what_it_verified(kgqa: Kgqa, whole: Path) -> None:
+    said = kgqa("status", "--verify", "--home", whole).out
+    assert re.search(r"verified freebase: \d+ shards, 0\.\d MB: intact \(\d+\.\d\d s\)", said)
+    assert "verified" not in kgqa("status", "--home", whole).out

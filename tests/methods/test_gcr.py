@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from kgqa.answers.answer import Answer
 from kgqa.answers.general import general_prompt, read_answers
 from kgqa.answers.ranking import vote
-from kgqa.errors import EmptyLanguageError, LinkingError, UsageError
+from kgqa.errors import EmptyLanguageError, LinkingError, ShardDamagedError, UsageError
 from kgqa.graph.model import keys_array
 from kgqa.methods.base import LinkedQuestion
 from kgqa.methods.gcr import PRIOR
@@ -85,8 +86,8 @@ def test_an_entity_without_a_path_is_an_error_and_no_guess(sample, random_llm) -
 
 
 def test_an_index_that_lies_is_caught_by_the_graph(sample, random_llm, index: TrieIndex) -> None:
-    """Paths whose checksums fit but that the graph does not hold are left out, and said."""
-    stored = index.look_up(TOLKIEN)
+    """Paths whose checksums fit but that the graph does not hold: the graph answers instead."""
+    stored = index.look_up(TOLKIEN, int(sample.keys_of([TOLKIEN])[0]))
     assert stored is not None
     table = stored.table
     broken = replace(table, hops=table.hops.copy())
@@ -95,14 +96,38 @@ def test_an_index_that_lies_is_caught_by_the_graph(sample, random_llm, index: Tr
     class Lying:
         manifest = index.manifest
 
-        def look_up(self, entity: str):
-            return replace(stored, table=broken)
+        def look_up(self, entity: str, key: int):
+            return SimpleNamespace(paths=stored.paths, sequences=stored.sequences, table=broken)
 
-        def is_composed(self, entity: str) -> bool:
-            return False
+    answer = ask(sample, random_llm, TOLKIEN, index=Lying())
+    assert same(answer, ask(sample, random_llm, TOLKIEN))
+    assert "The index does not fit the graph" in answer.notes[0]
+    assert {use.source for use in answer.constraints} == {"composed"}
 
-    with pytest.raises(EmptyLanguageError, match="found in the graph"):
-        ask(sample, random_llm, TOLKIEN, index=Lying())
+
+def test_a_large_language_is_decoded_straight_on_the_trie(
+    sample, random_llm, index: TrieIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_arrays = ask(sample, random_llm, TOLKIEN, LINCOLN, index=index)
+    monkeypatch.setattr("kgqa.methods.grounding.LARGE", 1)
+    on_the_trie = ask(sample, random_llm, TOLKIEN, LINCOLN, index=index)
+    assert same(on_arrays, on_the_trie)
+    assert on_arrays.constraints == on_the_trie.constraints
+    assert not on_the_trie.notes
+
+
+def test_damage_that_is_met_while_decoding_is_answered_around(
+    sample, random_llm, index: TrieIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def damaged(*_: object, **__: object) -> None:
+        raise ShardDamagedError("The shard is damaged.", "Build it again.")
+
+    monkeypatch.setattr("kgqa.methods.grounding.LARGE", 1)
+    monkeypatch.setattr("kgqa.trie.index.constraint._hops", damaged)
+    answer = ask(sample, random_llm, TOLKIEN, index=index)
+    assert same(answer, ask(sample, random_llm, TOLKIEN))
+    assert answer.notes[0].startswith("The shard is damaged.")
+    assert "on the fly" in answer.notes[0]
 
 
 def test_scores_are_sums_of_log_probabilities_best_first(sample, kg_llm) -> None:

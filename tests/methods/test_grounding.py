@@ -17,7 +17,7 @@ from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules
 from kgqa.trie.composed import ComposedConstraint
 from kgqa.trie.lexicon import PathLexicon
-from tests.fixtures import TOLKIEN
+from tests.fixtures import LINCOLN, TOLKIEN
 from tests.methods.given import about, answered, gcr
 
 if TYPE_CHECKING:
@@ -85,7 +85,9 @@ def test_coverage_is_the_share_of_all_probability_that_is_allowed(
 def test_it_is_taken_at_the_tokens_of_relations(sample, random_llm) -> None:
     lexicon, constraint, _, with_it, _ = decoded(sample, random_llm, "tree", "allowed")
     hypotheses = with_it.found().hypotheses
-    paths, _ = ground_all(sample, constraint, lexicon, hypotheses, (), with_it.coverage)
+    paths, _ = ground_all(
+        sample, constraint, lexicon, sample.keys_of([TOLKIEN]), hypotheses, (), with_it.coverage
+    )
     for path, one, covered in zip(paths, hypotheses, with_it.coverage, strict=True):
         places = places_of_relations(path.groundings[0], lexicon)
         text = lexicon.encoder.decode([one.tokens[at] for at in places])
@@ -96,8 +98,16 @@ def test_it_is_taken_at_the_tokens_of_relations(sample, random_llm) -> None:
         kinds = [number % 2 for number, part in enumerate(parts) for _ in part]  # 1: of a name
         lost = math.fsum(share for share, kind in zip(covered, kinds, strict=True) if not kind)
         assert path.lost == pytest.approx(lost)
-    unmeasured, _ = ground_all(sample, constraint, lexicon, hypotheses)
+    unmeasured, _ = ground_all(sample, constraint, lexicon, sample.keys_of([TOLKIEN]), hypotheses)
     assert {(path.coverage, path.lost) for path in unmeasured} == {(None, 0.0)}
+
+
+def test_a_path_from_elsewhere_is_refused(sample, random_llm) -> None:
+    lexicon, constraint, _, with_it, _ = decoded(sample, random_llm, "tree", "allowed")
+    hypotheses = with_it.found().hypotheses
+    paths, notes = ground_all(sample, constraint, lexicon, sample.keys_of([LINCOLN]), hypotheses)
+    assert paths == []
+    assert len(notes) == len(hypotheses)
 
 
 def test_markers_before_the_path_are_counted(sample, random_llm) -> None:
@@ -107,7 +117,9 @@ def test_markers_before_the_path_are_counted(sample, random_llm) -> None:
     outcome = Engine(random_llm.model).decode(
         DecodingRequest(prompt=[5, 6], constraint=constraint, search=beam(constraint, 2))
     )
-    paths, _ = ground_all(sample, constraint, lexicon, outcome.found().hypotheses)
+    paths, _ = ground_all(
+        sample, constraint, lexicon, sample.keys_of([TOLKIEN]), outcome.found().hypotheses
+    )
     tokens = outcome.found().hypotheses[0].tokens
     places = places_of_relations(paths[0].groundings[0], lexicon)
     text = lexicon.encoder.decode([tokens[at] for at in places])

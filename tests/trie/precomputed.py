@@ -11,6 +11,7 @@ Printed as JSON: what was added, and the number of events of each step.
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 import os
 import random
@@ -23,15 +24,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.parquet as pq
-
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.graph.sqlite_write import SqliteWriter
 from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules
 from kgqa.progress import Silent
-from kgqa.trie.index import IndexKey, IndexWriter, index_folder, manifest, writer
-from kgqa.trie.index.manifest import read_manifest
+from kgqa.trie.index import IndexKey, IndexWriter, index_folder, manifest, open_index, writer
 from kgqa.trie.lexicon import PathLexicon
 from kgqa.trie.precompute import PrecomputeResult, precompute
 from tests.graph.tables import entity, tables_of
@@ -40,6 +38,8 @@ from tests.trie.language import CharacterEncoder
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kgqa.trie.index import TrieIndex
+    from kgqa.trie.index.shard import StoredTrie
     from kgqa.trie.tokens import TokenEncoder
 
 FORM = PathFormat()
@@ -88,7 +88,12 @@ def build(
     """Precompute; return the result."""
     tries.mkdir(parents=True, exist_ok=True)
     with writer(
-        tries, key, cap=cap, token_width=4, tokenizer_name=encoder.fingerprint, rebuild=rebuild
+        tries,
+        key,
+        PathLexicon(encoder, FORM),
+        cap=cap,
+        tokenizer_name=encoder.fingerprint,
+        rebuild=rebuild,
     ) as index:
         make = make or partial(resources, graph, encoder)
         return precompute(make, index, unit=unit, **({"progress": Silent()} | options))
@@ -96,14 +101,24 @@ def build(
 
 def content(tries: Path) -> tuple[list[tuple[str, bytes]], tuple[str, ...]]:
     """The rows of the index under ``tries`` in the order of ids, and who is composed."""
-    folder = index_folder(tries, KEY)
-    found = read_manifest(folder)
-    assert found is not None
-    rows: list[tuple[str, bytes]] = []
-    for shard in found.shards:
-        table = pq.read_table(folder / shard.file, columns=["id", "digest"], partitioning=None)
-        rows += zip(table["id"].to_pylist(), table["digest"].to_pylist(), strict=True)
-    return sorted(rows), found.composed
+    rows = []
+    with open_index(tries, KEY) as index:
+        for row in stored(index):
+            paths = sorted(
+                (row.table.hops[number].tobytes(), row.sequences[number])
+                for number in range(row.paths)
+            )
+            rows.append((row.id, hashlib.sha256(repr((row.key, paths)).encode()).digest()))
+        return sorted(rows), index.manifest.composed
+
+
+def stored(index: TrieIndex) -> list[StoredTrie]:
+    """Every row of an index, by id."""
+    found = []
+    for record in index.manifest.shards:
+        ids = set(index.shard(record).ids) - record.dropped.keys()
+        found += [row for id_ in ids if (row := index.shard(record).find(id_)) is not None]
+    return sorted(found, key=lambda row: row.id)
 
 
 def files(tries: Path) -> dict[str, bytes]:

@@ -213,6 +213,6 @@ def test_an_index_without_the_check_opens_and_gets_it_with_the_next_run(tmp_path
     replace(written, joining=None).write(folder)  # as a run leaves it that is stopped before
     with open_index(tmp_path, KEY) as index:
         assert index.manifest.joining is None
-        assert index.look_up("e003") is not None
+        assert index.look_up("e003", 3) is not None
     build(tmp_path, Silent())
     assert read_manifest(folder) == written

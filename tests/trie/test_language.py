@@ -17,6 +17,7 @@ from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules, walk
 from kgqa.trie.composed import ComposedConstraint
 from kgqa.trie.index import open_index
+from kgqa.trie.index.constraint import MarisaConstraint
 from kgqa.trie.lexicon import PathLexicon
 from kgqa.trie.stored import path_tokens, stored_constraint
 from tests.graph.tables import entity, tables_of
@@ -110,14 +111,15 @@ def test_what_an_index_gives_back_is_the_language(tables, rules, encoder, tmp_pa
             expected: dict[tuple[int, ...], list] = defaultdict(list)
             for path in sorted(brute_force(tables, topic, rules)):
                 expected[tokens_of(tables, path, lexicon)].append(path)
-            trie = index.look_up(one)
+            trie = index.look_up(one, topic)
             assert trie is not None
             assert len(trie.table) == sum(map(len, expected.values()))
             if not expected:
                 continue
             read = language(stored_constraint([(trie.sequences, trie.table)]))
             composed = language(ComposedConstraint(store, keys_array([topic]), rules, lexicon))
-            assert read == composed
+            on_trie = language(MarisaConstraint([trie], rules.hops, lexicon.closing))
+            assert read == composed == on_trie
             assert {tokens: sorted(paths) for tokens, paths in read.items()} == expected
 
 

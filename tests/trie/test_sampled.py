@@ -20,6 +20,7 @@ from kgqa.paths.ground import ground
 from kgqa.paths.sample import WALKS, Sample
 from kgqa.progress import Silent
 from kgqa.trie.index import open_index
+from kgqa.trie.index.constraint import MarisaConstraint
 from kgqa.trie.lexicon import PathLexicon
 from kgqa.trie.stored import stored_constraint
 from tests.graph.tables import entity, tables_of
@@ -62,8 +63,7 @@ def build(
 
 
 def content(index: TrieIndex) -> dict[str, list]:
-    found = {one: index.look_up(one) for one in sorted(index.stored_ids())}
-    return {one: id_paths(trie.table) for one, trie in found.items() if trie is not None}
+    return {trie.id: sorted(id_paths(trie.table)) for trie in precomputed.stored(index)}
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +109,7 @@ def test_a_sampled_index_holds_paths_of_the_graph_as_many_as_wanted_or_all(
         topics = store.topic_keys()
         for topic, one in zip(topics.tolist(), store.entities(topics).ids, strict=True):
             expected = brute_force(tables, topic, rules)
-            trie = index.look_up(one)
+            trie = index.look_up(one, topic)
             assert trie is not None
             found = id_paths(trie.table)
             assert len(found) == len(set(found)) == min(sample.size, len(expected))
@@ -117,6 +117,7 @@ def test_a_sampled_index_holds_paths_of_the_graph_as_many_as_wanted_or_all(
             assert all(ground(store, trie.table, FORM))
             if found:
                 read = language(stored_constraint([(trie.sequences, trie.table)]))
+                assert read == language(MarisaConstraint([trie], rules.hops, lexicon.closing))
                 for tokens, paths in read.items():
                     assert {tokens_of(tables, one, lexicon) for one in paths} == {tokens}
                 assert sorted(p for paths in read.values() for p in paths) == sorted(found)

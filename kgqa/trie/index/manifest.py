@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, fields, replace
+import re
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
 from kgqa.errors import ShardDamagedError
-from kgqa.graph.files import sync, write_whole
+from kgqa.graph.files import read_plain, sync, write_whole
 from kgqa.graph.model import Direction  # noqa: TC001 - pydantic reads annotations when it runs
 from kgqa.paths.sample import Sample, Walk
 from kgqa.paths.walk import Mediators, WalkRules
@@ -24,9 +25,11 @@ if TYPE_CHECKING:
     from kgqa.paths.format import PathFormat
     from kgqa.trie.tokens import TokenEncoder
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 MANIFEST = "manifest.json"
 REBUILD = "Build it again: kgqa precompute-tries --rebuild"
+_FILE = re.compile(r"shard-[0-9]{5,9}(-[0-9]{1,5})?\.parquet")
+_LARGEST = 1 << 30  # bytes of a manifest or a shard
 _WORDS = {"kg": "KG", "kg_version": "KG version", "mediators": "mediator rule"}
 _WORDS |= {"sample": "sampled paths"}
 
@@ -106,30 +109,33 @@ def _short(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ShardRecord:
-    """One shard: rows sorted by id from ``first`` to ``last``."""
+    """One shard: rows sorted by id from ``first`` to ``last``.
+
+    ``dropped``: rows that are not valid any more, since the KG has changed: their paths by id.
+    """
 
     file: str
     first: str
     last: str
     entities: int
     paths: int
-    nodes: int
     bytes: int
     sha256: str
-    footer_sha256: str
+    dropped: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The content of ``manifest.json``; ``token_width`` is in bytes.
+    """The content of ``manifest.json``; ``token_width``: bytes of a token id in a text.
 
-    ``composed``: ids of entities with more than ``cap`` paths, composed on the fly. ``joining``:
-    the check of joined tokens, None before it.
+    ``closing``: the token that ends every path. ``composed``: ids of entities with more than
+    ``cap`` paths, composed on the fly. ``joining``: the check of joined tokens, None before it.
     """
 
     key: IndexKey
     cap: int
     token_width: int
+    closing: int
     shards: tuple[ShardRecord, ...] = ()
     composed: tuple[str, ...] = ()
     tokenizer_name: str = ""
@@ -139,12 +145,12 @@ class Manifest:
     @property
     def entities(self) -> int:
         """The number of stored entities."""
-        return sum(shard.entities for shard in self.shards)
+        return sum(shard.entities - len(shard.dropped) for shard in self.shards)
 
     @property
     def paths(self) -> int:
         """The number of stored paths."""
-        return sum(shard.paths for shard in self.shards)
+        return sum(shard.paths - sum(shard.dropped.values()) for shard in self.shards)
 
     @property
     def bytes(self) -> int:
@@ -173,7 +179,7 @@ def read_manifest(folder: Path) -> Manifest | None:
     """Return the manifest in ``folder``, None without one. Raises ShardDamagedError."""
     path = folder / MANIFEST
     try:
-        text = path.read_text("utf-8")
+        text = read_plain(path, _LARGEST).decode()
         content: dict[str, Any] = json.loads(text)
         digest = content.pop("sha256", None)
         if digest is None and content["schema"] != SCHEMA_VERSION:
@@ -182,14 +188,25 @@ def read_manifest(folder: Path) -> Manifest | None:
             raise ValueError("its checksum does not fit")
         if content["schema"] != SCHEMA_VERSION:
             return None
-        return _adapter().validate_json(text, strict=True)
+        manifest = _adapter().validate_json(text, strict=True)
+        for shard in manifest.shards:
+            _check(shard)
+        return manifest
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         raise ShardDamagedError(
             f"The index manifest {path} is damaged ({reason}).", REBUILD
         ) from None
+
+
+def _check(shard: ShardRecord) -> None:
+    """Raise ValueError for what cannot be a shard: no file is opened outside of the folder."""
+    if not _FILE.fullmatch(shard.file):
+        raise ValueError(f"{shard.file!r} is not the name of a shard")
+    if shard.entities < 1 or shard.paths < 0 or not 0 < shard.bytes <= _LARGEST:
+        raise ValueError(f"{shard.file} has counts that no shard has")
 
 
 def index_folder(tries: Path, key: IndexKey) -> Path:

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kgqa.errors import IndexMissingError, IndexStaleError, ShardDamagedError
 from kgqa.trie.index.manifest import (
     MANIFEST,
+    REBUILD,
     SCHEMA_VERSION,
     Manifest,
     index_folder,
     read_manifest,
 )
-from kgqa.trie.index.shard import Shard, StoredTrie, decode_row
+from kgqa.trie.index.shard import Shard, read_checked
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from kgqa.trie.index.manifest import IndexKey, ShardRecord
+    from kgqa.trie.index.shard import StoredTrie
 
-_DECODED_PATHS = 1 << 20  # paths of the tries that are kept decoded, about 100 bytes each
-_OPENED = 128  # shards kept open: a process may have no more than a few hundred files
+_KNOWN_PATHS = 1 << 20  # paths of the tries that are kept, about 100 bytes each once decoded
+_OPENED = 1 << 27  # bytes of the shards that are kept
 _BUILD = "Build it: kgqa precompute-tries"
 
 
@@ -79,81 +80,90 @@ class TrieIndex:
         self.manifest = manifest
         self._composed = frozenset(manifest.composed)
         self._shards: OrderedDict[str, Shard] = OrderedDict()
-        self._decoded: OrderedDict[str, StoredTrie | None] = OrderedDict()
-        self._decoded_paths = 0
+        self._known: OrderedDict[str, StoredTrie] = OrderedDict()
+        self._known_paths = 0
 
     def is_composed(self, entity_id: str) -> bool:
         """Return whether the entity has too many paths to be stored."""
         return entity_id in self._composed
 
-    def look_up(self, entity_id: str) -> StoredTrie | None:
-        """Return the stored paths of an entity, None without any. Raises ShardDamagedError."""
-        if entity_id in self._decoded:
-            self._decoded.move_to_end(entity_id)
-            return self._decoded[entity_id]
-        row, found = self._find(entity_id), None
-        if row is not None:
-            width = self.manifest.token_width
-            found = decode_row(row[1], self.manifest.key.hops, width, str(row[0]))
-        self._decoded[entity_id] = found
-        self._decoded_paths += _weight(found)
-        while self._decoded_paths > _DECODED_PATHS and len(self._decoded) > 1:
-            self._decoded_paths -= _weight(self._decoded.popitem(last=False)[1])
+    def look_up(self, entity_id: str, key: int) -> StoredTrie | None:
+        """Return the trie of an entity that the KG knows by ``key``, None without one.
+
+        Raises ShardDamagedError, also if the row of this id has another key.
+        """
+        found = self._known.get(entity_id)
+        if found is None:
+            found = self._find(entity_id)
+            if found is None:
+                return None
+            self._known[entity_id] = found
+            self._known_paths += 1 + found.paths
+            while self._known_paths > _KNOWN_PATHS and len(self._known) > 1:
+                self._known_paths -= 1 + self._known.popitem(last=False)[1].paths
+        self._known.move_to_end(entity_id)
+        if found.key != key:
+            raise ShardDamagedError(
+                f"The index shard {found.shard.path} is damaged: the key of {entity_id} is "
+                f"{found.key}, not {key}.",
+                REBUILD,
+            )
         return found
 
-    def read(self, entity_id: str) -> dict[str, Any] | None:
-        """Return an entity's row undecoded (paths, nodes, bytes). Raises ShardDamagedError."""
-        found = self._find(entity_id)
-        return None if found is None else found[1]
-
-    def _find(self, entity_id: str) -> tuple[Path, dict[str, Any]] | None:
+    def _find(self, entity_id: str) -> StoredTrie | None:
         for record in self.manifest.shards:
-            if record.first <= entity_id <= record.last:
-                shard = self._open(record)
-                row = shard.read(entity_id)
-                if row is not None:
-                    return shard.path, row
+            if record.first <= entity_id <= record.last and entity_id not in record.dropped:
+                found = self.shard(record).find(entity_id)
+                if found is not None:
+                    return found
         return None
 
-    def _open(self, record: ShardRecord) -> Shard:
+    def shard(self, record: ShardRecord) -> Shard:
+        """Return a shard, opened. Raises ShardDamagedError."""
         if record.file not in self._shards:
-            self._shards[record.file] = Shard(self.folder, record)
-            if len(self._shards) > _OPENED:
-                self._shards.popitem(last=False)[1].close()
+            manifest = self.manifest
+            self._shards[record.file] = Shard(
+                self.folder,
+                record,
+                hops=manifest.key.hops,
+                width=manifest.token_width,
+                closing=manifest.closing,
+            )
+            while len(self._shards) > 1 and self._opened_bytes() > _OPENED:
+                self._shards.popitem(last=False)
         self._shards.move_to_end(record.file)
         return self._shards[record.file]
 
+    def _opened_bytes(self) -> int:
+        return sum(shard.bytes for shard in self._shards.values())
+
     def stored_ids(self) -> set[str]:
         """Return the ids of all stored entities."""
-        return {entity for record in self.manifest.shards for entity in self._open(record).ids()}
+        return {
+            entity
+            for record in self.manifest.shards
+            for entity in self.shard(record).ids
+            if entity not in record.dropped
+        }
 
     def verify(self) -> list[str]:
         """Return a sentence for each shard whose bytes are not those that were written."""
         faults = []
         for record in self.manifest.shards:
-            path = self.folder / record.file
             try:
-                with path.open("rb") as file:
-                    digest = hashlib.file_digest(file, "sha256").hexdigest()
-            except OSError as error:
-                faults.append(f"The index shard {path} cannot be read: {error.strerror}.")
-                continue
-            if digest != record.sha256:
-                faults.append(f"The index shard {path} is damaged: its SHA-256 does not fit.")
+                read_checked(self.folder / record.file, record)
+            except ShardDamagedError as error:
+                faults.append(error.message)
         return faults
 
     def close(self) -> None:
-        """Close all opened shards."""
-        for shard in self._shards.values():
-            shard.close()
+        """Forget all opened shards."""
         self._shards.clear()
+        self._known.clear()
+        self._known_paths = 0
 
     def __enter__(self) -> TrieIndex:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _weight(stored: StoredTrie | None) -> int:
-    return 1 if stored is None else 1 + len(stored.table)

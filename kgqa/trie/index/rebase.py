@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from kgqa.errors import ShardDamagedError
 from kgqa.trie.index.manifest import read_manifest
-from kgqa.trie.index.shard import Shard, write_shard
+from kgqa.trie.index.reader import TrieIndex
+from kgqa.trie.index.writer import only_run, writing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,31 +20,28 @@ def rebase_index(folder: Path, version: str, dropped_keys: IntArray) -> tuple[in
     """Give the index in ``folder`` the KG version ``version``, without the rows of some entities.
 
     Those are composed until they are computed again; whether an entity has too many paths to be
-    stored is found anew, too. Returns how many rows are kept and how many were dropped. Stopped
-    anywhere, the index is the old one or the new one. Raises ShardDamagedError, OSError.
+    stored is found anew, too. No shard is written: the manifest lists what was dropped, and a
+    damaged shard is left out. All other entities must have kept their keys, and the steps of their
+    paths their numbers. Returns how many rows are kept and how many were dropped. Stopped anywhere,
+    the index is the old one or the new one. Raises IndexFault.
     """
-    manifest = read_manifest(folder)
-    if manifest is None:
-        return 0, 0
-    before = manifest.entities
-    gone = set(dropped_keys.tolist())
-    number = 1 + max((int(shard.file[6:-8]) for shard in manifest.shards), default=-1)
-    shards, old = [], []
-    for shard in manifest.shards:
-        with closing(Shard(folder, shard)) as opened:
-            rows = opened.rows()
-        kept = [row for row in rows if row["key"] not in gone]
-        if len(kept) == len(rows):
-            shards.append(shard)
-            continue
-        old.append(shard.file)
-        if kept:
-            shards.append(write_shard(folder, f"shard-{number:05}.parquet", kept))
-            number += 1
-    key = replace(manifest.key, kg_version=version)
-    composed = () if len(dropped_keys) else manifest.composed
-    manifest = replace(manifest, key=key, shards=tuple(shards), composed=composed)
-    manifest.write(folder)
-    for name in old:
-        (folder / name).unlink(missing_ok=True)
-    return manifest.entities, before - manifest.entities
+    with only_run(folder):
+        manifest = read_manifest(folder)
+        if manifest is None:
+            return 0, 0
+        shards = []
+        with TrieIndex(folder, manifest) as index:
+            for record in manifest.shards if len(dropped_keys) else ():
+                try:
+                    lost = index.shard(record).paths_by_id(dropped_keys)
+                except ShardDamagedError:
+                    continue
+                kept = replace(record, dropped=record.dropped | lost)
+                if len(kept.dropped) < kept.entities:
+                    shards.append(kept)
+        changed = replace(manifest, key=replace(manifest.key, kg_version=version))
+        if len(dropped_keys):
+            changed = replace(changed, shards=tuple(shards), composed=())
+        with writing(folder):
+            changed.write(folder)
+    return changed.entities, manifest.entities - changed.entities

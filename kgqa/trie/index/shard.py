@@ -1,16 +1,16 @@
-"""One shard: a Parquet file with a row for each topic entity, sorted by id.
+"""One shard: a Parquet file with a row for each topic entity, by id, and their paths as tries.
 
-A row holds paths as ids, sorted and front-coded, and the token ids of their parts. Numbers are
-bytes: the lowest of all, then the next, as many as the largest needs. Nothing is decoded unchecked:
-page checksums, the footer's hash in the manifest, and a hash in every row.
+A row group has one marisa trie of its rows' paths, in its first row; the shard's first row has the
+texts and the dictionary that all of them use (:mod:`kgqa.trie.index.packed`). A file is read whole,
+and nothing of it is decoded before its digest is that of the manifest.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
-from dataclasses import dataclass
-from functools import lru_cache
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,277 +18,337 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgqa.errors import ShardDamagedError
-from kgqa.graph.files import sync
-from kgqa.paths.walk import FIRST, MEDIATOR, SECOND, TAIL, PathTable, ordered
-from kgqa.trie.arrays import Sequences, offsets_of
+from kgqa.graph.files import read_plain
+from kgqa.paths.walk import PathTable
+from kgqa.trie.arrays import dense, joined, offsets_of, sequences
 from kgqa.trie.index.manifest import REBUILD, ShardRecord
-from kgqa.trie.stored import JoinedSequences, ordered_paths, path_parts
+from kgqa.trie.index.packed import (
+    LISTED,
+    Dictionary,
+    found_hops,
+    marisa,
+    opened,
+    read_texts,
+    text_list,
+    token_bytes,
+    token_width,
+    tokens_of,
+)
+from kgqa.trie.stored import JoinedSequences
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from pathlib import Path
 
-    from kgqa.graph.model import BoolArray, IntArray
+    import marisa_trie
 
-ROWS_IN_GROUP = 32  # small, so that a look-up reads little
-PATHS_IN_GROUP = 1 << 16  # a group with more ends, for the same reason
-_LEVEL = 9  # of zstd: a tenth smaller than 3, and still faster than the walk
-_GROUPS_KNOWN = 256  # row groups of a shard of which all but the large columns are remembered
+    from kgqa.graph.model import IntArray
+    from kgqa.graph.store import GraphStore
+    from kgqa.trie.arrays import Sequences
+    from kgqa.trie.lexicon import PathLexicon
+
+ROWS_IN_GROUP = 256  # as many as a byte can tell apart
+PATHS_IN_GROUP = 1 << 16  # a group with more ends, so that a look-up opens little
+SMALL = 8_192  # paths of a shard for which the other layout is written too, and the smaller kept
+_RAW = 1 << 24, 100  # bytes of columns before compression: at most so many, and times the file's
+_TRIES_KEPT = 1 << 20  # paths of the tries of a shard that are kept opened
 
 SCHEMA = pa.schema(
     [
         pa.field("id", pa.string(), nullable=False),
-        pa.field("key", pa.int64(), nullable=False),  # the entity's key in this KG version
+        pa.field("key", pa.int64(), nullable=False),  # the entity's key in the KG
         pa.field("paths", pa.int64(), nullable=False),
-        pa.field("nodes", pa.int64(), nullable=False),  # of the token trie, the root included
-        # of each path how many hops it shares with the one above, and how many it has; of each hop
-        # that is not shared first and second step and mediator (plus one), and tail
-        pa.field("hops", pa.binary(), nullable=False),
-        # of each part (head, relations, tails, closing; ascending) how many token ids; the ids
-        pa.field("tokens", pa.binary(), nullable=False),
-        pa.field("digest", pa.binary(16), nullable=False),
+        pa.field("head", pa.int64(), nullable=False),  # the number of its text
+        pa.field("trie", pa.binary()),  # in a group's first row: the paths of its rows
+        pa.field("names", pa.binary()),  # in the first row: the texts
+        pa.field("dictionary", pa.binary()),  # in the first row: relations, tails and hops
     ]
 )
-_LARGE = ["hops", "tokens"]
-_SMALL = [name for name in SCHEMA.names if name not in _LARGE]
-_STEPS = (FIRST, SECOND, MEDIATOR)
-_ID = SCHEMA.get_field_index("id")
 
 
 @dataclass(frozen=True, slots=True)
-class StoredTrie:
-    """What a row holds, decoded: the paths of one entity, each beside its token sequence."""
+class NewShard:
+    """A shard that is to be written: its bytes, and its record but for the name."""
 
-    sequences: JoinedSequences
-    table: PathTable
-
-
-def token_width(vocab_size: int) -> int:
-    """Return the number of bytes that hold every token id."""
-    return 2 if vocab_size <= 1 << 16 else 4
+    record: ShardRecord
+    data: bytes
 
 
-# ── a row ───────────────────────────────────────────────────────────────────────────────────────
+# ── writing ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def encode_row(
-    entity_id: str, key: int, all_of: JoinedSequences, table: PathTable, width: int
-) -> dict[str, Any]:
-    """Return an entity's row; ``all_of``: tokens of each path, ``width`` bytes a token."""
-    nodes = ordered_paths(all_of).nodes
-    table = ordered(table)
-    shared, there = _front(table)
-    own = table.hops[there]
-    numbers = (shared, table.length, *(own[:, part] + 1 for part in _STEPS), own[:, TAIL])
-    tokens = all_of.parts.tokens.astype(f"<u{width}").tobytes()
-    row = {
-        "id": entity_id,
-        "key": key,
-        "paths": len(table),
-        "nodes": nodes,
-        "hops": b"".join(map(_packed, numbers)),
-        "tokens": _packed(all_of.parts.lengths) + tokens,
-    }
-    return row | {"digest": _digest(row)}
-
-
-def _front(table: PathTable) -> tuple[IntArray, BoolArray]:
-    shared = np.zeros(len(table), np.int64)
-    levels = np.arange(table.hops.shape[1])
-    if len(table) > 1:
-        same = (table.hops[1:] == table.hops[:-1]).all(axis=2)
-        same &= levels < np.minimum(table.length[1:], table.length[:-1])[:, None]
-        shared[1:] = np.logical_and.accumulate(same, axis=1).sum(axis=1)
-    return shared, (levels >= shared[:, None]) & (levels < table.length[:, None])
-
-
-def decode_row(row: dict[str, Any], hops: int, width: int, where: str) -> StoredTrie:
-    """Return the paths of a row. Raises ShardDamagedError if its digest does not fit."""
-    if _digest(row) != row["digest"]:
-        raise ShardDamagedError(
-            f"The checksum of entity {row['id']} in {where} does not fit its content.", REBUILD
-        )
-    paths = row["paths"]
-    packed = _Packed(row["hops"])
-    shared, length = packed.take(paths), packed.take(paths)
-    levels = np.arange(hops)
-    there = (levels >= shared[:, None]) & (levels < length[:, None])
-    count = int(there.sum())
-    own = np.empty((count, 4), np.int64)
-    for part in _STEPS:
-        own[:, part] = packed.take(count) - 1
-    own[:, TAIL] = packed.take(count)
-    # a hop that is shared is the last one of its level that was not
-    number = np.zeros((paths, hops), np.int64)
-    number[there] = np.arange(count)
-    number = np.maximum.accumulate(number, axis=0)
-    wide = np.full((paths, hops, 4), -1, np.int64)
-    has = levels < length[:, None]
-    wide[has] = own[number[has]]
-    table = PathTable(np.full(paths, row["key"], np.int64), length, wide)
-    parts = path_parts(table)
-    tokens = _Packed(row["tokens"])
-    offsets = offsets_of(tokens.take(parts.count))
-    return StoredTrie(JoinedSequences(parts.number, Sequences(tokens.rest(width), offsets)), table)
-
-
-def _packed(numbers: IntArray) -> bytes:
-    """Return numbers from 0 byte by byte, all lowest first, after a byte with their width."""
-    size = (int(numbers.max(initial=0)).bit_length() + 7) // 8
-    by_byte = numbers.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :size]
-    return bytes([size]) + by_byte.T.tobytes()
-
-
-class _Packed:
-    def __init__(self, data: bytes) -> None:
-        self._data = np.frombuffer(data, np.uint8)
-        self._at = 0
-
-    def take(self, count: int) -> IntArray:
-        """Return the next ``count`` numbers."""
-        size = int(self._data[self._at])
-        start = self._at + 1
-        self._at = start + size * count
-        by_byte = np.zeros((count, 8), np.uint8)
-        by_byte[:, :size] = self._data[start : self._at].reshape(size, count).T
-        return by_byte.view("<u8").ravel().astype(np.int64)
-
-    def rest(self, width: int) -> IntArray:
-        """Return what is left, as numbers of ``width`` bytes."""
-        return self._data[self._at :].copy().view(f"<u{width}").astype(np.int64)
-
-
-def _digest(row: dict[str, Any]) -> bytes:
-    hasher = hashlib.blake2b(digest_size=16)
-    hasher.update(f"{row['id']}\0{row['key']}\0{row['paths']}\0{row['nodes']}\0".encode())
-    for name in _LARGE:
-        hasher.update(len(row[name]).to_bytes(8, "little"))
-        hasher.update(row[name])
-    return hasher.digest()
-
-
-# ── a file ──────────────────────────────────────────────────────────────────────────────────────
-
-
-def write_shard(folder: Path, name: str, rows: Sequence[dict[str, Any]]) -> ShardRecord:
-    """Write a shard under a temporary name, sync and rename it; return its record."""
-    temporary = folder / f".{name}.{os.getpid()}"
-    with pq.ParquetWriter(
-        temporary,
-        SCHEMA,
-        compression="zstd",
-        compression_level=_LEVEL,
-        write_statistics=["id"],
-        write_page_checksum=True,
-        use_dictionary=False,
-    ) as writer:
-        for group in _groups(rows):
-            writer.write_table(pa.Table.from_pylist(group, schema=SCHEMA))
-    sync(temporary)
-    data = temporary.read_bytes()
-    temporary.replace(folder / name)
-    return ShardRecord(
-        file=name,
-        first=rows[0]["id"],
-        last=rows[-1]["id"],
-        entities=len(rows),
-        paths=sum(row["paths"] for row in rows),
-        nodes=sum(row["nodes"] for row in rows),
-        bytes=len(data),
-        sha256=hashlib.sha256(data).hexdigest(),
-        footer_sha256=hashlib.sha256(data[-_footer_size(data[-8:]) :]).hexdigest(),
+def encode_shard(
+    store: GraphStore, lexicon: PathLexicon, keys: IntArray, table: PathTable
+) -> NewShard:
+    """Return the shard of the entities ``keys``, whose paths are those of ``table``."""
+    ids = store.entities(keys).ids
+    by_id = np.array(sorted(range(len(ids)), key=ids.__getitem__), np.int64)
+    keys, ids = keys[by_id], [ids[row] for row in by_id.tolist()]
+    by_key = np.argsort(keys)
+    row = by_key[np.searchsorted(keys[by_key], table.topic)]
+    order = np.argsort(row, kind="stable")
+    row, found = row[order], found_hops(table)
+    found = replace(found, number=found.number[order])
+    counts = np.bincount(row, minlength=len(keys))
+    parts = (
+        lexicon.heads(store, keys),
+        lexicon.relations(store, found.pairs),
+        lexicon.tails(store, found.tails),
     )
+    texts = joined(parts)
+    width = token_width(lexicon.encoder.vocab_size)
+    each = token_bytes(texts, width)
+
+    def packed(text: IntArray, names: bytes, **compression: Any) -> bytes:
+        head, relation, tail = np.split(text, np.cumsum([len(part) for part in parts[:-1]]))
+        dictionary, coded = Dictionary.packed(found, relation, tail)
+        tries: list[bytes | None] = [None] * len(keys)
+        groups = list(_groups(counts))
+        starts = offsets_of(counts)
+        for first, last in groups:
+            mine = slice(int(starts[first]), int(starts[last]))
+            tries[first] = marisa(coded.keys(row[mine] - first, found.number[mine]))
+        rest = [None] * (len(keys) - 1)
+        columns = [ids, keys, counts, head, tries, [names, *rest], [dictionary, *rest]]
+        return _parquet(pa.Table.from_arrays(columns, schema=SCHEMA), groups, **compression)
+
+    distinct = sorted(set(each))
+    trie = marisa(distinct)
+    number = {text: id_ for id_, text in _numbered(trie, distinct)}
+    of_trie = np.fromiter(map(number.__getitem__, each), np.int64, len(each))
+    data = packed(of_trie, trie, compression="zstd", compression_level=9)
+    if len(table) <= SMALL and len(each) <= LISTED:
+        listed = np.arange(len(each))
+        small = packed(listed, text_list(texts, width), compression="brotli", compression_level=11)
+        data = min(data, small, key=len)
+    sha256 = hashlib.sha256(data).hexdigest()
+    record = ShardRecord("", ids[0], ids[-1], len(ids), len(table), len(data), sha256)
+    return NewShard(record, data)
 
 
-def _groups(rows: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+def _numbered(trie: bytes, keys: list[bytes]) -> Iterator[tuple[int, bytes]]:
+    numbers = opened(trie)
+    return ((numbers[key], key) for key in keys)
+
+
+def _groups(counts: IntArray) -> Iterator[tuple[int, int]]:
+    """Yield the first row of each group, and the one after its last."""
     start = paths = 0
-    for stop, row in enumerate(rows, 1):
-        paths += row["paths"]
-        if stop - start == ROWS_IN_GROUP or paths >= PATHS_IN_GROUP or stop == len(rows):
-            yield list(rows[start:stop])
+    for stop, count in enumerate(counts.tolist(), 1):
+        paths += count
+        if stop - start == ROWS_IN_GROUP or paths >= PATHS_IN_GROUP or stop == len(counts):
+            yield start, stop
             start, paths = stop, 0
 
 
-def _footer_size(end: bytes) -> int:
-    return 8 + int.from_bytes(end[:4], "little")
+def _parquet(table: pa.Table, groups: list[tuple[int, int]], **compression: Any) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(
+        sink,
+        SCHEMA,
+        write_statistics=["id"],
+        use_dictionary=False,
+        store_schema=False,
+        **compression,
+    ) as writer:
+        for start, stop in groups:
+            writer.write_table(table.slice(start, stop - start))
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
 
 
-def _id_range(statistics: Any) -> tuple[str, str]:
-    """Return the first and the last id of a row group; Parquet keeps none of very long ones."""
-    if statistics is None or not statistics.has_min_max:
-        return "", chr(0x10FFFF)
-    return statistics.min, statistics.max
+def read_checked(path: Path, record: ShardRecord) -> bytes:
+    """Return the bytes of a shard if they are those of its record. Raises ShardDamagedError."""
+    with _Checked(path):
+        data = read_plain(path, record.bytes)
+        if len(data) != record.bytes:
+            raise ValueError(f"it has {len(data):,} bytes, not {record.bytes:,}")
+        if hashlib.sha256(data).hexdigest() != record.sha256:
+            raise ValueError("its SHA-256 does not fit")
+    return data
+
+
+# ── reading ─────────────────────────────────────────────────────────────────────────────────────
+
+
+class StoredTrie:
+    """An entity's row: its paths, as the keys of a marisa trie that begin with the row's byte.
+
+    Raises ShardDamagedError from whatever meets damage.
+    """
+
+    def __init__(self, shard: Shard, row: int, group: int, first: int) -> None:
+        self.id = shard.ids[row]
+        self.key = int(shard.keys[row])
+        self.paths = int(shard.paths[row])
+        self.shard = shard
+        self.prefix = bytes([row - first])
+        self._head = int(shard.heads[row])
+        self._group = group
+
+    @property
+    def trie(self) -> marisa_trie.BinaryTrie:
+        """The paths of all rows of its group."""
+        return self.shard.trie(self._group)
+
+    @property
+    def bytes(self) -> int:
+        """Its part of the shard's bytes, by paths."""
+        return self.shard.bytes * self.paths // max(1, int(self.shard.paths.sum()))
+
+    def head(self) -> Sequences:
+        """Return the tokens of its name as a head."""
+        return self.shard.texts([self._head])
+
+    @property
+    def table(self) -> PathTable:
+        """Its paths."""
+        return self._decoded[1]
+
+    @property
+    def sequences(self) -> JoinedSequences:
+        """The token sequence of each path of ``table``."""
+        return self._decoded[0]
+
+    @cached_property
+    def _decoded(self) -> tuple[JoinedSequences, PathTable]:
+        with self.shard.checked():
+            keys = self.trie.keys(self.prefix)
+            if len(keys) != self.paths:
+                raise ValueError(f"{self.id} has {len(keys)} paths, not {self.paths}")
+            return self.shard.paths_of(keys, self.key, self.head())
 
 
 class Shard:
-    """An opened shard. Raises ShardDamagedError from every method that meets damage."""
+    """An opened shard; ``ids``, ``keys``, ``paths`` and ``heads`` of its rows.
 
-    def __init__(self, folder: Path, record: ShardRecord) -> None:
+    Raises ShardDamagedError from every method that meets damage.
+    """
+
+    def __init__(
+        self, folder: Path, record: ShardRecord, *, hops: int, width: int, closing: int
+    ) -> None:
         self.path = folder / record.file
-        self._small_of = lru_cache(maxsize=_GROUPS_KNOWN)(self._read_small)
-        try:
-            self._check_footer(record)
-            self._file = pq.ParquetFile(self.path, page_checksum_verification=True)
-            groups = self._file.metadata
-            self._ranges = [
-                _id_range(groups.row_group(group).column(_ID).statistics)
-                for group in range(groups.num_row_groups)
-            ]
-        except (OSError, ValueError, pa.ArrowException, AttributeError) as error:
-            raise self._damaged(error) from None
+        self._hops, self._width, self._closing = hops, width, closing
+        self._tries: OrderedDict[int, marisa_trie.BinaryTrie] = OrderedDict()
+        self.bytes = record.bytes
+        with self.checked():
+            self._open(read_checked(self.path, record), record)
 
-    def _check_footer(self, record: ShardRecord) -> None:
-        with self.path.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            if size != record.bytes:
-                raise ValueError(f"it has {size} bytes, not {record.bytes}")
-            file.seek(max(size - 8, 0))
-            file.seek(max(size - _footer_size(file.read()), 0))
-            if hashlib.sha256(file.read()).hexdigest() != record.footer_sha256:
-                raise ValueError("the checksum of its footer does not fit")
+    def _open(self, data: bytes, record: ShardRecord) -> None:
+        self._file = pq.ParquetFile(pa.BufferReader(data))
+        footer = self._file.metadata
+        groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+        sizes = [group.num_rows for group in groups]
+        if not self._file.schema_arrow.equals(SCHEMA):
+            raise ValueError("it has other columns")
+        if footer.num_rows != record.entities or not 0 < min(sizes) <= max(sizes) <= ROWS_IN_GROUP:
+            raise ValueError("it has more or fewer rows than it should")
+        if sum(group.total_byte_size for group in groups) > _RAW[0] + _RAW[1] * len(data):
+            raise ValueError("it is too large")
+        small = self._file.read(columns=["id", "key", "paths", "head"], use_threads=False)
+        self.ids: list[str] = small["id"].to_pylist()
+        self.keys, self.paths, self.heads = (
+            small[name].to_numpy() for name in ("key", "paths", "head")
+        )
+        if (self.paths < 0).any() or self.paths.sum() != record.paths:
+            raise ValueError("it has more or fewer paths than it should")
+        self._firsts = offsets_of(np.array(sizes, np.int64))
+        self._row = {id_: row for row, id_ in enumerate(self.ids)}
+        [first] = self._group(0, ["names", "dictionary"]).slice(0, 1).to_pylist()
+        texts, self._text = read_texts(first["names"] or b"", self._width)
+        self.dictionary = Dictionary(first["dictionary"] or b"", texts)
+        if not 0 <= self.heads.min() <= self.heads.max() < texts:
+            raise ValueError("a head has a text that is not there")
 
-    def read(self, entity_id: str) -> dict[str, Any] | None:
-        """Return the row of an entity as it is stored, None if it is not in the shard."""
-        for group, (low, high) in enumerate(self._ranges):
-            if not low <= entity_id <= high:
-                continue
-            try:
-                small, at = self._small_of(group)
-                number = at.get(entity_id)
-                if number is None:
-                    continue
-                large = self._read_group(group, _LARGE)
-                return small[number] | {name: large[name][number].as_py() for name in _LARGE}
-            except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
-                raise self._damaged(error) from None
-        return None
+    def find(self, entity_id: str) -> StoredTrie | None:
+        """Return an entity's row, None if it is not in the shard."""
+        row = self._row.get(entity_id)
+        if row is None:
+            return None
+        group = int(np.searchsorted(self._firsts, row, side="right")) - 1
+        return StoredTrie(self, row, group, int(self._firsts[group]))
 
-    def _read_small(self, group: int) -> tuple[list[dict[str, Any]], dict[str, int]]:
-        rows: list[dict[str, Any]] = self._read_group(group, _SMALL).to_pylist()
-        return rows, {row["id"]: number for number, row in enumerate(rows)}
+    def paths_by_id(self, keys: IntArray) -> dict[str, int]:
+        """Return how many paths each of ``keys`` has that is in the shard, by id."""
+        rows = np.flatnonzero(np.isin(self.keys, keys)).tolist()
+        return {self.ids[row]: int(self.paths[row]) for row in rows}
 
-    def _read_group(self, group: int, columns: list[str]) -> pa.Table:
+    def trie(self, group: int) -> marisa_trie.BinaryTrie:
+        """Return the trie of the paths of a row group; the last ones stay opened."""
+        if group in self._tries:
+            self._tries.move_to_end(group)
+            return self._tries[group]
+        with self.checked():
+            data = self._group(group, ["trie"])["trie"][0].as_py()
+            paths = int(self.paths[self._firsts[group] : self._firsts[group + 1]].sum())
+            trie = opened(data or b"")
+            if len(trie) != paths:
+                raise ValueError(f"a trie has {len(trie)} paths, not {paths}")
+        self._tries[group] = trie
+        while len(self._tries) > 1 and sum(map(len, self._tries.values())) > _TRIES_KEPT:
+            self._tries.popitem(last=False)
+        return trie
+
+    def texts(self, numbers: list[int]) -> Sequences:
+        """Return the tokens of texts."""
+        with self.checked():
+            return tokens_of([self._text(number) for number in numbers], self._width)
+
+    def paths_of(
+        self, keys: list[bytes], topic: int, head: Sequences
+    ) -> tuple[JoinedSequences, PathTable]:
+        """Return the paths of an entity's keys, and their tokens. Raises ValueError."""
+        known = self.dictionary
+        number = known.hops(keys, self._hops)
+        there = number >= 0
+        relations, relation = dense(known.relation_of(number[there]))
+        tails, tail = dense(known.hop_tail[number[there]])
+        part = np.full((len(keys), 2 * self._hops + 2), -1, np.int64)
+        part[:, 0] = 0
+        part[:, 1:-1:2][there] = 1 + relation
+        part[:, 2:-1:2][there] = 1 + len(relations) + tail
+        part[:, -1] = 1 + len(relations) + len(tails)
+        texts = np.concatenate([known.relation_text[relations], known.tail_text[tails]])
+        parts = joined([head, self.texts(texts.tolist()), sequences([[self._closing]])])
+        return JoinedSequences(part, parts), self.table_of(number, topic)
+
+    def table_of(self, number: IntArray, topic: int) -> PathTable:
+        """Return the paths of an entity as a table, from the numbers of their hops."""
+        known, there = self.dictionary, number >= 0
+        hop = number[there]
+        relation, tail = known.relation_of(hop), known.hop_tail[hop]
+        steps = known.first[relation], known.hop_mediator[hop], known.second[relation]
+        hops = np.full((*number.shape, 4), -1, np.int64)
+        hops[there] = np.stack([*steps, known.tail_key[tail]], axis=1)  # FIRST … TAIL
+        return PathTable(np.full(len(number), topic, np.int64), there.sum(axis=1), hops)
+
+    def _group(self, group: int, columns: list[str]) -> pa.Table:
         return self._file.read_row_group(group, columns=columns, use_threads=False)
 
-    def rows(self) -> list[dict[str, Any]]:
-        """Return all rows as they are stored."""
-        try:
-            rows: list[dict[str, Any]] = self._file.read().to_pylist()
-        except (OSError, pa.ArrowException) as error:
-            raise self._damaged(error) from None
-        return rows
+    def checked(self) -> _Checked:
+        """Name the shard, inside ``with``, in the error for whatever is malformed."""
+        return _Checked(self.path)
 
-    def ids(self) -> list[str]:
-        """Return the ids of all rows."""
-        try:
-            ids: list[str] = self._file.read(columns=["id"])["id"].to_pylist()
-        except (OSError, pa.ArrowException) as error:
-            raise self._damaged(error) from None
-        return ids
 
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+class _Checked:
+    def __init__(self, path: Path) -> None:
+        self._path = path
 
-    def _damaged(self, what: object) -> ShardDamagedError:
-        return ShardDamagedError(f"The index shard {self.path} is damaged: {what}.", REBUILD)
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, OSError) and error.strerror:
+            error = ValueError(error.strerror)
+        if isinstance(error, _MALFORMED) and not isinstance(error, ShardDamagedError):
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise ShardDamagedError(
+                f"The index shard {self._path} is damaged: {reason}.", REBUILD
+            ) from None
+
+
+# what numpy, pyarrow and marisa raise when what they are given does not fit together
+_MALFORMED: tuple[type[BaseException], ...]
+_MALFORMED = (OSError, ValueError, KeyError, IndexError, OverflowError, RuntimeError, MemoryError)
+_MALFORMED += (TypeError, AttributeError, pa.ArrowException)

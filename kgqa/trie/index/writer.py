@@ -6,8 +6,9 @@ does not name is swept away by the next run.
 
 from __future__ import annotations
 
+import os
 import shutil
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,14 +23,24 @@ from kgqa.trie.index.manifest import (
     index_folder,
     read_manifest,
 )
+from kgqa.trie.index.packed import token_width
 from kgqa.trie.index.reader import TrieIndex
-from kgqa.trie.index.shard import write_shard
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from kgqa.trie.check import JoinCheck
+    from kgqa.trie.index.shard import NewShard
+    from kgqa.trie.lexicon import PathLexicon
+
+
+def write_shard(folder: Path, name: str, data: bytes) -> None:
+    """Write a file under a temporary name, sync and rename it. Raises OSError."""
+    temporary = folder / f".{name}.{os.getpid()}"
+    temporary.write_bytes(data)
+    sync(temporary)
+    temporary.replace(folder / name)
 
 
 class IndexWriter:
@@ -42,35 +53,33 @@ class IndexWriter:
         self,
         tries: Path,
         key: IndexKey,
+        lexicon: PathLexicon,
         *,
         cap: int,
-        token_width: int,
         tokenizer_name: str,
         rebuild: bool = False,
     ) -> None:
         self.folder = index_folder(tries, key)
-        self.manifest = Manifest(key, cap, token_width, tokenizer_name=tokenizer_name)
+        self.manifest = Manifest(
+            key,
+            cap,
+            token_width(lexicon.encoder.vocab_size),
+            lexicon.closing,
+            tokenizer_name=tokenizer_name,
+        )
         self._rebuild = rebuild
-        self._lock = FileLock(tries / f".{key.folder}.lock", timeout=0)
 
     def __enter__(self) -> IndexWriter:
-        with self._writing():
-            self.folder.mkdir(parents=True, exist_ok=True)
-            try:
-                self._lock.acquire()
-            except Timeout:
-                raise IndexFault(
-                    f"Another run is writing the index {self.folder}.", "Wait for it to end."
-                ) from None
-            try:
+        with ExitStack() as stack:
+            stack.enter_context(only_run(self.folder))
+            with writing(self.folder):
+                self.folder.mkdir(exist_ok=True)
                 self._take_over()
-            except BaseException:
-                self._lock.release()
-                raise
+            self._run = stack.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._lock.release()
+        self._run.close()
 
     def _take_over(self) -> None:
         fresh = self.manifest
@@ -78,8 +87,11 @@ class IndexWriter:
             found = read_manifest(self.folder)
         except ShardDamagedError:
             found = None
-        settings = (fresh.key, fresh.cap, fresh.token_width)
-        if found is None or self._rebuild or (found.key, found.cap, found.token_width) != settings:
+
+        def settings(of: Manifest) -> object:
+            return of.key, of.cap, of.token_width, of.closing
+
+        if found is None or self._rebuild or settings(found) != settings(fresh):
             # first the manifest, so that none ever names a shard that has gone
             fresh.write(self.folder)
             sync(self.folder.parent)
@@ -105,19 +117,22 @@ class IndexWriter:
         with TrieIndex(self.folder, self.manifest) as index:
             return index.stored_ids() | set(self.manifest.composed)
 
-    def add(self, rows: Sequence[dict[str, Any]], composed: Sequence[str]) -> None:
-        """Add a shard of ``rows`` (sorted by id), and entities to be composed on the fly."""
+    def add(self, new: Sequence[NewShard], composed: Sequence[str]) -> None:
+        """Add the shards of a unit, and entities to be composed on the fly, in one step."""
         shards = self.manifest.shards
-        with self._writing():
-            if rows:
-                number = 1 + max((int(shard.file[6:-8]) for shard in shards), default=-1)
-                shards = (*shards, write_shard(self.folder, f"shard-{number:05}.parquet", rows))
+        number = 1 + max((int(shard.file[6:-8].split("-")[0]) for shard in shards), default=-1)
+        with writing(self.folder):
+            for part, shard in enumerate(new):
+                name = f"shard-{number:05}{f'-{part}' if part else ''}.parquet"
+                write_shard(self.folder, name, shard.data)
+                shards = (*shards, replace(shard.record, file=name))
+            if new:
                 sync(self.folder)
             self._enter(shards=shards, composed=tuple(sorted({*self.manifest.composed, *composed})))
 
     def record_joining(self, check: JoinCheck) -> None:
         """Enter in the manifest whether the tokenizer would write whole paths otherwise."""
-        with self._writing():
+        with writing(self.folder):
             self._enter(joining=check)
 
     def _enter(self, **changed: Any) -> None:
@@ -125,15 +140,35 @@ class IndexWriter:
         manifest.write(self.folder)
         self.manifest = manifest
 
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
+
+@contextmanager
+def only_run(folder: Path) -> Iterator[None]:
+    """Be the one run that writes an index, inside ``with``. Raises IndexFault if there is one."""
+    lock = FileLock(folder.parent / f".{folder.name}.lock", timeout=0)
+    with writing(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
         try:
-            yield
-        except KgqaError:
-            raise
-        except OSError as error:
+            lock.acquire()
+        except Timeout:
             raise IndexFault(
-                f"The index {self.folder} cannot be written: {error.strerror or error}.",
-                "What is written already is kept: make room or give the permission, and run the "
-                "same command again.",
+                f"Another run is writing the index {folder}.", "Wait for it to end."
             ) from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Name the index, inside ``with``, in the error if it cannot be written."""
+    try:
+        yield
+    except KgqaError:
+        raise
+    except OSError as error:
+        raise IndexFault(
+            f"The index {folder} cannot be written: {error.strerror or error}.",
+            "What is written already is kept: make room or give the permission, and run the "
+            "same command again.",
+        ) from None

@@ -1,0 +1,181 @@
+"""Decoding straight on the marisa tries of stored paths: only what the decoder reaches is read.
+
+A marisa trie lists the keys under a prefix, but not what follows it. Where a prefix has few keys,
+they are listed; where it has more, each byte that may follow is tried.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kgqa.paths.walk import joined_tables, ordered
+from kgqa.trie.arrays import joined, sequences
+from kgqa.trie.constraint import nothing_to_write
+from kgqa.trie.lazy import LazyConstraint, Segment, Segments, segment_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from kgqa.graph.model import IntArray
+    from kgqa.paths.walk import PathTable
+    from kgqa.trie.index.shard import StoredTrie
+
+LARGE = 5_000  # paths from which on this is faster than arrays; see docs/tries.md
+_FEW = 512  # keys that are listed before bytes are tried
+_PAD = bytes(3)  # so that a code that is cut off is read as another one, and refused
+
+
+class MarisaConstraint(LazyConstraint):
+    """All paths of stored ``tries``, for one thread. Raises EmptyLanguageError.
+
+    What is malformed raises ShardDamagedError when it is reached.
+    """
+
+    def __init__(self, tries: Sequence[StoredTrie], hops: int, closing: int) -> None:
+        tries = [trie for trie in tries if trie.paths]
+        if not tries:
+            raise nothing_to_write("The topic entities have no path")
+        self._rows = _Rows(tries, hops, closing)
+        self._paths = sum(trie.paths for trie in tries)
+        super().__init__(self._rows, [self._rows.heads()], hops)
+
+    @property
+    def paths(self) -> int:
+        """The number of id paths."""
+        return self._paths
+
+    def ground(self, state: int) -> PathTable:
+        """Return every id path that the text of the end ``state`` stands for."""
+        return self._rows.table(self._ended(state))
+
+
+class _Rows(Segments):
+    """Segments of stored paths. Their rows: which trie, the relation begun or -1, hops."""
+
+    def __init__(self, tries: Sequence[StoredTrie], hops: int, closing: int) -> None:
+        self.closing = closing
+        self._tries = tries
+        self._hops = hops
+
+    def heads(self) -> Segment:
+        """Return the segment of the heads."""
+        rows = np.full((len(self._tries), 2 + self._hops), -1, np.int64)
+        rows[:, 0] = np.arange(len(rows))
+        return segment_of(0, rows, joined([trie.head() for trie in self._tries]), rows[:, 0])
+
+    def follow(self, ends: Iterable[tuple[Segment, int]]) -> None:
+        """Put into ``following`` what may follow each leaf of a segment."""
+        for segment, leaf in ends:
+            rows, level = segment.of(leaf), segment.level
+            keys = self._keys(rows)
+            column = 1 if level % 2 == 0 else 2 + level // 2
+            found = [
+                _relations(trie, key)
+                if column == 1
+                else _hops(trie, key, begun, last=level // 2 == self._hops - 1)
+                for trie, key, begun in zip(self._of(rows), keys, rows[:, 1].tolist(), strict=True)
+            ]
+            rows = np.repeat(rows, np.array(list(map(len, found)), np.int64), axis=0)
+            rows[:, 1] = -1
+            rows[:, column] = [number for numbers in found for number in numbers]
+            segment.following[leaf] = self._segment(level + 1, rows, column)
+
+    def ended(self, segment: Segment, leaf: int) -> IntArray:
+        """Return the rows of ``leaf`` that are paths: what begins one of a sample need not be."""
+        rows = segment.of(leaf)
+        keys = zip(self._of(rows), self._keys(rows), strict=True)
+        return rows[[key in trie.trie for trie, key in keys]]
+
+    def table(self, ended: Sequence[IntArray]) -> PathTable:
+        """Return rows as paths, sorted."""
+        rows = np.concatenate([np.empty((0, 2 + self._hops), np.int64), *ended])
+        tables = []
+        for number, trie in enumerate(self._tries):
+            hops = rows[rows[:, 0] == number, 2:]
+            tables.append(trie.shard.table_of(hops, trie.key))
+        return ordered(joined_tables(tables))
+
+    def _of(self, rows: IntArray) -> list[StoredTrie]:
+        return [self._tries[number] for number in rows[:, 0].tolist()]
+
+    def _keys(self, rows: IntArray) -> list[bytes]:
+        """Return the key of each row, with the code of the relation that is begun."""
+        return [
+            _key(trie, begun, hops)
+            for trie, (_, begun, *hops) in zip(self._of(rows), rows.tolist(), strict=True)
+        ]
+
+    def _segment(self, level: int, rows: IntArray, column: int) -> Segment:
+        """Return the segment of rows by the texts of what ``column`` has."""
+        distinct, text_of = np.unique(rows[:, [0, column]], axis=0, return_inverse=True)
+        texts = []
+        for number in np.unique(distinct[:, 0]).tolist():
+            shard = self._tries[number].shard
+            mine, known = distinct[distinct[:, 0] == number, 1], shard.dictionary
+            text = (
+                known.relation_text[mine] if column == 1 else known.tail_text[known.hop_tail[mine]]
+            )
+            texts.append(shard.texts(text.tolist()))
+        all_of = joined(texts) if texts else sequences([])
+        return segment_of(level, rows, all_of, text_of.reshape(-1))
+
+
+def _key(trie: StoredTrie, begun: int, hops: Sequence[int]) -> bytes:
+    known = trie.shard.dictionary
+    path = b"".join(known.hop(hop) for hop in hops if hop >= 0)
+    return trie.prefix + path + (known.code(begun) if begun >= 0 else b"")
+
+
+def _relations(trie: StoredTrie, key: bytes) -> list[int]:
+    """Return the relations that go on from a path."""
+    with trie.shard.checked():
+        known = trie.shard.dictionary
+        found = {
+            known.relation_at(longer + _PAD, len(key))[0]
+            for longer in _going_on(trie, key, known.code_length)
+        }
+        if found and max(found) >= len(known.first):
+            raise ValueError("a path has a relation that is not there")
+        return sorted(found)
+
+
+def _hops(trie: StoredTrie, key: bytes, relation: int, *, last: bool) -> list[int]:
+    """Return the hops that go on from a path by the relation that it ends with."""
+    with trie.shard.checked():
+        known, at = trie.shard.dictionary, len(key)
+        width, start = int(known.width[relation]), int(known.starts[relation])
+        found = _going_on(trie, key, lambda _: width, every=last)
+        ranks = {int.from_bytes(longer[at : at + width], "big") for longer in found}
+        short = any(len(longer) < at + width for longer in found)
+        if short or not ranks or max(ranks) >= int(known.starts[relation + 1]) - start:
+            raise ValueError("a path has a hop that is not there")
+        return [start + rank for rank in sorted(ranks)]
+
+
+def _going_on(
+    trie: StoredTrie, key: bytes, length: Callable[[int], int], *, every: bool = False
+) -> list[bytes]:
+    """Return keys that begin with ``key`` and go on, at least one for each way to go on.
+
+    ``length`` says how many bytes decide the way, by the first of them; ``every``: list all keys.
+    """
+    below = trie.trie.iterkeys(key)
+    found = list(below if every else islice(below, _FEW))
+    if every or len(found) < _FEW:
+        return [longer for longer in found if len(longer) > len(key)]
+    found, waiting = [], [key]
+    while waiting:
+        prefix = waiting.pop()
+        for byte in range(256):
+            longer = prefix + bytes([byte])
+            first = next(trie.trie.iterkeys(longer), None)
+            if first is None:
+                continue
+            if len(longer) - len(key) < length(longer[len(key)]):
+                waiting.append(longer)
+            else:
+                found.append(first)
+    return found
