@@ -139,8 +139,8 @@ def test_the_index_keeps_what_the_change_does_not_reach(kg: KG, tmp_path: Path) 
         assert not index.stored_ids() & reached
         table, _ = walk(kg.store, kg.store.keys_of(["Ada"]), WalkRules(2, "both"))
         ada = index.look_up("Ada", int(kg.store.keys_of(["Ada"])[0]))
-            assert ada is not None
-            assert len(ada.table) == len(table)
+        assert ada is not None
+        assert len(ada.table) == len(table)
     again = kg.index().counts
     assert (again.added, again.stored) == (3, built.stored + 1)
     assert kg.update(lines(tmp_path / "new.tsv", "d knows e\n"))["index"] == {
