@@ -77,7 +77,8 @@ def assert_same(
     for (mine, score), (theirs, other) in zip(ours, expected, strict=True):
         if not math.isnan(other):
             back = math.pow(len(mine), penalty)  # sums, whatever the penalty made of them
-            assert score * back == pytest.approx(other * back, abs=1e-4)
+            # a sum of some dozens of tokens, each rounded on its own way
+            assert score * back == pytest.approx(other * back, abs=2e-4)
         if mine != theirs:
             again = dict(expected)
             assert again[mine] == pytest.approx(other, abs=2e-6)
