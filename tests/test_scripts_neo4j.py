@@ -237,7 +237,7 @@ def test_ports_are_those_of_the_variables_that_compose_has(home: Path, tools: Pa
     assert f"Port {env['KGQA_NEO4J_BOLT_PORT']} cannot be used" in err
     code, _, err = run("start", home=home, KGQA_NEO4J_HTTP_PORT="many")
     assert code == 2
-    assert "is no port" in err
+    assert "is not a port" in err
 
 
 def test_import_without_arguments_says_what_it_takes(home: Path) -> None:

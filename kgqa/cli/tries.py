@@ -42,7 +42,8 @@ def export(
         from kgqa.cli.terminal import say
 
         if form == "dot":  # alone on stdout, so that `| dot -Tsvg` can read it
-            say(shown["dot"].rstrip())
+            for line in shown["dot"].splitlines():
+                say(line)
             return
         for line in shown["lines"]:
             say(line)

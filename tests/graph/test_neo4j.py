@@ -272,7 +272,7 @@ class TestReplacing:
                 lambda: store.topic_keys(),
                 lambda: store.relations(),
             ):
-                with pytest.raises(GraphError, match="replaced while it was in use"):
+                with pytest.raises(GraphError, match="changed while it was in use"):
                     call()
 
     def test_of_two_loads_at_once_the_later_wins_and_the_other_says_so(

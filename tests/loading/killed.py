@@ -113,9 +113,9 @@ def main() -> None:
     hold_little()
     plain = Stages.finish
 
-    def finish(stages: Stages, name: StageName) -> None:
+    def finish(stages: Stages, name: StageName, *folders: Path) -> None:
         moments.happen()
-        plain(stages, name)
+        plain(stages, name, *folders)
         moments.happen()
         moments.stage = STAGES[STAGES.index(name) + 1]
         moments.happen()

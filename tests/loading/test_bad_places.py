@@ -85,7 +85,7 @@ def test_another_process_is_loading_the_same_kg(kgqa: Kgqa, tmp_path: Path) -> N
             time.sleep(0.05)
         (tmp_path / "dump.nt").write_bytes(PLAIN)
         error = kgqa("ingest", "freebase", tmp_path / "dump.nt", "--home", home).error
-        assert "Another load of freebase is going on" in error
+        assert "Another command is writing to freebase" in error
         # a KG of another name is nobody else's business
         done = kgqa("ingest", "freebase", tmp_path / "dump.nt", "--kg", "two", "--home", home)
         assert done.code == 0
