@@ -229,7 +229,7 @@ class Auto(Ensemble):
             reasoner = KgCot(chosen, resources, general=False)
             ranker = Rank(cast("AutoOptions", options), resources, general=False)
         except (AdapterMismatchError, ModelNotFoundError) as error:
-            if options.reasoner is not None:
+            if options.reasoner is not None or options.encoder is not None:
                 raise
             resources.note(f"{error.message} Answering by the method gcr.")
             return self._gcr(general=general)

@@ -119,6 +119,7 @@ def test_a_server_that_is_down_fails_the_question_and_stays_in_the_figures(
             ("--method", "unconstrained", "--search", "diverse"),
             "It belongs to: gcr, ensemble, auto",
         ),
+        (("--method", "auto", "--set", "encoder=./nowhere"), "no model folder nowhere"),
         (("--set", "cap=3"), "It belongs to: dog, retrieval, all-paths"),
         (("--set", "samples=3"), "It belongs to: self-consistency"),
         (("--set", "prompt_tokens=3"), "It belongs to: all-paths"),
