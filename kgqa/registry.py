@@ -13,6 +13,7 @@ table has, for listings, and for the docs.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -202,7 +203,8 @@ def validated(
         if isinstance(cause, KgqaError):
             raise cause from None
         name = str(first["loc"][0]) if first["loc"] else ""
-        message = first["msg"].removeprefix("Value error, ").removeprefix("Input ").rstrip(".")
+        message = first["msg"].removeprefix("Value error, ").rstrip(".")
+        message = re.sub(r"^\w+ (?=should )", "", message)  # "Input should", "String should"
         where = (
             f"The option `{name}` of {of} cannot be {first['input']!r}"
             if name

@@ -111,6 +111,7 @@ BAD = [
     ("/api/ask", {"question": QUESTION, "entities": ["Nobody"]}, 404, "Nobody"),
     ("/api/ask", {"question": QUESTION, "entities": "Ada"}, 400, "`entities`"),
     ("/api/ask", {"question": "\ud800 \x00"}, 400, "question"),
+    ("/api/ask", {"question": ""}, 400, "it should have at least 1 character"),
     ("/api/ask", {"question": "\x00 \u202e"}, 422, ""),
     ("/api/paths", {"entity": "Ada Birch", "hops": 9}, 400, "`hops`"),
     ("/api/check", {"statement": "nonsense"}, 400, "statement"),
