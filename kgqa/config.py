@@ -6,6 +6,7 @@ The environment's names are those the field already has (``NEO4J_URI``, ``OPENAI
 
 from __future__ import annotations
 
+import ipaddress
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,16 @@ class Settings(BaseSettings):
     def kg_folder(self, kg: str) -> Path:
         """Where everything of one KG lies: the SQLite store, tries, rejects."""
         return self.home / kg
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host name or address is this machine's own loopback."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def load_settings(**flags: Any) -> Settings:

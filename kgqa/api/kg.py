@@ -184,8 +184,9 @@ class KG:
         """
         from kgqa.graph.names import normalise
 
-        entities = self.store.entities(self.store.suggest(typed, 4 * limit, prefix=True))
-        degrees = self.store.degrees(entities.keys).tolist()
+        store = self.store
+        entities = store.entities(store.suggest(typed, 4 * limit, prefix=True))
+        degrees = store.degrees(entities.keys).tolist()
         found = [
             {"id": id_, "name": entities.label(row), "edges": degrees[row]}
             for row, id_ in enumerate(entities.ids)
@@ -211,17 +212,19 @@ class KG:
         Raises EntityNotFoundError, UsageError.
         """
         from kgqa.graph.model import keys_array
+        from kgqa.linking.resolve import resolve_entity
         from kgqa.paths.format import PathFormat
         from kgqa.paths.ground import ground
         from kgqa.paths.walk import WalkRules, ordered, walk
 
-        found = self.entity(entity)
+        store = self.store
+        found = resolve_entity(store, entity)
         if found.others:
             from kgqa.api.qa import shared_name
 
             self.home.note(shared_name(entity, found))
-        rules = WalkRules(hops, direction or self.info.direction, mediators)
-        walked, over = walk(self.store, keys_array([found.key]), rules, most)
+        rules = WalkRules(hops, direction or store.info.direction, mediators)
+        walked, over = walk(store, keys_array([found.key]), rules, most)
         if len(over):
             raise UsageError(
                 f"{found.name} ({found.id}) has more than {most:,} paths of at most {hops} hops.",
@@ -231,7 +234,7 @@ class KG:
         first = table.take(
             keys_array(range(min(offset, len(table)), min(offset + limit, len(table))))
         )
-        shown = tuple(path for path in ground(self.store, first, PathFormat()) if path is not None)
+        shown = tuple(path for path in ground(store, first, PathFormat()) if path is not None)
         return EntityPaths(found, shown, len(table), hops)
 
     def check(self, statement: Any) -> Check:
@@ -264,13 +267,15 @@ class KG:
         EntityNotFoundError, EmptyLanguageError, ModelError.
         """
         from kgqa.api.language import path_language
+        from kgqa.linking.resolve import resolve_entity
         from kgqa.paths.format import PathFormat
         from kgqa.paths.walk import WalkRules
 
-        keys = [self.entity(one).key for one in entities]
-        rules = WalkRules(hops, direction or self.info.direction, mediators)
+        store = self.store
+        keys = [resolve_entity(store, one).key for one in entities]
+        rules = WalkRules(hops, direction or store.info.direction, mediators)
         form = PathFormat(start=start, end=end)
-        return path_language(self.store, keys, rules, form, tokenizer, vocab_size)
+        return path_language(store, keys, rules, form, tokenizer, vocab_size)
 
     def index(self, *, workers: int | None = None, **options: Any) -> IndexBuild:
         """Build the trie index, or go on with one that was stopped.
@@ -287,9 +292,11 @@ class KG:
         Raises EntityNotFoundError.
         """
         from kgqa.api.index import tries_of
+        from kgqa.linking.resolve import resolve_entity
 
-        found = self.entity(entity)
-        return tries_of(self.home, self.info, found.id, found.key)
+        store = self.store
+        found = resolve_entity(store, entity)
+        return tries_of(self.home, store.info, found.id, found.key)
 
     def trie_text(
         self, entity: str, form: Literal["txt", "dot"] = "txt", limit: int = 50, **options: Any
@@ -353,12 +360,12 @@ class KG:
 
     def browser_url(self, found: Answer | EntityPaths) -> str | None:
         """Return a Neo4j Browser link that draws the facts, None if the store is not Neo4j."""
-        if self.store.url.startswith("sqlite"):
+        if self._store.url.startswith("sqlite"):
             return None
         from kgqa.graph.browser import browser_url
 
         triples = [(fact.head, fact.predicate, fact.tail) for fact in found.facts()]
-        return browser_url(self.store, triples, self.home.settings.neo4j_browser)
+        return browser_url(self._store, triples, self.home.settings.neo4j_browser)
 
     def close(self) -> None:
         """Close the store and the sessions that :meth:`ask` opened."""
@@ -379,7 +386,7 @@ class KG:
     def __repr__(self) -> str:
         info = self.info
         return (
-            f"<KG {info.name}: {info.entities:,} entities, {info.edges:,} edges, {self.store.url}>"
+            f"<KG {info.name}: {info.entities:,} entities, {info.edges:,} edges, {self._store.url}>"
         )
 
     def _sentence_encoder(self, name: str | None) -> Any:

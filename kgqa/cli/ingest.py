@@ -88,7 +88,7 @@ def _show(run: Run, kg: KG, *, learn: bool) -> int:
     counts = kg.loaded or {}
 
     def human() -> None:
-        from kgqa.cli.terminal import say
+        from kgqa.cli.terminal import say, show_unused
 
         named = f"{counts['kg']}: {counts['entities']:,} entities"
         if "paragraphs" in counts:
@@ -103,10 +103,7 @@ def _show(run: Run, kg: KG, *, learn: bool) -> int:
                 f"{named}, {counts['mediators']:,} mediators, {counts['edges']:,} edges from "
                 f"{counts['lines']:,} lines in {counts['seconds']:.1f} s."
             )
-        for reason, count in sorted(counts["dropped"].items(), key=lambda item: -item[1]):
-            say(f"  left out on purpose: {count:,} {reason}", style="dim")
-        if counts["rejected"]:
-            say(f"  {counts['rejected']:,} lines rejected, see {counts['rejects_file']}")
+        show_unused(counts, "left out on purpose")
         if kg.info.loader in ("triples", "text"):
             ask = f'kgqa ask "…" --kg {counts["kg"]}'
             say(

@@ -26,7 +26,7 @@ from rich.text import Text
 from kgqa.display import path_parts, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from kgqa import Answer
     from kgqa.progress import Task
@@ -127,6 +127,14 @@ def say(line: str | Text = "", style: str = "") -> None:
         parts = line.render(_console())
         shown = Text.assemble(*((visible(one.text), one.style or "") for one in parts))
     _console().print(shown, style=style, soft_wrap=True)
+
+
+def show_unused(counts: Mapping[str, Any], left_out: str = "left out") -> None:
+    """Print why lines were left out, and where those are that were rejected."""
+    for reason, count in sorted(counts["dropped"].items(), key=lambda item: -item[1]):
+        say(f"  {left_out}: {count:,} {reason}", style="dim")
+    if counts["rejected"]:
+        say(f"  {counts['rejected']:,} lines rejected, see {counts['rejects_file']}")
 
 
 def show_answer(answer: Answer, browser_url: str | None) -> None:

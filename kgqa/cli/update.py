@@ -29,7 +29,7 @@ def update(
         counts = kg.update(add=file or [], **options)
 
     def human() -> None:
-        from kgqa.cli.terminal import say
+        from kgqa.cli.terminal import say, show_unused
 
         entities = counts["entities"]
         say(
@@ -43,9 +43,6 @@ def update(
                 f"The index keeps {index['kept']:,} tries; {index['dropped']:,} are composed on "
                 f"the fly until: kgqa precompute-tries --kg {counts['kg']}"
             )
-        for reason, count in sorted(counts["dropped"].items(), key=lambda item: -item[1]):
-            say(f"  left out: {count:,} {reason}", style="dim")
-        if counts["rejected"]:
-            say(f"  {counts['rejected']:,} lines rejected, see {counts['rejects_file']}")
+        show_unused(counts)
 
     run.print(human, counts)

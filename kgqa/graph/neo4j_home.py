@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import re
 import shlex
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from kgqa.config import is_loopback
 from kgqa.errors import GraphError, UsageError
 from kgqa.graph.files import write_whole
 
@@ -35,7 +35,7 @@ class Neo4jHome(ABC):
     def serves(self, url: str) -> bool:
         """Return whether the server at ``url`` is, by its address, the one of this home."""
         parts = urlsplit(url)
-        return _is_here(parts.hostname or "") and (parts.port or 7687) == self._port()
+        return is_loopback(parts.hostname or "") and (parts.port or 7687) == self._port()
 
     @abstractmethod
     def _port(self) -> int: ...
@@ -264,12 +264,3 @@ def _reason(output: str) -> str:
     causes = [line for line in lines if re.search(r"error|exception|caused by|cannot", line, re.I)]
     found = (causes or lines[-1:] or ["it said nothing"])[0]
     return found[:400].rstrip(".") + "."
-
-
-def _is_here(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import socket
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from kgqa.config import is_loopback
 from kgqa.errors import UsageError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def serve(
     ``home`` makes the home of a KG, None of them all; ``key``: what clients must send. Raises
     UsageError if it may not listen there, GraphError if there is no such KG.
     """
-    if not key and not _is_loopback(options.host):
+    if not key and not is_loopback(options.host):
         raise UsageError(
             f"Others can reach {options.host}, and no API key is set.",
             "Set KGQA_API_KEY to a secret of your own, or leave out `host`.",
@@ -111,15 +111,6 @@ def _log_to_stderr() -> None:
     root.addHandler(handler)
     root.setLevel(logging.INFO)
     root.propagate = False
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _listen(host: str, port: int) -> socket.socket:
