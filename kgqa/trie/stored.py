@@ -30,6 +30,7 @@ from kgqa.trie.arrays import (
     in_order,
     joined,
     offsets_of,
+    sequences,
 )
 from kgqa.trie.constraint import Expansion, nothing_to_write
 
@@ -44,27 +45,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class PathParts:
-    """What the sequences of a path table are joined from: heads, relation texts, tails, closing.
+class JoinedSequences:
+    """The sequences of paths as the parts they are joined from: head, relation, tail, …, closing.
 
     ``number`` ``[paths, 2 * hops + 2]``: the parts of each path in order, -1 beyond its end, the
     closing token in the last column.
     """
-
-    heads: IntArray
-    pairs: IntArray  # [n, 2]
-    tails: IntArray
-    number: IntArray
-
-    @property
-    def count(self) -> int:
-        """The number of parts."""
-        return len(self.heads) + len(self.pairs) + len(self.tails) + 1
-
-
-@dataclass(frozen=True, slots=True)
-class JoinedSequences:
-    """The sequences of paths as the parts they are joined from; ``number`` as in PathParts."""
 
     number: IntArray
     parts: Sequences
@@ -88,21 +74,6 @@ class JoinedSequences:
         return Sequences(self.parts.take(self.number[used]).tokens, offsets_of(lengths))
 
 
-def path_parts(table: PathTable) -> PathParts:
-    """Return the parts of the paths of ``table``."""
-    heads, head_of = np.unique(table.topic, return_inverse=True)
-    there = table.hops[:, :, TAIL] >= 0
-    pairs, pair_of = distinct_pairs(table.hops[:, :, FIRST][there], table.hops[:, :, SECOND][there])
-    tails, tail_of = np.unique(table.hops[:, :, TAIL][there], return_inverse=True)
-    paths, hops = there.shape
-    number = np.full((paths, 2 * hops + 2), -1, np.int64)
-    number[:, 0] = head_of
-    number[:, 1:-1:2][there] = len(heads) + pair_of
-    number[:, 2:-1:2][there] = len(heads) + len(pairs) + tail_of
-    number[:, -1] = len(heads) + len(pairs) + len(tails)
-    return PathParts(heads, pairs, tails, number)
-
-
 def distinct_pairs(first: IntArray, second: IntArray) -> tuple[IntArray, IntArray]:
     """Return the distinct pairs of steps, ascending, shape ``[n, 2]``, and which each row is."""
     wide = int(second.max(initial=-1)) + 2
@@ -112,16 +83,38 @@ def distinct_pairs(first: IntArray, second: IntArray) -> tuple[IntArray, IntArra
 
 def path_tokens(store: GraphStore, table: PathTable, lexicon: PathLexicon) -> JoinedSequences:
     """Return the token sequence of each path of ``table``, from opening to closing token."""
-    parts = path_parts(table)
-    ids = joined(
-        [
-            lexicon.heads(store, parts.heads),
-            lexicon.relations(store, parts.pairs),
-            lexicon.tails(store, parts.tails),
-            Sequences(np.array([lexicon.closing]), np.array([0, 1])),
-        ]
+    there = table.hops[:, :, TAIL] >= 0
+    heads, head = dense(table.topic)
+    pairs, pair = distinct_pairs(table.hops[:, :, FIRST][there], table.hops[:, :, SECOND][there])
+    tails, tail = dense(table.hops[:, :, TAIL][there])
+    return of_parts(
+        there,
+        (lexicon.heads(store, heads), head),
+        (lexicon.relations(store, pairs), pair),
+        (lexicon.tails(store, tails), tail),
+        lexicon.closing,
     )
-    return JoinedSequences(parts.number, ids)
+
+
+def of_parts(
+    there: BoolArray,
+    heads: tuple[Sequences, IntArray],
+    relations: tuple[Sequences, IntArray],
+    tails: tuple[Sequences, IntArray],
+    closing: int,
+) -> JoinedSequences:
+    """Return the sequences of paths; ``there`` ``[paths, L]``: which hops they have.
+
+    Texts come with their numbers: ``[paths]`` of ``heads``, of the others one for each hop.
+    """
+    paths, hops = there.shape
+    number = np.full((paths, 2 * hops + 2), -1, np.int64)
+    number[:, 0] = heads[1]
+    number[:, 1:-1:2][there] = len(heads[0]) + relations[1]
+    number[:, 2:-1:2][there] = len(heads[0]) + len(relations[0]) + tails[1]
+    parts = joined([heads[0], relations[0], tails[0], sequences([[closing]])])
+    number[:, -1] = len(parts) - 1
+    return JoinedSequences(number, parts)
 
 
 def all_joined(several: Sequence[JoinedSequences]) -> JoinedSequences:
@@ -283,7 +276,7 @@ def stored_constraint(
     parts = [part for part in parts if len(part[1])]
     if not parts:
         raise nothing_to_write("The topic entities have no path")
-    several = [sequences for sequences, _ in parts]
+    several = [tokens for tokens, _ in parts]
     by_parts = [one for one in several if isinstance(one, JoinedSequences)]
     if len(by_parts) == len(several):
         language = ordered_paths(all_joined(by_parts))

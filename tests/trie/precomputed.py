@@ -178,7 +178,7 @@ def main() -> None:
     """Do what the first argument says."""
     spec = json.loads(sys.argv[1])
     moments = Moments(spec.get("step"), spec.get("event", 0), spec.get("delay", 0.0))
-    moments.watch(writer, "write_shard", "shard")
+    moments.watch(writer, "write_whole", "shard")
     _watch_renames(moments)
     plain = IndexWriter._take_over
 

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from kgqa.errors import ShardDamagedError
 from kgqa.graph.files import read_plain
 from kgqa.paths.walk import PathTable
-from kgqa.trie.arrays import dense, joined, offsets_of, sequences
+from kgqa.trie.arrays import dense, joined, offsets_of
 from kgqa.trie.index.manifest import REBUILD, ShardRecord
 from kgqa.trie.index.packed import (
     LISTED,
@@ -34,7 +34,7 @@ from kgqa.trie.index.packed import (
     token_width,
     tokens_of,
 )
-from kgqa.trie.stored import JoinedSequences
+from kgqa.trie.stored import of_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from kgqa.graph.store import GraphStore
     from kgqa.trie.arrays import Sequences
     from kgqa.trie.lexicon import PathLexicon
+    from kgqa.trie.stored import JoinedSequences
 
 ROWS_IN_GROUP = 256  # as many as a byte can tell apart
 PATHS_IN_GROUP = 1 << 16  # a group with more ends, so that a look-up opens little
@@ -112,10 +113,8 @@ def encode_shard(
         columns = [ids, keys, counts, head, tries, [names, *rest], [dictionary, *rest]]
         return _parquet(pa.Table.from_arrays(columns, schema=SCHEMA), groups, **compression)
 
-    distinct = sorted(set(each))
-    trie = marisa(distinct)
-    number = {text: id_ for id_, text in _numbered(trie, distinct)}
-    of_trie = np.fromiter(map(number.__getitem__, each), np.int64, len(each))
+    trie = marisa(sorted(set(each)))
+    of_trie = np.fromiter(map(opened(trie).__getitem__, each), np.int64, len(each))
     data = packed(of_trie, trie, compression="zstd", compression_level=9)
     if len(table) <= SMALL and len(each) <= LISTED:
         listed = np.arange(len(each))
@@ -124,11 +123,6 @@ def encode_shard(
     sha256 = hashlib.sha256(data).hexdigest()
     record = ShardRecord("", ids[0], ids[-1], len(ids), len(table), len(data), sha256)
     return NewShard(record, data)
-
-
-def _numbered(trie: bytes, keys: list[bytes]) -> Iterator[tuple[int, bytes]]:
-    numbers = opened(trie)
-    return ((numbers[key], key) for key in keys)
 
 
 def _groups(counts: IntArray) -> Iterator[tuple[int, int]]:
@@ -304,14 +298,14 @@ class Shard:
         there = number >= 0
         relations, relation = dense(known.relation_of(number[there]))
         tails, tail = dense(known.hop_tail[number[there]])
-        part = np.full((len(keys), 2 * self._hops + 2), -1, np.int64)
-        part[:, 0] = 0
-        part[:, 1:-1:2][there] = 1 + relation
-        part[:, 2:-1:2][there] = 1 + len(relations) + tail
-        part[:, -1] = 1 + len(relations) + len(tails)
-        texts = np.concatenate([known.relation_text[relations], known.tail_text[tails]])
-        parts = joined([head, self.texts(texts.tolist()), sequences([[self._closing]])])
-        return JoinedSequences(part, parts), self.table_of(number, topic)
+        tokens = of_parts(
+            there,
+            (head, np.zeros(len(keys), np.int64)),
+            (self.texts(known.relation_text[relations].tolist()), relation),
+            (self.texts(known.tail_text[tails].tolist()), tail),
+            self._closing,
+        )
+        return tokens, self.table_of(number, topic)
 
     def table_of(self, number: IntArray, topic: int) -> PathTable:
         """Return the paths of an entity as a table, from the numbers of their hops."""

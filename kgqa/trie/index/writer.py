@@ -6,7 +6,6 @@ does not name is swept away by the next run.
 
 from __future__ import annotations
 
-import os
 import shutil
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock, Timeout
 
 from kgqa.errors import IndexFault, KgqaError, ShardDamagedError
-from kgqa.graph.files import sync
+from kgqa.graph.files import sync, write_whole
 from kgqa.trie.index.manifest import (
     MANIFEST,
     IndexKey,
@@ -33,14 +32,6 @@ if TYPE_CHECKING:
     from kgqa.trie.check import JoinCheck
     from kgqa.trie.index.shard import NewShard
     from kgqa.trie.lexicon import PathLexicon
-
-
-def write_shard(folder: Path, name: str, data: bytes) -> None:
-    """Write a file under a temporary name, sync and rename it. Raises OSError."""
-    temporary = folder / f".{name}.{os.getpid()}"
-    temporary.write_bytes(data)
-    sync(temporary)
-    temporary.replace(folder / name)
 
 
 class IndexWriter:
@@ -124,7 +115,7 @@ class IndexWriter:
         with writing(self.folder):
             for part, shard in enumerate(new):
                 name = f"shard-{number:05}{f'-{part}' if part else ''}.parquet"
-                write_shard(self.folder, name, shard.data)
+                write_whole(self.folder / name, shard.data)
                 shards = (*shards, replace(shard.record, file=name))
             if new:
                 sync(self.folder)
