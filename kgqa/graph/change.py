@@ -57,7 +57,7 @@ class GraphChanger(Protocol):
         """Return the properties of edges that are there."""
 
     def unused(self, relations: Iterable[int], removed: Collection[KeyedEdge]) -> list[int]:
-        """Return those of ``relations`` that have no edge but the ``removed`` ones."""
+        """Return those of ``relations`` that have no edge but ``removed`` ones, which are there."""
 
     def apply(self, change: GraphChange) -> None:
         """Make the change, in one step that is seen whole or not at all.
@@ -67,7 +67,7 @@ class GraphChanger(Protocol):
 
 
 def node_names(node: Node) -> set[tuple[str, int]]:
-    """Return the normalised names of a node, with its key; none if it is no entity."""
+    """Return the normalised names of a node, with its key; none if it is not an entity."""
     if node["kind"] != Kind.ENTITY:
         return set()
     norms = (normalise(text) for text in (node["name"], *(node["aliases"] or ())) if text)

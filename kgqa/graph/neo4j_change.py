@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,13 @@ import pyarrow as pa
 from kgqa import cypher
 from kgqa.graph.change import overtaken
 from kgqa.graph.neo4j_store import CHUNK
-from kgqa.graph.neo4j_write import KIND_LABELS, check_ids, check_types, check_version, indexed_name
+from kgqa.graph.neo4j_write import (
+    check_ids,
+    check_types,
+    check_version,
+    indexed_name,
+    node_row,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -53,12 +60,12 @@ class Neo4jChanger:
     def unused(self, relations: Iterable[int], removed: Collection[KeyedEdge]) -> list[int]:
         """Return those of ``relations`` that have no edge but the ``removed`` ones."""
         ids = self._store.relations().ids
+        gone = Counter(edge[1] for edge in removed)
         statement = cypher.statement("count_type", self._store.label)
         return [
             key
             for key in relations
-            if self._store.connection.read(statement, type=ids[key])[0]["count"]
-            == sum(edge[1] == key for edge in removed)
+            if self._store.connection.read(statement, type=ids[key])[0]["count"] == gone[key]
         ]
 
     def apply(self, change: GraphChange) -> None:
@@ -109,7 +116,7 @@ class _Transaction:
         for name, known in (("write_nodes", False), ("change_nodes", True)):
             nodes = [node for node in change.nodes if (node["key"] in change.old) == known]
             for part in _parts(nodes):
-                self._on_nodes(name, rows=[_row(node) for node in part])
+                self._on_nodes(name, rows=[node_row(node) for node in part])
         self._relations()
         self._edges()
         self._names()
@@ -171,8 +178,3 @@ def _parts(items: Sequence[Any]) -> Iterable[list[Any]]:
 def _columns(edges: Sequence[KeyedEdge]) -> dict[str, list[Any]]:
     names = ("heads", "relations", "tails")
     return dict(zip(names, (list(column) for column in zip(*edges, strict=True)), strict=True))
-
-
-def _row(node: Node) -> dict[str, Any]:
-    lists = {name: node[name] or None for name in ("aliases", "types")}
-    return {**node, **lists, "labels": KIND_LABELS[node["kind"]]}

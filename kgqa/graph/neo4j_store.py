@@ -94,7 +94,7 @@ class Neo4jStore:
 
     def details(self, key: int) -> EntityDetails:
         """Return all that is known of one entity. Raises EntityNotFoundError."""
-        found = self.ask("details", key=int(key))["found"]
+        found = self.ask("nodes", keys=[int(key)])["found"]
         if not found:
             raise self._no_key(key)
         node = found[0]

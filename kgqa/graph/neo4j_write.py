@@ -64,6 +64,13 @@ def indexed_name(name: str) -> str:
     return name if len(data) <= NAME_BYTES else "sha256:" + hashlib.sha256(data).hexdigest()
 
 
+def node_row(node: dict[str, Any]) -> dict[str, Any]:
+    """Return a node, of ``ENTITY_SCHEMA`` and its key, as Neo4j holds it, with its labels."""
+    # an empty list says no more than none; the importer cannot hold one
+    lists = {name: node[name] or None for name in ("aliases", "types")}
+    return {**node, **lists, "labels": KIND_LABELS[node["kind"]]}
+
+
 def grouped_names(source: GraphSource) -> Iterator[pa.RecordBatch]:
     """Yield ``GROUPED_SCHEMA``: each name (hashed if too long) once, with its keys ascending."""
     left = NAME_SCHEMA.empty_table()
@@ -308,11 +315,8 @@ class _Load:
         start = 0
         for part in _pieces(batches, NODE_BATCH):
             rows = part.to_pylist()
-            for key, row in enumerate(rows, start):
-                row |= {"key": key, "labels": KIND_LABELS[row["kind"]]}
-                # an empty list says no more than none; the importer cannot hold one
-                row |= {"aliases": row["aliases"] or None, "types": row["types"] or None}
-            self._write("write_nodes", self.label, rows=rows)
+            numbered = [node_row({**row, "key": key}) for key, row in enumerate(rows, start)]
+            self._write("write_nodes", self.label, rows=numbered)
             start += len(rows)
             yield len(rows)
 

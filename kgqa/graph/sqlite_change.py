@@ -9,6 +9,7 @@ import contextlib
 import json
 import shutil
 import sqlite3
+from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
@@ -61,7 +62,8 @@ class SqliteChanger:
     def unused(self, relations: Iterable[int], removed: Collection[KeyedEdge]) -> list[int]:
         """Return those of ``relations`` that have no edge but the ``removed`` ones."""
         left = set(relations)
-        gone = set(removed)
+        seen: Counter[int] = Counter()
+        gone = Counter(edge[1] for edge in removed)
         key = -1
         while left:
             rows = self._ask(
@@ -71,13 +73,9 @@ class SqliteChanger:
                 break
             key = rows[-1][0]
             edges = np.frombuffer(b"".join(packed for _, packed in rows), dtype=EDGE)
-            sizes = [len(packed) // EDGE.itemsize for _, packed in rows]
-            found = np.flatnonzero(np.isin(edges["relation"], list(left)))
-            heads = np.repeat([head for head, _ in rows], sizes)[found]
-            columns = (heads, edges["relation"][found], edges["target"][found])
-            for edge in zip(*(column.tolist() for column in columns), strict=True):
-                if edge[1] in left and edge not in gone:
-                    left.discard(edge[1])
+            found, counts = np.unique(edges["relation"], return_counts=True)
+            seen.update(dict(zip(found.tolist(), counts.tolist(), strict=True)))
+            left = {relation for relation in left if seen[relation] <= gone[relation]}
         return sorted(left)
 
     def apply(self, change: GraphChange) -> None:
