@@ -138,10 +138,13 @@ class Sessions:
 
     # ── what there is ───────────────────────────────────────────────────────────────────────
 
-    def kgs(self) -> dict[str, Any]:
-        """Return the served KGs' records by name, read again now and then. Raises GraphError."""
+    def kgs(self, *, again: bool = False) -> dict[str, Any]:
+        """Return the served KGs' records by name, read now and then, or ``again``.
+
+        Raises GraphError.
+        """
         with self._list_lock:
-            if self._listed is None or time.monotonic() - self._listed[0] > _FRESH:
+            if again or self._listed is None or time.monotonic() - self._listed[0] > _FRESH:
                 faults: list[KgqaError] = []
                 found = {info.name: info for info in self._home(None).kgs(faults)}
                 for fault in faults:
@@ -248,6 +251,19 @@ class Sessions:
             f"The question took longer than the {self.options.time_limit:g} s that it may take.",
             "Ask for fewer paths or hops with `k` and `hops`, or try again later.",
         )
+
+    def _is_replaced(self, kg: KG) -> bool:
+        """Whether the store has another version of a KG than the one that is open.
+
+        An open store sees an update or a new load by itself, unless it is an attached one.
+        """
+
+        def differs(listed: Any) -> bool:
+            return listed is not None and listed.version != kg.info.version
+
+        if not differs(self.kgs().get(kg.name)):
+            return False
+        return differs(self.kgs(again=True).get(kg.name))  # the list may be the older one
 
     def _home_of(self, kg: str) -> Home:
         if kg not in self._homes:
@@ -389,9 +405,7 @@ class Sessions:
 
     def _kg(self, name: str) -> KG:
         """Return the KG, opened again if it was replaced since."""
-        now = self.kgs().get(name)
-        known = self._kgs.get(name)
-        if known is not None and now is not None and known.info.version != now.version:
+        if name in self._kgs and self._is_replaced(self._kgs[name]):
             self._close(name)
         if name not in self._kgs:
             self._kgs[name] = KG.of(self._home_of(name))
@@ -428,9 +442,7 @@ class Sessions:
             self._reading -= 1
 
     def _reader_run(self, name: str, work: Callable[[KG], T]) -> T:
-        now = self.kgs().get(name)
-        known = self._read.get(name)
-        if known is not None and now is not None and known.info.version != now.version:
+        if name in self._read and self._is_replaced(self._read[name]):
             self._read.pop(name).close()
         if name not in self._read:
             self._read[name] = KG.of(self._home(name))

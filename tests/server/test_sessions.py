@@ -201,12 +201,15 @@ def test_the_least_recently_used_kg_llm_goes(sessions: Any, tiny_folder: Path) -
     asyncio.run(run())
 
 
-def test_a_kg_that_is_loaded_again_is_served_anew(tmp_path: Path, monkeypatch: Any) -> None:
+@pytest.mark.parametrize("fresh", [0.0, 600.0])
+def test_a_kg_that_is_loaded_again_is_seen_and_not_opened_twice(
+    tmp_path: Path, monkeypatch: Any, fresh: float
+) -> None:
     import kgqa
     from kgqa.progress import Silent
 
     monkeypatch.setattr(Sessions, "_warm_up", lambda self: None)
-    monkeypatch.setattr("kgqa.server.sessions._FRESH", 0.0)
+    monkeypatch.setattr("kgqa.server.sessions._FRESH", fresh)
 
     def load(*lines: str) -> None:
         (tmp_path / "kg.tsv").write_text("".join(f"{line}\n" for line in lines))
@@ -223,8 +226,11 @@ def test_a_kg_that_is_loaded_again_is_served_anew(tmp_path: Path, monkeypatch: A
 
     async def run() -> None:
         assert await total() == 1
+        opened = made._read["kg"]
         await asyncio.to_thread(load, "a\tr\tb", "a\tr\tc")
         assert await total() == 2
+        assert await total() == 2
+        assert made._read["kg"] is opened
 
     try:
         asyncio.run(run())
