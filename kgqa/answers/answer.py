@@ -54,7 +54,7 @@ class ScoredPath:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the path as the JSON contract has it; ``written`` only if there is any."""
-        edges = [[edge.to_json() for edge in path.edges] for path in self.groundings]
+        edges = [[edge.to_dict() for edge in path.edges] for path in self.groundings]
         return {
             "text": self.text,
             "score": self.score,
@@ -93,7 +93,7 @@ class ExpandedPath:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the path as the JSON contract has it: like a decoded one, marked as expanded."""
-        edges = [edge.to_json() for edge in self.grounding.edges]
+        edges = [edge.to_dict() for edge in self.grounding.edges]
         return {
             "text": self.text,
             "score": None,
@@ -121,7 +121,7 @@ class Condition:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the condition as the JSON contract has it."""
-        edges = [edge.to_json() for edge in self.grounding.edges]
+        edges = [edge.to_dict() for edge in self.grounding.edges]
         text = self.grounding.text
         return {"asked": self.asked, "text": text, "edges": edges, "grounded": True}
 

@@ -55,7 +55,7 @@ class Check:
             "found": self.found,
             "missing": self.missing or None,
             "paths": [
-                {"text": path.text, "edges": [edge.to_json() for edge in path.edges]}
+                {"text": path.text, "edges": [edge.to_dict() for edge in path.edges]}
                 for path in self.paths
             ],
         }

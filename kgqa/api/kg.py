@@ -407,7 +407,7 @@ def _paths(given: str | Path | Sequence[str | Path]) -> list[Path]:
 
 
 def _path_dict(path: GroundedPath) -> dict[str, Any]:
-    edges = [edge.to_json() for edge in path.edges]
+    edges = [edge.to_dict() for edge in path.edges]
     return {
         "text": path.text,
         "hypothesis": path.tail.name,

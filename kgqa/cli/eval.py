@@ -92,4 +92,4 @@ def _compare(run: Run, a: Path, b: Path) -> None:
         for name, (first, second) in found.settings.items():
             say(f"{name}: A {first}, B {second}")
 
-    run.print(show, found.to_json())
+    run.print(show, found.to_dict())

@@ -14,7 +14,7 @@ def learn(run: Run, options: dict[str, Any]) -> None:
     with run.kg() as kg:
         report = kg.learn(**options)
         name = kg.name
-    run.print(lambda: show_learnt(name, report), report.to_json())
+    run.print(lambda: show_learnt(name, report), report.to_dict())
 
 
 def show_learnt(name: str, report: Any) -> None:

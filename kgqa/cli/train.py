@@ -25,7 +25,7 @@ def data(
 ) -> None:
     """Write the training examples that questions and a KG give, to look at them."""
     report = training.training_examples(run.home, out, options)
-    run.print(lambda: run.say(f"{report.examples:,} examples in {out}"), report.to_json())
+    run.print(lambda: run.say(f"{report.examples:,} examples in {out}"), report.to_dict())
 
 
 @takes_options(training.AdapterTraining)
@@ -45,7 +45,7 @@ def adapter(run: Run, out: OutFlag, options: dict[str, Any]) -> None:
             f'Use it: kgqa ask "…" {flag} {report.folder}',
         )
 
-    run.print(human, report.to_json())
+    run.print(human, report.to_dict())
 
 
 @takes_options(training.ReasonerTraining)
@@ -64,7 +64,7 @@ def reasoner(run: Run, out: OutFlag, options: dict[str, Any]) -> None:
             f'Use it: kgqa ask "…" --method kg-cot --set reasoner={report.folder}{encoder}',
         )
 
-    run.print(human, report.to_json())
+    run.print(human, report.to_dict())
 
 
 add_command(app, "data", data)

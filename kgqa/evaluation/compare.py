@@ -60,7 +60,7 @@ class Comparison:
     right: Mapping[str, int]  # both, only_a, only_b, neither
     settings: Mapping[str, tuple[Any, Any]]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the comparison as the JSON of ``kgqa eval --compare``."""
         return {**asdict(self), "only_a": len(self.only_a), "only_b": len(self.only_b)}
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 import re
 import time
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,140 +27,34 @@ from kgqa.answers.answer import (
     Timings,
 )
 from kgqa.answers.choices import find_choices, rank_by_score
-from kgqa.answers.conditions import Narrowed, narrow
-from kgqa.answers.values import read_value, value_conditions
-from kgqa.errors import EmptyLanguageError, LinkingError
-from kgqa.linking.linker import link
-from kgqa.linking.masking import without_name
+from kgqa.answers.conditions import Narrowed
+from kgqa.errors import EmptyLanguageError
 from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.options import RankOptions
+from kgqa.methods.rank_conditions import narrowed_by_question
+from kgqa.methods.rank_words import RankWords, Weighed, entity_scores
 from kgqa.methods.whether import SAYS_IT, YES, connection
 from kgqa.models.adapter import AdapterCard
 from kgqa.models.path_ranker import UNIVERSAL
 from kgqa.paths.ground import ground
-from kgqa.paths.phrases import phrases_of
 from kgqa.paths.relation_paths import MOST_PATHS, opened, relation_paths
-from kgqa.paths.schema import Schema
-from kgqa.paths.words import TOPIC, relation_path_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
     from kgqa.answers.answer import TopicEntity
     from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
-    from kgqa.linking.linker import Candidate
     from kgqa.methods.resources import Resources
     from kgqa.models.path_ranker import PathRanker
     from kgqa.paths.ground import GroundedPath
     from kgqa.paths.relation_paths import RelationPaths
-    from kgqa.paths.schema import Hop
-    from kgqa.paths.walk import WalkRules
 
-MOST_RANKED = 400  # relation paths of a topic entity whose words are read as a whole
 ANSWER_THRESHOLD = 0.7  # chosen on the graphs of scripts/bench_own
 MOST_ANSWERS = 500  # with a path each
 MOST_EXPLAINED = 10  # relation paths of a topic entity that an answer keeps
-NAMED_MATCH = 0.449  # how well an entity matches words that name it beside the topic entity
-_NAMED = 30  # entities that may be named so
 _HOW_MANY = re.compile(r"\W*(how many|number of|count)\b", re.IGNORECASE)
-_OF_A_VALUE = re.compile(
-    r"\b(when|how (?!many)\w+|what (year|date|day|time|price))\b", re.IGNORECASE
-)
 _NUMBER = re.compile(r"\W*\d[\d.,]*(\s*\S{1,6})?")  # with a unit, perhaps
-_FLOOR = 1e-4  # what an entity has of a topic that no path leads from to it
-
-
-@dataclass(frozen=True, slots=True)
-class Weighed:
-    """What the ranker says of one topic's relation paths.
-
-    ``probability`` of each; ``absent``: that the graph does not have what is asked for;
-    ``missing``: the likeliest relation that the topic has not, in words, if there is one.
-    ``likeliest``: the first of all of these.
-    """
-
-    probability: NDArray[np.float64]
-    absent: float
-    missing: str
-    likeliest: tuple[RelationShare, ...] = ()
-
-
-class RankWords:
-    """Questions and relation paths of one KG as the ranker reads them. Raises GraphError.
-
-    ``folder``: the KG's, which may hold phrases of its relations.
-    """
-
-    def __init__(self, store: GraphStore, rules: WalkRules, folder: Path | None = None) -> None:
-        self.store, self.rules = store, rules
-        self.version = store.info.version
-        self.schema = Schema(store, rules)
-        self.every_phrase = phrases_of(store, folder)
-        self.phrases = [first for first, *_ in self.every_phrase]
-
-    def path(self, steps: Sequence[Hop]) -> str:
-        """Return a relation path in words, with examples of what it leads to."""
-        return relation_path_text(steps, self.phrases, self.schema.examples(steps[-1]))
-
-    def bare(self, steps: Sequence[Hop]) -> str:
-        """Return a relation path in words alone."""
-        return relation_path_text(steps, self.phrases)
-
-    def is_value(self, hop: Hop) -> bool:
-        """Return whether a relation leads to values."""
-        examples = self.schema.examples(hop)
-        return bool(examples) and all(map(read_value, examples))
-
-    def hop(self, hop: Hop) -> str:
-        """Return the words of a relation."""
-        return " ".join(self.phrases[step // 2] for step in hop if step >= 0)
-
-    def logits(
-        self, ranker: PathRanker, asked: str, every: Sequence[Sequence[Hop]]
-    ) -> NDArray[np.float32]:
-        """Return how well each relation path fits the question ``asked``: its logit.
-
-        Of very many, all but ``MOST_RANKED`` have none, -inf.
-        """
-        logits = np.full(len(every), -np.inf, np.float32)
-        read: Sequence[int] = range(len(every))
-        if len(every) > MOST_RANKED:
-            read = self.nearest(ranker, asked, every)[:MOST_RANKED]
-        texts = [self.path(every[at]) for at in read]
-        logits[read] = ranker.logits([asked], texts, [len(every[at]) for at in read])[0]
-        return logits
-
-    def nearest(
-        self, ranker: PathRanker, asked: str, every: Sequence[Sequence[Hop]]
-    ) -> Sequence[int]:
-        """Return the places of ``every`` relation path, first what the question may well mean.
-
-        That is seen from the vectors of their hops alone, added up.
-        """
-        single = list(dict.fromkeys(hop for one in every for hop in one))
-        place = {hop: row for row, hop in enumerate(single)}
-        vectors = ranker.vectors([self.path([hop]) for hop in single])
-        longest = max(map(len, every), default=1)
-        rows = [[place[hop] for hop in one] + [-1] * (longest - len(one)) for one in every]
-        sums = np.vstack([vectors, np.zeros_like(vectors[:1])])[np.array(rows)].sum(1)
-        cosine = sums @ ranker.vectors([asked])[0] / np.linalg.norm(sums, axis=1)
-        near = ranker.scaled(cosine, [len(one) for one in every])
-        order: list[int] = np.argsort(-near, kind="stable").tolist()
-        return order
-
-    def question(self, text: str, topic: int, topics: Sequence[tuple[int, str, str]]) -> str:
-        """Return a question with ``x`` in place of ``topic``, without the other topic entities.
-
-        ``topics``: (key, name, id) of all of them.
-        """
-        for key, name, id_ in topics:
-            names = [name, id_, *self.store.details(key).aliases]
-            text = without_name(text, names, TOPIC if key == topic else "")
-        return text
 
 
 class Rank(Method[RankOptions]):
@@ -203,18 +96,20 @@ class Rank(Method[RankOptions]):
                 )
             found.append(paths)
         walked = time.perf_counter()
+        words = self._in(store)
+        names = words.names(question.topics)
         weighed: Sequence[Weighed] = [
-            self._weigh(store, question, topic, paths)
+            self._weigh(words, words.question(question.question, topic.key, names), topic, paths)
             for topic, paths in zip(question.topics, found, strict=True)
         ]
         found = [
             opened(store, paths, one.probability, rules)
             for paths, one in zip(found, weighed, strict=True)
         ]
-        notes += self._left_out(store, question.topics, found, weighed)
+        notes += self._left_out(words, question.topics, found, weighed)
         if question.whether:
             return self._whether(store, question, found, weighed, notes, walked - began)
-        scores = _entity_scores(found, weighed, {topic.key for topic in question.topics})
+        scores = entity_scores(found, weighed, names)
         choices = find_choices(store, question.choices) if question.choices else []
         if choices:
             ends = {key for one in choices for key in one.keys}
@@ -227,7 +122,9 @@ class Rank(Method[RankOptions]):
             )
         narrowed = Narrowed(scores)
         if self.options.conditions and not choices:
-            weighed, narrowed = self._narrowed(store, question, found, weighed, narrowed)
+            weighed, narrowed = narrowed_by_question(
+                words, self.ranker, self.form, question.question, names, found, weighed, scores
+            )
             scores = narrowed.scores
         notes += (f'No answer meets "{words}", so it was left out.' for words in narrowed.left_out)
         ranked = time.perf_counter()
@@ -301,7 +198,7 @@ class Rank(Method[RankOptions]):
         paths, likely = found[asked.side], weighed[asked.side].probability
         rows = asked.rows[: self.options.k]
         shown = [
-            ScoredPath(path.text, math.log(max(float(likely[paths.of[row]]), 1e-30)), YES, (path,))
+            ScoredPath(path.text, _log(likely[paths.of[row]]), YES, (path,))
             for row, path in zip(
                 rows.tolist(), ground(store, paths.table.take(rows), self.form), strict=True
             )
@@ -322,18 +219,11 @@ class Rank(Method[RankOptions]):
         )
 
     def _weigh(
-        self,
-        store: GraphStore,
-        question: LinkedQuestion,
-        topic: TopicEntity,
-        paths: RelationPaths,
+        self, words: RankWords, asked: str, topic: TopicEntity, paths: RelationPaths
     ) -> Weighed:
-        words = self._in(store)
-        named = [(one.key, one.name, one.id) for one in question.topics]
-        asked = words.question(question.question, topic.key, named)
         missing = words.schema.missing(one[0] for one in paths.steps if len(one) == 1)
         every = [*paths.steps, *((hop,) for hop in missing)]
-        share = self._shares(asked, every, words)
+        share = words.shares(self.ranker, asked, every)
         count = len(paths.steps)
         likeliest = words.hop(missing[int(np.argmax(share[count:-1]))]) if missing else ""
         order = np.argsort(-share, kind="stable")[:MOST_EXPLAINED].tolist()
@@ -348,85 +238,14 @@ class Rank(Method[RankOptions]):
         )
         return Weighed(share[:count], float(share[count:].sum()), likeliest, shares)
 
-    def _shares(
-        self, asked: str, every: Sequence[Sequence[Hop]], words: RankWords
-    ) -> NDArray[np.float64]:
-        """Return the probability of each relation path and, last, of "none of them"."""
-        logits = words.logits(self.ranker, asked, every)
-        whole = np.append(logits, self.ranker.none).astype(np.float64)
-        share: NDArray[np.float64] = np.exp(whole - whole.max())
-        share /= share.sum()
-        return share
-
-    def _narrowed(
-        self,
-        store: GraphStore,
-        question: LinkedQuestion,
-        found: Sequence[RelationPaths],
-        weighed: Sequence[Weighed],
-        before: Narrowed,
-    ) -> tuple[Sequence[Weighed], Narrowed]:
-        """Return what the conditions of the question leave, and by which relation paths.
-
-        What was said ``before`` stands if no condition is met.
-        """
-        words = self._in(store)
-        topics = [(one.key, one.name, one.id) for one in question.topics]
-        asked = words.question(question.question, topics[0][0], topics)
-        likeliest = {
-            word
-            for paths, one in zip(found, weighed, strict=True)
-            for hop in paths.steps[int(np.argmax(one.probability))]
-            for word in words.hop(hop).split()
-        }
-        values = [  # what the relation says itself is none: "first appearance"
-            one
-            for one in value_conditions(asked)
-            if one.operator or one.words.casefold().split()[0] not in likeliest
-        ]
-        named = _named_beside(store, words.question(question.question, -1, topics), topics)
-        if not (named or values):
-            return weighed, before
-        beside = np.array(sorted(one.key for one in named), np.int64)
-        of_values = bool(values) and not _OF_A_VALUE.search(asked)
-        folded = [
-            _folded(paths, one, words, beside, of_values)
-            for paths, one in zip(found, weighed, strict=True)
-        ]
-        scores = _entity_scores(found, folded, {key for key, _, _ in topics})
-
-        def fits(about: Candidate | str, steps: Sequence[Hop]) -> Sequence[float]:
-            if not isinstance(about, str):
-                every = [*topics, (about.key, about.name, about.id)]
-                about = words.question(question.question, about.key, every)
-            share: list[float] = self._shares(about, [[one] for one in steps], words).tolist()
-            return share[:-1]
-
-        narrowed = narrow(
-            store,
-            [one.table for one in found],
-            [one.probability[paths.of] for paths, one in zip(found, folded, strict=True)],
-            scores,
-            self.walks(store),
-            self.form,
-            named,
-            values,
-            fits,
-        )
-        if narrowed.conditions:
-            return folded, narrowed
-        before.left_out = narrowed.left_out
-        return weighed, before
-
     def _left_out(
         self,
-        store: GraphStore,
+        words: RankWords,
         topics: Sequence[TopicEntity],
         found: Sequence[RelationPaths],
         weighed: Sequence[Weighed],
     ) -> Iterator[str]:
         """Yield a note for each topic of which likely relation paths were not walked whole."""
-        words = self._in(store)
         for topic, paths, one in zip(topics, found, weighed, strict=True):
             likely = self.answer_threshold * one.probability.max(initial=0.0)
             if left := [at for at in paths.closed if one.probability[at] >= likely]:
@@ -470,30 +289,9 @@ class Rank(Method[RankOptions]):
                 rows.tolist(), ground(store, paths.table.take(rows), self.form), strict=True
             ):
                 if path is not None:
-                    log = math.log(max(float(one.probability[paths.of[row]]), 1e-30))
+                    log = _log(one.probability[paths.of[row]])
                     by_key[int(ends[row])].append((log, path))
         return {key: sorted(one, key=lambda p: -p[0]) for key, one in by_key.items() if one}
-
-
-def _entity_scores(
-    found: Sequence[RelationPaths], weighed: Sequence[Weighed], topics: set[int]
-) -> dict[int, float]:
-    """Return the score of each entity: that of its likeliest relation path, of topics multiplied.
-
-    A sum over relation paths would prefer what is well connected to what is asked for.
-
-    An entity that not all topics lead to keeps ``_FLOOR`` in place of what it lacks.
-    """
-    scores: dict[int, float] = {}
-    every: list[dict[int, float]] = []
-    for paths, one in zip(found, weighed, strict=True):
-        keys, at = np.unique(paths.table.ends(), return_inverse=True)
-        most = np.zeros(len(keys))
-        np.maximum.at(most, at, one.probability[paths.of])
-        every.append(dict(zip(keys.tolist(), most.tolist(), strict=True)))
-    for key in set().union(*every) - topics:
-        scores[key] = math.prod(one.get(key, _FLOOR) for one in every)
-    return scores
 
 
 def _shown(
@@ -520,45 +318,6 @@ def _shown(
     return scored, expanded
 
 
-def _folded(
-    paths: RelationPaths, weighed: Weighed, words: RankWords, named: IntArray, values: bool
-) -> Weighed:
-    """Return what is left if no relation path ends in what is only a condition.
-
-    That is an entity of ``named``, and a value, if ``values`` are compared. Its probability is that
-    of the relation path before its last hop: "which of x's papers appeared in y" is not about y.
-    """
-    ends = paths.table.ends()
-    ending = set(paths.of[np.isin(ends, named)].tolist())
-    place = {steps: number for number, steps in enumerate(paths.steps)}
-    probability = weighed.probability.copy()
-    for number, steps in enumerate(paths.steps):
-        short = place.get(steps[:-1])
-        if short is not None and (number in ending or (values and words.is_value(steps[-1]))):
-            probability[short] += probability[number]
-            probability[number] = 0.0
-    return replace(weighed, probability=probability)
-
-
-def _named_beside(
-    store: GraphStore, question: str, topics: Sequence[tuple[int, str, str]]
-) -> list[Candidate]:
-    """Return what a question, its topic entities' names taken out, surely names beside them."""
-    try:
-        found = link(store, question, _NAMED)
-    except LinkingError:
-        return []
-    known = {key for key, _, _ in topics}
-    return [
-        one
-        for one in found
-        if one.key not in known
-        and one.features.everyday == 0.0
-        and one.features.match >= NAMED_MATCH
-        and (one.match != "partial" or one.features.emphasis > 0.0)
-    ]
-
-
 def _not_there(topics: Sequence[TopicEntity], weighed: Sequence[Weighed]) -> str:
     named = " and ".join(topic.name for topic in topics)
     missing = max(weighed, key=lambda one: one.absent).missing
@@ -567,5 +326,9 @@ def _not_there(topics: Sequence[TopicEntity], weighed: Sequence[Weighed]) -> str
 
 
 def _is_count(question: str, answers: Sequence[RankedAnswer]) -> bool:
-    """Return whether a question asks for a number, and its first answer is none."""
+    """Return whether a question asks for a number, and its first answer is not one."""
     return bool(_HOW_MANY.match(question)) and not _NUMBER.fullmatch(answers[0].name)
+
+
+def _log(probability: float) -> float:
+    return math.log(max(float(probability), 1e-30))

@@ -43,7 +43,7 @@ class PathEdge:
     inverse: bool
     facts: tuple[Fact, ...]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the edge as the JSON contract has it."""
         return {**asdict(self), "facts": [asdict(fact) for fact in self.facts]}
 

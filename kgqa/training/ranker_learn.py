@@ -15,7 +15,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from kgqa.errors import DataError
-from kgqa.methods.rank import RankWords
+from kgqa.methods.rank_words import RankWords
 from kgqa.models.path_ranker import (
     OWN_RANKER,
     load_path_ranker,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from kgqa.methods.rank import RankWords
+    from kgqa.methods.rank_words import RankWords
     from kgqa.models.path_ranker import PathRanker
     from kgqa.paths.relation_paths import RelationPaths
     from kgqa.paths.schema import Hop

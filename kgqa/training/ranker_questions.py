@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from kgqa.graph.store import GraphStore
-    from kgqa.methods.rank import RankWords
+    from kgqa.methods.rank_words import RankWords
     from kgqa.models.path_ranker import PathRanker
     from kgqa.paths.schema import Hop
     from kgqa.paths.walk import WalkRules
@@ -102,13 +102,13 @@ def kg_questions(
             topics = []
         answers = store.keys_of(list(meanings_of(store, question.answers, question.names).same))
         answers = answers[answers >= 0]
+        names = words.names(topics)
         usable = False
         for topic in topics:
             paths, _ = relation_paths(store, topic.key, rules)
             gold = _gold(store, topic.key, answers, rules, several=len(topics) > 1)
             if not paths.steps or (question.answers and not gold.intersection(paths.steps)):
                 continue
-            names = [(one.key, one.name, one.id) for one in topics]
             asked = words.question(question.question, topic.key, names)
             found.append(kg_question(words, ranker, asked, paths.steps, gold))
             usable = True

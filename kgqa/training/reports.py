@@ -28,7 +28,7 @@ class TrainingReport(BaseModel):
 
     data: dict[str, Any] = Field(default_factory=dict)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the report as ``--json`` prints it."""
         figures = self.model_dump(mode="json", by_alias=True)
         data = figures.pop("data")

@@ -75,7 +75,7 @@ def test_a_statement_that_is_not_there(people: kgqa.KG, statement: Any, missing:
 def test_a_path_of_paths_is_there_and_a_changed_one_is_not(people: kgqa.KG) -> None:
     for path in people.paths("a1", hops=2).paths:
         assert people.check(path)
-        assert people.check({"edges": [edge.to_json() for edge in path.edges]})
+        assert people.check({"edges": [edge.to_dict() for edge in path.edges]})
         edge = path.edges[0]
         assert not people.check((edge.head.id, f"no {edge.relation}", edge.tail.id))
 

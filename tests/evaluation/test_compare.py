@@ -28,7 +28,7 @@ def test_questions_are_joined_by_id_and_those_of_one_run_counted() -> None:
     hits = found.figures["hits_at_1"]
     assert (hits.a, hits.b, hits.difference) == (50.0, 50.0, 0.0)
     assert (hits.better, hits.worse, hits.p_value) == (2, 2, 1.0)
-    shown = json.loads(json.dumps(found.to_json()))
+    shown = json.loads(json.dumps(found.to_dict()))
     assert (shown["only_a"], shown["only_b"], shown["settings"]) == (1, 0, {})
     assert shown["figures"]["hits_at_1"]["interval"] == list(hits.interval)
 

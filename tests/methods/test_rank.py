@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from kgqa.errors import EmptyLanguageError
-from kgqa.methods import rank as module
+from kgqa.methods import rank_words as module
 from kgqa.methods.rank import Rank
 from kgqa.models.path_ranker import PathRanker, RankerCard
 from kgqa.paths.ground import verify
+from kgqa.paths.relation_paths import relation_paths
 from kgqa.paths.walk import WalkRules, walk
 from tests.graph.tables import entity, tables_of
 from tests.methods.given import Given, about, answered, options_of
@@ -73,7 +74,7 @@ def named(store: GraphStore, path: str) -> str:
     return next(
         words.path(steps)
         for key in store.keys_of(NAMES[:-1]).tolist()
-        for steps in module.relation_paths(store, key, WalkRules(2, "both"))[0].steps
+        for steps in relation_paths(store, key, WalkRules(2, "both"))[0].steps
         if words.path(steps).partition(" such as ")[0] == path
     )
 
@@ -241,7 +242,7 @@ def test_of_very_many_relation_paths_the_nearest_are_read(
 ) -> None:
     words = module.RankWords(store, WalkRules(2, "both"))
     bonn = int(store.keys_of(["Bonn"])[0])
-    steps = module.relation_paths(store, bonn, WalkRules(2, "both"))[0].steps
+    steps = relation_paths(store, bonn, WalkRules(2, "both"))[0].steps
     single = next(at for at, one in enumerate(steps) if len(one) == 1)
     asked = words.path(steps[single])
     order = words.nearest(ranker, asked, steps)

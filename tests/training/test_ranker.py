@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kgqa.errors import DataError
-from kgqa.methods.rank import RankWords
+from kgqa.methods.rank_words import RankWords
 from kgqa.models.path_ranker import (
     OWN_RANKER,
     PathRanker,

@@ -1,0 +1,132 @@
+"""What a question asks of its answers beside a relation path, as path ranking takes it.
+
+Which entities the question names beside its topic entities, which relation paths lead only to a
+condition, and how well a relation fits one; :mod:`kgqa.answers.conditions` chooses.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kgqa.answers.conditions import Narrowed, narrow
+from kgqa.answers.values import value_conditions
+from kgqa.errors import LinkingError
+from kgqa.linking.linker import link
+from kgqa.methods.rank_words import entity_scores
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Mapping, Sequence
+
+    from kgqa.graph.model import IntArray
+    from kgqa.graph.store import GraphStore
+    from kgqa.linking.linker import Candidate
+    from kgqa.methods.rank_words import RankWords, Weighed
+    from kgqa.models.path_ranker import PathRanker
+    from kgqa.paths.format import PathFormat
+    from kgqa.paths.relation_paths import RelationPaths
+    from kgqa.paths.schema import Hop
+
+NAMED_MATCH = 0.449  # how well an entity matches words that name it beside the topic entity
+_NAMED = 30  # entities that may be named so
+_OF_A_VALUE = re.compile(
+    r"\b(when|how (?!many)\w+|what (year|date|day|time|price))\b", re.IGNORECASE
+)
+
+
+def narrowed_by_question(
+    words: RankWords,
+    ranker: PathRanker,
+    form: PathFormat,
+    question: str,
+    names: Mapping[int, Sequence[str]],
+    found: Sequence[RelationPaths],
+    weighed: Sequence[Weighed],
+    scores: dict[int, float],
+) -> tuple[Sequence[Weighed], Narrowed]:
+    """Return what the conditions of ``question`` leave of ``scores``, and by which relation paths.
+
+    ``names``: of the topic entities, which ``found`` and ``weighed`` follow. If no condition is met
+    all stays as it is. Raises GraphError.
+    """
+    asked = words.question(question, next(iter(names)), names)
+    likeliest = {
+        word
+        for paths, one in zip(found, weighed, strict=True)
+        for hop in paths.steps[int(np.argmax(one.probability))]
+        for word in words.hop(hop).split()
+    }
+    values = [  # words of the relation itself are not a condition: "first appearance"
+        one
+        for one in value_conditions(asked)
+        if one.operator or one.words.casefold().split()[0] not in likeliest
+    ]
+    named = _named_beside(words.store, words.question(question, -1, names), names)
+    if not (named or values):
+        return weighed, Narrowed(scores)
+    beside = np.array(sorted(one.key for one in named), np.int64)
+    of_values = bool(values) and not _OF_A_VALUE.search(asked)
+    folded = [
+        _folded(paths, one, words, beside, of_values)
+        for paths, one in zip(found, weighed, strict=True)
+    ]
+
+    def fits(about: Candidate | str, steps: Sequence[Hop]) -> Sequence[float]:
+        if not isinstance(about, str):
+            about = words.question(question, about.key, {**names, **words.names([about])})
+        share: list[float] = words.shares(ranker, about, [[one] for one in steps]).tolist()
+        return share[:-1]
+
+    narrowed = narrow(
+        words.store,
+        [one.table for one in found],
+        [one.probability[paths.of] for paths, one in zip(found, folded, strict=True)],
+        entity_scores(found, folded, names),
+        words.rules,
+        form,
+        named,
+        values,
+        fits,
+    )
+    if narrowed.conditions:
+        return folded, narrowed
+    return weighed, Narrowed(scores, left_out=narrowed.left_out)
+
+
+def _folded(
+    paths: RelationPaths, weighed: Weighed, words: RankWords, named: IntArray, values: bool
+) -> Weighed:
+    """Return what is left if no relation path ends in what is only a condition.
+
+    That is an entity of ``named``, and a value, if ``values`` are compared. Its probability is that
+    of the relation path before its last hop: "which of x's papers appeared in y" is not about y.
+    """
+    ends = paths.table.ends()
+    ending = set(paths.of[np.isin(ends, named)].tolist())
+    place = {steps: number for number, steps in enumerate(paths.steps)}
+    probability = weighed.probability.copy()
+    for number, steps in enumerate(paths.steps):
+        short = place.get(steps[:-1])
+        if short is not None and (number in ending or (values and words.is_value(steps[-1]))):
+            probability[short] += probability[number]
+            probability[number] = 0.0
+    return replace(weighed, probability=probability)
+
+
+def _named_beside(store: GraphStore, question: str, topics: Container[int]) -> list[Candidate]:
+    """Return what a question, its topic entities' names taken out, surely names beside them."""
+    try:
+        found = link(store, question, _NAMED)
+    except LinkingError:
+        return []
+    return [
+        one
+        for one in found
+        if one.key not in topics
+        and one.features.everyday == 0.0
+        and one.features.match >= NAMED_MATCH
+        and (one.match != "partial" or one.features.emphasis > 0.0)
+    ]

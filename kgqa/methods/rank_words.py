@@ -1,0 +1,159 @@
+"""What a path ranker reads of questions and relation paths, and what it says of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kgqa.answers.values import read_value
+from kgqa.linking.masking import without_name
+from kgqa.paths.phrases import phrases_of
+from kgqa.paths.schema import Schema
+from kgqa.paths.words import TOPIC, relation_path_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from kgqa.answers.answer import RelationShare, TopicEntity
+    from kgqa.graph.store import GraphStore
+    from kgqa.linking.linker import Candidate
+    from kgqa.linking.resolve import Resolution
+    from kgqa.models.path_ranker import PathRanker
+    from kgqa.paths.relation_paths import RelationPaths
+    from kgqa.paths.schema import Hop
+    from kgqa.paths.walk import WalkRules
+
+MOST_RANKED = 400  # relation paths of a topic entity whose words are read as a whole
+_FLOOR = 1e-4  # what an entity has of a topic that no path leads from to it
+
+
+class RankWords:
+    """Questions and relation paths of one KG as the ranker reads them. Raises GraphError.
+
+    ``folder``: the KG's, which may hold phrases of its relations.
+    """
+
+    def __init__(self, store: GraphStore, rules: WalkRules, folder: Path | None = None) -> None:
+        self.store, self.rules = store, rules
+        self.version = store.info.version
+        self.schema = Schema(store, rules)
+        self.every_phrase = phrases_of(store, folder)
+        self.phrases = [first for first, *_ in self.every_phrase]
+
+    def path(self, steps: Sequence[Hop]) -> str:
+        """Return a relation path in words, with examples of what it leads to."""
+        return relation_path_text(steps, self.phrases, self.schema.examples(steps[-1]))
+
+    def bare(self, steps: Sequence[Hop]) -> str:
+        """Return a relation path in words alone."""
+        return relation_path_text(steps, self.phrases)
+
+    def is_value(self, hop: Hop) -> bool:
+        """Return whether a relation leads to values."""
+        examples = self.schema.examples(hop)
+        return bool(examples) and all(map(read_value, examples))
+
+    def hop(self, hop: Hop) -> str:
+        """Return the words of a relation."""
+        return " ".join(self.phrases[step // 2] for step in hop if step >= 0)
+
+    def shares(
+        self, ranker: PathRanker, asked: str, every: Sequence[Sequence[Hop]]
+    ) -> NDArray[np.float64]:
+        """Return the probability of each relation path and, last, of "none of them"."""
+        whole = np.append(self.logits(ranker, asked, every), ranker.none).astype(np.float64)
+        share: NDArray[np.float64] = np.exp(whole - whole.max())
+        share /= share.sum()
+        return share
+
+    def logits(
+        self, ranker: PathRanker, asked: str, every: Sequence[Sequence[Hop]]
+    ) -> NDArray[np.float32]:
+        """Return how well each relation path fits the question ``asked``: its logit.
+
+        Of very many, all but ``MOST_RANKED`` have none, -inf.
+        """
+        logits = np.full(len(every), -np.inf, np.float32)
+        read: Sequence[int] = range(len(every))
+        if len(every) > MOST_RANKED:
+            read = self.nearest(ranker, asked, every)[:MOST_RANKED]
+        texts = [self.path(every[at]) for at in read]
+        logits[read] = ranker.logits([asked], texts, [len(every[at]) for at in read])[0]
+        return logits
+
+    def nearest(
+        self, ranker: PathRanker, asked: str, every: Sequence[Sequence[Hop]]
+    ) -> Sequence[int]:
+        """Return the places of ``every`` relation path, first what the question may well mean.
+
+        That is seen from the vectors of their hops alone, added up.
+        """
+        single = list(dict.fromkeys(hop for one in every for hop in one))
+        place = {hop: row for row, hop in enumerate(single)}
+        vectors = ranker.vectors([self.path([hop]) for hop in single])
+        longest = max(map(len, every), default=1)
+        rows = [[place[hop] for hop in one] + [-1] * (longest - len(one)) for one in every]
+        sums = np.vstack([vectors, np.zeros_like(vectors[:1])])[np.array(rows)].sum(1)
+        cosine = sums @ ranker.vectors([asked])[0] / np.linalg.norm(sums, axis=1)
+        near = ranker.scaled(cosine, [len(one) for one in every])
+        order: list[int] = np.argsort(-near, kind="stable").tolist()
+        return order
+
+    def names(
+        self, entities: Iterable[TopicEntity | Candidate | Resolution]
+    ) -> dict[int, tuple[str, ...]]:
+        """Return by key what entities are called: names, ids and aliases."""
+        return {
+            one.key: (one.name, one.id, *self.store.details(one.key).aliases) for one in entities
+        }
+
+    def question(self, text: str, topic: int, names: Mapping[int, Sequence[str]]) -> str:
+        """Return a question with ``x`` in place of ``topic``, without the other topic entities.
+
+        ``names``: those of each of them (:meth:`names`).
+        """
+        for key, called in names.items():
+            text = without_name(text, called, TOPIC if key == topic else "")
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """What the ranker says of one topic's relation paths.
+
+    ``probability`` of each; ``absent``: that the graph does not have what is asked for;
+    ``missing``: the likeliest relation that the topic has not, in words, if there is one.
+    ``likeliest``: the first of all of these.
+    """
+
+    probability: NDArray[np.float64]
+    absent: float
+    missing: str
+    likeliest: tuple[RelationShare, ...] = ()
+
+
+def entity_scores(
+    found: Sequence[RelationPaths], weighed: Sequence[Weighed], topics: Iterable[int]
+) -> dict[int, float]:
+    """Return the score of each entity: that of its likeliest relation path, of topics multiplied.
+
+    A sum over relation paths would prefer what is well connected to what is asked for.
+
+    An entity that not all topics lead to keeps ``_FLOOR`` in place of what it lacks.
+    """
+    scores: dict[int, float] = {}
+    every: list[dict[int, float]] = []
+    for paths, one in zip(found, weighed, strict=True):
+        keys, at = np.unique(paths.table.ends(), return_inverse=True)
+        most = np.zeros(len(keys))
+        np.maximum.at(most, at, one.probability[paths.of])
+        every.append(dict(zip(keys.tolist(), most.tolist(), strict=True)))
+    for key in set().union(*every).difference(topics):
+        scores[key] = math.prod(one.get(key, _FLOOR) for one in every)
+    return scores
