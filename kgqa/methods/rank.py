@@ -138,10 +138,10 @@ class Rank(Method[RankOptions]):
         absent = min(one.absent for one in weighed)  # of several topics one may say little
         answers: Sequence[RankedAnswer]
         if choices:
-            names = {
+            called = {
                 path.tail.id: path.tail.name for paths in evidence.values() for _, path in paths
             }
-            answers, chosen = rank_by_score(choices, scores, names), len(choices)
+            answers, chosen = rank_by_score(choices, scores, called), len(choices)
         else:
             answers = [
                 RankedAnswer(
