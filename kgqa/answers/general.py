@@ -155,7 +155,7 @@ def read_answers(
     A line means the entity of the paths that is called so, else the best connected entity of that
     name in ``store``, else itself, with no id. Only what a path, or the beginning of one, ends in
     is grounded. Ends of paths that a longer line mentions come after all of these, marked as such;
-    what a line denies is no answer. Raises GraphError.
+    what a line denies is not an answer. Raises GraphError.
     """
     written = [line for line in dict.fromkeys(listed_lines(text)) if form_of(line) != "none"]
     names = PathNames(one for path in paths for one in path.groundings)

@@ -64,7 +64,7 @@ class Value:
     unit: str = ""
 
     def range(self, kind: Kind) -> tuple[float, float] | None:
-        """Return the range of the value as days or as an amount, None if it is no such."""
+        """Return the range of the value as days or as an amount, None if it is neither."""
         if kind == "days":
             return self.days
         return None if self.amount is None else (self.amount, self.amount)

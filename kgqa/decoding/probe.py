@@ -52,7 +52,7 @@ def measured_plan(model: PreTrainedModel) -> Plan:
         plan = probe(model)
     if plan.way == "plain":
         return plan
-    # other work on the machine is no reason for another budget
+    # other work on the machine is not a reason for another budget
     on_cpu = model.device.type == "cpu"
     taken = measure(model, clock=time.process_time if on_cpu else time.perf_counter)
     rounded = {width: round(milliseconds, 3) for width, milliseconds in taken.items()}

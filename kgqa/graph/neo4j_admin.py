@@ -8,12 +8,13 @@ reach afterwards, which is refused unless it is requested.
 
 from __future__ import annotations
 
-import dataclasses
+import json
 import re
+import shlex
 import time
+from abc import ABC, abstractmethod
 from contextlib import contextmanager
-from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
@@ -26,7 +27,6 @@ from kgqa.graph.neo4j_files import (
     finished_files,
     write_import_files,
 )
-from kgqa.graph.neo4j_home import LocalHome
 from kgqa.graph.neo4j_write import (
     NODE_BATCH,
     Neo4jWriter,
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 START_SECONDS = 300.0  # that a restarted server may take until it answers
 _PREFIX = "kgqa-"  # of the databases that are ours to delete
+COMPOSE_SETTING = "KGQA_NEO4J_DEFAULT_DATABASE"  # of docker-compose.yml
 _STATE = "kgqa-import.json"
 _BUFFER = 4 << 20  # bytes, the importer's own default
 
@@ -63,33 +64,23 @@ def is_enterprise(connection: Neo4jConnection) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    kg: str
-    version: str
     old: str  # the database that serves until the switch
     new: str
     imported: bool  # whether ``new`` is whole, apart from indexes
-    files: dict[str, Any]  # label, load, patches, counts
 
 
-class Neo4jAdminWriter:
-    """Writes a KG by the server's importer, from ``work_folder`` or the home's ``import``."""
+class _ImportWriter(ABC):
+    """What every import into a database of a new name does, whoever runs the importer."""
 
     def __init__(
-        self,
-        connection: Neo4jConnection,
-        home: Neo4jHome,
-        *,
-        replace_database: bool = False,
-        work_folder: Path | None = None,
+        self, connection: Neo4jConnection, server: Path, work: Path, replace_database: bool
     ) -> None:
         self.url = connection.url
         self._connection = connection
         self._bolt = Neo4jWriter(connection)
-        self._home = home
+        self._server = server
+        self._work = work
         self._replace = replace_database
-        local = isinstance(home, LocalHome)
-        self._work = work_folder if work_folder and local else home.work_folder
-        self._control = home.folder / "run" if local else home.work_folder
 
     def write(self, source: GraphSource, progress: Progress) -> None:
         """Write the KG, unless that content is there; the old database serves until the restart.
@@ -99,58 +90,20 @@ class Neo4jAdminWriter:
         """
         self._connection.acquire()
         try:
-            with self._alone(progress):
-                self._revive(progress)
-                self._write(source, progress)
+            self._write(source, progress)
         except OSError as error:
             if isinstance(error, KgqaError):
                 raise
             raise GraphError(
-                f"{error.filename or self._home.folder} cannot be read or written: "
+                f"{error.filename or self._server} cannot be read or written: "
                 f"{error.strerror or error}.",
                 "The import must run as a user who may administer that server.",
             ) from None
         finally:
             self._connection.release()
 
-    def _write(self, source: GraphSource, progress: Progress) -> None:
-        self._check(source)
-        info = source.info
-        serving = self._serving()
-        state = self._state()
-        if state is not None and state.new == serving:
-            meta = self._connection.meta(state.kg)
-            if meta is not None and meta["load"] == state.files["load"]:
-                state = None  # only the tidying up was left
-        if state is None or state.new != serving:
-            self._refuse_others(info.name)
-            if self._bolt.same_content(source):
-                progress.note(f"{info.name} is in {self.url} already, with that content.")
-                self._tidy(serving, progress)
-                return
-        old = state.old if state is not None and state.new == serving else serving
-        if (
-            state is not None
-            and (state.kg, state.version) == (info.name, info.version)
-            and (
-                state.new == serving  # by the commands that the user was given
-                or (state.imported and state.new in self._home.databases())
-            )
-        ):
-            progress.note(f"Going on with the database {state.new}, imported before.")
-        else:
-            state = self._import(source, old, progress)
-        self._serve(source, state, progress)
-
-    def _revive(self, progress: Progress) -> None:
-        if self._state() is None:
-            return
-        try:
-            self._connection.server_version()
-        except StoreUnavailableError:
-            with progress.task("Starting Neo4j, stopped by an earlier import"):
-                self._home.start()
-                self._await()
+    @abstractmethod
+    def _write(self, source: GraphSource, progress: Progress) -> None: ...
 
     def _check(self, source: GraphSource) -> None:
         if not self._connection.is_default:
@@ -169,7 +122,9 @@ class Neo4jAdminWriter:
         check_relations(source, 0, self.url)  # the database will hold this KG alone
         check_entities(source)
 
-    def _refuse_others(self, kg: str) -> None:
+    def _there(self, source: GraphSource, progress: Progress) -> bool:
+        """Return whether the KG is there already. Raises UsageError if others would be lost."""
+        kg = source.info.name
         others, foreign = beside(self._connection, kg)
         if (others or foreign) and not self._replace:
             there = [f"the KG {name}" for name in others]
@@ -179,80 +134,177 @@ class Neo4jAdminWriter:
                 "it is no longer served.",
                 "Load beside them with `method` bolt, or give them up with `replace_database`.",
             )
+        same = self._bolt.same_content(source)
+        if same:
+            progress.note(f"{kg} is in {self.url} already, with that content.")
+        return same
 
-    def _folder(self, kg: str) -> Path:
-        """Return where the import files lie; with a number added its name is a database's."""
+    def _folder(self, source: GraphSource) -> Path:
+        """Return where the import files lie; with the load's id its name is a database's."""
         # a KG's name in ASCII letters, digits and dashes, as Neo4j wants it of databases
-        stem = re.sub(r"[^a-z0-9]+", "-", kg.lower()).strip("-")[:40].strip("-") or "kg"
-        return self._work / f"{_PREFIX}{stem}"
+        stem = re.sub(r"[^a-z0-9]+", "-", source.info.name.lower()).strip("-")[:40].strip("-")
+        return self._work / f"{_PREFIX}{stem or 'kg'}"
+
+    def _serving(self) -> str:
+        for row in self._bolt.run("databases"):
+            if row["default"] and row["currentStatus"] == "online":
+                return str(row["name"])
+        raise StoreUnavailableError(
+            f"Neo4j at {self.url} serves no database.", "Look at the server's logs."
+        )
+
+    def _publish(self, source: GraphSource, files: ImportFiles, progress: Progress) -> None:
+        kg = files.kg
+        with progress.task("Indexes of Neo4j"):
+            self._bolt.prepare()
+            self._bolt.run("load_abandon", kg=kg)
+            for row in self._bolt.run(
+                "dropping"
+            ):  # of a run that was stopped here: it is this load
+                self._bolt.run("delete_dropping", load=row["load"])
+            self._bolt.begin(kg, files.label, files.load)
+            for start in range(0, len(files.patches), NODE_BATCH):
+                rows = files.patches[start : start + NODE_BATCH]
+                self._bolt.run("patch_nodes", of=files.label, rows=rows)
+            for what, of in (("names", "KGName"), ("relations", "KGRelation")):
+                found = self._bolt.run("count_nodes", of=of)[0]["count"]
+                if found != files.counts[what]:
+                    raise GraphError(
+                        f"Neo4j at {self.url} holds {found:,} {what} of {kg}; imported were "
+                        f"{files.counts[what]:,}. The load is not published.",
+                        "Load it again.",
+                    )
+            if not self._bolt.finish(source, files.label, files.load):
+                raise GraphError(
+                    f"Another load of {kg} into {self.url} took the place of this one.",
+                    "Let that one finish.",
+                )
+
+
+class ComposeWriter(_ImportWriter):
+    """Writes a KG into the service ``neo4j`` of a Compose file, by commands that the user runs.
+
+    Containers are the user's to start and stop. The new database has a name that no other import
+    has, so the next run of the same load sees over Bolt that the commands were run, and goes on.
+    """
+
+    def __init__(
+        self, connection: Neo4jConnection, server: Path, *, replace_database: bool = False
+    ) -> None:
+        super().__init__(connection, server, server / "import", replace_database)
+
+    def _write(self, source: GraphSource, progress: Progress) -> None:
+        """Raise GraphError with the commands, or publish what they imported."""
+        self._check(source)
+        folder = self._folder(source)
+        files = finished_files(source, folder)
+        if files is None or files.database != self._serving():
+            if self._there(source, progress):
+                return
+            files = write_import_files(source, folder, progress)
+            seen = f"/import/{folder.name}"  # as the container mounts it
+            lines = map(json.dumps, import_options(files, seen))
+            write_whole(folder / "import.args", "\n".join(lines).encode())
+            raise GraphError(
+                f"The import files are ready; the server of {self._server} runs in Docker, whose "
+                "commands are yours to run.",
+                f"Run `cd {shlex.quote(str(self._server))} && "
+                # as the server's own user: files of root could not be opened by it
+                "docker compose exec -T --user neo4j neo4j neo4j-admin database import full "
+                f"@{seen}/import.args {files.database} && "
+                f"echo {COMPOSE_SETTING}={files.database} >> .env && "
+                "docker compose up -d --wait neo4j`, then the same load again: it goes on from "
+                "there. `method` bolt needs no commands.",
+            )
+        try:
+            self._publish(source, files, progress)
+        finally:  # a load that failed begins again with new files
+            files.remove()
+
+
+class Neo4jAdminWriter(_ImportWriter):
+    """Writes a KG by the server's importer, from ``work_folder`` or the home's ``import``."""
+
+    def __init__(
+        self,
+        connection: Neo4jConnection,
+        home: Neo4jHome,
+        *,
+        replace_database: bool = False,
+        work_folder: Path | None = None,
+    ) -> None:
+        work = work_folder or home.folder / "import"
+        super().__init__(connection, home.folder, work, replace_database)
+        self._home = home
+        self._control = home.folder / "run"
+
+    def _write(self, source: GraphSource, progress: Progress) -> None:
+        with self._alone(progress):
+            self._revive(progress)
+            self._check(source)
+            state, serving = self._state(), self._serving()
+            unpublished = (
+                state is not None and state.new == serving and not self._connection.list_kgs()
+            )
+            if not unpublished and self._there(source, progress):
+                self._tidy(serving, progress)
+                return
+            old = state.old if state is not None and unpublished else serving
+            files = finished_files(source, self._folder(source))
+            if (
+                files is not None
+                and state is not None
+                and state.new == files.database
+                and (unpublished or (state.imported and state.new in self._home.databases()))
+            ):
+                progress.note(f"Going on with the database {state.new}, imported before.")
+            else:
+                files = self._import(source, old, progress)
+            self._serve(source, files, old, progress)
+
+    def _revive(self, progress: Progress) -> None:
+        if self._state() is None:
+            return
+        try:
+            self._connection.server_version()
+        except StoreUnavailableError:
+            with progress.task("Starting Neo4j, stopped by an earlier import"):
+                self._home.start()
+                self._await()
 
     # -- the steps ---------------------------------------------------------------------------
 
-    def _import(self, source: GraphSource, old: str, progress: Progress) -> _State:
+    def _import(self, source: GraphSource, old: str, progress: Progress) -> ImportFiles:
         self._tidy(old, progress, note=False)
-        kg = source.info.name
-        folder = self._folder(kg)
-        taken = self._home.databases() | {row["name"] for row in self._bolt.run("databases")}
-        names = (f"{folder.name}-{number}" for number in count(1))
-        new = next(name for name in names if name not in taken)
-        files = write_import_files(source, folder, progress)
-        kept = {name: getattr(files, name) for name in ("label", "load", "patches", "counts")}
-        state = _State(kg, source.info.version, old, new, imported=False, files=kept)
-        write_whole(self._control / _STATE, TypeAdapter(_State).dump_json(state))
-        with progress.task(f"Import into Neo4j ({new})"):
-            log = folder / "import.log"
-            self._home.import_full(new, import_options(files, self._home), log, self._lock)
-        state = dataclasses.replace(state, imported=True)
-        write_whole(self._control / _STATE, TypeAdapter(_State).dump_json(state))
-        return state
+        files = write_import_files(source, self._folder(source), progress)
+        self._record(_State(old, files.database, imported=False))
+        with progress.task(f"Import into Neo4j ({files.database})"):
+            options = import_options(files, str(files.folder))
+            log = files.folder / "import.log"
+            self._home.import_full(files.database, options, log, self._lock)
+        self._record(_State(old, files.database, imported=True))
+        return files
 
-    def _serve(self, source: GraphSource, state: _State, progress: Progress) -> None:
+    def _serve(self, source: GraphSource, files: ImportFiles, old: str, progress: Progress) -> None:
         try:
-            if self._serving() != state.new:
-                with progress.task(f"Restarting Neo4j with {state.new}"):
-                    self._switch(state.new)
-            with progress.task("Indexes of Neo4j"):
-                self._publish(source, state)
+            if self._serving() != files.database:
+                with progress.task(f"Restarting Neo4j with {files.database}"):
+                    self._switch(files.database)
+            self._publish(source, files, progress)
         except Exception:  # a stop by the user is continued by the next run
-            self._back(state, progress)
+            self._back(old, progress)
             raise
         (self._control / _STATE).unlink(missing_ok=True)
-        files = finished_files(source, self._folder(state.kg))
-        if files is not None:
-            files.remove()
-        self._tidy(state.new, progress, kept=state.old)
+        files.remove()
+        self._tidy(files.database, progress, kept=old)
 
-    def _publish(self, source: GraphSource, state: _State) -> None:
-        label, load = state.files["label"], state.files["load"]
-        self._bolt.prepare()
-        self._bolt.run("load_abandon", kg=state.kg)
-        for row in self._bolt.run("dropping"):  # of a run that was stopped here: it is this load
-            self._bolt.run("delete_dropping", load=row["load"])
-        self._bolt.begin(state.kg, label, load)
-        patches = state.files["patches"]
-        for start in range(0, len(patches), NODE_BATCH):
-            self._bolt.run("patch_nodes", of=label, rows=patches[start : start + NODE_BATCH])
-        for what, of in (("names", "KGName"), ("relations", "KGRelation")):
-            found = self._bolt.run("count_nodes", of=of)[0]["count"]
-            if found != state.files["counts"][what]:
-                raise GraphError(
-                    f"Neo4j at {self.url} holds {found:,} {what} of {state.kg}; imported were "
-                    f"{state.files['counts'][what]:,}. The load is not published.",
-                    "Load it again.",
-                )
-        if not self._bolt.finish(source, label, load):
-            raise GraphError(
-                f"Another load of {state.kg} into {self.url} took the place of this one.",
-                "Let that one finish.",
-            )
-
-    def _back(self, state: _State, progress: Progress) -> None:
+    def _back(self, old: str, progress: Progress) -> None:
         try:
             (self._control / _STATE).unlink(missing_ok=True)
-            self._switch(state.old)
-            progress.note(f"The database {state.old} serves again.")
+            self._switch(old)
+            progress.note(f"The database {old} serves again.")
         except KgqaError as error:
-            progress.note(f"The database {state.old} could not be made to serve again: {error}")
+            progress.note(f"The database {old} could not be made to serve again: {error}")
 
     def _switch(self, database: str) -> None:
         self._connection.close()
@@ -273,19 +325,14 @@ class Neo4jAdminWriter:
                     raise
                 time.sleep(0.5)
 
-    def _serving(self) -> str:
-        for row in self._bolt.run("databases"):
-            if row["default"] and row["currentStatus"] == "online":
-                return str(row["name"])
-        raise StoreUnavailableError(
-            f"Neo4j at {self.url} serves no database.", "Look at the server's logs."
-        )
-
     def _state(self) -> _State | None:
         try:
             return TypeAdapter(_State).validate_json((self._control / _STATE).read_bytes())
         except (OSError, ValidationError):
             return None
+
+    def _record(self, state: _State) -> None:
+        write_whole(self._control / _STATE, TypeAdapter(_State).dump_json(state))
 
     def _tidy(
         self, serving: str, progress: Progress, *, kept: str | None = None, note: bool = True
@@ -328,21 +375,24 @@ class Neo4jAdminWriter:
             yield
 
 
-def import_options(files: ImportFiles, home: Neo4jHome) -> list[str]:
-    """Return every option of the importer: its defaults drift. Raises UsageError."""
-    if "," in str(files.folder):
+def import_options(files: ImportFiles, seen: str) -> list[str]:
+    """Return every option of the importer, which sees the files in the folder ``seen``.
+
+    All are given, because its defaults drift. Raises UsageError.
+    """
+    if "," in seen:
         raise UsageError(
-            f"The importer cannot read files in {files.folder}: a comma is in the path.",
+            f"The importer cannot read files in {seen}: a comma is in the path.",
             "Name another folder for the import files.",
         )
 
-    def group(paths: list[Path]) -> str:
-        return ",".join(home.seen(path) for path in paths)
+    def group(names: list[str]) -> str:
+        return ",".join(f"{seen}/{name}" for name in names)
 
-    multiline = group([files.folder / name for name in files.multiline])
+    multiline = group(files.multiline)
     return [
-        *(f"--nodes={group(files.paths(what))}" for what in ("nodes", "names", "relations")),
-        f"--relationships={group(files.paths('edges'))}",
+        *(f"--nodes={group(files.files[what])}" for what in ("nodes", "names", "relations")),
+        f"--relationships={group(files.files['edges'])}",
         "--format=aligned",
         "--input-type=csv",
         "--id-type=integer",
@@ -367,5 +417,5 @@ def import_options(files: ImportFiles, home: Neo4jHome) -> list[str]:
         "--max-off-heap-memory=70%",
         "--high-parallel-io=auto",
         "--overwrite-destination=true",  # a name that nobody has: what is there is a stopped import
-        f"--report-file={home.seen(files.folder / 'import.report')}",
+        f"--report-file={seen}/import.report",
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -9,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import SecretStr  # noqa: TC002 - pydantic reads it
 
+from kgqa.config import is_loopback
 from kgqa.errors import KgqaError, UsageError, without_secrets
 from kgqa.graph.backend import StoreBackend, StoreOptions, choose_kg
 from kgqa.registry import option
@@ -19,9 +21,8 @@ if TYPE_CHECKING:
     from kgqa.graph.model import KGInfo
     from kgqa.graph.neo4j import Neo4jConnection
     from kgqa.graph.neo4j_change import Neo4jChanger
-    from kgqa.graph.neo4j_home import Neo4jHome
     from kgqa.graph.neo4j_store import Neo4jStore
-    from kgqa.graph.store import GraphSource, GraphStore
+    from kgqa.graph.store import GraphSource, GraphStore, GraphWriter
     from kgqa.progress import Progress
 
 Method: TypeAlias = Literal["auto", "admin", "bolt"]
@@ -119,25 +120,28 @@ class ChosenWriter:
 
     def write(self, source: GraphSource, progress: Progress) -> None:
         """Write the KG. Raises what :func:`choose_method` and the writer that it chose raise."""
-        from kgqa.graph.neo4j_admin import Neo4jAdminWriter
+        from kgqa.graph.neo4j_admin import ComposeWriter, Neo4jAdminWriter
+        from kgqa.graph.neo4j_home import Neo4jHome
         from kgqa.graph.neo4j_write import Neo4jWriter
 
-        given = self._options
-        home = choose_method(given.method, self._connection, source, given.neo4j_home)
-        if home is None:
-            Neo4jWriter(self._connection).write(source, progress)
-            return
-        if given.method == "auto":
+        given, connection = self._options, self._connection
+        folder = choose_method(given.method, connection, source, given.neo4j_home)
+        replace = given.replace_database
+        writer: GraphWriter
+        if folder is None:
+            writer = Neo4jWriter(connection)
+        elif _runs_in_compose(folder):
+            writer = ComposeWriter(connection, folder, replace_database=replace)
+        else:
+            home = Neo4jHome(folder)
+            work = given.work_folder
+            writer = Neo4jAdminWriter(connection, home, replace_database=replace, work_folder=work)
+        if folder is not None and given.method == "auto":
             progress.note(
                 f"{source.info.edges:,} edges go into Neo4j by its importer, with one restart of "
-                f"the server in {home.folder}; `method` bolt would write them while it runs."
+                f"the server in {folder}; `method` bolt would write them while it runs."
             )
-        Neo4jAdminWriter(
-            self._connection,
-            home,
-            replace_database=given.replace_database,
-            work_folder=given.work_folder,
-        ).write(source, progress)
+        writer.write(source, progress)
 
 
 def choose_method(
@@ -145,51 +149,61 @@ def choose_method(
     connection: Neo4jConnection,
     source: GraphSource,
     neo4j_home: Path | None = None,
-) -> Neo4jHome | None:
-    """Return the home whose importer writes the KG; None if it is written over Bolt.
+) -> Path | None:
+    """Return the folder of the server whose importer writes the KG; None if Bolt does.
 
-    ``auto`` takes the importer if the KG is large, this server's home is known (and no container:
+    ``auto`` takes the importer if the KG is large, this server's folder is known (and no container:
     its commands are the user's to run), and its database holds nothing else. Raises UsageError if
     ``admin`` is requested and cannot be used.
     """
     from kgqa.graph.neo4j_admin import beside, is_enterprise
-    from kgqa.graph.neo4j_home import LocalHome
 
     if requested == "bolt":
         return None
     if requested == "admin":
-        home = _own_home(connection, neo4j_home)
-        if home is None:
+        folder = _own_folder(connection, neo4j_home)
+        if folder is None:
             raise UsageError(
                 f"The import into {connection.url} needs to know the folder of that server.",
-                "Name it with `neo4j_home` (or KGQA_NEO4J_HOME), or set `method` to bolt.",
+                "Name it with `neo4j_home` (or KGQA_NEO4J_HOME): an installation's, or that of the "
+                "docker-compose.yml that runs it. Or set `method` to bolt.",
             )
-        return home
+        return folder
     if source.info.edges <= MANY_EDGES or not connection.is_default:
         return None
     try:
-        home = _own_home(connection, neo4j_home)
+        folder = _own_folder(connection, neo4j_home)
     except UsageError:
         return None
-    if not isinstance(home, LocalHome) or is_enterprise(connection):
+    if folder is None or _runs_in_compose(folder) or is_enterprise(connection):
         return None
     others, foreign = beside(connection, source.info.name)
-    return None if others or foreign else home
+    return None if others or foreign else folder
 
 
-def _own_home(connection: Neo4jConnection, named: Path | None) -> Neo4jHome | None:
-    from kgqa.graph.neo4j_home import LocalHome, open_home
+def _runs_in_compose(folder: Path) -> bool:
+    files = ("bin/neo4j-admin", "docker-compose.yml", "compose.yaml")
+    local, *compose = ((folder / name).is_file() for name in files)
+    return not local and any(compose)
 
+
+def _own_folder(connection: Neo4jConnection, named: Path | None) -> Path | None:
+    """Return the folder of the server, if it is known. Raises UsageError."""
+    from kgqa.graph.neo4j_home import Neo4jHome
+
+    folder = (named or _CHECKOUT / ".neo4j").expanduser().absolute()
+    if named is None and not (folder / "bin" / "neo4j-admin").is_file():
+        return None
+    if _runs_in_compose(folder):
+        port = int(os.environ.get("KGQA_NEO4J_BOLT_PORT") or 7687)
+    else:
+        port = Neo4jHome(folder).port()
+    parts = urlsplit(connection.url)
+    if is_loopback(parts.hostname or "") and (parts.port or 7687) == port:
+        return folder
     if named is None:
-        folder = _CHECKOUT / ".neo4j"
-        if not (folder / "bin" / "neo4j-admin").is_file():
-            return None
-        home: Neo4jHome = LocalHome(folder)
-        return home if home.serves(connection.url) else None
-    home = open_home(named)
-    if not home.serves(connection.url):
-        raise UsageError(
-            f"The server of {named} is not the one at {connection.url}.",
-            "Let `neo4j_home` and NEO4J_URI mean the same server, on this machine.",
-        )
-    return home
+        return None
+    raise UsageError(
+        f"The server of {named} is not the one at {connection.url}.",
+        "Let `neo4j_home` and NEO4J_URI mean the same server, on this machine.",
+    )

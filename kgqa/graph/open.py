@@ -173,7 +173,7 @@ def open_changer(
 ) -> GraphChanger:
     """Return what changes the KG in ``store``, which was opened at ``url``.
 
-    Raises UsageError if the KG is attached, or the store can only load a KG anew.
+    Raises UsageError if the KG is attached, or the store can only load a whole KG.
     """
     backend = store_backend(url, **options)
     folder, kg = _home(home, backend), store.info.name

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _MOST_EDGES = 12_000  # edges that are read for a question
 _MOST_OF_ONE = 3_000  # edges of an entity that is read
 _MOST_READ = 48  # entities that are read
-_MOST_RELATIONS = 1_000  # of a KG whose relations' words are told from names
+_MOST_RELATIONS = 1_000  # of a KG whose relations' words are separated from names
 _ONLY_BESIDE = 0.3  # what being named right before another entity is worth without an edge
 _GAP = re.compile(r",?\s+")
 _ENDINGS = ("ing", "ions", "ion", "ors", "ers", "or", "er", "ies", "ed", "es", "s", "e", "y")

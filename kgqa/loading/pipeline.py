@@ -106,7 +106,9 @@ def load(
                     f" “{stages.last}”."
                 )
             if stages.damaged:
-                progress.note(f"{stages.damaged} is not as it was written: the load begins anew.")
+                progress.note(
+                    f"{stages.damaged} is not as it was written: the load starts from scratch."
+                )
             try:
                 graph = _assembled(loader, sources, kg, stages, folder, progress)
                 writer.write(graph, progress)

@@ -148,7 +148,7 @@ class Removal:
     def take(self, batches: Iterable[Batch], *, from_table: bool = False) -> None:
         """Take in what a loader reads, or a table of names.
 
-        Names that a loader makes up of ids are no statements.
+        Names that a loader makes up of ids are not statements.
         """
         for batch in batches:
             if isinstance(batch, EdgeBatch):
@@ -333,7 +333,7 @@ class _Plan:
         ]
         there = pa.array([node["id"] for node in every], pa.string())
         ends = {end for b in added if isinstance(b, EdgeBatch) for end in _ids_of(b)}
-        # a relation that is given a label is no node for that
+        # a relation that is given a label is not a node for that
         others = pa.array(sorted(self._relation_key.keys() - ends - self._keys.keys()), pa.string())
         batches = [*fresh, *(_beside(batch, there, others) for batch in added)]
         if not any(isinstance(batch, TypeRules) for batch in added):
@@ -560,7 +560,7 @@ def _beside(batch: Batch, there: pa.Array, others: pa.Array) -> Batch:
     """Return what is added as it goes beside the nodes that are ``there``.
 
     Their kind is known, and so is that they are named by their ids, if so. ``others``: ids that
-    are no nodes.
+    are not nodes.
     """
     if isinstance(batch, EntityBatch):
         keep = pc.invert(pc.is_in(batch.rows.column("id"), value_set=others))

@@ -37,7 +37,7 @@ _SPACES = "▁Ġ"  # how SentencePiece and byte-level tokenizers write a space i
 _DECISIVE = ("added_tokens", "normalizer", "pre_tokenizer", "model")
 _OWN_CODE = ("__call__", "_encode_plus", "decode", "_decode")  # where Python may change the ids
 _LEFT_OUT = ("truncation", "padding")  # they never touch the ids of a part
-# what a bare encoder is told of itself
+# what a bare encoder reports of itself
 _KNOWN = (
     *("fingerprint", "eos_id", "vocab_size", "unknown_id", "added_tokens", "dummy_prefix"),
     "_anchor",

@@ -80,7 +80,7 @@ def error_json(error: KgqaError) -> dict[str, Any]:
 
 
 def unexpected(error: BaseException) -> KgqaError:
-    """Return what a client is told of a fault of the program: its kind, not its insides."""
+    """Return what is reported to a client of a fault of the program: its kind, not its insides."""
     return KgqaError(
         f"Something went wrong that should not ({type(error).__name__}).",
         "The server's log says where; please report it.",

@@ -354,7 +354,7 @@ class Sessions:
         except Exception as raised:
             error = unexpected(raised)
             _LOG.exception("A session of %s failed.", first.kg)
-        if not self._running:  # it could not be opened: whoever waits for it is told
+        if not self._running:  # it could not be opened: whoever waits for it is notified
             while self._take(first.key) is not None:
                 pass
         left = [one for number, one in enumerate(self._running) if number not in done]

@@ -35,7 +35,7 @@ _MORE_OF_TWO = 8  # questions about two hops that are added
 _COMPOSED = 0.15  # part of a batch's questions that is made of two questions
 _OTHERS = 32  # relation paths of two hops that a question chooses among, beside the right one
 _NONE = 0.12  # part of the questions whose answer is taken out of the graph
-_EXAMPLES = 0.85  # part of the paths whose ends are told by examples
+_EXAMPLES = 0.85  # part of the paths whose ends are known by examples
 _ODD_NAME = 0.1  # part of the questions that keep a word of the topic's name
 _FORMS = ("{x}'s {phrase}", "the {phrase} of {x}", "the {noun} that {x} {phrase}",
           "{x}'s {noun} ({phrase})")  # fmt: skip

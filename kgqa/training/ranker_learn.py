@@ -143,7 +143,7 @@ def _take_phrases(store: GraphStore, folder: Path, file: Path, progress: Progres
     given = read_phrases(file)
     if unknown := sorted(set(given) - set(store.relations().ids)):
         raise DataError(
-            f"{file} has phrases of '{unknown[0]}', which is no relation of {store.info.name}.",
+            f"{file} has phrases of '{unknown[0]}', which is not a relation of {store.info.name}.",
             "Name relations by their ids, as a file has them that `phrases` writes.",
         )
     phrases = phrases_of(store, folder)

@@ -23,7 +23,7 @@ from kgqa.graph import neo4j_backend
 from kgqa.graph.neo4j import Neo4jConnection
 from kgqa.graph.neo4j_admin import Neo4jAdminWriter
 from kgqa.graph.neo4j_backend import choose_method
-from kgqa.graph.neo4j_home import LocalHome, open_home
+from kgqa.graph.neo4j_home import Neo4jHome
 from kgqa.graph.neo4j_store import Neo4jStore
 from kgqa.graph.neo4j_write import Neo4jWriter, label_for
 from kgqa.graph.open import open_store, open_writer
@@ -36,8 +36,10 @@ from tests.graph.tables import entity, random_tables, tables_of, tricky_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
     from kgqa.graph.model import GraphTables
+    from kgqa.graph.store import GraphWriter
 
 pytestmark = [
     pytest.mark.neo4j,
@@ -60,11 +62,11 @@ class OwnNeo4j:
     def write(self, tables: GraphTables, **options: Any) -> Silent:
         progress = Silent()
         with self.connect() as connection:
-            Neo4jAdminWriter(connection, LocalHome(self.home), **options).write(tables, progress)
+            Neo4jAdminWriter(connection, Neo4jHome(self.home), **options).write(tables, progress)
         return progress
 
     def databases(self) -> set[str]:
-        return LocalHome(self.home).databases()
+        return Neo4jHome(self.home).databases()
 
 
 @pytest.fixture(scope="session")
@@ -312,7 +314,7 @@ class TestFailures:
             server.connect(name) as connection,
             pytest.raises(UsageError, match="NEO4J_DATABASE"),
         ):
-            Neo4jAdminWriter(connection, LocalHome(server.home)).write(random_tables(1), Silent())
+            Neo4jAdminWriter(connection, Neo4jHome(server.home)).write(random_tables(1), Silent())
 
 
 _KILLED = """
@@ -322,7 +324,7 @@ sys.path.insert(0, sys.argv[1])
 from kgqa.graph import neo4j_admin, neo4j_home
 from kgqa.graph.neo4j import Neo4jConnection
 from kgqa.graph.neo4j_admin import Neo4jAdminWriter
-from kgqa.graph.neo4j_home import LocalHome
+from kgqa.graph.neo4j_home import Neo4jHome
 from kgqa.graph.neo4j_write import Neo4jWriter
 from kgqa.progress import Silent
 from tests.graph.tables import random_tables
@@ -345,7 +347,7 @@ elif step == "importing":
 elif step == "imported":
     Neo4jAdminWriter._serve = die
 elif step == "stopped":
-    LocalHome.start = die
+    Neo4jHome.start = die
 elif step == "switched":
     Neo4jAdminWriter._publish = die
 elif step == "indexed":
@@ -357,7 +359,7 @@ elif step == "published":
     finish = Neo4jAdminWriter._publish
     Neo4jAdminWriter._publish = lambda self, *a: (finish(self, *a), die())
 uri, password = os.environ["TEST_URI"], os.environ["TEST_PASSWORD"]
-home = LocalHome(Path(os.environ["TEST_HOME"]))
+home = Neo4jHome(Path(os.environ["TEST_HOME"]))
 Neo4jAdminWriter(Neo4jConnection(uri, "neo4j", password), home).write(random_tables(seed), Silent())
 """
 
@@ -444,34 +446,58 @@ class TestChoosing:
 
     def test_a_folder_that_is_no_home_says_what_one_has(self, tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="bin/neo4j-admin"):
-            open_home(tmp_path)
+            Neo4jHome(tmp_path)
 
 
 class TestAServerInAContainer:
-    def test_the_load_goes_on_once_the_printed_commands_have_run(
-        self, server: OwnNeo4j, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """The script's import and restart are run on this machine, in place of a container."""
+    def commands(self, server: OwnNeo4j, folder: Path, tables: GraphTables) -> list[str]:
+        """Load, and return the commands that the error names."""
+        with (
+            pytest.raises(GraphError, match="runs in Docker") as caught,
+            self.writer(server, folder, tables) as writer,
+        ):
+            writer.write(tables, Silent())
+        return caught.value.hint.split("`")[1].split(" && ")
+
+    def writer(
+        self, server: OwnNeo4j, folder: Path, tables: GraphTables
+    ) -> AbstractContextManager[GraphWriter]:
+        how = {"password": server.password, "method": "admin", "neo4j_home": folder}
+        return open_writer(server.uri, tables.info.name, **how)
+
+    @pytest.fixture
+    def folder(self, server: OwnNeo4j, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / "docker-compose.yml").touch()
         monkeypatch.setenv("KGQA_NEO4J_BOLT_PORT", server.uri.rpartition(":")[2])
+        return tmp_path
+
+    def test_its_commands_are_printed_and_not_run(self, server: OwnNeo4j, folder: Path) -> None:
         tables = tricky_tables()
         with server.connect() as connection:
-            assert choose_method("auto", connection, many_edges(), tmp_path) is None
-            home = choose_method("admin", connection, tables, tmp_path)
-            assert home is not None
-            for _ in range(2):  # a second load without the commands says the same
-                with pytest.raises(GraphError, match="runs in Docker") as caught:
-                    Neo4jAdminWriter(connection, home).write(tables, Silent())
-            script = Path(shlex.split(caught.value.hint.split("`")[1])[1])
-            text = script.read_text()
-            subprocess.run(["sh", "-n", str(script)], check=True)
-            command = next(line for line in text.splitlines() if "neo4j-admin" in line)
-            words = shlex.split(command.replace("/import/", f"{tmp_path / 'import'}/"))
-            *options, database = words[words.index("full") + 1 :]
-            assert f"KGQA_NEO4J_DEFAULT_DATABASE={database} >> .env" in text
-            local = LocalHome(server.home)
-            local.import_full(database, options, tmp_path / "import.log", -1)
-            local.switch(database)
-            Neo4jAdminWriter(connection, home).write(tables, Silent())
-            assert [info.name for info in connection.list_kgs()] == [tables.info.name]
-        assert not list(script.parent.glob("*.csv*"))
+            assert choose_method("auto", connection, many_edges(), folder) is None
+            serving = connection.database
+        commands = self.commands(server, folder, tables)
+        assert commands == self.commands(server, folder, tables)
+        to_folder, imported, setting, _ = commands
+        assert to_folder == shlex.join(["cd", str(folder)])
+        arguments, database = imported.split()[-2:]
+        assert (folder / arguments.removeprefix("@/")).read_text().count("/import/kgqa-") > 4
+        assert setting == f"echo KGQA_NEO4J_DEFAULT_DATABASE={database} >> .env"
+        with server.connect() as connection:
+            assert (connection.database, connection.list_kgs()) == (serving, [])
+
+    @pytest.mark.long  # each restart of a server takes a while
+    def test_the_load_goes_on_once_they_have_run(self, server: OwnNeo4j, folder: Path) -> None:
+        """Their import and restart are run on this machine, in place of a container."""
+        tables = tricky_tables()
+        *_, arguments, database = self.commands(server, folder, tables)[1].split()
+        here = folder / arguments.removeprefix("@/")
+        here.write_text(here.read_text().replace("/import/", f"{folder}/import/"))
+        local = Neo4jHome(server.home)
+        local.import_full(database, [f"@{here}"], folder / "import.log", -1)
+        local.switch(database)
+        with self.writer(server, folder, tables) as writer:
+            writer.write(tables, Silent())
+        with server.connect() as connection, Neo4jStore(connection, tables.info.name) as store:
+            check_against_reference(store, tables)
+        assert not list(here.parent.glob("*.csv*"))

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from kgqa.errors import DumpMalformedError, DumpNotFoundError
 from kgqa.loaders import blocks
 from kgqa.loaders.base import Rejects, Report
-from kgqa.loaders.blocks import STDIN, mapped, read_blocks
+from kgqa.loaders.blocks import STDIN, find_sources, mapped, read_blocks
 from kgqa.progress import Silent
 
 if TYPE_CHECKING:
@@ -249,3 +249,18 @@ def test_mapped_raises_what_the_work_raises() -> None:
     assert [next(results) for _ in range(3)] == [0, 1, 2]
     with pytest.raises(ValueError, match="three"):
         next(results)
+
+
+def test_sources_that_are_not_there(tmp_path: Path) -> None:
+    with pytest.raises(DumpNotFoundError, match=r"no Freebase dump file .*missing\.gz"):
+        find_sources([tmp_path / "missing.gz"], "Freebase dump")
+    with pytest.raises(DumpNotFoundError, match="holds no file"):
+        find_sources([tmp_path], "Freebase dump")
+    with pytest.raises(DumpNotFoundError, match="was given"):
+        find_sources([], "Freebase dump")
+
+
+def test_a_folder_stands_for_its_parts_in_order(tmp_path: Path) -> None:
+    for name in ("part-2", "part-1", ".hidden"):
+        (tmp_path / name).write_text("x\n")
+    assert [path.name for path in find_sources([tmp_path], "dump")] == ["part-1", "part-2"]

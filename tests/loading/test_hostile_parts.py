@@ -62,6 +62,6 @@ def test_parts_of_a_stopped_load_of_any_bytes(
         parts = [path for path in parts if path.stat().st_size and "lock" not in path.name]
         part = dice.choice(parts)
         part.write_bytes(changed(part.read_bytes(), dice))
-        with kgqa.ingest("triples", file, home=home) as kg:  # it begins anew
+        with kgqa.ingest("triples", file, home=home) as kg:  # it starts from scratch
             assert (kg.info.entities, kg.info.edges) == (400, 200)
             assert kg.info.version == version

@@ -291,7 +291,7 @@ def test_phrases_are_written_edited_and_kept_with_the_kg(
     assert phrases_of(shops, home)[0] == ("is run by", "belongs to")
     assert RankWords(shops, WalkRules(2, "both"), home).path([(0, -1)]).startswith("x is run by ?")
     file.write_text("nothing like it\tis odd")
-    with pytest.raises(DataError, match="'nothing like it', which is no relation of shops"):
+    with pytest.raises(DataError, match="'nothing like it', which is not a relation of shops"):
         learn(shops, home, options, device="cpu", cache=tmp_path, progress=Silent())
     file.write_text(relation)
     with pytest.raises(DataError, match=r"my\.tsv, line 1: .* has no phrase"):

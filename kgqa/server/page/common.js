@@ -27,7 +27,7 @@ export class Told extends Error {
   }
 }
 
-/** Call the API; resolves to the response, or throws what the server told. */
+/** Call the API; resolves to the response, or throws what the server reported. */
 export async function call(path, body, signal, accept = "application/json") {
   const headers = { accept };
   const key = sessionStorage.getItem("kgqa-key");

@@ -20,7 +20,7 @@ def rebase_index(folder: Path, version: str, dropped_keys: IntArray) -> tuple[in
     """Give the index in ``folder`` the KG version ``version``, without the rows of some entities.
 
     Those are composed until they are computed again; whether an entity has too many paths to be
-    stored is found anew, too. No shard is written: the manifest lists what was dropped, and a
+    stored is found again, too. No shard is written: the manifest lists what was dropped, and a
     damaged shard is left out. All other entities must have kept their keys, and the steps of their
     paths their numbers. Returns how many rows are kept and how many were dropped. Stopped anywhere,
     the index is the old one or the new one. Raises IndexFault.
