@@ -37,7 +37,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Under pytest-xdist a module has one worker, and so have all that share the Neo4j server."""
+    """Under pytest-xdist a module has one worker, and so have all that share a server."""
     from xdist.scheduler import LoadScopeScheduling
 
     scopes: dict[str, str] = {}
@@ -47,7 +47,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             file = nodeid.split("::", 1)[0]
             if file not in scopes:
                 text = (config.rootpath / file).read_text("utf-8")
-                scopes[file] = "neo4j" if "neo4j_server" in text else file
+                servers = (name for name in ("neo4j_server", "openai_server") if name in text)
+                scopes[file] = next(servers, file)
             return scopes[file]
 
     return ByModule(config, log)

@@ -9,6 +9,7 @@ import shutil
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
@@ -124,6 +125,13 @@ def own_home(home: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def healthy(kgqa: Kgqa, home: Path) -> dict[str, Any]:
-    """The JSON of a question that the index serves."""
-    return kgqa("ask", QUESTION, "--method", "gcr", "--k", "2", "--json", "--home", home).json
+def quick(kgqa: Kgqa, tiny_folder: Path) -> Kgqa:
+    """Commands with a tiny model of random weights, where it does not matter what is answered."""
+    return partial(kgqa, KGQA_MODEL=tiny_folder)
+
+
+@pytest.fixture(scope="session")
+def healthy(kgqa: Kgqa, tiny_folder: Path, home: Path) -> dict[str, Any]:
+    """The JSON of a question that the index serves, by a tiny model of random weights."""
+    asked = ("ask", QUESTION, "--method", "gcr", "--k", "2", "--json", "--home", home)
+    return kgqa(*asked, KGQA_MODEL=tiny_folder).json

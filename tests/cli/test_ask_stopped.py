@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,6 +19,12 @@ if TYPE_CHECKING:
     from tests.cli.conftest import Kgqa
 
 pytestmark = pytest.mark.model
+
+
+@pytest.fixture(scope="session")
+def kgqa(kgqa: Kgqa, tiny_folder: Path) -> Kgqa:
+    """Commands with a tiny model of random weights: what is answered does not matter here."""
+    return partial(kgqa, KGQA_MODEL=tiny_folder)
 
 
 @contextmanager

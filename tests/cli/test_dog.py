@@ -41,13 +41,10 @@ def test_ask_has_the_contracts_fields(kgqa: Kgqa, plain_home: Path) -> None:
             assert edge["head"]["id"] in visited
             visited |= {edge["head"]["id"], edge["tail"]["id"]}
         assert len(path["text"].split(" | ")) == len(path["edges"])
-    again = kgqa("ask", QUESTION, *flags, "--json").json
-    assert again | {"timings": None} == asked | {"timings": None}
-    for untrained in (("--preset", "dog"), ("--adapter", "none")):
-        other = kgqa("ask", QUESTION, *flags, *untrained, "--json").json
-        assert other["kg_llm"]["adapter"] is None  # the model as it comes
-        assert other["kg_llm"]["prompt_tokens"] > asked["kg_llm"]["prompt_tokens"]
-        assert all(path["grounded"] for path in other["paths"])
+    other = kgqa("ask", QUESTION, *flags, "--preset", "dog", "--json").json
+    assert other["kg_llm"]["adapter"] is None  # the model as it comes
+    assert other["kg_llm"]["prompt_tokens"] > asked["kg_llm"]["prompt_tokens"]
+    assert all(path["grounded"] for path in other["paths"])
 
 
 @pytest.mark.usefixtures("minilm")

@@ -6,6 +6,7 @@ Whatever the index is like, the paths are those of the healthy one: they are com
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -25,6 +26,12 @@ pytest_plugins = ["tests.graph.neo4j_server"]
 
 ASK = ("ask", QUESTION, "--method", "gcr", "--k", "2", "--json")
 PASSWORD = "s3cret-p4ss"
+
+
+@pytest.fixture(scope="session")
+def kgqa(kgqa: Kgqa, tiny_folder: Path) -> Kgqa:
+    """Commands with a tiny model of random weights: what is answered does not matter here."""
+    return partial(kgqa, KGQA_MODEL=tiny_folder)
 
 
 def assert_same_paths(done: Outcome, healthy: dict[str, Any]) -> None:

@@ -48,16 +48,16 @@ def test_retrieval_answers_and_is_measured(kgqa: Kgqa, plain_home: Path, file: P
     assert found["grounded_paths"] == 100.0
 
 
-def test_unconstrained_paths_are_counted(kgqa: Kgqa, plain_home: Path, file: Path) -> None:
+def test_unconstrained_paths_are_counted(quick: Kgqa, plain_home: Path, file: Path) -> None:
     out = file.parent / "out"
     flags = ("--method", "unconstrained", "--k", "1", "--out", out, "--home", plain_home, "--json")
-    found = kgqa("eval", "jsonl", file, *flags).json
+    found = quick("eval", "jsonl", file, *flags).json
     assert (found["questions"], found["answered"]) == (2, 1)
     line = json.loads((out / "results.jsonl").read_text("utf-8").splitlines()[0])
     grounded = [path["relation_path"] is not None for path in line["paths"]]
     assert found["grounded_paths"] == 100.0 * sum(grounded) / len(grounded)
     assert json.loads((out / "run.json").read_text("utf-8"))["method"] == "unconstrained"
-    again = kgqa("eval", "jsonl", file, "--k", "1", "--out", out, "--home", plain_home)
+    again = quick("eval", "jsonl", file, "--k", "1", "--out", out, "--home", plain_home)
     assert "another method" in again.error  # not mixed with a run under the constraint
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,12 @@ if TYPE_CHECKING:
     from tests.cli.conftest import Kgqa
 
 ENTITIES = ("m.02mjmr", "m.011yd2", "m.0345h", "m.041h0")
+
+
+@pytest.fixture(scope="session")
+def kgqa(kgqa: Kgqa, tiny_folder: Path) -> Kgqa:
+    """Commands with a tiny model of random weights: what is answered does not matter here."""
+    return partial(kgqa, KGQA_MODEL=tiny_folder)
 
 
 @pytest.mark.parametrize(

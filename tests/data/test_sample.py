@@ -272,6 +272,7 @@ def test_no_question_is_a_benchmarks() -> None:
 
 
 @needs_shared
+@pytest.mark.long
 def test_the_script_makes_these_very_files(tmp_path: Path) -> None:
     command = [sys.executable, str(ROOT / "scripts" / "make_sample"), "--shared", str(SHARED)]
     subprocess.run([*command, "--out", str(tmp_path)], check=True, capture_output=True)

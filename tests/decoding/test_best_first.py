@@ -61,7 +61,10 @@ def test_the_list_is_that_of_trying_every_path(case: int) -> None:
     assert all(len(demand.states) <= width for demand in table.demands)
 
 
-@pytest.mark.parametrize("case", range(30))
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, marks=[pytest.mark.long] if case >= 8 else []) for case in range(30)],
+)
 def test_a_budget_that_ends_is_said_and_what_is_certain_is_true(case: int) -> None:
     rows = random_language(case, 120)
     constraint = constraint_of(rows)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from tests.graph.neo4j_server import Neo4jServer
 
-LINES = 200_000
+LINES = 40_000  # a stage holds so little at once that these are many batches
 KG = "killtest"
 MOMENTS = 30
 DEFAULT = 6  # of them are run without --full: one in each stage and two later than an event
@@ -58,7 +58,6 @@ class Where(Protocol):
 
     graph: str | None  # its URL, or None for SQLite in the home
     secrets: dict[str, Any]
-    lines: int
 
     def content(self, home: Path) -> str:
         """Return a hash over all that the store holds of the KG."""
@@ -68,7 +67,6 @@ class Where(Protocol):
 class InSqlite:
     graph: str | None = None
     secrets: dict[str, Any] = field(default_factory=dict)
-    lines: int = LINES
 
     def content(self, home: Path) -> str:
         digest = hashlib.sha256()
@@ -90,7 +88,6 @@ class InSqlite:
 class InNeo4j:
     graph: str | None
     secrets: dict[str, Any]
-    lines: int = 40_000
 
     def content(self, home: Path) -> str:
         digest = hashlib.sha256()
@@ -116,9 +113,9 @@ def where(request: pytest.FixtureRequest) -> Where:
 
 
 @pytest.fixture(scope="module")
-def dump(where: Where, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def dump(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("dumps") / "dump.gz"
-    _module("synthetic_dump").write_dump(path, where.lines, seed=4)
+    _module("synthetic_dump").write_dump(path, LINES, seed=4)
     return path
 
 

@@ -137,7 +137,13 @@ def facts_in(store: GraphStore) -> tuple[list[str], Facts]:
     return ids, facts
 
 
-@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.long] if each.size[1] > 300_000 else [])
+        for name, each in SETS.items()
+    ],
+)
 def test_a_real_set_is_in_the_store_just_as_its_lines_say(home: Home, name: str) -> None:
     each = SETS[name]
     facts = each.facts()

@@ -179,8 +179,8 @@ def against(edge: Any) -> bool:
 
 
 def test_chains_under_random_weights_are_well_formed(sample, models, tmp_path) -> None:
-    seen = walked(sample, models, tmp_path, 100)
-    assert seen["triplets"] > 200
+    seen = walked(sample, models, tmp_path, 40)
+    assert seen["triplets"] > 80
     assert min(seen.values()) > 0, seen  # or some kind of chain was not seen at all
 
 

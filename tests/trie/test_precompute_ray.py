@@ -116,8 +116,9 @@ class Cluster:
     started: Started
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
+    """One for all tests: starting it costs the most. The last of them kills its other node."""
     # short, for a socket's path has a hundred characters at most; and no other's Ray is touched
     folder = tempfile.mkdtemp(prefix="ray")
     env = ENV | ONE_MACHINE | {"RAY_TMPDIR": folder}
@@ -204,6 +205,17 @@ def test_a_cluster_of_two_nodes_shares_the_work_and_the_index_is_the_same(
     assert cluster.started.running(), "a cluster that was joined goes on"
 
 
+def test_a_node_that_does_not_see_the_graph_is_a_named_error(
+    graph: Path, cluster: Cluster, tmp_path: Path
+) -> None:
+    process = start(graph, tmp_path, "sees nothing", cluster.env, address=cluster.address)
+    code, said = ended(process)
+    assert code == 1
+    assert said.startswith("kgqa.errors.IndexFault: The Ray node")
+    assert str(tmp_path / "elsewhere") in said
+    assert "at the same path on all nodes" in said
+
+
 def test_the_units_of_a_node_that_dies_are_begun_again_on_the_other(
     graph: Path, local: dict[str, bytes], cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -228,14 +240,6 @@ def test_a_unit_that_is_lost_each_time_is_a_named_error(graph: Path, tmp_path: P
     code, said = run(graph, tmp_path, "dies")
     assert code == 1
     assert said.startswith("kgqa.errors.IndexFault: A work unit was lost on the Ray cluster")
-
-
-def test_a_node_that_does_not_see_the_graph_is_a_named_error(graph: Path, tmp_path: Path) -> None:
-    code, said = run(graph, tmp_path, "sees nothing")
-    assert code == 1
-    assert said.startswith("kgqa.errors.IndexFault: The Ray node")
-    assert str(tmp_path / "elsewhere") in said
-    assert "at the same path on all nodes" in said
 
 
 def test_an_address_where_something_else_answers_is_an_error_and_no_hang(
