@@ -73,6 +73,14 @@ def model_cache(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     return cache.mkdir("kgqa-models") if cache else tmp_path_factory.mktemp("kgqa-models")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def one_cache(model_cache: Path) -> Iterator[None]:
+    """No home converts the offline model into a cache of its own, which takes half a minute."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KGQA_CACHE", str(model_cache))
+        yield
+
+
 @pytest.fixture(scope="session")
 def smollm_folder(model_cache: Path) -> Path:
     """The real SmolLM2-135M-Instruct as a folder of safetensors and tokenizer files."""

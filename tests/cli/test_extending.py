@@ -83,13 +83,14 @@ def test_the_method(kgqa: Kgqa, home: Path) -> None:
     assert "most" in wrong.error
 
 
-def test_the_search(kgqa: Kgqa, home: Path) -> None:
+def test_the_search(kgqa: Kgqa, home: Path, tiny_folder: Path) -> None:
     question = "Where did Ada Lovelace live?"
-    shown = kgqa("ask", question, "--search", "greedy", "--home", home, "--json").json
+    command = ("ask", question, "--search", "greedy", "--model", tiny_folder, "--home", home)
+    shown = kgqa(*command, "--json").json
     assert shown["search"]["kind"] == "greedy"
     assert len(shown["paths"]) == 1
     with library.open(home=home) as kg:
-        answer = kg.ask(question, search="greedy")
+        answer = kg.ask(question, search="greedy", model=str(tiny_folder))
     assert [path.text for path in answer.paths] == [path["text"] for path in shown["paths"]]
 
 

@@ -62,26 +62,26 @@ def test_unconstrained_paths_are_counted(quick: Kgqa, plain_home: Path, file: Pa
 
 
 def test_what_the_general_llm_is_asked_once_is_not_asked_again(
-    kgqa: Kgqa, plain_home: Path, file: Path, openai_server: OpenAIServer, tmp_path: Path
+    quick: Kgqa, plain_home: Path, file: Path, openai_server: OpenAIServer, tmp_path: Path
 ) -> None:
     env = {"OPENAI_BASE_URL": openai_server.base_url, "KGQA_CACHE": tmp_path / "cache"}
     named = (*general(openai_server), "--home", plain_home, "--json")
     every = ("--method", "all-paths", "--set", "prompt_tokens=80")
-    first = kgqa("eval", "jsonl", file, *every, *named, **env)
+    first = quick("eval", "jsonl", file, *every, *named, **env)
     assert first.json["answered"] == 1
     assert first.json["general_llm"]["calls"] == 1
     assert first.json["general_llm"]["completion_tokens"] <= 8
     assert "answered before" not in first.err
-    again = kgqa("eval", "jsonl", file, *every, *named, **env)
+    again = quick("eval", "jsonl", file, *every, *named, **env)
     assert "1 of 1 calls of the general LLM had been answered before" in again.err
-    fresh = kgqa("eval", "jsonl", file, *every, *named, "--set", "cache_calls=false", **env)
+    fresh = quick("eval", "jsonl", file, *every, *named, "--set", "cache_calls=false", **env)
     assert "answered before" not in fresh.err
     for one in (again.json, fresh.json):
         assert one["general_llm"] == first.json["general_llm"]
 
     # without the KG: a question whose entity is unknown is asked all the same
     drawn = ("--method", "self-consistency", "--set", "samples=2", "--set", "concurrency=2")
-    alone = kgqa("eval", "jsonl", file, *drawn, *named, **env).json
+    alone = quick("eval", "jsonl", file, *drawn, *named, **env).json
     assert (alone["method"], alone["answered"], alone["general_llm"]["calls"]) == (
         "self-consistency",
         2,

@@ -65,14 +65,16 @@ class Reference:
         return sum(key in (head, tail) for head, _, tail in self.edges)
 
     def find(self, names: Sequence[str]) -> list[tuple[int, int]]:
-        return [
-            (position, key)
-            for position, name in enumerate(names)
+        forms = {
+            key: {normalise(text) for text in (node["name"], *node["aliases"]) if text}
             for key, node in enumerate(self.nodes)
             if node["kind"] == Kind.ENTITY
-            and normalise(name)
-            and normalise(name)
-            in {normalise(text) for text in (node["name"], *node["aliases"]) if text}
+        }
+        return [
+            (position, key)
+            for position, form in enumerate(map(normalise, names))
+            for key, held in forms.items()
+            if form and form in held
         ]
 
     def topics(self) -> list[int]:
