@@ -111,10 +111,10 @@ def test_status_lists_it_even_where_its_server_is_not_the_graph(
 
 
 @pytest.mark.model
-def test_an_index_and_an_answer_over_it(kgqa: Kgqa, attached: dict[str, str | Path]) -> None:
-    built = kgqa("precompute-tries", "--workers", "2", "--json", **attached)
+def test_an_index_and_an_answer_over_it(quick: Kgqa, attached: dict[str, str | Path]) -> None:
+    built = quick("precompute-tries", "--workers", "2", "--json", **attached)
     assert built.json["stored"] == 4
-    found = kgqa(
+    found = quick(
         "ask", "Who directed Apollo 13?", "--method", "gcr", "--k", "3", "--json", **attached
     ).json
     assert [use["source"] for use in found["constraints"]] == ["shard"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,6 +18,12 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.model
 
 GRAPH = [["Ann", "people.person.place_of_birth", "Bergen"], ["Ann", "people.person.gender", "F"]]
+
+
+@pytest.fixture(scope="session")
+def kgqa(kgqa: Kgqa, tiny_folder: Path) -> Kgqa:
+    """Commands with a tiny model of random weights: what is answered does not matter here."""
+    return partial(kgqa, KGQA_MODEL=tiny_folder)
 
 
 def questions(path: Path, count: int) -> Path:

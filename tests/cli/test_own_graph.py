@@ -86,21 +86,23 @@ def test_the_default_way_imports_no_framework(home: Path) -> None:
 
 
 @pytest.mark.model
-def test_a_language_model_is_asked_without_transformers(home: Path, model_cache: Path) -> None:
+def test_a_language_model_is_asked_without_transformers(
+    home: Path, model_cache: Path, tiny_folder: Path
+) -> None:
+    settings = {"KGQA_CACHE": str(model_cache), "KGQA_MODEL": str(tiny_folder)}
     asked = ["ask", "Who is on call for checkout-api?", "--home", str(home), "--method", "gcr"]
-    modules_after(*asked, cache=model_cache)  # the first time they make the weight cache
-    loaded = modules_after(*asked, cache=model_cache)
+    modules_after(*asked, **settings)  # the first time they make the weight cache
+    loaded = modules_after(*asked, **settings)
     assert "torch" in loaded
     assert not loaded & {"transformers", "peft"}
 
 
-def modules_after(*command: str, cache: Path | None = None) -> set[str]:
+def modules_after(*command: str, **settings: str) -> set[str]:
     """The modules that a process has loaded when a command has ended well."""
     code = (
         "import sys, atexit; atexit.register(lambda: print(*sys.modules)); "
         f"sys.argv = ['kgqa', *{command!r}]; from kgqa.cli import main; main()"
     )
-    settings = {"KGQA_CACHE": str(cache)} if cache else {}
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=os.environ | settings
     )
