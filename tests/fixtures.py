@@ -80,10 +80,8 @@ def in_neo4j(neo4j_server, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqliteStore]:
     """A small KG: Anna, two Berts, a mediator and a value."""
     from kgqa.graph.model import Kind
-    from kgqa.graph.sqlite import SqliteStore
-    from kgqa.graph.sqlite_write import SqliteWriter
-    from kgqa.progress import Silent
     from tests.graph.tables import entity, tables_of
+    from tests.trie.language import store_of
 
     entities = [
         entity("e.anna", "Anna"),
@@ -109,9 +107,8 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqliteStore]:
         ("e.anna", "born_when", '"1984"^^xsd:gYear'),
         ("e.clerk", "alone", "e.alone"),
     ]
-    path = tmp_path_factory.mktemp("small") / "graph.sqlite"
-    SqliteWriter(path).write(tables_of(entities, edges, name="small"), Silent())
-    with SqliteStore(path, name="small") as store:
+    tables = tables_of(entities, edges, name="small")
+    with store_of(tables, tmp_path_factory.mktemp("small")) as store:
         yield store
 
 

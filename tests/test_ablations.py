@@ -139,16 +139,13 @@ def test_a_run_that_fails_says_why_and_is_not_kept(tmp_path: Path) -> None:
 
 
 def test_tries_grow_with_hops(tmp_path: Path) -> None:
-    from kgqa.graph.sqlite import SqliteStore
-    from kgqa.graph.sqlite_write import SqliteWriter
-    from kgqa.progress import Silent
     from kgqa.questions import Question
     from kgqa.questions.graphs import own_tables
+    from tests.trie.language import store_of
 
     tables = own_tables("kg", [("a", "r", "b"), ("b", "r", "c"), ("c", "r", "d")], [])
-    SqliteWriter(tmp_path / "g.sqlite").write(tables, Silent())
     asked = [Question("1", "?", ["a"], []), Question("2", "?", ["nobody"], [])]
-    with SqliteStore(tmp_path / "g.sqlite", name="kg") as store:
+    with store_of(tables, tmp_path) as store:
         assert trie_sizes(store, asked, (1, 2, 3, 4)) == {1: 1, 2: 2, 3: 3, 4: 3}
 
 

@@ -10,30 +10,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgqa.errors import UsageError
-from kgqa.graph.sqlite import SqliteStore
-from kgqa.graph.sqlite_write import SqliteWriter
-from kgqa.progress import Silent
 from kgqa.questions.graphs import own_tables
 from scripts.benchmarks.noise import Change, edges_of, noisy_tables
+from tests.trie.language import store_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
     from kgqa.graph.model import GraphTables
+    from kgqa.graph.sqlite import SqliteStore
 
 TRIPLES = [(f"e{head}", f"r{head % 3}", f"e{(head * 7 + 3) % 40}") for head in range(40)]
 TRIPLES += [("e1", "only", "e2"), ("m.0x", "r1", "e3"), ("e4", "r0", "m.0x")]
 
 
-def written(tables: GraphTables, path: Path) -> SqliteStore:
-    SqliteWriter(path).write(tables, Silent())
-    return SqliteStore(path, name=tables.info.name)
-
-
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterable[SqliteStore]:
-    with written(own_tables("kg", TRIPLES, []), tmp_path_factory.mktemp("kg") / "g.sqlite") as one:
+    with store_of(own_tables("kg", TRIPLES, []), tmp_path_factory.mktemp("kg")) as one:
         yield one
 
 
@@ -89,7 +83,7 @@ def test_it_is_a_graph_of_its_own(store: SqliteStore, tmp_path: Path) -> None:
     others = [noisy_tables(store, "removed", 0.2, 2), noisy_tables(store, "falsified", 0.2, 1)]
     versions = {store.info.version, tables.info.version, *(one.info.version for one in others)}
     assert len(versions) == 4  # so that no index of one serves another
-    with written(tables, tmp_path / "g.sqlite") as changed:
+    with store_of(tables, tmp_path) as changed:
         assert changed.info.mediators == store.info.mediators == 1
         assert changed.relations() == store.relations()
         assert set(map(tuple, edges_of(changed, 41).tolist())) == triples(tables)

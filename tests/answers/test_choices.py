@@ -20,14 +20,11 @@ from kgqa.answers.choices import (
 )
 from kgqa.answers.general import general_prompt, read_choice
 from kgqa.errors import EmptyLanguageError, UsageError
-from kgqa.graph.model import DIRECTIONS
-from kgqa.graph.sqlite import SqliteStore
-from kgqa.graph.sqlite_write import SqliteWriter
 from kgqa.paths.format import PathFormat
 from kgqa.paths.ground import ground
 from kgqa.paths.walk import WalkRules, ordered, walk
-from kgqa.progress import Silent
 from tests.graph.tables import random_tables
+from tests.trie.language import rules_up_to, store_of
 
 FORM = PathFormat()
 RULES = WalkRules()
@@ -126,26 +123,21 @@ def test_the_prompt_holds_question_choices_and_paths_whatever_they_say(sample) -
 @settings(max_examples=30)
 @given(
     seed=st.integers(0, 10_000),
-    hops=st.integers(1, 3),
-    direction=st.sampled_from(DIRECTIONS),
-    mediators=st.sampled_from(["collapse", "keep"]),
+    rules=rules_up_to(3),
     ends=st.integers(0, 3),
 )
-def test_paths_between_are_the_walks_that_end_there(
-    seed: int, hops: int, direction, mediators, ends: int
-) -> None:
-    rules = WalkRules(hops, direction, mediators)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "graph.sqlite"
-        SqliteWriter(path).write(random_tables(seed), Silent())
-        with SqliteStore(path, name="random") as store:
-            topics, wanted = store.topic_keys()[:3], store.topic_keys()[2 : 2 + ends]
-            table, _ = walk(store, topics, rules)
-            expected = ordered(table.take(np.flatnonzero(np.isin(table.ends(), wanted))))
-            found, cut = paths_between(store, topics, wanted, rules)
-            assert not cut
-            assert ordered(found).hops.tolist() == expected.hops.tolist()
-            assert ordered(found).topic.tolist() == expected.topic.tolist()
-            some, cut = paths_between(store, topics, wanted, rules, most=2)
-            assert len(some) <= 2
-            assert cut or len(some) == len(found)
+def test_paths_between_are_the_walks_that_end_there(seed: int, rules: WalkRules, ends: int) -> None:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        store_of(random_tables(seed), Path(folder)) as store,
+    ):
+        topics, wanted = store.topic_keys()[:3], store.topic_keys()[2 : 2 + ends]
+        table, _ = walk(store, topics, rules)
+        expected = ordered(table.take(np.flatnonzero(np.isin(table.ends(), wanted))))
+        found, cut = paths_between(store, topics, wanted, rules)
+        assert not cut
+        assert ordered(found).hops.tolist() == expected.hops.tolist()
+        assert ordered(found).topic.tolist() == expected.topic.tolist()
+        some, cut = paths_between(store, topics, wanted, rules, most=2)
+        assert len(some) <= 2
+        assert cut or len(some) == len(found)

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgqa.answers.expand import expanded, paths_along, tails
-from kgqa.graph.model import DIRECTIONS
-from kgqa.graph.sqlite import SqliteStore
-from kgqa.graph.sqlite_write import SqliteWriter
 from kgqa.paths.format import PathFormat
 from kgqa.paths.ground import ground
 from kgqa.paths.walk import FIRST, SECOND, WalkRules, walk
-from kgqa.progress import Silent
 from tests.graph.tables import random_tables
+from tests.trie.language import rules_up_to, store_of
+
+if TYPE_CHECKING:
+    from kgqa.graph.sqlite import SqliteStore
 
 FORM = PathFormat()
 RULES = WalkRules()
@@ -87,31 +88,28 @@ def test_an_edge_that_the_store_lacks_is_not_shown(sample) -> None:
 @settings(max_examples=25)
 @given(
     seed=st.integers(0, 10_000),
-    hops=st.integers(1, 3),
-    direction=st.sampled_from(DIRECTIONS),
-    mediators=st.sampled_from(["collapse", "keep"]),
+    rules=rules_up_to(3),
 )
 def test_expanding_finds_the_tails_of_exactly_the_walks_with_the_same_steps(
-    seed: int, hops: int, direction, mediators
+    seed: int, rules: WalkRules
 ) -> None:
-    rules = WalkRules(hops, direction, mediators)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "graph.sqlite"
-        SqliteWriter(path).write(random_tables(seed), Silent())
-        with SqliteStore(path, name="random") as store:
-            table, _ = walk(store, store.topic_keys()[:3], rules)
-            some = table.take(np.arange(min(len(table), 10)))
-            for row, grounded in enumerate(ground(store, some, FORM)):
-                assert grounded is not None
-                found = paths_along(store, grounded, rules, most=1000)
-                steps = table.hops[:, :, (FIRST, SECOND)]
-                same = (
-                    (table.topic == some.topic[row])
-                    & (table.length == some.length[row])
-                    & (steps == some.hops[row][:, (FIRST, SECOND)]).all(axis=(1, 2))
-                )
-                ends = set(table.ends()[same].tolist())
-                assert found is not None
-                assert found.ends().tolist() == sorted(ends)
-                assert ends <= set(tails(store, grounded, rules).tolist())
-                assert all(one is not None for one in ground(store, found, FORM))
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        store_of(random_tables(seed), Path(folder)) as store,
+    ):
+        table, _ = walk(store, store.topic_keys()[:3], rules)
+        some = table.take(np.arange(min(len(table), 10)))
+        for row, grounded in enumerate(ground(store, some, FORM)):
+            assert grounded is not None
+            found = paths_along(store, grounded, rules, most=1000)
+            steps = table.hops[:, :, (FIRST, SECOND)]
+            same = (
+                (table.topic == some.topic[row])
+                & (table.length == some.length[row])
+                & (steps == some.hops[row][:, (FIRST, SECOND)]).all(axis=(1, 2))
+            )
+            ends = set(table.ends()[same].tolist())
+            assert found is not None
+            assert found.ends().tolist() == sorted(ends)
+            assert ends <= set(tails(store, grounded, rules).tolist())
+            assert all(one is not None for one in ground(store, found, FORM))

@@ -22,20 +22,19 @@ from kgqa.evaluation.graph_metrics import (
     same_spelling,
     triplet_scores,
 )
-from kgqa.graph.model import DIRECTIONS, Kind
-from kgqa.graph.sqlite import SqliteStore
-from kgqa.graph.sqlite_write import SqliteWriter
+from kgqa.graph.model import Kind
 from kgqa.paths.format import PathFormat
 from kgqa.paths.ground import GroundedPath, Node, PathEdge, ground
 from kgqa.paths.triplets import StoreTriplets, as_paths, joined_rows, turned
 from kgqa.paths.walk import WalkRules, walk
-from kgqa.progress import Silent
 from kgqa.questions import Question
 from tests.graph.tables import entity, random_tables, tables_of
-from tests.trie.language import store_of
+from tests.trie.language import rules_up_to, store_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from kgqa.graph.sqlite import SqliteStore
 
 
 def test_distance_counts_hops_and_a_collapsed_mediator_is_one(small: SqliteStore) -> None:
@@ -76,30 +75,25 @@ def test_path_recall_is_the_share_of_gold_relation_paths(small: SqliteStore) -> 
 @settings(max_examples=25)
 @given(
     seed=st.integers(0, 10_000),
-    hops=st.integers(1, 3),
-    direction=st.sampled_from(DIRECTIONS),
-    mediators=st.sampled_from(["collapse", "keep"]),
+    rules=rules_up_to(3),
 )
-def test_distances_and_tails_agree_with_the_paths_there_are(
-    seed: int, hops: int, direction, mediators
-) -> None:
-    rules = WalkRules(hops, direction, mediators)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "graph.sqlite"
-        SqliteWriter(path).write(random_tables(seed), Silent())
-        with SqliteStore(path, name="random") as store:
-            topics = store.topic_keys()[:3]
-            table, _ = walk(store, topics, rules)
-            count = store.info.entities + store.info.mediators + store.info.values
-            for end in range(count):
-                there = table.length[(table.ends() == end)]
-                expected = int(there.min()) if len(there) else None
-                if end not in topics:
-                    assert distance(store, topics, np.array([end]), rules) == expected
-            some = table.take(np.arange(min(len(table), 10)))
-            for row, grounded in enumerate(ground(store, some, PathFormat())):
-                assert grounded is not None
-                assert int(some.ends()[row]) in tails(store, grounded, rules)
+def test_distances_and_tails_agree_with_the_paths_there_are(seed: int, rules: WalkRules) -> None:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        store_of(random_tables(seed), Path(folder)) as store,
+    ):
+        topics = store.topic_keys()[:3]
+        table, _ = walk(store, topics, rules)
+        count = store.info.entities + store.info.mediators + store.info.values
+        for end in range(count):
+            there = table.length[(table.ends() == end)]
+            expected = int(there.min()) if len(there) else None
+            if end not in topics:
+                assert distance(store, topics, np.array([end]), rules) == expected
+        some = table.take(np.arange(min(len(table), 10)))
+        for row, grounded in enumerate(ground(store, some, PathFormat())):
+            assert grounded is not None
+            assert int(some.ends()[row]) in tails(store, grounded, rules)
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,13 @@ import pyarrow as pa
 import pytest
 
 from kgqa.graph.model import EDGE_SCHEMA, ENTITY_SCHEMA, EdgeBatch, EntityBatch, Kind
-from kgqa.graph.sqlite import SqliteStore
-from kgqa.graph.sqlite_write import SqliteWriter
 from kgqa.loading.pipeline import assemble
-from kgqa.progress import Silent
+from tests.trie.language import store_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from kgqa.graph.sqlite import SqliteStore
 
 
 # id: (name, aliases)
@@ -129,7 +129,5 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqliteStore]:
         direction="out",
         dropped=Counter(),
     )
-    path = tmp_path_factory.mktemp("linking") / "graph.sqlite"
-    SqliteWriter(path).write(tables, Silent())
-    with SqliteStore(path) as opened:
+    with store_of(tables, tmp_path_factory.mktemp("linking")) as opened:
         yield opened

@@ -3,15 +3,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kgqa.evaluation.metrics import strict_scores
-from kgqa.graph.sqlite import SqliteStore
-from kgqa.graph.sqlite_write import SqliteWriter
-from kgqa.progress import Silent
 from kgqa.questions import Question
 from kgqa.questions.meanings import known_topics, meanings_of
 from tests.graph.tables import entity, tables_of
+from tests.trie.language import store_of
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from kgqa.graph.sqlite import SqliteStore
 
 
 def test_ids_stand_for_themselves_and_names_for_all_that_bear_them(small: SqliteStore) -> None:
@@ -27,8 +27,7 @@ def test_ids_stand_for_themselves_and_names_for_all_that_bear_them(small: Sqlite
 
 def test_a_name_as_it_is_written_comes_before_an_alias_like_it(tmp_path: Path) -> None:
     rows = [entity("e.1", "Rome"), entity("e.2", "rome"), entity("e.3", "Lazio", "Rome")]
-    SqliteWriter(tmp_path / "g.sqlite").write(tables_of(rows, [("e.1", "in", "e.3")]), Silent())
-    with SqliteStore(tmp_path / "g.sqlite", name="tricky") as store:
+    with store_of(tables_of(rows, [("e.1", "in", "e.3")]), tmp_path) as store:
         assert set(meanings_of(store, ["Rome"], {}).same) == {"e.1"}
         assert set(meanings_of(store, ["ROME"], {}).same) == {"e.1", "e.2", "e.3"}
 

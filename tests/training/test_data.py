@@ -24,6 +24,7 @@ from kgqa.training.options import ExampleOptions
 from kgqa.training.phrasing import Phrases, read_phrases, words_of_relation
 from kgqa.training.self_made import templated_examples
 from tests.graph.store_conformance import entity, tables_of
+from tests.trie.language import store_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,9 +50,7 @@ def family(tmp_path: Path) -> Iterator[SqliteStore]:
         ("dan", "person.born_in", "rome"),
         ("bob", "person.born_in", "oslo"),
     ]
-    path = tmp_path / "graph.sqlite"
-    SqliteWriter(path).write(tables_of(nodes, edges), Silent())
-    with SqliteStore(path) as store:
+    with store_of(tables_of(nodes, edges), tmp_path) as store:
         yield store
 
 

@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kgqa.graph.model import Kind
-from kgqa.graph.sqlite import SqliteStore
-from kgqa.graph.sqlite_write import SqliteWriter
 from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules
 from kgqa.progress import Silent
 from kgqa.training.data import TrainingQuestion, build_examples
 from kgqa.training.gold import gold_paths, predicates_of
 from tests.graph.store_conformance import entity, tables_of
+from tests.trie.language import store_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from kgqa.graph.sqlite import SqliteStore
 
 FORM = PathFormat()
 OUT = WalkRules()
@@ -43,9 +44,7 @@ def siblings(tmp_path: Path) -> Iterator[SqliteStore]:
         ("jay", "/people/person/spouse_s./people/marriage/spouse", "eve"),
         ("eve", "person.parent", "otto"),
     ]
-    path = tmp_path / "graph.sqlite"
-    SqliteWriter(path).write(tables_of(nodes, edges), Silent())
-    with SqliteStore(path) as store:
+    with store_of(tables_of(nodes, edges), tmp_path) as store:
         yield store
 
 

@@ -176,15 +176,21 @@ def graphs(draw: st.DrawFn) -> GraphTables:
     return tables_of(nodes, edges)
 
 
-rules_of = st.builds(
-    WalkRules,
-    hops=st.integers(1, 4),
-    direction=st.sampled_from(DIRECTIONS),
-    mediators=st.sampled_from(["collapse", "keep"]),
-)
+def rules_up_to(hops: int) -> st.SearchStrategy[WalkRules]:
+    """Any rules of walks of at most so many hops."""
+    return st.builds(
+        WalkRules,
+        hops=st.integers(1, hops),
+        direction=st.sampled_from(DIRECTIONS),
+        mediators=st.sampled_from(["collapse", "keep"]),
+    )
+
+
+rules_of = rules_up_to(4)
 
 
 def store_of(tables: GraphTables, folder: Path) -> SqliteStore:
+    """Write the tables into a folder, and open the store."""
     path = folder / "graph.sqlite"
     SqliteWriter(path).write(tables, Silent())
     return SqliteStore(path)

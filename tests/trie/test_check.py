@@ -12,8 +12,6 @@ from transformers import AutoTokenizer
 
 from kgqa.errors import ModelError
 from kgqa.graph.model import DIRECTIONS
-from kgqa.graph.sqlite import SqliteStore
-from kgqa.graph.sqlite_write import SqliteWriter
 from kgqa.models.tokenizer import HFEncoder
 from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules
@@ -32,7 +30,14 @@ from kgqa.trie.index.manifest import read_manifest
 from kgqa.trie.lexicon import PathLexicon
 from tests.graph.tables import entity, tables_of
 from tests.trie import precomputed
-from tests.trie.language import CharacterEncoder, PairEncoder, brute_force, graphs, text_of
+from tests.trie.language import (
+    CharacterEncoder,
+    PairEncoder,
+    brute_force,
+    graphs,
+    store_of,
+    text_of,
+)
 from tests.trie.precomputed import FORM, RULES
 from tests.trie.real_tokenizers import real_encoder
 
@@ -52,12 +57,6 @@ HELLO = {
     "qwen1": [9707, 1879],
 }
 KEY = replace(precomputed.KEY, tokenizer="pairs")
-
-
-def store_of(tables: GraphTables, folder: Path) -> SqliteStore:
-    folder.mkdir(parents=True, exist_ok=True)
-    SqliteWriter(folder / "graph.sqlite").write(tables, Silent())
-    return SqliteStore(folder / "graph.sqlite")
 
 
 @pytest.fixture(scope="module")
