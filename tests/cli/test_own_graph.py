@@ -117,7 +117,33 @@ def test_what_the_entity_lacks_is_said(kgqa: Kgqa, home: Path) -> None:
     assert "on call engineer" in asked.err + asked.out
 
 
-def test_learning_makes_a_ranker_that_auto_takes(kgqa: Kgqa, home: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only one domain of a hundred to take made questions from: reading all takes half a minute."""
+    from kgqa.training import ranker_learn, ranker_made
+
+    domains = tmp_path / "domains"
+    domains.mkdir()
+    shutil.copy(ranker_made.DOMAINS / "it_helpdesk_assets.json", domains)
+    made = partial(ranker_made.made_questions, domains=domains)
+    monkeypatch.setattr(ranker_learn, "made_questions", made)
+    monkeypatch.setattr(ranker_made, "_LIKE", -1.0)
+
+
+@pytest.mark.parametrize("steps", [8, pytest.param(30, marks=pytest.mark.long)])
+def test_learning_makes_a_ranker_that_auto_takes(
+    kgqa: Kgqa,
+    home: Path,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    steps: int,
+) -> None:
+    from kgqa.training import ranker_learn
+
+    if steps < ranker_learn._STEPS:
+        request.getfixturevalue("few")
+        monkeypatch.setattr(ranker_learn, "_STEPS", steps)
     lines = []
     for service, person in list(zip(SERVICES, PEOPLE, strict=True))[:5]:
         lines.append((f"who gets paged when {service} is down", service, person))
@@ -145,18 +171,13 @@ def test_learning_needs_questions_that_the_kg_can_answer(
     assert "cannot be read" in kgqa("learn", "--questions", tmp_path / "no", "--home", home).error
 
 
+@pytest.mark.usefixtures("few")
 def test_a_small_graph_is_learnt_when_it_is_loaded_in_a_terminal(
     kgqa: Kgqa, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from kgqa.training import ranker_learn, ranker_made
 
-    domains = tmp_path / "domains"  # one of a hundred: reading all takes half a minute
-    domains.mkdir()
-    shutil.copy(ranker_made.DOMAINS / "it_helpdesk_assets.json", domains)
-    few = partial(ranker_made.made_questions, domains=domains)
-    monkeypatch.setattr(ranker_learn, "made_questions", few)
     monkeypatch.setattr(ranker_made, "_MOST", 12)
-    monkeypatch.setattr(ranker_made, "_LIKE", -1.0)
     monkeypatch.setattr(ranker_learn, "_STEPS", 1)
     new, source = tmp_path / "home", tmp_path / "services.tsv"
     source.write_text((home.parent / "services.tsv").read_text())
