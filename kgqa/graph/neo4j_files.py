@@ -63,6 +63,10 @@ class ImportFiles:
     patches: list[dict[str, Any]]
     schema: Literal[2] = 2  # of the manifest and of the files
 
+    def paths(self, what: str) -> list[Path]:
+        """Return the files of nodes, names, relations or edges, the header's first."""
+        return [self.folder / name for name in self.files[what]]
+
     @property
     def database(self) -> str:
         """The name of the database for these files, and for no others."""
@@ -84,8 +88,8 @@ def finished_files(source: GraphSource, folder: Path) -> ImportFiles | None:
     try:
         record = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         found = ImportFiles(**{**record, "folder": folder})
-        names = [name for what in _HEADERS for name in found.files[what]]
-        if sum((folder / name).stat().st_size for name in names) != found.size:
+        paths = [path for what in _HEADERS for path in found.paths(what)]
+        if sum(path.stat().st_size for path in paths) != found.size:
             return None
     except (OSError, ValueError, TypeError, KeyError):
         return None
