@@ -84,11 +84,3 @@ def test_a_kg_that_no_reasoner_is_for(kgqa: Kgqa, tmp_path: Path) -> None:
         *home,
     )
     assert "none" in absent.error
-
-
-def test_flags_that_belong_to_others_are_refused(kgqa: Kgqa, plain_home: Path) -> None:
-    for flags, said in (
-        (("--method", "gcr", "--set", "reasoner=freebase"), "It belongs to: kg-cot, ensemble"),
-        (("--method", "auto", "--set", "beams=2"), "It belongs to: dog"),
-    ):
-        assert said in kgqa("ask", QUESTION, *flags, "--home", plain_home).error

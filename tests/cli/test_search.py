@@ -34,6 +34,7 @@ def kgqa(kgqa: Kgqa, tiny_folder: Path) -> Kgqa:
             "It belongs to: the search diverse",
         ),
         (("--set", "max_forward_passes=5"), "It belongs to: the search exact"),
+        (("--set", "seed=3"), "It belongs to: the search sample"),
         (("--search", "diverse", "--set", "groups=3", "--k", "2"), "1 to 2 groups, not in 3"),
         (("--search", "widest"), "widest"),
     ],
@@ -43,12 +44,6 @@ def test_wrong_combinations_are_one_line_before_anything_is_opened(
     kgqa: Kgqa, tmp_path: Path, command: tuple[str, ...], flags: tuple[str, ...], said: str
 ) -> None:
     assert said in kgqa(*command, *flags, "--home", tmp_path / "none").error
-
-
-def test_a_seed_without_anything_drawn_is_told(kgqa: Kgqa, tmp_path: Path) -> None:
-    for command in (("ask", QUESTION), ("eval", "jsonl", questions(tmp_path))):
-        error = kgqa(*command, "--set", "seed=3", "--home", tmp_path / "none").error
-        assert "It belongs to: the search sample" in error
 
 
 @pytest.mark.skipif(find_spec("bitsandbytes") is not None, reason="bitsandbytes is installed")

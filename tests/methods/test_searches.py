@@ -124,7 +124,11 @@ def test_stored_and_composed_constraints_give_the_same_list(
 
 
 @pytest.mark.model
-@each_search
+@pytest.mark.parametrize(
+    "search",
+    [KINDS[0], *(pytest.param(kind, marks=pytest.mark.long) for kind in KINDS[1:])],
+    ids=NAMES,
+)
 def test_the_real_model_gives_the_same_list_with_both_constraints(
     sample, kg_llm, index, search: dict[str, Any]
 ) -> None:
