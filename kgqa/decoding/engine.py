@@ -40,12 +40,18 @@ if TYPE_CHECKING:
     from kgqa.trie.constraint import Constraint
 
 
+# Tokens of a question's own when several share a forward pass, whatever the budget is.
+_SHARE = {"cpu": 12}
+_SHARE_ELSEWHERE = 32
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """How a model is run: by trees or plainly, to which length by trees, how wide.
 
     ``why`` decided. ``limit``: tokens of prompt and path up to which trees are right, None: any.
-    ``budget``: tokens that look-ahead fills. ``milliseconds`` by width. Raises UsageError.
+    ``budget``: tokens that look-ahead fills. ``milliseconds`` by width. ``packing``: the tokens
+    after which packed matrices have repaid their packing, None: never. Raises UsageError.
     """
 
     way: Literal["tree", "plain"] = "tree"
@@ -53,6 +59,7 @@ class Plan:
     limit: int | None = None
     budget: int = DEFAULT_BUDGET
     milliseconds: dict[int, float] = field(default_factory=dict)
+    packing: int | None = None
 
     def __post_init__(self) -> None:
         if self.budget < 1:
@@ -121,9 +128,11 @@ class Engine:
         self._progress = progress or Silent()
         self._clock = clock
         self._tree = TreeForward(model)
+        self._least = _SHARE.get(model.device.type, _SHARE_ELSEWHERE)
         self._plain = PlainForward(model)
         self._widest: int | None = None  # tokens of a forward pass, once memory has run out
         self._attempted = 0  # tokens of the forward pass that is tried
+        self._tokens = 0  # of all trees so far
         self._running = False
 
     def decode(self, request: DecodingRequest) -> DecodingOutcome:
@@ -153,7 +162,7 @@ class Engine:
         finally:
             for one in live:
                 one.request.search.close()
-            self._tree.cache.clear()
+            self._tree.clear()
             self._running = False
 
     def _leaving(self, live: list[_Live]) -> Iterator[tuple[int, DecodingOutcome]]:
@@ -235,7 +244,7 @@ class Engine:
         self.forward_passes += 1
 
     def _parts(self, live: Sequence[_Live]) -> list[tuple[_Live, WavePart]]:
-        share = max(1, self.budget // len(live))
+        share = max(self.budget // len(live), min(self.budget, self._least))
         room = self._widest or sys.maxsize
         limit = self.plan.limit
         parts: list[tuple[_Live, WavePart]] = []
@@ -278,6 +287,9 @@ class Engine:
         for one, part in parts:
             one.count(seconds * part.tokens / total)
         self.forward_passes += 1
+        self._tokens += total
+        if self.plan.packing is not None and self._tokens >= self.plan.packing:
+            self._tree.pack(self.budget)
 
 
 class _Live:

@@ -9,16 +9,18 @@ and the forced run after it; nothing is cached.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import torch
 
 from kgqa.decoding.cache import ColumnCache
+from kgqa.decoding.fixed import fixed_forward
 from kgqa.decoding.model import Sight, TreeModel
 from kgqa.decoding.wave import NO_TOKEN, PrefixTree
 from kgqa.errors import ModelError
+from kgqa.trie.constraint import Expansion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -26,9 +28,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from transformers import PreTrainedModel
 
+    from kgqa.decoding.fixed import FixedForward
     from kgqa.decoding.search import Demand
     from kgqa.decoding.wave import WaveNode
-    from kgqa.trie.constraint import Expansion
 
 ScoreRule: TypeAlias = Literal["vocabulary", "allowed"]
 T = TypeVar("T")
@@ -39,8 +41,10 @@ _FORCED = 64  # the longest forced run that is scored with a whole prefix
 # Logits that become float32, and are exponentiated, at a time: copies of 4 MB on a CPU, which its
 # caches hold; 128 MB elsewhere, where each further call costs more than memory does.
 _LOGITS_AT_ONCE = {"cpu": 1 << 20}
-_LOGITS_AT_ONCE_ELSEWHERE = 1 << 25
-_HEADS = 24  # states whose logits are made at a time, if the model lets that be chosen
+_LOGITS_ELSEWHERE = 1 << 25
+# States whose logits are made at a time, if the model lets that be chosen.
+_HEADS_AT_ONCE = {"cpu": 24}
+_HEADS_ELSEWHERE = 256
 
 
 def _no_columns() -> NDArray[np.int64]:
@@ -108,48 +112,94 @@ class WavePart:
 
 
 class TreeForward:
-    """A model with the cache of all trees that are being decoded."""
+    """A model with the cache of all trees that are being decoded.
 
-    def __init__(self, model: PreTrainedModel) -> None:
+    ``fixed``: by passes of fixed shapes (:mod:`kgqa.decoding.fixed`); None: on a GPU, if it can.
+    """
+
+    def __init__(self, model: PreTrainedModel | TreeModel, *, fixed: bool | None = None) -> None:
         self.model = model
         self.cache = ColumnCache()
         self._given: Any = self.cache
+        self._fixed: FixedForward | None = None
         if not isinstance(model, TreeModel):
             from kgqa.decoding.transformers_cache import TransformersCache
 
             self._given = TransformersCache(self.cache)
+        elif model.device.type != "cpu" if fixed is None else fixed:
+            self._fixed = fixed_forward(model)
 
     def score(self, parts: Sequence[WavePart]) -> None:
         """Run one forward pass and let each question's tree learn what it says, all or nothing."""
         for part in parts:
             check_tokens(self.model, [*part.asked.prompt, *(node.token for node in part.nodes)])
-        expansions = [p.asked.tree.expansion([node.state for node in p.nodes]) for p in parts]
-        ends = np.cumsum([len(part.nodes) for part in parts])[:-1].tolist()
-
-        def scores(states: torch.Tensor, head: Head | None) -> list[_StateScores]:
-            rows = states.tensor_split(ends)
-            each = zip(rows, expansions, parts, strict=True)
-            return [scores_of(some, moves, part.asked, head) for some, moves, part in each]
-
-        for part, learned in zip(parts, self._run(parts, scores), strict=True):
+        moves = [part.asked.tree.expansion([node.state for node in part.nodes]) for part in parts]
+        counts = [len(part.nodes) for part in parts]
+        asked = [part.asked for part in parts]
+        joint, rule = joined_moves(moves, counts), joint_rule(asked)
+        scores = self._run(
+            parts,
+            lambda states, head, where: log_probabilities(states, joint, rule, head, where),
+            np.stack([joint.row, joint.token]),
+        )
+        starts = np.cumsum([len(one.row) for one in moves])[:-1].tolist()
+        each = zip(parts, moves, counts, np.split(scores, starts), strict=True)
+        for part, own, count, found in each:
+            learned = by_rule(found, own, part.asked, rule, count)
             part.asked.tree.learn([node.state for node in part.nodes], *learned)
 
     def run(self, parts: Sequence[WavePart], read: Callable[[torch.Tensor], T]) -> T:
         """Run one pass; return ``read`` of the logits ``[nodes, vocabulary]``."""
-        return self._run(parts, lambda states, head: read(head(states) if head else states))
+        return self._run(parts, lambda states, head, _: read(head(states) if head else states))
+
+    def clear(self) -> None:
+        """Forget everything that is cached."""
+        self.cache.clear()
+        if self._fixed is not None:
+            self._fixed.clear()
+
+    def pack(self, tokens: int) -> None:
+        """Pack the model's matrices, if it is run by its own forward pass."""
+        if isinstance(self.model, TreeModel):
+            self.model.pack(tokens)
 
     @torch.inference_mode()
-    def _run(self, parts: Sequence[WavePart], read: Callable[[torch.Tensor, Head | None], T]) -> T:
+    def _run(
+        self,
+        parts: Sequence[WavePart],
+        read: Callable[[torch.Tensor, Head | None, torch.Tensor | None], T],
+        more: NDArray[np.int64] | None = None,
+    ) -> T:
         columns = self.cache.take(sum(part.tokens for part in parts))
         try:
             packed = _Packed(parts, columns)
-            self.cache.aim(columns, self.model.device)
-            result = read(*self._states(packed))
+            if self._fixed is not None:
+                result = self._by_fixed(self._fixed, packed, columns, read, more)
+            else:
+                self.cache.aim(columns, self.model.device)
+                result = read(*self._states(packed), None)
         except BaseException:
             self.cache.give_back(columns)
             raise
         packed.settle()
         return result
+
+    def _by_fixed(
+        self,
+        fixed: FixedForward,
+        packed: _Packed,
+        columns: NDArray[np.int64],
+        read: Callable[[torch.Tensor, Head | None, torch.Tensor | None], T],
+        more: NDArray[np.int64] | None,
+    ) -> T:
+        kept = np.array(packed.kept, np.int64)
+        moves = np.empty((2, 0), np.int64) if more is None else more
+        up = np.concatenate([kept, moves.reshape(-1)])
+        last = self.cache.last
+        states, there = fixed.run(packed.tokens, packed.positions, columns, last, packed.seen, up)
+        where = None if more is None else there[len(kept) :].view(2, -1)
+        model: Any = self.model
+        return read(states[there[: len(kept)]], model.logits, where)
 
     def _states(self, packed: _Packed) -> tuple[torch.Tensor, Head | None]:
         """Return the nodes' last states and what makes logits of them, or logits and None."""
@@ -276,12 +326,14 @@ class PlainForward:
         ]
         states = [state for run in runs for state in run]
         moves = asked.tree.expansion(states)
+        rule = joint_rule([asked])
         first = min(int(at[0]) for at in places)
         logits = self.run(rows, first)
         number = torch.from_numpy(np.repeat(np.arange(len(runs)), [len(run) for run in runs]))
         place = torch.from_numpy(np.concatenate(places) - first)
         picked = logits[number.to(logits.device), place.to(logits.device)]
-        asked.tree.learn(states, *scores_of(picked, moves, asked))
+        scores = log_probabilities(picked, moves, rule)
+        asked.tree.learn(states, *by_rule(scores, moves, asked, rule, len(states)))
 
     @torch.inference_mode()
     def run(self, rows: Sequence[Sequence[int]], first: int) -> torch.Tensor:
@@ -305,7 +357,7 @@ def float_type(model: PreTrainedModel) -> torch.dtype:
     return dtype if dtype.is_floating_point else model.dtype
 
 
-def check_tokens(model: PreTrainedModel, tokens: Sequence[int]) -> None:
+def check_tokens(model: PreTrainedModel | TreeModel, tokens: Sequence[int]) -> None:
     """Raise ModelError for a token without an embedding, which would break a device for good."""
     weight = model.get_input_embeddings().weight
     assert isinstance(weight, torch.Tensor)
@@ -324,62 +376,76 @@ _StateScores: TypeAlias = "tuple[NDArray[np.float64], NDArray[np.float64] | None
 Head: TypeAlias = "Callable[[torch.Tensor], torch.Tensor]"
 
 
-def scores_of(
-    states: torch.Tensor, moves: Expansion, asked: PromptTree, head: Head | None = None
+def joined_moves(moves: Sequence[Expansion], counts: Sequence[int]) -> Expansion:
+    """Return the moves of several questions, which have so many states, as those of one."""
+    first = np.cumsum([0, *counts[:-1]])
+    rows = [one.row + start for one, start in zip(moves, first, strict=True)]
+    return Expansion(
+        np.concatenate(rows),
+        np.concatenate([one.token for one in moves]),
+        np.concatenate([one.state for one in moves]),
+    )
+
+
+def joint_rule(asked: Sequence[PromptTree]) -> ScoreRule:
+    """Return the rule whose scores give those of every question, by :func:`by_rule`."""
+    only = all(one.rule == "allowed" and not one.coverage for one in asked)
+    return "allowed" if only else "vocabulary"
+
+
+def by_rule(
+    scores: NDArray[np.float64], moves: Expansion, asked: PromptTree, rule: ScoreRule, states: int
 ) -> _StateScores:
     """Return the moves' scores by the question's rule, and the log-coverage if it wants that.
 
-    ``states`` as in :func:`log_probabilities`; coverage: ``[states]``, ``-inf`` without a move.
+    ``scores`` are by ``rule``; coverage: ``[states]``, ``-inf`` without a move.
     """
-    if not asked.coverage:
-        return log_probabilities(states, moves, asked.rule, head), None
-    scores = log_probabilities(states, moves, "vocabulary", head)
-    covered = _log_sums(scores, moves.row, len(states))
+    if asked.rule == rule and not asked.coverage:
+        return scores, None
+    covered = _log_sums(scores, moves.row, states)
     if asked.rule == "allowed":
         scores = scores - covered[moves.row]
-    return scores, np.minimum(covered, 0.0)
+    return scores, np.minimum(covered, 0.0) if asked.coverage else None
 
 
 @torch.inference_mode()
 def log_probabilities(
-    states: torch.Tensor, moves: Expansion, rule: ScoreRule, head: Head | None = None
+    states: torch.Tensor,
+    moves: Expansion,
+    rule: ScoreRule,
+    head: Head | None = None,
+    where: torch.Tensor | None = None,
 ) -> NDArray[np.float64]:
     """Return moves' log-probabilities. Raises ModelError.
 
     ``states`` are logits ``[states, vocabulary]``, or what ``head`` makes them of, some at a time.
+    ``where``: the moves' rows and tokens on their device, if they are there.
     """
     if not len(moves.token):
         return np.empty(0)
-    if head is not None:
-        return _by_head(states, moves, rule, head)
-    logits = states
-    _check_highest(int(moves.token.max()), logits.shape[-1])
-    rows = torch.from_numpy(moves.row).to(logits.device)
-    picked = logits[rows, torch.from_numpy(moves.token).to(logits.device)].float()
-    if rule == "allowed":
-        own = picked.cpu().numpy().astype(np.float64)
-        renormalised: NDArray[np.float64] = own - _log_sums(own, moves.row, len(logits))[moves.row]
-        return renormalised
-    most = _LOGITS_AT_ONCE.get(logits.device.type, _LOGITS_AT_ONCE_ELSEWHERE)
-    chunks = torch.split(logits, max(1, most // logits.shape[-1]))
-    sums = [chunk.float().logsumexp(-1) for chunk in chunks]
-    both = torch.cat([picked, *sums]).cpu().numpy().astype(np.float64)  # one transfer
-    scores: NDArray[np.float64] = both[: len(picked)] - both[len(picked) :][moves.row]
-    return scores
-
-
-def _by_head(
-    states: torch.Tensor, moves: Expansion, rule: ScoreRule, head: Head
-) -> NDArray[np.float64]:
-    found: list[NDArray[np.float64]] = []
-    starts = range(0, len(states), _HEADS)
+    device = states.device
+    if where is None:
+        where = torch.from_numpy(np.stack([moves.row, moves.token])).to(device)
+    if head is None:
+        size = max(1, _LOGITS_AT_ONCE.get(device.type, _LOGITS_ELSEWHERE) // states.shape[-1])
+    else:
+        size = _HEADS_AT_ONCE.get(device.type, _HEADS_ELSEWHERE)
+    starts = range(0, len(states), size)
     ends = np.searchsorted(moves.row, [*starts, len(states)]).tolist()
+    highest, picked, sums = int(moves.token.max()), [], []
     for start, first, last in zip(starts, ends, ends[1:], strict=False):
-        own = slice(first, last)
-        rows = moves.row[own] - start
-        part = replace(moves, row=rows, token=moves.token[own], state=moves.state[own])
-        found.append(log_probabilities(head(states[start : start + _HEADS]), part, rule))
-    return np.concatenate(found)
+        some = states[start : start + size]
+        logits = some if head is None else head(some)
+        _check_highest(highest, logits.shape[-1])
+        rows, tokens = where[:, first:last]
+        picked.append(logits[rows - start, tokens].float())
+        if rule == "vocabulary":
+            sums.append(logits.float().logsumexp(-1))
+    both = torch.cat([*picked, *sums]).cpu().numpy().astype(np.float64)  # the only wait
+    own = both[: len(moves.row)]
+    total = both[len(own) :] if rule == "vocabulary" else _log_sums(own, moves.row, len(states))
+    scores: NDArray[np.float64] = own - total[moves.row]
+    return scores
 
 
 def _log_sums(

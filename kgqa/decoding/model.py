@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import torch
     from torch import Tensor
 
     from kgqa.decoding.cache import ColumnCache
@@ -38,16 +37,24 @@ class Sight:
 
 
 class TreeModel(ABC):
-    """A model in float32 on the CPU whose attention is given a question at a time."""
+    """A model that is given what each token of a tree attends to, without an adapter for it."""
 
     config: Any
-    device = torch.device("cpu")
-    dtype = torch.float32
 
     @property
     @abstractmethod
     def embedding(self) -> Tensor:
         """The vectors of tokens, ``[tokens, width]``."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where its weights lie."""
+        return self.embedding.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of its weights and states."""
+        return self.embedding.dtype
 
     @abstractmethod
     def states(
@@ -57,11 +64,44 @@ class TreeModel(ABC):
         sights: Sequence[Sight],
         cache: ColumnCache,
     ) -> Tensor:
-        """Return the last layer's states ``[tokens, width]``; keys and values go to ``cache``."""
+        """Return the last layer's states ``[tokens, width]``; keys and values go to ``cache``.
+
+        A question attends to its own columns alone, which suits a CPU.
+        """
+
+    @abstractmethod
+    def states_under(
+        self,
+        tokens: Tensor,
+        positions: Tensor,
+        columns: Tensor,
+        seen: Tensor,
+        keys: Tensor,
+        values: Tensor,
+    ) -> Tensor:
+        """Return the last layer's states ``[tokens, width]``, by operations of fixed shapes.
+
+        All arguments lie on the model's device, which is not waited for. ``seen`` ``[tokens,
+        width]``: which of the first columns each token attends to. ``keys``, ``values`` ``[layers,
+        key heads, columns, size]``: written at ``columns``.
+        """
+
+    @property
+    @abstractmethod
+    def cached(self) -> tuple[int, int, int]:
+        """Layers, key heads, and numbers in a key, which the cache holds for each token."""
 
     @abstractmethod
     def logits(self, states: Tensor) -> Tensor:
         """Return the logits of states, ``[states, vocabulary]``."""
+
+    @abstractmethod
+    def matrices(self) -> tuple[Sequence[Tensor], int, Tensor] | None:
+        """Return the matrices of a layer, the number of layers, and the head, if they can pack."""
+
+    @abstractmethod
+    def pack(self, tokens: int) -> None:
+        """Pack all matrices for about so many tokens at a time (:mod:`kgqa.decoding.kernels`)."""
 
     def get_input_embeddings(self) -> Any:
         """Return what has the vectors of tokens as ``weight``, as models of transformers do."""

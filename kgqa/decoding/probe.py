@@ -8,6 +8,7 @@ its least, and at least what costs 1.3 times a single token.
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ import torch
 
 from kgqa.decoding.engine import Plan
 from kgqa.decoding.forward import PlainForward, PromptTree, TreeForward, WavePart, float_type
+from kgqa.decoding.kernels import multiply, packed
 from kgqa.decoding.model import TreeModel
 from kgqa.decoding.wave import NO_TOKEN, NoConstraint, PrefixTree, WaveNode
 
@@ -37,8 +39,10 @@ _WINDOWS = ("sliding_window", "attention_chunk_size")
 NEARLY_FREE = 1.3  # times a forward pass of one token
 CLOSE = 1.1  # times the least cost; below that, measured times justify no more forward passes
 WIDTHS = (1, 16, 32, 64, 96, 128)
+_WIDE = (256, 512)  # on a GPU as well
 _CONTEXT = 64  # cached tokens that a measured forward pass attends to
 _REPEATS = 3
+_WORTH = 0.05  # of the time in matrices, below which packing is noise
 # Forward passes a question by budget, K = 10, over the two-hop tries of real question graphs; only
 # their ratios matter. No budget below 16: a wave holds what is demanded, about K tokens, anyway.
 FORWARD_PASSES: Mapping[int, float] = {16: 23.5, 32: 14.4, 64: 9.7, 96: 7.3, 128: 7.1}
@@ -56,7 +60,9 @@ def measured_plan(model: PreTrainedModel) -> Plan:
     on_cpu = model.device.type == "cpu"
     taken = measure(model, clock=time.process_time if on_cpu else time.perf_counter)
     rounded = {width: round(milliseconds, 3) for width, milliseconds in taken.items()}
-    return replace(plan, budget=choose(taken), milliseconds=rounded)
+    budget = choose(taken)
+    packing = packing_repaid(model, budget) if isinstance(model, TreeModel) else None
+    return replace(plan, budget=budget, milliseconds=rounded, packing=packing)
 
 
 def probe(model: PreTrainedModel) -> Plan:
@@ -149,7 +155,7 @@ def measure(
     asked = PromptTree([0] * _CONTEXT, PrefixTree(NoConstraint()))
     forward.score([WavePart(asked, _CONTEXT, [])])
     taken: dict[int, float] = {}
-    for width in WIDTHS:
+    for width in WIDTHS if model.device.type == "cpu" else WIDTHS + _WIDE:
         nodes = [WaveNode(number, 0, 0, 1) for number in range(1, width + 1)]
         taken[width] = 1_000 * min(_timed(forward, asked, nodes, clock) for _ in range(_REPEATS))
         if width > min(FORWARD_PASSES) and _cost(taken, width) > 2 * _cost(
@@ -181,3 +187,36 @@ def _timed(
     taken = clock() - began
     forward.cache.give_back(own.all_columns()[_CONTEXT:])
     return taken
+
+
+@torch.inference_mode()
+def packing_repaid(
+    model: TreeModel, tokens: int, *, clock: Callable[[], float] = time.process_time
+) -> int | None:
+    """Return after how many tokens packed matrices have repaid their packing, None if never.
+
+    ``tokens``: of a forward pass. Each shape of matrix is timed once.
+    """
+    matrices = model.matrices()
+    if matrices is None:
+        return None
+    layer, layers, head = matrices
+    spent = plain = fast = 0.0
+    for weight, times in [*((one, layers) for one in layer), (head, 1)]:
+        states = torch.ones(tokens, weight.shape[1])
+        began = clock()
+        made = packed(weight, tokens)
+        spent += times * (clock() - began)
+        plain += times * _least(states, weight, clock)
+        fast += times * _least(states, made, clock)
+    saved = plain - fast
+    return math.ceil(tokens * spent / saved) if saved > _WORTH * plain else None
+
+
+def _least(states: torch.Tensor, weight: torch.Tensor, clock: Callable[[], float]) -> float:
+    taken = []
+    for _ in range(_REPEATS + 1):  # the first one warms up
+        began = clock()
+        multiply(states, weight)
+        taken.append(clock() - began)
+    return min(taken[1:])

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import math
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import torch
-from torch.nn.functional import embedding, linear, rms_norm, scaled_dot_product_attention, silu
+from torch.nn.functional import embedding, rms_norm, scaled_dot_product_attention, silu
 
+from kgqa.decoding.kernels import can_pack, give_back, multiply, packed
 from kgqa.decoding.model import TreeModel
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from torch import Tensor
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from kgqa.decoding.model import Sight
 
 _ROPES = ("default", "linear", "llama3")
+_Attend: TypeAlias = "Callable[[int, Tensor, Tensor, Tensor], Tensor]"  # layer, query, key, value
 
 
 class _Layer(NamedTuple):
@@ -49,9 +51,15 @@ def reads(config: Mapping[str, Any]) -> bool:
 
 
 class Llama(TreeModel):
-    """A model of this family in eval mode; ``weights`` are those of :func:`fused`."""
+    """A model of this family in eval mode; ``weights`` are those of :func:`fused`.
 
-    def __init__(self, config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
+    ``mapped``: they are mapped from a file, and nothing else reads them.
+    """
+
+    def __init__(
+        self, config: Mapping[str, Any], weights: Mapping[str, Tensor], *, mapped: bool = False
+    ) -> None:
+        self._mapped = mapped
         own: Any = SimpleNamespace(**config, get_text_config=lambda: own)
         self.config = own
         self._heads = int(config["num_attention_heads"])
@@ -65,12 +73,47 @@ class Llama(TreeModel):
             _Layer(*(weights[f"{number}.{name}"] for name in _Layer._fields))
             for number in range(int(config["num_hidden_layers"]))
         ]
-        self._frequency = frequencies(config, self._size)
+        self._frequency = frequencies(config, self._size).to(self.device)
 
     @property
     def embedding(self) -> Tensor:
         """The vectors of tokens, ``[tokens, width]``."""
         return self._embedding
+
+    @property
+    def cached(self) -> tuple[int, int, int]:
+        """Layers, key heads, and numbers in a key."""
+        return len(self._layers), self._shared, self._size
+
+    def matrices(self) -> tuple[list[Tensor], int, Tensor] | None:
+        """Return the matrices of a layer, the number of layers, and the head, if they can pack."""
+        if self.device.type != "cpu" or self.dtype != torch.float32 or not can_pack():
+            return None
+        layer = self._layers[0]
+        return (
+            [layer.mixing, layer.mixed, layer.wide, layer.narrow],
+            len(self._layers),
+            self._head,
+        )
+
+    def pack(self, tokens: int) -> None:
+        """Pack all matrices for about so many tokens at a time (:mod:`kgqa.decoding.kernels`)."""
+        if self._head.is_mkldnn:
+            return
+        for number, layer in enumerate(self._layers):
+            wide = {
+                name: self._packed(weight, tokens)
+                for name, weight in layer._asdict().items()
+                if weight.dim() == 2
+            }
+            self._layers[number] = layer._replace(**wide)
+        self._head = self._packed(self._head, tokens)
+
+    def _packed(self, weight: Tensor, tokens: int) -> Tensor:
+        made = packed(weight, tokens)
+        if self._mapped:
+            give_back(weight)
+        return made
 
     def states(
         self,
@@ -80,49 +123,90 @@ class Llama(TreeModel):
         cache: ColumnCache,
     ) -> Tensor:
         """Return the last layer's states ``[tokens, width]``; keys and values go to ``cache``."""
-        count, heads, shared, size = len(tokens), self._heads, self._shared, self._size
-        state = embedding(torch.tensor(tokens), self._embedding)
-        angle = torch.tensor(positions)[:, None] * self._frequency
-        cos, sin = angle.cos()[:, None], angle.sin()[:, None]
-        group = heads // shared
-        masks = []
-        for one in sights:  # the same for all heads of a group, and all layers
-            mask = torch.zeros(one.seen.shape).masked_fill_(~one.seen, -torch.inf)
-            masks.append(mask.repeat(group, 1)[None])
+        masks = [self._mask(one.seen) for one in sights]
+
+        def attend(layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+            keys, values = cache.write(key[None], value[None], layer)
+            mixed = query.new_empty(len(query), self._heads * self._size)
+            for one, mask in zip(sights, masks, strict=True):
+                own = slice(one.start, one.stop)
+                mixed[own] = self._attention(query[own], one.of(keys), one.of(values), mask)
+            return mixed
+
+        return self._through(torch.tensor(tokens), torch.tensor(positions), attend)
+
+    def states_under(
+        self,
+        tokens: Tensor,
+        positions: Tensor,
+        columns: Tensor,
+        seen: Tensor,
+        keys: Tensor,
+        values: Tensor,
+    ) -> Tensor:
+        """Return the last layer's states ``[tokens, width]``, by operations of fixed shapes."""
+        mask, width = self._mask(seen), seen.shape[1]
+
+        def attend(layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+            keys[layer].index_copy_(1, columns, key)
+            values[layer].index_copy_(1, columns, value)
+            known = keys[layer][None, :, :width], values[layer][None, :, :width]
+            return self._attention(query, *known, mask)
+
+        return self._through(tokens, positions, attend)
+
+    def _through(self, tokens: Tensor, positions: Tensor, attend: _Attend) -> Tensor:
+        heads, shared, size = self._heads, self._shared, self._size
+        state = embedding(tokens, self._embedding)
+        angle = positions[:, None] * self._frequency
+        cos, sin = (turn[:, None].to(state.dtype) for turn in (angle.cos(), angle.sin()))
         for number, layer in enumerate(self._layers):
-            made = linear(rms_norm(state, state.shape[1:], layer.norm, self._epsilon), layer.mixing)
-            both = made[:, : (heads + shared) * size].view(count, heads + shared, size)
+            made = multiply(
+                rms_norm(state, state.shape[1:], layer.norm, self._epsilon), layer.mixing
+            )
+            both = made[:, : (heads + shared) * size].view(-1, heads + shared, size)
             low, high = both[..., : size // 2], both[..., size // 2 :]
             turned = torch.cat([low * cos - high * sin, high * cos + low * sin], -1)
-            value = made[:, (heads + shared) * size :].view(count, shared, size)
-            keys, values = cache.write(
-                turned[:, heads:].transpose(0, 1)[None], value.transpose(0, 1)[None], number
+            value = made[:, (heads + shared) * size :].view(-1, shared, size)
+            mixed = attend(
+                number, turned[:, :heads], turned[:, heads:].transpose(0, 1), value.transpose(0, 1)
             )
-            mixed = made.new_empty(count, heads * size)
-            for one, mask in zip(sights, masks, strict=True):
-                rows = one.stop - one.start
-                query = turned[one.start : one.stop, :heads].view(rows, shared, group, size)
-                found = scaled_dot_product_attention(
-                    query.permute(1, 2, 0, 3).reshape(1, shared, group * rows, size),
-                    one.of(keys),
-                    one.of(values),
-                    attn_mask=mask,
-                )
-                found = found.view(shared, group, rows, size).permute(2, 0, 1, 3)
-                mixed[one.start : one.stop] = found.reshape(rows, heads * size)
-            state = state + linear(mixed, layer.mixed)
+            state = state + multiply(mixed, layer.mixed)
             normed = rms_norm(state, state.shape[1:], layer.wide_norm, self._epsilon)
-            gate, up = linear(normed, layer.wide).chunk(2, -1)
-            state = state + linear(silu(gate).mul_(up), layer.narrow)
+            gate, up = multiply(normed, layer.wide).chunk(2, -1)
+            state = state + multiply(silu(gate).mul_(up), layer.narrow)
         return rms_norm(state, state.shape[1:], self._norm, self._epsilon)
+
+    def _mask(self, seen: Tensor) -> Tensor:
+        """Return what is added to the attention of the heads that share a key, for all layers."""
+        hidden = torch.zeros(seen.shape, dtype=self.dtype, device=seen.device)
+        return hidden.masked_fill_(~seen, -torch.inf).repeat(self._heads // self._shared, 1)[None]
+
+    def _attention(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
+        """Attend from ``query`` ``[tokens, heads, size]``; return ``[tokens, heads * size]``."""
+        rows, shared, size = len(query), self._shared, self._size
+        group = self._heads // shared
+        found = scaled_dot_product_attention(
+            query.view(rows, shared, group, size)
+            .permute(1, 2, 0, 3)
+            .reshape(1, shared, group * rows, size),
+            keys,
+            values,
+            attn_mask=mask,
+        )
+        found = found.view(shared, group, rows, size).permute(2, 0, 1, 3)
+        return found.reshape(rows, self._heads * size)
 
     def logits(self, states: Tensor) -> Tensor:
         """Return the logits of states, ``[states, vocabulary]``."""
-        return linear(states, self._head)
+        return multiply(states, self._head)
 
 
-def fused(model: Any) -> dict[str, Tensor]:
-    """Return the weights of a ``LlamaForCausalLM`` of transformers as they are read here."""
+def fused(model: Any, *, taken: bool = False) -> dict[str, Tensor]:
+    """Return the weights of a ``LlamaForCausalLM`` of transformers as they are read here.
+
+    ``taken``: the model loses what was joined at once, so that nothing large is held twice.
+    """
     state = model.state_dict()
     found = {"embedding": state["model.embed_tokens.weight"], "norm": state["model.norm.weight"]}
     head = model.get_output_embeddings().weight
@@ -138,8 +222,10 @@ def fused(model: Any) -> dict[str, Tensor]:
     }
     for number in range(model.config.num_hidden_layers):
         for name, joined in parts.items():
-            each = [state[f"model.layers.{number}.{one}.weight"] for one in joined]
-            found[f"{number}.{name}"] = torch.cat(each)
+            names = [f"model.layers.{number}.{one}.weight" for one in joined]
+            found[f"{number}.{name}"] = torch.cat([state[one] for one in names])
+            for one in names if taken else ():
+                model.get_parameter(one).data = state.pop(one).new_empty(0)
     return {name: one.detach().contiguous() for name, one in found.items()}
 
 

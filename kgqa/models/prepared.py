@@ -1,9 +1,10 @@
-"""A KG-LLM as it is asked: merged weights that are mapped into memory, and the tokenizer alone.
+"""A KG-LLM as it is asked: by the project's own forward pass if it is of the Llama family.
 
-A model of the Llama family on the CPU is loaded once as any other, by transformers and peft. What
-came of that, its weights with the adapter merged in, is kept in the cache as one file, and later
-runs map it and import neither library. The folder's name holds the paths, sizes and times of change
-of all files that it was made from: one that was changed, or another adapter, makes another.
+On a GPU it is loaded as any other, and its weights change hands. On the CPU it is loaded as any
+other once, by transformers and peft. What came of that, its weights with the adapter merged in, is
+kept in the cache as one file, and later runs map it and import neither library. The folder's name
+holds the paths, sizes and times of change of all files that it was made from: one that was changed,
+or another adapter, makes another.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import json
 import logging
 import shutil
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kgqa.models import llama
@@ -49,11 +51,14 @@ def open_kg_llm(
     folder, card, located = chosen(model, adapter, cache, progress)
     config = _config(located.folder)
     where = pick_device(device)
-    own = where.type == "cpu" and quantize is None and llama.reads(config)
-    if own:
-        sizes = [file.stat().st_size for file in located.folder.glob("*.safetensors")]
-        own = 0 < sum(sizes) <= _MOST
-    if not own:
+    own = quantize is None and llama.reads(config)
+    if own and where.type == "cuda":
+        loaded = load_kg_llm(model, adapter, device=device, cache=cache, progress=progress)
+        _log.debug("%s is run by kgqa's own forward pass on %s", loaded.name, where)
+        taken = llama.Llama(loaded.model.config.to_dict(), llama.fused(loaded.model, taken=True))
+        return replace(loaded, model=taken)
+    sizes = [file.stat().st_size for file in located.folder.glob("*.safetensors")]
+    if not own or where.type != "cpu" or not 0 < sum(sizes) <= _MOST:
         _log.debug("%s is run by transformers", located.name)
         return load_kg_llm(
             model, adapter, device=device, cache=cache, progress=progress, quantize=quantize
@@ -83,7 +88,7 @@ def open_kg_llm(
         name=located.name,
         adapter=folder.name if folder else None,
         card=card,
-        model=llama.Llama(about["config"], _mapped(kept / _WEIGHTS)),
+        model=llama.Llama(about["config"], _mapped(kept / _WEIGHTS), mapped=True),
         tokenizer=BareTokenizer(encoder, located.folder, about["chat_template"]),
         encoder=encoder,
         device=where,

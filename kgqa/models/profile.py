@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kgqa.models.kg_llm import KgLLM
     from kgqa.progress import Progress
 
-_VERSION = 2  # of how plans are made
+_VERSION = 3  # of how plans are made
 _TOGETHER = {"cpu": 4}  # questions that share a forward pass; elsewhere width costs less
 _TOGETHER_ELSEWHERE = 16
 _plans: WeakKeyDictionary[Any, Plan] = WeakKeyDictionary()  # by model
@@ -124,7 +124,10 @@ def _plan(fields: dict[str, Any]) -> Plan:
     times = {int(width): float(taken) for width, taken in fields["milliseconds"].items()}
     if fields["way"] not in ("tree", "plain") or int(fields["budget"]) < 1:
         raise ValueError
-    return Plan(fields["way"], str(fields["why"]), fields["limit"], int(fields["budget"]), times)
+    budget, packing = int(fields["budget"]), fields["packing"]
+    if packing is not None and int(packing) < 1:
+        raise ValueError
+    return Plan(fields["way"], str(fields["why"]), fields["limit"], budget, times, packing)
 
 
 def _keep(file: Path | None, key: str, plan: Plan) -> None:
