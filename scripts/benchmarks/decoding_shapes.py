@@ -35,27 +35,42 @@ _SPLIT = (
 
 @dataclass(frozen=True)
 class Loaded:
-    """A model with its tokenizer and its prompt for a question; ``told``: a line about it."""
+    """A model with its tokenizer and its prompt for a question; ``about``: a line about it.
+
+    ``model`` is of transformers, for ``generate``; ``asked`` is what kgqa runs of the same weights.
+    Without need of one of the two (``way``) it is None.
+    """
 
     model: Any
+    asked: Any
     encoder: HFEncoder
     prompt: Callable[[str, Sequence[str]], list[int]]
-    told: str
+    about: str
 
 
-def load(shape: str, device: str | None, dtype: str, cache: Path, data: Path) -> Loaded:
-    """Load a shape of ``SHAPES``."""
+def load(
+    shape: str, device: str | None, dtype: str, cache: Path, data: Path, way: str | None = None
+) -> Loaded:
+    """Load a shape of ``SHAPES``, of the offline model only what a ``way`` needs."""
     import torch
 
     from kgqa.models.kg_llm import load_kg_llm
+    from kgqa.models.llama import Llama, fused
+    from kgqa.models.prepared import open_kg_llm
     from kgqa.progress import Silent
 
-    own = load_kg_llm(
-        None, None, device=device if shape == "smollm2" else "cpu", cache=cache, progress=Silent()
-    )
     if shape == "smollm2":
-        told = f"{own.name}, adapter {own.adapter}, {own.model.dtype} on {own.device}"
-        return Loaded(own.model, own.encoder, own.prompt_ids, told)
+        asked = plain = None
+        if way != "generate":
+            asked = open_kg_llm(None, None, device=device, cache=cache, progress=Silent())
+        if way != "ours":
+            plain = load_kg_llm(None, None, device=device, cache=cache, progress=Silent())
+        own: Any = asked or plain
+        about = f"{own.name}, adapter {own.adapter}, {own.model.dtype} on {own.device}"
+        models = (one and one.model for one in (plain, asked))
+        return Loaded(*models, own.encoder, own.prompt_ids, about)
+
+    own = load_kg_llm(None, None, device="cpu", cache=cache, progress=Silent())
 
     from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -96,12 +111,13 @@ def load(shape: str, device: str | None, dtype: str, cache: Path, data: Path) ->
     texts = ["what does jamaican people speak", "who was richard nixon married to"]
     wanted = entropy(own.model, [own.prompt_ids(text, ["Jamaica"]) for text in texts])
     scale, reached = scale_to(model, [prompt(text, ["Jamaica"]) for text in texts], wanted)
-    told = (
+    about = (
         f"shape {shape}: {sum(p.numel() for p in model.parameters()) / 1e9:.2f} G random weights, "
         f"{dtype} on {where}, lm_head x {scale:.3g} (entropy {reached:.2f} nats; "
         f"{own.name} with {own.adapter}: {wanted:.2f})"
     )
-    return Loaded(model, encoder, prompt, told)
+    asked = Llama(model.config.to_dict(), fused(model))
+    return Loaded(model, asked, encoder, prompt, about)
 
 
 def entropy(model: Any, prompts: Sequence[Sequence[int]]) -> float:

@@ -87,14 +87,16 @@ def read_question(file: Path, loaded: Loaded) -> Question:
 
 
 class Ways:
-    """Both ways to decode the same questions with one model."""
+    """Both ways to decode the same questions with the same weights."""
 
     def __init__(self, loaded: Loaded, k: int, budget: int | None) -> None:
-        self.model, self.k = loaded.model, k
+        self.model, self.asked, self.k = loaded.model, loaded.asked, k
+        self.device = (self.asked or self.model).device
         self.eos = loaded.encoder.eos_id
-        self.plan = plan_for(self.model, budget)
+        self.plan = plan_for(self.asked, budget) if self.asked is not None else None
         self._forwards = 0
-        self.model.register_forward_hook(self._count)
+        if self.model is not None:
+            self.model.register_forward_hook(self._count)
 
     def _count(self, *_: Any) -> None:
         self._forwards += 1
@@ -112,7 +114,7 @@ class Ways:
         from kgqa.decoding.engine import DecodingRequest, Engine
         from kgqa.decoding.searches import beam
 
-        engine = Engine(self.model, self.plan, together=len(questions))
+        engine = Engine(self.asked, self.plan, together=len(questions))
         jobs = (
             DecodingRequest(
                 prompt=one.prompt, constraint=one.constraint, search=beam(one.constraint, self.k)
@@ -120,6 +122,7 @@ class Ways:
             for one in questions
         )
         found = dict(engine.run(jobs))
+        self._forwards = engine.forward_passes
         return [
             [one.tokens for one in found[number].found().hypotheses]
             for number in range(len(questions))
@@ -162,7 +165,7 @@ class Ways:
     def _wait(self) -> None:
         import torch
 
-        if self.model.device.type == "cuda":
+        if self.device.type == "cuda":
             torch.cuda.synchronize()
 
 
@@ -171,9 +174,10 @@ def plan_for(model: Any, tokens: int | None) -> Plan:
 
     ``tokens``: the width, None to measure it.
     """
-    from kgqa.decoding.probe import measured_plan, probe
+    from kgqa.decoding.probe import measured_plan
 
-    return replace(probe(model), budget=tokens) if tokens else measured_plan(model)
+    plan = measured_plan(model)
+    return replace(plan, budget=tokens) if tokens else plan
 
 
 def allowed_by(

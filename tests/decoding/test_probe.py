@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 import torch
 
 from kgqa.decoding.engine import Plan
+from kgqa.decoding.kernels import can_pack
 from kgqa.decoding.probe import (
     CLOSE,
     FORWARD_PASSES,
@@ -15,6 +17,7 @@ from kgqa.decoding.probe import (
     choose,
     measure,
     measured_plan,
+    packing_repaid,
     probe,
 )
 from kgqa.errors import UsageError
@@ -105,7 +108,16 @@ def test_a_forward_that_is_nearly_free_is_filled() -> None:
 
 def test_forwards_are_weighed_against_tokens() -> None:
     """On a processor that does not like wide forward passes, time is what should be least."""
-    times = {1: 47.0, 16: 87.0, 32: 115.0, 64: 172.0, 96: 215.0, 128: 254.0, 256: 545.0}
+    times = {
+        1: 47.0,
+        16: 87.0,
+        32: 115.0,
+        64: 172.0,
+        96: 215.0,
+        128: 254.0,
+        256: 545.0,
+        512: 1100.0,
+    }
     best = choose(times)
     least = min(times[width] * FORWARD_PASSES[width] for width in FORWARD_PASSES)
     close = [
@@ -131,3 +143,38 @@ def test_a_plan_holds_what_was_probed_and_measured() -> None:
 def test_a_budget_below_one_is_refused() -> None:
     with pytest.raises(UsageError, match="at least 1"):
         Plan(budget=0)
+
+
+class Timed:
+    """A model whose matrices are real, for a clock that says how long each of the calls takes."""
+
+    def matrices(self) -> Any:
+        return [torch.zeros(4, 4), torch.zeros(8, 4)], 10, torch.zeros(16, 4)
+
+
+def clock_of(packing: float, plain: float, fast: float) -> Any:
+    """A clock by which packing a matrix takes so long, and a product with it, plain or packed."""
+    each = [packing, *[plain] * 4, *[fast] * 4]
+    steps = itertools.cycle(each)
+    now, asked = 0.0, itertools.count()
+
+    def clock() -> float:
+        nonlocal now
+        if next(asked) % 2:  # the second of a pair: what was between took a step
+            now += next(steps)
+        return now
+
+    return clock
+
+
+@pytest.mark.skipif(not can_pack(), reason="this PyTorch has no oneDNN")
+@pytest.mark.parametrize(
+    ("packing", "plain", "fast", "tokens"),
+    [(50.0, 2.0, 1.0, 16 * 50), (1.0, 1.0, 1.0, None), (1.0, 100.0, 99.0, None)],
+)
+def test_packing_is_repaid_after_as_many_tokens_as_it_saves(
+    packing: float, plain: float, fast: float, tokens: int | None
+) -> None:
+    model: Any = Timed()
+    found = packing_repaid(model, 16, clock=clock_of(packing, plain, fast))
+    assert found == tokens
