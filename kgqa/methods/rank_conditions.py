@@ -77,7 +77,8 @@ def narrowed_by_question(
     def fits(about: Candidate | str, steps: Sequence[Hop]) -> Sequence[float]:
         if not isinstance(about, str):
             about = words.question(question, about.key, {**names, **words.names([about])})
-        share: list[float] = words.shares(ranker, about, [[one] for one in steps]).tolist()
+        logits = words.logits(ranker, about, [[one] for one in steps])
+        share: list[float] = words.shares(ranker, logits).tolist()
         return share[:-1]
 
     narrowed = narrow(

@@ -63,11 +63,9 @@ class RankWords:
         """Return the words of a relation."""
         return " ".join(self.phrases[step // 2] for step in hop if step >= 0)
 
-    def shares(
-        self, ranker: PathRanker, asked: str, every: Sequence[Sequence[Hop]]
-    ) -> NDArray[np.float64]:
-        """Return the probability of each relation path and, last, of "none of them"."""
-        whole = np.append(self.logits(ranker, asked, every), ranker.none).astype(np.float64)
+    def shares(self, ranker: PathRanker, logits: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Return the probability of relation paths with ``logits`` and, last, of "none of them"."""
+        whole = np.append(logits, ranker.none).astype(np.float64)
         share: NDArray[np.float64] = np.exp(whole - whole.max())
         share /= share.sum()
         return share
@@ -127,8 +125,9 @@ class RankWords:
 class Weighed:
     """What the ranker says of one topic's relation paths.
 
-    ``probability`` of each; ``absent``: that the graph does not have what is asked for;
-    ``missing``: the likeliest relation that the topic has not, in words, if there is one.
+    ``probability`` of each; ``absent``: that the graph does not have what is asked for, against
+    the likeliest of them; ``missing``: the likeliest relation that the topic has not, in words, if
+    there is one.
     ``likeliest``: the first of all of these.
     """
 

@@ -199,6 +199,18 @@ def test_what_a_kind_has_and_the_topic_lacks_is_not_in_the_graph(
     assert [one.id for one in there.answers] == ["Cy"]
 
 
+def test_what_only_other_kinds_have_is_not_in_the_graph(
+    store: SqliteStore, ranker: PathRanker
+) -> None:
+    wanted = wanting(ranker, named(store, "x born in ?"))
+    answer = answered(store, rank(wanted), about(store, "shop"))
+    assert answer.answers == ()
+    said = 'Not in this graph: shop has no fact that answers this, such as "born in".'
+    assert answer.notes[-1] == said
+    both = wanting(ranker, named(store, "x born in ?"), named(store, "x owner ?"))
+    assert answered(store, rank(both), about(store, "shop")).best.id == "Bo"
+
+
 def test_none_of_them_can_be_likeliest(store: SqliteStore, ranker: PathRanker) -> None:
     card = RankerCard(encoder=ranker.card.encoder, none=50.0)
     unsure = PathRanker("unsure", card, ranker.encoder)
