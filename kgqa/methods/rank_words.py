@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kgqa.answers.expand import LACKING
 from kgqa.answers.values import read_value
 from kgqa.linking.masking import without_name
 from kgqa.paths.phrases import phrases_of
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from kgqa.paths.walk import WalkRules
 
 MOST_RANKED = 400  # relation paths of a topic entity whose words are read as a whole
-_FLOOR = 1e-4  # what an entity has of a topic that no path leads from to it
 
 
 class RankWords:
@@ -144,7 +144,7 @@ def entity_scores(
 
     A sum over relation paths would prefer what is well connected to what is asked for.
 
-    An entity that not all topics lead to keeps ``_FLOOR`` in place of what it lacks.
+    An entity that not all topics lead to keeps ``LACKING`` in place of what it lacks.
     """
     scores: dict[int, float] = {}
     every: list[dict[int, float]] = []
@@ -154,5 +154,5 @@ def entity_scores(
         np.maximum.at(most, at, one.probability[paths.of])
         every.append(dict(zip(keys.tolist(), most.tolist(), strict=True)))
     for key in set().union(*every).difference(topics):
-        scores[key] = math.prod(one.get(key, _FLOOR) for one in every)
+        scores[key] = math.prod(one.get(key, LACKING) for one in every)
     return scores
