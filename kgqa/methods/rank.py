@@ -33,7 +33,7 @@ from kgqa.errors import EmptyLanguageError
 from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.options import RankOptions
 from kgqa.methods.rank_conditions import narrowed_by_question
-from kgqa.methods.rank_words import MOST_RANKED, RankWords, Weighed, entity_scores
+from kgqa.methods.rank_words import RankWords, Weighed, entity_scores
 from kgqa.methods.whether import SAYS_IT, YES, connection
 from kgqa.models.adapter import AdapterCard
 from kgqa.models.path_ranker import UNIVERSAL
@@ -55,6 +55,7 @@ ANSWER_THRESHOLD = 0.7  # chosen on the graphs of scripts/bench_own
 MOST_ANSWERS = 500  # with a path each
 MOST_EXPLAINED = 10  # relation paths of a topic entity that an answer keeps
 MET = (0.5, 2.2)  # slope and shift of the confidence if conditions are met: bench_confidence --own
+MOST_ELSEWHERE = 1_000  # relations that are read once a session
 ELSEWHERE = 2.0  # less of a logit, if entities of other kinds have the relation; chosen there too
 _HOW_MANY = re.compile(r"\W*(how many|number of|count)\b", re.IGNORECASE)
 _NUMBER = re.compile(r"\W*\d[\d.,]*(\s*\S{1,6})?")  # with a unit, perhaps
@@ -231,7 +232,7 @@ class Rank(Method[RankOptions]):
         logits = words.logits(self.ranker, asked, every)
         share = words.shares(self.ranker, logits)
         count = len(paths.steps)
-        elsewhere = [hop for hop in words.schema.common(MOST_RANKED) if hop not in own]
+        elsewhere = [hop for hop in words.schema.common(MOST_ELSEWHERE) if hop not in own]
         beyond = words.logits(self.ranker, asked, [(hop,) for hop in elsewhere]) - ELSEWHERE
         lacking = dict(zip(elsewhere, beyond.tolist(), strict=True))
         least = max(lacking.values(), default=-math.inf)  # the likeliest: many are not likelier
