@@ -56,7 +56,7 @@ MOST_ANSWERS = 500  # with a path each
 MOST_EXPLAINED = 10  # relation paths of a topic entity that an answer keeps
 MET = (0.5, 2.2)  # slope and shift of the confidence if conditions are met: bench_confidence --own
 MOST_ELSEWHERE = 1_000  # relations that are read once a session
-ELSEWHERE = 2.0  # less of a logit, if entities of other kinds have the relation; chosen there too
+ELSEWHERE = 2.0  # less of a logit, if entities of other kinds have it; chosen on those graphs too
 _HOW_MANY = re.compile(r"\W*(how many|number of|count)\b", re.IGNORECASE)
 _NUMBER = re.compile(r"\W*\d[\d.,]*(\s*\S{1,6})?")  # with a unit, perhaps
 
