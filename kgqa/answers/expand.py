@@ -28,8 +28,9 @@ from kgqa.paths.walk import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from kgqa.answers.answer import TopicEntity
     from kgqa.graph.model import BoolArray, Direction, IntArray
     from kgqa.graph.store import GraphStore
     from kgqa.paths.format import PathFormat
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 FRONTIER = 20_000  # entities whose hops are asked for in one call
 MOST_PATHS = 100_000  # in memory while one relation path is walked
+MOST_ASKED = 500  # entities that may be what several topic entities have in common
+LACKING = 1e-4  # what an entity has of a topic entity that no path leads from to it
 MOST_EDGES = 10_000  # of an entity that is asked which topic entities lead to it
 AGAINST: Mapping[Direction, Direction] = {"out": "in", "in": "out", "both": "both"}
 
@@ -196,6 +199,30 @@ def reached_by(
         by[topic] = frozenset(np.intersect1d(entities, np.union1d(found, inside)).tolist())
     left = np.union1d(np.setdiff1d(topics, few_topics), np.setdiff1d(entities, few))
     return by, left
+
+
+def lacking(
+    store: GraphStore, topics: Iterable[TopicEntity], entities: IntArray, rules: WalkRules
+) -> IntArray:
+    """Return for each of ``entities`` how many topic entities it lacks against the best one.
+
+    Lacking is one that no path leads from; several topic entities mean what all lead to. If none is
+    led to by all, those that most lead to lack nothing. What has too many edges to be asked
+    (:func:`reached_by`) lacks nothing either. ``entities``: keys, -1 for what is not in the KG, the
+    likeliest first; those after the
+    first ``MOST_ASKED`` are not looked at and count as the worst of them.
+    """
+    asked = np.unique(np.array([topic.key for topic in topics], np.int64))
+    missing = np.zeros(len(entities), np.int64)
+    if len(asked) < 2 or not len(entities):
+        return missing
+    first = entities[:MOST_ASKED]
+    by, left_out = reached_by(store, asked, first[first >= 0], rules)
+    count = sum((~np.isin(first, list(reached)) for reached in by.values()), missing[:MOST_ASKED])
+    count = np.where(np.isin(first, left_out), 0, count)
+    missing[:MOST_ASKED] = count - count.min()
+    missing[MOST_ASKED:] = missing.max()
+    return missing
 
 
 def _within(

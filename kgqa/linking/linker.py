@@ -99,6 +99,18 @@ def link(
     candidates = _scored(store, asked, find_hits(store, asked, found, words), encoder)
     if not candidates:
         raise _nothing_found(store, asked, found)
+    best = candidates[0]
+    if best.match == "partial" and best.mention.islower():
+        for (
+            start,
+            end,
+        ) in asked.names():  # "which ships belong to Maersk" is not about a Ship Agency
+            if not any(one.start < end and start < one.end for one in candidates):
+                raise LinkingError(
+                    f'"{question[start:end]}" names nothing in the KG "{store.info.name}".',
+                    f"Name the topic entity yourself with `entity`; {best.name} is one, by "
+                    f'"{best.mention}".',
+                )
     return candidates[:limit]
 
 

@@ -181,6 +181,19 @@ class QuestionWords:
             first = last + 1
         return runs
 
+    def names(self) -> list[tuple[int, int]]:
+        """Return (start, end) of the content runs with a word that is written as a name."""
+        raised = [
+            word.start
+            for word, capital in zip(self.words, self._capitalised(), strict=True)
+            if capital and word.start and not word.form.isdecimal()
+        ]
+        return [
+            (run.start, run.end)
+            for run in self.content_runs()
+            if any(run.start <= start < run.end for start in raised)
+        ]
+
     def between(self, start: int, end: int) -> int:
         """Return how many words lie in ``[start, end)``."""
         return sum(start <= word.start and word.end <= end for word in self.words)

@@ -32,6 +32,7 @@ UNSPACED_FUNCTION = frozenset(_DATA["unspaced_function"].split())
 SYNONYMS = {word: meant[-1] for word, meant in _meanings(_DATA["synonyms"]).items()}
 PLACES = {word: meant[-1] for word, meant in _meanings(_DATA["demonyms"]).items()}
 RELIGIONS = _meanings(_DATA["religions"])
+GENDERS = {word: meant[-1] for word, meant in _meanings(_DATA["genders"]).items()}
 NOT_LANGUAGES = frozenset(_DATA["not_languages"].split())
 ABBREVIATIONS: dict[str, list[str]] = _DATA["abbreviations"]
 WORD_ABBREVIATIONS: dict[str, str] = _DATA["word_abbreviations"]

@@ -46,7 +46,8 @@ TOGETHER = 16  # questions that each member is given at a time
 FLOOR = 0.01  # what an entity has with a member that has never encountered it
 MUCH = 0.2  # part of its edges by which a KG has changed much
 _OF_NO_WEIGHT = ("together", "search_options")  # do not say that gcr is meant
-UNSURE = 0.25  # below this pooled confidence one member that finds no answer is believed
+UNSURE = 0.25  # below this pooled confidence one member that finds no answer is believed, as it is
+# if the others do not agree on one
 
 
 class Ensemble(Method[EnsembleOptions]):
@@ -157,14 +158,19 @@ class Ensemble(Method[EnsembleOptions]):
         )
         answers = [answer for _, _, answer in good]
         ranked = pool([(weight, answer) for _, weight, answer in good])
-        sure = [(weight, one.confidence) for _, weight, one in good if one.confidence is not None]
+        sure = [  # that there is an answer; rank without one says how sure it is that there is none
+            (weight, one.confidence if one.answers or name != Rank.name else 1.0 - one.confidence)
+            for name, weight, one in good
+            if one.confidence is not None
+        ]
         confidence = None
         if sure:
             confidence = sum(weight * one for weight, one in sure) / sum(one for one, _ in sure)
-        silent = [not answer.answers for answer in answers]
+        first = [answer.best.id or answer.best.name for answer in answers if answer.best]
+        apart = len(first) > 1 and len(set(first)) == len(first)
         if alone:  # its own threshold stands
             chosen = len(answers[0].answers)
-        elif all(silent) or (any(silent) and (confidence or 0.0) < UNSURE):
+        elif len(first) < len(answers) and (not first or apart or (confidence or 0.0) < UNSURE):
             chosen = 0
         else:
             threshold = self.options.answer_threshold

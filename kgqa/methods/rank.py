@@ -3,8 +3,8 @@
 On a KG of a user's own a few dozen relation paths leave a topic entity: choosing among them is
 all there is to do. A path ranker (:mod:`kgqa.models.path_ranker`) gives each a probability, beside
 "none of them"; an entity's is that of the likeliest one that leads to it, and of several topic
-entities the product. If a relation that entities of this kind usually have, but the
-topic has not, fits best, the answer is "not in this graph".
+entities the product. If a relation that the topic has not fits better, one that entities of its
+kind usually have or, much better, any other of the KG, the answer is "not in this graph".
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from kgqa.answers.answer import (
 )
 from kgqa.answers.choices import find_choices, rank_by_score
 from kgqa.answers.conditions import Narrowed
+from kgqa.answers.ranking import calibrated
 from kgqa.errors import EmptyLanguageError
 from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.options import RankOptions
@@ -53,6 +54,9 @@ if TYPE_CHECKING:
 ANSWER_THRESHOLD = 0.7  # chosen on the graphs of scripts/bench_own
 MOST_ANSWERS = 500  # with a path each
 MOST_EXPLAINED = 10  # relation paths of a topic entity that an answer keeps
+MET = (0.5, 2.2)  # slope and shift of the confidence if conditions are met: bench_confidence --own
+MOST_ELSEWHERE = 1_000  # relations that are read once a session
+ELSEWHERE = 2.0  # less of a logit, if entities of other kinds have it; chosen on those graphs too
 _HOW_MANY = re.compile(r"\W*(how many|number of|count)\b", re.IGNORECASE)
 _NUMBER = re.compile(r"\W*\d[\d.,]*(\s*\S{1,6})?")  # with a unit, perhaps
 
@@ -159,6 +163,7 @@ class Rank(Method[RankOptions]):
                 notes.append(_not_there(question.topics, weighed))
         if chosen and _is_count(question.question, answers):
             notes.append(f"Counted: {sum(score >= least for score in scores.values()):,}.")
+        sure = MET if narrowed.conditions else (1.0, 0.0)
         shown, expanded = _shown(evidence, self.options.k)
         grounded = time.perf_counter()
         return Findings(
@@ -173,7 +178,7 @@ class Rank(Method[RankOptions]):
             forward_passes=1,
             notes=tuple(notes),
             search=SearchUse("rank"),
-            confidence=min(best, 1.0) if chosen else absent,
+            confidence=calibrated(min(best, 1.0), *sure) if chosen else absent,
             relations=tuple(share for one in weighed for share in one.likeliest),
         )
 
@@ -221,11 +226,19 @@ class Rank(Method[RankOptions]):
     def _weigh(
         self, words: RankWords, asked: str, topic: TopicEntity, paths: RelationPaths
     ) -> Weighed:
-        missing = words.schema.missing(one[0] for one in paths.steps if len(one) == 1)
+        own = {one[0] for one in paths.steps if len(one) == 1}
+        missing = words.schema.missing(own)
         every = [*paths.steps, *((hop,) for hop in missing)]
-        share = words.shares(self.ranker, asked, every)
+        logits = words.logits(self.ranker, asked, every)
+        share = words.shares(self.ranker, logits)
         count = len(paths.steps)
-        likeliest = words.hop(missing[int(np.argmax(share[count:-1]))]) if missing else ""
+        elsewhere = [hop for hop in words.schema.common(MOST_ELSEWHERE) if hop not in own]
+        beyond = words.logits(self.ranker, asked, [(hop,) for hop in elsewhere]) - ELSEWHERE
+        lacking = dict(zip(elsewhere, beyond.tolist(), strict=True))
+        least = max(lacking.values(), default=-math.inf)  # the likeliest: many are not likelier
+        lacking.update(zip(missing, logits[count:].tolist(), strict=True))
+        absent = np.logaddexp.reduce([self.ranker.none, least, *logits[count:]])
+        best = logits[:count].max(initial=-math.inf)
         order = np.argsort(-share, kind="stable")[:MOST_EXPLAINED].tolist()
         shares = tuple(
             RelationShare(
@@ -236,7 +249,12 @@ class Rank(Method[RankOptions]):
             )
             for at in order
         )
-        return Weighed(share[:count], float(share[count:].sum()), likeliest, shares)
+        return Weighed(
+            share[:count],
+            math.exp(absent - np.logaddexp(absent, best)),
+            words.hop(max(lacking, key=lambda hop: lacking[hop])) if lacking else "",
+            shares,
+        )
 
     def _left_out(
         self,

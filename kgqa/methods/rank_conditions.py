@@ -16,6 +16,7 @@ from kgqa.answers.conditions import Narrowed, narrow
 from kgqa.answers.values import value_conditions
 from kgqa.errors import LinkingError
 from kgqa.linking.linker import link
+from kgqa.linking.vocabulary import GENDERS
 from kgqa.methods.rank_words import entity_scores
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from kgqa.paths.schema import Hop
 
 NAMED_MATCH = 0.449  # how well an entity matches words that name it beside the topic entity
+_WORD = re.compile(r"\w+")
 _NAMED = 30  # entities that may be named so
 _OF_A_VALUE = re.compile(
     r"\b(when|how (?!many)\w+|what (year|date|day|time|price))\b", re.IGNORECASE
@@ -77,7 +79,8 @@ def narrowed_by_question(
     def fits(about: Candidate | str, steps: Sequence[Hop]) -> Sequence[float]:
         if not isinstance(about, str):
             about = words.question(question, about.key, {**names, **words.names([about])})
-        share: list[float] = words.shares(ranker, about, [[one] for one in steps]).tolist()
+        logits = words.logits(ranker, about, [[one] for one in steps])
+        share: list[float] = words.shares(ranker, logits).tolist()
         return share[:-1]
 
     narrowed = narrow(
@@ -117,16 +120,30 @@ def _folded(
 
 
 def _named_beside(store: GraphStore, question: str, topics: Container[int]) -> list[Candidate]:
-    """Return what a question, its topic entities' names taken out, surely names beside them."""
-    try:
-        found = link(store, question, _NAMED)
-    except LinkingError:
-        return []
-    return [
+    """Return what a question, its topic entities' names taken out, surely names beside them.
+
+    A sister is a sibling that is female: such a noun names the gender, if the KG has it.
+    """
+    found = [
         one
-        for one in found
-        if one.key not in topics
-        and one.features.everyday == 0.0
+        for one in _linked(store, question)
+        if one.features.everyday == 0.0
         and one.features.match >= NAMED_MATCH
         and (one.match != "partial" or one.features.emphasis > 0.0)
     ]
+    for noun in _WORD.finditer(question):
+        if gender := GENDERS.get(noun[0].casefold()):
+            start, end = noun.span()
+            found += [
+                replace(one, mention=noun[0], start=start, end=end)
+                for one in _linked(store, f'"{gender}"')
+                if one.match == "name"
+            ]
+    return [one for one in found if one.key not in topics]
+
+
+def _linked(store: GraphStore, question: str) -> list[Candidate]:
+    try:
+        return link(store, question, _NAMED)
+    except LinkingError:
+        return []

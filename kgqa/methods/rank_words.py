@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kgqa.answers.expand import LACKING
 from kgqa.answers.values import read_value
 from kgqa.linking.masking import without_name
 from kgqa.paths.phrases import phrases_of
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from kgqa.paths.walk import WalkRules
 
 MOST_RANKED = 400  # relation paths of a topic entity whose words are read as a whole
-_FLOOR = 1e-4  # what an entity has of a topic that no path leads from to it
 
 
 class RankWords:
@@ -63,11 +63,9 @@ class RankWords:
         """Return the words of a relation."""
         return " ".join(self.phrases[step // 2] for step in hop if step >= 0)
 
-    def shares(
-        self, ranker: PathRanker, asked: str, every: Sequence[Sequence[Hop]]
-    ) -> NDArray[np.float64]:
-        """Return the probability of each relation path and, last, of "none of them"."""
-        whole = np.append(self.logits(ranker, asked, every), ranker.none).astype(np.float64)
+    def shares(self, ranker: PathRanker, logits: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Return the probability of relation paths with ``logits`` and, last, of "none of them"."""
+        whole = np.append(logits, ranker.none).astype(np.float64)
         share: NDArray[np.float64] = np.exp(whole - whole.max())
         share /= share.sum()
         return share
@@ -127,8 +125,9 @@ class RankWords:
 class Weighed:
     """What the ranker says of one topic's relation paths.
 
-    ``probability`` of each; ``absent``: that the graph does not have what is asked for;
-    ``missing``: the likeliest relation that the topic has not, in words, if there is one.
+    ``probability`` of each; ``absent``: that the graph does not have what is asked for, against
+    the likeliest of them; ``missing``: the likeliest relation that the topic has not, in words, if
+    there is one.
     ``likeliest``: the first of all of these.
     """
 
@@ -145,7 +144,7 @@ def entity_scores(
 
     A sum over relation paths would prefer what is well connected to what is asked for.
 
-    An entity that not all topics lead to keeps ``_FLOOR`` in place of what it lacks.
+    An entity that not all topics lead to keeps ``LACKING`` in place of what it lacks.
     """
     scores: dict[int, float] = {}
     every: list[dict[int, float]] = []
@@ -155,5 +154,5 @@ def entity_scores(
         np.maximum.at(most, at, one.probability[paths.of])
         every.append(dict(zip(keys.tolist(), most.tolist(), strict=True)))
     for key in set().union(*every).difference(topics):
-        scores[key] = math.prod(one.get(key, _FLOOR) for one in every)
+        scores[key] = math.prod(one.get(key, LACKING) for one in every)
     return scores

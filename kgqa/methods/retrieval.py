@@ -17,6 +17,7 @@ import numpy as np
 
 from kgqa.answers.answer import Findings, ScoredPath, SearchUse, Timings
 from kgqa.answers.choices import find_choices, rank_choices
+from kgqa.answers.expand import LACKING, lacking
 from kgqa.answers.ranking import vote
 from kgqa.errors import EmptyLanguageError
 from kgqa.graph.model import keys_array
@@ -66,7 +67,8 @@ class Retrieval(Method[RetrievalOptions]):
     def answer(self, store: GraphStore, question: LinkedQuestion) -> Findings:
         """Return the nearest paths and the vote of their ends."""
         began = time.perf_counter()
-        found = topic_paths(store, question.topics, self.walks(store), self.form, self.options.cap)
+        rules, topics = self.walks(store), question.topics
+        found = topic_paths(store, topics, rules, self.form, self.options.cap)
         choices = find_choices(store, question.choices) if question.choices else []
         if choices:
             found = found.ending_in({id_ for one in choices for id_ in one.ids})
@@ -74,6 +76,9 @@ class Retrieval(Method[RetrievalOptions]):
         texts = [in_words(group[0]) for group in found.groups]
         vectors = self.encoder.encode([question.question, *texts])
         scores = SCALE * (vectors[1:].astype(np.float64) @ vectors[0].astype(np.float64))
+        order = np.argsort(-scores, kind="stable")
+        ends = store.keys_of([found.groups[row][0].tail.id for row in order.tolist()])
+        scores[order] += math.log(LACKING) * lacking(store, topics, ends, rules)
         scores -= np.logaddexp.reduce(scores)
         nearest = np.argsort(-scores, kind="stable")[: self.options.k].tolist()
         paths = tuple(found.scored(row, float(scores[row])) for row in nearest)

@@ -77,7 +77,7 @@ class RankerCard:
     hop_bias: Annotated[tuple[_Finite, ...], Field(min_length=1, strict=False)] = (0.0, -1.4)
     none: _Finite = 0.0
     temperature: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)] = 1.0
-    refuse_above: Annotated[float, Field(ge=0, le=1, strict=False)] = 0.5
+    refuse_above: Annotated[float, Field(ge=0, le=1, strict=False)] = 0.88
     described: dict[str, Any] = Field(default_factory=dict)  # data, settings, figures
     format_version: int = FORMAT_VERSION
 

@@ -73,6 +73,13 @@ class Schema:
         """Return every hop of the sample, in order."""
         return sorted(self._topics)
 
+    def common(self, most: int) -> list[Hop]:
+        """Return up to ``most`` hops, first those that most entities of the sample have."""
+        having: Counter[Hop] = Counter()
+        for kind, count in self._kinds.items():
+            having.update(dict.fromkeys(kind, count))
+        return sorted(having, key=lambda hop: (-having[hop], hop))[:most]
+
     def topics(self, hop: Hop) -> list[int]:
         """Return keys of some entities that have ``hop``."""
         return self._topics.get(hop, [])

@@ -2,6 +2,7 @@
 
 Every question is asked twice: of its own topic entities, and of another question's one from which
 no answer can be reached, so that this graph has none. What it does not do: choose questions.
+Questions about graphs of people's own (:func:`ask_own`) say themselves what has no answer.
 """
 
 from __future__ import annotations
@@ -13,16 +14,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+import kgqa
 from kgqa.answers.answer import TopicEntity
 from kgqa.answers.ranking import calibrated
 from kgqa.errors import KgqaError
 from kgqa.evaluation.graph_metrics import distance
 from kgqa.linking.resolve import resolve_entities
 from kgqa.methods.base import LinkedQuestion
+from kgqa.questions import read_questions
 from kgqa.questions.meanings import known_topics, meanings_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from kgqa.graph.store import GraphStore
     from kgqa.methods.gcr import Gcr
@@ -84,6 +88,34 @@ def ask(
         first = gold.canonical([one.id or one.name for one in answer.answers])[:1]
         right = answerable and bool(first) and first[0] in gold.ids
         found.append(Seen(answer.confidence or 0.0, right, answerable))
+    return found
+
+
+def ask_own(
+    folders: Sequence[Path], file: str, home: Path, **options: float
+) -> dict[str, list[tuple[Seen, bool]]]:
+    """Return of each graph's questions in ``file`` what rank says, and whether by conditions.
+
+    The evidence is the first entity's score, of one that no answer is given for 0.
+    """
+    found: dict[str, list[tuple[Seen, bool]]] = {}
+    for folder in folders:
+        names = folder / "names.tsv"
+        more = {"names": names} if names.exists() else {}
+        asked = list(read_questions(folder / file).questions)
+        if not (home / folder.name).exists():
+            triples = folder / "triples.tsv"
+            kgqa.ingest("triples", triples, kg=folder.name, home=home, **more).close()
+        with (
+            kgqa.open(folder.name, home=home) as kg,
+            kg.qa(method="rank", **options) as session,
+        ):
+            mine = found[folder.name] = []
+            for one, answer in zip(asked, session.batch(asked, errors="return"), strict=True):
+                given = () if isinstance(answer, KgqaError) else answer.answers
+                right = bool(given) and bool({given[0].id, given[0].name} & {*one.answers})
+                seen = Seen(given[0].score if given else 0.0, right, bool(one.answers))
+                mine.append((seen, bool(given) and bool(given[0].conditions)))
     return found
 
 

@@ -79,6 +79,13 @@ def test_limit_cuts_the_tail(store: SqliteStore) -> None:
     assert link(store, question, limit=2) == link(store, question, limit=10)[:2]
 
 
+def test_part_of_a_name_is_not_taken_for_a_name_that_the_kg_has_not(store: SqliteStore) -> None:
+    assert link(store, "which hilton is it?")[0].name == "Paris Hilton"
+    with pytest.raises(LinkingError, match='"Zorblax" names nothing in the KG'):
+        link(store, "which hilton belongs to Zorblax?")
+    assert link(store, "which Hilton belongs to Zorblax?")[0].name == "Paris Hilton"
+
+
 def test_everyday_words_link_only_where_nothing_else_does(store: SqliteStore) -> None:
     assert link(store, "what is the name of barack obama")[0].id == "m.obama"
     assert link(store, "what film?")[0].id == "m.film"

@@ -131,7 +131,7 @@ def test_who_is_sure_answers_alone(sample: SqliteStore) -> None:
     assert slow.asked == ["q0", "q0", "q0"]
 
 
-def test_no_answer_where_no_member_has_one_or_together_they_are_unsure(
+def test_no_answer_where_no_member_has_one_or_they_are_unsure_or_apart(
     sample: SqliteStore,
 ) -> None:
     thin = Fixed("a", answer({"x": 0.3}, chosen=0, confidence=0.1))
@@ -140,6 +140,15 @@ def test_no_answer_where_no_member_has_one_or_together_they_are_unsure(
     unsure = Fixed("b", answer({"y": 0.3}, confidence=0.3))
     assert not one(together((thin, unsure)), sample).answers
     assert one(together((unsure, unsure)), sample).answers
+    absent = Fixed("rank", answer({"x": 0.3}, chosen=0, confidence=0.9))  # that there is none
+    found = one(together((absent, Fixed("b", answer({"y": 0.3}, confidence=0.9)))), sample)
+    assert found.answers
+    assert found.confidence == pytest.approx(0.5)
+    three = (1.0, 1.0, 1.0)
+    agreed = one(together((absent, sure, Fixed("c", sure.given)), three), sample)
+    assert agreed.best.id == "y"
+    other = Fixed("c", answer({"z": 0.3}, confidence=0.9))
+    assert not one(together((absent, sure, other), three), sample).answers
     both = one(together((thin, Fixed("b", answer({"y": 0.3}, chosen=0)))), sample)
     assert not both.answers
     assert {each.id for each in both.others} == {"x", "y"}

@@ -20,6 +20,8 @@ from tests.methods.reasoners import encoder_folder, tiny_encoder
 from tests.trie.language import store_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from kgqa.graph.sqlite import SqliteStore
     from kgqa.graph.store import GraphStore
     from kgqa.paths.ground import GroundedPath
@@ -199,6 +201,18 @@ def test_what_a_kind_has_and_the_topic_lacks_is_not_in_the_graph(
     assert [one.id for one in there.answers] == ["Cy"]
 
 
+def test_what_only_other_kinds_have_is_not_in_the_graph(
+    store: SqliteStore, ranker: PathRanker
+) -> None:
+    wanted = wanting(ranker, named(store, "x born in ?"))
+    answer = answered(store, rank(wanted), about(store, "shop"))
+    assert answer.answers == ()
+    said = 'Not in this graph: shop has no fact that answers this, such as "born in".'
+    assert answer.notes[-1] == said
+    both = wanting(ranker, named(store, "x born in ?"), named(store, "x owner ?"))
+    assert answered(store, rank(both), about(store, "shop")).best.id == "Bo"
+
+
 def test_none_of_them_can_be_likeliest(store: SqliteStore, ranker: PathRanker) -> None:
     card = RankerCard(encoder=ranker.card.encoder, none=50.0)
     unsure = PathRanker("unsure", card, ranker.encoder)
@@ -274,6 +288,22 @@ def test_what_a_question_names_chooses_and_is_shown(store: SqliteStore, ranker: 
     assert answer.to_dict()["answers"][0]["conditions"] == [condition.to_dict()]
     without = answered(store, rank(wanted, conditions=False), asked)
     assert {one.id for one in without.answers} == {"shop", "mill"}
+
+
+@pytest.mark.parametrize(("noun", "right"), [("sister", {"Cy"}), ("siblings", {"Bo", "Cy"})])
+def test_a_noun_that_says_the_gender_chooses(
+    tmp_path: Path, ranker: PathRanker, noun: str, right: set[str]
+) -> None:
+    edges = [("Ada", "sibling", "Bo"), ("Ada", "sibling", "Cy")]
+    edges += [("Bo", "gender", "Male"), ("Cy", "gender", "Female"), ("Ada", "gender", "Female")]
+    names = sorted({end for head, _, tail in edges for end in (head, tail)})
+    with store_of(tables_of([entity(one, one) for one in names], edges), tmp_path) as kin:
+        words = module.RankWords(kin, WalkRules(2, "out"))
+        path = words.path([(2 * kin.relations().names.index("sibling"), -1)])
+        asked = about(kin, "Ada", question=f"Who is the {noun} of Ada?")
+        answer = answered(kin, rank(wanting(ranker, path)), asked)
+        assert {one.id for one in answer.answers} == right
+        assert [one.asked for one in answer.best.conditions] == [noun][: noun == "sister"]
 
 
 def test_what_is_named_is_no_answer_but_its_path_says_what_is(

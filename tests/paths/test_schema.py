@@ -46,6 +46,15 @@ def test_a_relation_that_others_of_its_kind_have_is_missing(tmp_path: Path) -> N
         assert schema.missing(own_hops(store, "team a")) == []
 
 
+def test_common_hops_are_those_that_most_entities_have(tmp_path: Path) -> None:
+    with company(tmp_path) as store:
+        schema = Schema(store, RULES)
+        number = {name: at for at, name in enumerate(store.relations().names)}
+        first = [(2 * number["owned by"], -1), (2 * number["on call"], -1)]
+        assert schema.common(2) == first
+        assert sorted(schema.common(99)) == schema.hops()
+
+
 def test_examples_are_what_a_relation_leads_to(tmp_path: Path) -> None:
     with company(tmp_path) as store:
         schema = Schema(store, RULES)

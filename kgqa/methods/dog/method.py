@@ -15,6 +15,7 @@ import numpy as np
 
 from kgqa.answers.answer import Findings, KgLlmUse, Timings
 from kgqa.answers.choices import find_choices
+from kgqa.answers.expand import LACKING, lacking
 from kgqa.answers.general import read_choice
 from kgqa.errors import ModelError
 from kgqa.graph.model import keys_array
@@ -222,7 +223,29 @@ class Dog(Method[DogOptions]):
                 given.append((score(chain), names.link(line, path)))
             elif path is not None:
                 given.append((score(chain), reached(path)))
-        return ranked(given)
+        return self._in_common(store, question, *ranked(given))
+
+    def _in_common(
+        self,
+        store: GraphStore,
+        question: LinkedQuestion,
+        answers: list[RankedAnswer],
+        others: list[RankedAnswer],
+    ) -> tuple[list[RankedAnswer], list[RankedAnswer]]:
+        """Return the same with what all topic entities lead to before what some do."""
+        every = [*answers, *others]
+        keys = store.keys_of([one.id or "" for one in every])
+        missing = lacking(store, question.topics, keys, self.rules(store))
+        if not missing.any():
+            return answers, others
+        order = np.argsort(missing, kind="stable").tolist()
+        mine = [at for at in order if not missing[at] and at < len(answers)]
+        mine = mine or [at for at in order if not missing[at]]
+        total = sum(one.score for one in every)
+        scores = [one.score * LACKING**lack for one, lack in zip(every, missing, strict=True)]
+        part = total / sum(scores) if sum(scores) else 0.0
+        every = [replace(one, score=part * new) for one, new in zip(every, scores, strict=True)]
+        return [every[at] for at in mine], [every[at] for at in order if at not in mine]
 
     def _prompt(
         self, text: str, names: list[str], graph: FilteredGraph, visited: frozenset[int]

@@ -22,6 +22,7 @@ from kgqa.answers.answer import (
     Timings,
 )
 from kgqa.answers.choices import find_choices, rank_by_score
+from kgqa.answers.expand import LACKING, lacking
 from kgqa.errors import EmptyLanguageError, KgqaError
 from kgqa.graph.model import Kind
 from kgqa.methods.base import LinkedQuestion, Method
@@ -99,6 +100,9 @@ class KgCot(Method[KgCotOptions]):
         bound, k = self._in(store), self.options.k
         choices = find_choices(store, question.choices) if question.choices else []
         scores = _scores(bound, question, choices)
+        if not choices:
+            missing = lacking(store, question.topics, scores.node, bound.rules)
+            scores = scores.times(LACKING**missing)
         walked = time.perf_counter()
         found = _Found(bound, scores, self.form)
         answers: Sequence[RankedAnswer]

@@ -75,6 +75,12 @@ class QuestionScores:
         """Return the same for some of the entities; the walk stays."""
         return replace(self, node=self.node[keep], kind=self.kind[keep], score=self.score[keep])
 
+    def times(self, factor: NDArray[np.float64]) -> QuestionScores:
+        """Return the same with each score times its factor, the best first again."""
+        score = (self.score * factor).astype(np.float32)
+        order = np.argsort(-score, kind="stable")
+        return replace(self, node=self.node[order], kind=self.kind[order], score=score[order])
+
 
 class BoundReasoner:
     """``reasoner`` in one store, walking by ``rules``; belongs to the thread of the store.
