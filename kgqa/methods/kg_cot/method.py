@@ -102,7 +102,7 @@ class KgCot(Method[KgCotOptions]):
         scores = _scores(bound, question, choices)
         if not choices:
             missing = lacking(store, question.topics, scores.node, bound.rules)
-            scores = scores.times(LACKING**missing)
+            scores = scores.times(LACKING ** missing.astype(np.float64))
         walked = time.perf_counter()
         found = _Found(bound, scores, self.form)
         answers: Sequence[RankedAnswer]
