@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeAlias
 
-import marisa_trie
 import numpy as np
 
 from kgqa.paths.walk import TAIL, ranges
 from kgqa.trie.arrays import Sequences, dense, joined, offsets_of
+from kgqa.trie.index.marisa import MAGIC, opened
 from kgqa.trie.stored import JoinedSequences, distinct_pairs
 
 if TYPE_CHECKING:
@@ -34,11 +34,12 @@ if TYPE_CHECKING:
 
     Texts: TypeAlias = Callable[[int], bytes]
 
-MAGIC = b"We love Marisa.\0"  # how a marisa trie begins
 LISTED = 4_096  # texts of a list at most: it is read whole, a trie is not
-_LONGEST = 1 << 16  # bytes of a text; no name has more, and a list must not fill the memory
+_LONGEST = 1 << 22  # bytes of a text; no name has more
+ROOM = 1 << 26  # bytes of texts that are read together: forged ones must not fill the memory
 _COUNTS = np.dtype("<u4")
 _RANK = 4  # bytes of a hop's number within its relation, at most
+HOP = 3 + _RANK  # bytes of a hop, at most
 
 
 def token_width(vocab_size: int) -> int:
@@ -67,24 +68,6 @@ def tokens_of(texts: Sequence[bytes], width: int) -> Sequences:
 def _big_endian(numbers: IntArray, width: int) -> bytes:
     by_byte = numbers.astype(">u8").view(np.uint8).reshape(-1, 8)
     return by_byte[:, 8 - width :].tobytes()
-
-
-def marisa(keys: Sequence[bytes]) -> bytes:
-    """Return the marisa trie of distinct keys; of other settings none measured smaller."""
-    data: bytes = marisa_trie.BinaryTrie(
-        keys, num_tries=1, order=marisa_trie.LABEL_ORDER, cache_size=marisa_trie.TINY_CACHE
-    ).tobytes()
-    return data
-
-
-def opened(data: bytes) -> marisa_trie.BinaryTrie:
-    """Return the trie in ``data``, whose digest has been checked. Raises ValueError."""
-    trie = marisa_trie.BinaryTrie()
-    try:
-        trie.frombytes(data)
-    except RuntimeError as error:  # marisa's own
-        raise ValueError(f"a trie is malformed: {error}") from None
-    return trie
 
 
 # ── columns of numbers ──────────────────────────────────────────────────────────────────────────
@@ -153,21 +136,22 @@ def text_list(texts: Sequences, width: int) -> bytes:
 def read_texts(data: bytes, width: int) -> tuple[int, Texts]:
     """Return how many texts there are, and what gives one by its number. Raises ValueError."""
     if data.startswith(MAGIC):
-        trie = opened(data)
+        trie = opened(data, _LONGEST)
         return len(trie), trie.restore_key
     columns = Columns(data)
     (count,) = columns.counts(1)
     if count > LISTED:
         raise ValueError(f"a list of names has {count} texts")
     shared, own = columns.take(count).tolist(), columns.take(count).tolist()
-    rest, at, text = columns.rest(), 0, b""
+    rest, at, text, room = columns.rest(), 0, b"", ROOM
     texts = []
     for before, mine in zip(shared, own, strict=True):
         if not 0 <= before * width <= len(text) or not 0 <= mine * width <= len(rest) - at:
             raise ValueError("a list of names is cut off")
         text = text[: before * width] + rest[at : at + mine * width]
-        if len(text) > _LONGEST:
-            raise ValueError("a name is too long")
+        room -= len(text)
+        if room < 0:
+            raise ValueError("its names are too long")
         at += mine * width
         texts.append(text)
     return count, texts.__getitem__
@@ -291,7 +275,7 @@ class Dictionary:
     def hops(self, keys: Sequence[bytes], most: int) -> IntArray:
         """Return the hops of paths, ``[paths, most]``, -1 beyond the end. Raises ValueError."""
         lengths = np.fromiter(map(len, keys), np.int64, len(keys))
-        data = np.frombuffer(b"".join(keys) + bytes(3 + _RANK), np.uint8).astype(np.int64)
+        data = np.frombuffer(b"".join(keys) + bytes(HOP), np.uint8).astype(np.int64)
         ends = np.cumsum(lengths)
         at = ends - lengths + 1
         number = np.full((len(keys), most), -1, np.int64)

@@ -22,12 +22,13 @@ from kgqa.graph.files import read_plain
 from kgqa.paths.walk import PathTable
 from kgqa.trie.arrays import dense, joined, offsets_of
 from kgqa.trie.index.manifest import REBUILD, ShardRecord
+from kgqa.trie.index.marisa import opened, trie_of
 from kgqa.trie.index.packed import (
+    HOP,
     LISTED,
+    ROOM,
     Dictionary,
     found_hops,
-    marisa,
-    opened,
     read_texts,
     text_list,
     token_bytes,
@@ -108,14 +109,14 @@ def encode_shard(
         starts = offsets_of(counts)
         for first, last in groups:
             mine = slice(int(starts[first]), int(starts[last]))
-            tries[first] = marisa(coded.keys(row[mine] - first, found.number[mine]))
+            tries[first] = trie_of(coded.keys(row[mine] - first, found.number[mine])).tobytes()
         rest = [None] * (len(keys) - 1)
         columns = [ids, keys, counts, head, tries, [names, *rest], [dictionary, *rest]]
         return _parquet(pa.Table.from_arrays(columns, schema=SCHEMA), groups, **compression)
 
-    trie = marisa(sorted(set(each)))
-    of_trie = np.fromiter(map(opened(trie).__getitem__, each), np.int64, len(each))
-    data = packed(of_trie, trie, compression="zstd", compression_level=9)
+    trie = trie_of(sorted(set(each)))
+    of_trie = np.fromiter(map(trie.__getitem__, each), np.int64, len(each))
+    data = packed(of_trie, trie.tobytes(), compression="zstd", compression_level=9)
     if len(table) <= SMALL and len(each) <= LISTED:
         listed = np.arange(len(each))
         small = packed(listed, text_list(texts, width), compression="brotli", compression_level=11)
@@ -276,7 +277,7 @@ class Shard:
         with self.checked():
             data = self._group(group, ["trie"])["trie"][0].as_py()
             paths = int(self.paths[self._firsts[group] : self._firsts[group + 1]].sum())
-            trie = opened(data or b"")
+            trie = opened(data or b"", 1 + HOP * self._hops)
             if len(trie) != paths:
                 raise ValueError(f"a trie has {len(trie)} paths, not {paths}")
         self._tries[group] = trie
@@ -287,7 +288,13 @@ class Shard:
     def texts(self, numbers: list[int]) -> Sequences:
         """Return the tokens of texts."""
         with self.checked():
-            return tokens_of([self._text(number) for number in numbers], self._width)
+            found, room = [], ROOM
+            for number in numbers:
+                found.append(self._text(number))
+                room -= len(found[-1])
+                if room < 0:
+                    raise ValueError("its names are too long")
+            return tokens_of(found, self._width)
 
     def paths_of(
         self, keys: list[bytes], topic: int, head: Sequences
