@@ -35,59 +35,56 @@ def trie_of(keys: Sequence[bytes]) -> marisa_trie.BinaryTrie:
     )
 
 
-def opened(data: bytes, longest: int) -> marisa_trie.BinaryTrie:
-    """Return the trie in ``data``. Raises ValueError unless :func:`trie_of` could have made it.
+def opened(data: bytes, longest: int) -> tuple[marisa_trie.BinaryTrie, int]:
+    """Return the trie in ``data``, and a number of bytes that no key exceeds.
 
-    No key may have more than ``longest`` bytes.
+    Raises ValueError unless :func:`trie_of` could have made it, or if that number is above
+    ``longest``.
     """
-    _check(data, longest)
+    most = _checked(data)
+    if most > longest:
+        raise ValueError("a trie has keys that are too long")
     trie = marisa_trie.BinaryTrie()
     try:
         trie.frombytes(data)
     except RuntimeError as error:  # marisa's own
         raise ValueError(f"a trie is malformed: {error}") from None
-    return trie
+    return trie, most
 
 
-def _check(data: bytes, longest: int) -> None:
+def _checked(data: bytes) -> int:
     fields = _Fields(data)
-    tree = fields.bits("rank", "zeros", "ones")  # breadth first: 1 for each child of a node, then 0
-    terminal = fields.bits("rank", "ones")
-    linked = fields.bits("rank")
-    zero, node = np.flatnonzero(~tree), np.flatnonzero(tree)
+    # the tree, breadth first: a 1 for each child of a node, and a 0 after them
+    _, node, zero = fields.bits("rank", "zeros", "ones")
+    terminal, _, _ = fields.bits("rank", "ones")
+    linked, links, _ = fields.bits("rank")
     nodes = len(node)
     _agree(len(linked) == nodes and len(terminal) == nodes + 1 and not terminal[-1])
     _agree(nodes > 0 and len(zero) == nodes + 2 and zero[0] == 1 and zero[-1] == zero[-2] + 1)
-    below = np.diff(zero)[:nodes] - 1  # how many children a node has
-    _agree(not ((below == 0) & ~terminal[:-1])[1:].any())
+    leaf = zero[1:-1] == zero[:-2] + 1
+    _agree((terminal[:-1] >= leaf)[1:].all())
+    levels, end = 1, 1
+    while end < nodes:
+        begin, end = end, int(zero[end]) - end
+        _agree(begin < end)
+        levels += 1
 
     # a label is a byte, or a link to where it begins among the tails
     base = fields.vector("u1")
-    links = np.flatnonzero(linked)
     further = fields.numbers(len(links))
-    tails, tail_ends = fields.vector("u1"), fields.bits()
-    _agree(len(base) == nodes and not linked[0] and len(tail_ends) in (0, len(tails)))
-    first, length = base.copy(), np.ones(nodes, np.int64)
+    tails = fields.vector("u1")
+    is_end, ends, _ = fields.bits()
+    _agree(len(base) == nodes and not linked[0] and len(is_end) in (0, len(tails)))
+    first, most = base.copy(), 1
     if len(links):
-        start = further << 8 | base[links]
         # tails without a byte 0 end before one, others where a bit is set
-        ends = np.flatnonzero(tail_ends) if len(tail_ends) else np.flatnonzero(tails == 0) - 1
-        end_of = np.repeat(ends, np.diff(ends, prepend=-1))
-        _agree(start.max() < len(end_of))
-        length[links] = end_of[start] - start + 1
+        ends = ends if len(is_end) else np.flatnonzero(tails == 0) - 1
+        start = further << 8 | base[links]
+        _agree(len(ends) and start.max() <= ends[-1])
         first[links] = tails[start]
-        _agree(len(tail_ends) or first[links].all())
-    siblings = np.diff(node) == 1
-    _agree((first[1:] > first[:-1])[siblings].all())
-
-    # level by level, so that a node comes before its children, and keys do not grow without end
-    total = np.zeros(nodes, np.int64)
-    begin, end = 0, 1
-    while end < nodes:
-        begin, end = end, int(zero[end]) - end
-        parent = node[begin:end] - np.arange(begin, end) - 1
-        total[begin:end] = total[parent] + length[begin:end]
-        _agree(begin < end and total[begin:end].max() <= longest)
+        _agree(len(is_end) or first[links].all())
+        most = int(np.diff(ends, prepend=-1).max())
+    _agree(((first[1:] > first[:-1]) | (node[1:] != node[:-1] + 1)).all())
 
     # of some nodes, found by the parent and the label's first byte
     cache = fields.vector("<u4").astype(np.int64)
@@ -98,12 +95,13 @@ def _check(data: bytes, longest: int) -> None:
     _agree((child > 0).all() and (child < nodes).all())
     _agree((parent == node[child] - child - 1).all())
     _agree((place == (parent ^ parent << 5 ^ first[child]) & len(cache) - 1).all())
-    extra = np.full(nodes, _NO_LINK, np.int64)
-    extra[links] = further
-    _agree((label == (extra[child] << 8 | base[child])).all())
-    _agree(fields.number() == below[0])
+    extra = np.full(len(child), _NO_LINK, np.int64)
+    extra[linked[child]] = further[np.searchsorted(links, child[linked[child]])]
+    _agree((label == (extra << 8 | base[child])).all())
+    _agree(fields.number() == zero[1] - 2)  # how many children the root has
     fields.number()  # settings, which marisa checks
     fields.end()
+    return levels * most
 
 
 def _agree(what: Any) -> None:
@@ -130,24 +128,29 @@ class _Fields:
         self._take(-size % 8)
         return found
 
-    def bits(self, *kept: str) -> BoolArray:
-        """Return bits, of which the "rank" and every 512th of "zeros" and "ones" are kept."""
+    def bits(self, *kept: str) -> tuple[BoolArray, IntArray, IntArray]:
+        """Return bits, and where ones and zeros are (without "zeros" in ``kept``: no zeros).
+
+        ``kept``: their "rank", and every 512th of "zeros" and "ones", must be there.
+        """
         words = self.vector("<u8")
-        size, ones = self.number(), self.number()
+        size, count = self.number(), self.number()
         all_of = np.unpackbits(words.view(np.uint8), bitorder="little").view(bool)
-        found, counts = all_of[:size], np.bitwise_count(words)
-        _agree(len(words) == -(-size // 64) and not all_of[size:].any() and counts.sum() == ones)
-        before = np.full((-(-size // _EVERY) + 1, 8), ones, np.int64)
-        before.ravel()[: len(words)] = offsets_of(counts)[:-1]
-        within = before - before[:, :1]
-        low = (within[:, 1:5] << [0, 7, 15, 23]).sum(axis=1)
-        high = (within[:, 5:] << [0, 9, 18]).sum(axis=1)
-        rank = np.stack([before[:, 0], low, high], axis=1).ravel()
-        zeros, set_ = np.flatnonzero(~found)[::_EVERY], np.flatnonzero(found)[::_EVERY]
-        every = {"rank": rank, "zeros": np.append(zeros, size), "ones": np.append(set_, size)}
-        for name, numbers in every.items():
-            _agree(np.array_equal(self.vector("<u4"), numbers if name in kept else []))
-        return found
+        found = all_of[:size]
+        ones, zeros = np.flatnonzero(found), np.flatnonzero(~found if "zeros" in kept else ())
+        _agree(len(words) == -(-size // 64) and not all_of[size:].any() and len(ones) == count)
+        expected = {"zeros": np.append(zeros[::_EVERY], size)}
+        expected["ones"] = np.append(ones[::_EVERY], size)
+        if "rank" in kept:
+            before = np.full((-(-size // _EVERY) + 1, 8), count, np.int64)
+            before.ravel()[: len(words)] = offsets_of(np.bitwise_count(words))[:-1]
+            within = before - before[:, :1]
+            low = (within[:, 1:5] << [0, 7, 15, 23]).sum(axis=1)
+            high = (within[:, 5:] << [0, 9, 18]).sum(axis=1)
+            expected["rank"] = np.stack([before[:, 0], low, high], axis=1).ravel()
+        for name in ("rank", "zeros", "ones"):
+            _agree(np.array_equal(self.vector("<u4"), expected[name] if name in kept else []))
+        return found, ones, zeros
 
     def numbers(self, count: int) -> IntArray:
         """Return ``count`` numbers of a few bits each."""
@@ -155,8 +158,10 @@ class _Fields:
         width, mask, there = self.number(), self.number(), self.number(8)
         _agree(there == count and width <= 32 and mask == (1 << width) - 1)
         _agree(len(words) == max(-(-width * count // 64), count > 0))
-        bits = np.unpackbits(words.view(np.uint8), count=width * count, bitorder="little")
-        found: IntArray = bits.reshape(count, width) @ (1 << np.arange(width))
+        at = np.arange(count) * width
+        word, bit = at >> 6, (at & 63).astype(np.uint64)
+        low, high = words[word] >> bit, np.append(words, words[:1])[word + 1] << 63 - bit << 1
+        found: IntArray = ((low | high) & np.uint64(mask)).astype(np.int64)
         return found
 
     def end(self) -> None:

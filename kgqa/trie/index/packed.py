@@ -15,11 +15,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kgqa.paths.walk import TAIL, ranges
+from kgqa.paths.walk import FIRST, MEDIATOR, SECOND, TAIL, ranges
 from kgqa.trie.arrays import Sequences, dense, joined, offsets_of
 from kgqa.trie.index.marisa import MAGIC, opened
 from kgqa.trie.stored import JoinedSequences, distinct_pairs
@@ -32,11 +32,8 @@ if TYPE_CHECKING:
     from kgqa.graph.model import IntArray
     from kgqa.paths.walk import PathTable
 
-    Texts: TypeAlias = Callable[[int], bytes]
-
 LISTED = 4_096  # texts of a list at most: it is read whole, a trie is not
-_LONGEST = 1 << 22  # bytes of a text; no name has more
-ROOM = 1 << 26  # bytes of texts that are read together: forged ones must not fill the memory
+_ROOM = 1 << 26  # bytes of texts that are read together: forged ones must not fill the memory
 _COUNTS = np.dtype("<u4")
 _RANK = 4  # bytes of a hop's number within its relation, at most
 HOP = 3 + _RANK  # bytes of a hop, at most
@@ -133,17 +130,36 @@ def text_list(texts: Sequences, width: int) -> bytes:
     return counts + column(shared) + column(own) + _big_endian(tokens, width)
 
 
-def read_texts(data: bytes, width: int) -> tuple[int, Texts]:
-    """Return how many texts there are, and what gives one by its number. Raises ValueError."""
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """Texts by their numbers, ``count`` of them, none of more than ``longest`` bytes."""
+
+    count: int
+    longest: int
+    text: Callable[[int], bytes]
+
+    def read(self, numbers: Sequence[int]) -> list[bytes]:
+        """Return some of them. Raises ValueError if forged ones would fill the memory."""
+        if len(numbers) * self.longest > _ROOM:
+            room = _ROOM
+            for number in numbers:
+                room -= len(self.text(number))
+                if room < 0:
+                    raise ValueError("its names are too long")
+        return [*map(self.text, numbers)]
+
+
+def read_texts(data: bytes, width: int) -> Texts:
+    """Return the texts of a trie or a list. Raises ValueError."""
     if data.startswith(MAGIC):
-        trie = opened(data, _LONGEST)
-        return len(trie), trie.restore_key
+        trie, longest = opened(data, _ROOM)
+        return Texts(len(trie), longest, trie.restore_key)
     columns = Columns(data)
     (count,) = columns.counts(1)
     if count > LISTED:
         raise ValueError(f"a list of names has {count} texts")
     shared, own = columns.take(count).tolist(), columns.take(count).tolist()
-    rest, at, text, room = columns.rest(), 0, b"", ROOM
+    rest, at, text, room = columns.rest(), 0, b"", _ROOM
     texts = []
     for before, mine in zip(shared, own, strict=True):
         if not 0 <= before * width <= len(text) or not 0 <= mine * width <= len(rest) - at:
@@ -154,7 +170,7 @@ def read_texts(data: bytes, width: int) -> tuple[int, Texts]:
             raise ValueError("its names are too long")
         at += mine * width
         texts.append(text)
-    return count, texts.__getitem__
+    return Texts(count, max(map(len, texts), default=0), texts.__getitem__)
 
 
 # ── the dictionary ──────────────────────────────────────────────────────────────────────────────
@@ -234,12 +250,12 @@ class Dictionary:
         self.tail_key = columns.take(tails)
         self.tail_text = columns.take(tails)
         self.hop_tail = columns.take(hops)
-        self.hop_mediator = columns.take(hops) - 1
+        self._hop_mediator = columns.take(hops) - 1
         self.starts = offsets_of(counts)
         small = (self.relation_text, texts), (self.tail_text, texts), (self.hop_tail, tails)
         if any(len(part) and not 0 <= part.min() <= part.max() < most for part, most in small):
             raise ValueError("its dictionary names a text or a tail that is not there")
-        if self.starts[-1] != hops or (counts < 1).any():
+        if self.starts[-1] != hops or ((counts < 1) | (counts > hops)).any():
             raise ValueError("its dictionary has other hops than its relations")
         self._one, self._two = _first_bytes(relations)
         self.width = _rank_width(counts)
@@ -285,8 +301,8 @@ class Dictionary:
             if len(there) and relation.max() >= len(self.width):
                 raise ValueError("a path has a relation that is not there")
             width = self.width[relation]
-            rank = np.zeros(len(there), np.int64)
-            for byte in range(_RANK):
+            rank = data[after]
+            for byte in range(1, int(width.max(initial=1))):
                 rank = np.where(byte < width, rank << 8 | data[after + byte], rank)
             if (rank >= self._counts[relation]).any():
                 raise ValueError("a path has a hop that is not there")
@@ -332,8 +348,22 @@ class Dictionary:
         found: IntArray = np.searchsorted(self.starts, hops, side="right") - 1
         return found
 
+    def steps(self, hops: IntArray) -> IntArray:
+        """Return hops as they stand in a path table; those that are -1 are none."""
+        relation = self.relation_of(hops)
+        steps = np.empty((*hops.shape, 4), np.int64)
+        steps[..., FIRST] = self.first[relation]
+        steps[..., MEDIATOR] = self._hop_mediator[hops]
+        steps[..., SECOND] = self.second[relation]
+        steps[..., TAIL] = self.tail_key[self.hop_tail[hops]]
+        steps[hops < 0] = -1
+        return steps
+
     def _relations(self, data: IntArray, at: IntArray) -> tuple[IntArray, IntArray]:
-        one, two, three = data[at], data[at + 1], data[at + 2]
+        one = data[at]
+        if self._one == 256:
+            return one, at + 1
+        two, three = data[at + 1], data[at + 2]
         short, middle = one < self._one, one < self._one + self._two
         before = self._one + (self._two << 8)
         high = one - self._one - self._two
