@@ -131,29 +131,47 @@ class Ordered:
 
 def in_order(all_of: Sequences) -> Ordered:
     """Return the distinct sequences in token order, whatever they are made of."""
-    _, first, number = np.unique(_sortable(all_of), return_index=True, return_inverse=True)
+    rows = _padded(all_of)
+    keys = (
+        _bytes(all_of) if rows is None else rows.view(f"S{rows.itemsize * rows.shape[1]}").ravel()
+    )
+    _, first, number = np.unique(keys, return_index=True, return_inverse=True)
     shared = np.zeros(len(first), np.int64)
-    shared[1:] = all_of.shared_prefix(first[:-1], first[1:])
+    if rows is None:
+        shared[1:] = all_of.shared_prefix(first[:-1], first[1:])
+    else:  # where they differ first: no two rows are the same
+        sorted_ = rows[first]
+        shared[1:] = (sorted_[1:] != sorted_[:-1]).argmax(axis=1)
     lengths = all_of.lengths[first]
     own = all_of.tokens[ranges(all_of.offsets[first] + shared, lengths - shared)]
     return Ordered(lengths, shared, own, number)
 
 
-def _sortable(all_of: Sequences) -> NDArray[Any]:
-    """Return the bytes, big-endian and plus one (0 sorts first): they compare as the tokens do."""
-    size = 4 if all_of.tokens.max(initial=0) + 1 < 1 << 32 else 8
-    tokens, lengths = (all_of.tokens + 1).astype(f">u{size}"), all_of.lengths
-    longest = int(lengths.max(initial=0))
-    if not longest:
-        return np.zeros(len(all_of), np.int64)
+# As bytes, big-endian and plus one (0 sorts first), sequences compare as their tokens do.
+
+
+def _big_endian(tokens: IntArray) -> NDArray[Any]:
+    most = int(tokens.max(initial=0)) + 1
+    return (tokens + 1).astype(">u2" if most < 1 << 16 else ">u4" if most < 1 << 32 else ">u8")
+
+
+def _padded(all_of: Sequences) -> NDArray[Any] | None:
+    """Return the sequences as rows of one length, None if they would fill the memory."""
+    lengths = all_of.lengths
+    longest = max(1, int(lengths.max(initial=0)))
     if len(all_of) * longest > _PADDED:
-        data = tokens.tobytes()
-        ends = (size * all_of.offsets).tolist()
-        return np.array([data[start:stop] for start, stop in pairwise(ends)], object)
-    padded = np.zeros((len(all_of), longest), tokens.dtype)
-    row = np.repeat(np.arange(len(all_of)), lengths)
-    padded[row, ranges(np.zeros_like(lengths), lengths)] = tokens
-    return padded.view(f"S{size * longest}").ravel()
+        return None
+    tokens = _big_endian(all_of.tokens)
+    rows = np.zeros((len(all_of), longest), tokens.dtype)
+    rows[np.arange(longest) < lengths[:, None]] = tokens
+    return rows
+
+
+def _bytes(all_of: Sequences) -> NDArray[Any]:
+    """Return each sequence as Python's bytes."""
+    tokens = _big_endian(all_of.tokens)
+    data, ends = tokens.tobytes(), (tokens.itemsize * all_of.offsets).tolist()
+    return np.array([data[start:stop] for start, stop in pairwise(ends)], object)
 
 
 @dataclass(frozen=True, slots=True)

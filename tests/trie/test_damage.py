@@ -2,13 +2,13 @@
 
 Every entity that is asked about gets the right answer, or one composed from the graph with the
 name of what is wrong. The damage is read in a process of its own, for what it could do is end it.
-Forged files have digests that fit. (The inside of a marisa trie is not forged: what marisa does
-with a trie that it did not write is marisa's.)
+Forged files have digests that fit: of other rows, of damaged marisa tries, of damaged Parquet.
 """
 
 from __future__ import annotations
 
 import faulthandler
+import functools
 import json
 import os
 import random
@@ -32,7 +32,7 @@ from kgqa.methods import grounding
 from kgqa.methods.grounding import choose_constraint, ground_all
 from kgqa.trie.composed import ComposedConstraint
 from kgqa.trie.index import index_folder, open_index, shard
-from kgqa.trie.index.packed import marisa
+from kgqa.trie.index.marisa import trie_of
 from kgqa.trie.index.reader import TrieIndex, all_manifests
 from kgqa.trie.lexicon import PathLexicon
 from tests.trie.precomputed import CHARACTERS, FORM, KEY, RULES, build, write_graph
@@ -84,10 +84,9 @@ def forged(rows: list[dict], firsts: list[int], choose: random.Random) -> str:
     def put(row: dict, name: str, value: object) -> None:
         row[name] = value
 
-    def byte(name: str) -> None:
-        data = bytearray(rows[0][name])
-        data[choose.randrange(len(data))] ^= 1 << choose.randrange(8)
-        rows[0][name] = bytes(data)
+    def byte(row: dict, name: str) -> None:
+        for _ in range(choose.choice([1, 1, 8])):
+            row[name] = damaged(row[name], choose)[1]
 
     def other_keys() -> None:
         ends = {*firsts, len(rows)}
@@ -96,7 +95,7 @@ def forged(rows: list[dict], firsts: list[int], choose: random.Random) -> str:
         size = choose.randrange(2, 6)
         rows_of = [bytes([at]) for at in range(len(group))]
         made = {choose.choice(rows_of) + choose.randbytes(size) for _ in range(count)}
-        first["trie"] = marisa(sorted(made))
+        first["trie"] = trie_of(sorted(made)).tobytes()
 
     ways: dict[str, Callable[[], None]] = {
         "ids swapped": lambda: swap("id"),
@@ -107,7 +106,7 @@ def forged(rows: list[dict], firsts: list[int], choose: random.Random) -> str:
         "counts swapped": lambda: swap("paths"),
         "a count that is absurd": lambda: put(one, "paths", choose.choice([-1, 1 << 40])),
         "a head that is absurd": lambda: put(one, "head", choose.choice([-1, 1 << 40])),
-        "a dictionary that is another": lambda: byte("dictionary"),
+        "a dictionary that is another": lambda: byte(rows[0], "dictionary"),
         "a dictionary with absurd counts": lambda: put(
             rows[0], "dictionary", b"\xff" * 12 + rows[0]["dictionary"][12:]
         ),
@@ -123,9 +122,9 @@ def forged(rows: list[dict], firsts: list[int], choose: random.Random) -> str:
         "names for paths": lambda: put(first, "trie", rows[0]["names"]),
         "paths for names": lambda: put(rows[0], "names", first["trie"]),
     }
-    if not rows[0]["names"].startswith(b"We love Marisa."):
-        ways["a list of names that is another"] = lambda: byte("names")
-    kind = choose.choice(sorted(ways))
+    bytes_of = {"bytes of a trie": (first, "trie"), "bytes of names": (rows[0], "names")}
+    ways |= {kind: functools.partial(byte, *which) for kind, which in bytes_of.items()}
+    kind = choose.choice([*sorted(ways), *sorted(bytes_of) * 4])
     ways[kind]()
     return f"forged: {kind}"
 
@@ -295,6 +294,9 @@ def harm(
     path = folder / (record.file if kind < 5 else "manifest.json")
     what, changed = damaged(path.read_bytes(), choose)
     path.write_bytes(changed)
+    if kind == 3:
+        enter(folder, manifest, record, changed)
+        return f"forged: {what}", True
     if kind < 5:
         return what, None
     [(_, found)] = all_manifests(folder.parent)

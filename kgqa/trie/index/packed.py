@@ -15,13 +15,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
-import marisa_trie
 import numpy as np
 
-from kgqa.paths.walk import TAIL, ranges
+from kgqa.paths.walk import FIRST, MEDIATOR, SECOND, TAIL, ranges
 from kgqa.trie.arrays import Sequences, dense, joined, offsets_of
+from kgqa.trie.index.marisa import MAGIC, opened
 from kgqa.trie.stored import JoinedSequences, distinct_pairs
 
 if TYPE_CHECKING:
@@ -32,13 +32,11 @@ if TYPE_CHECKING:
     from kgqa.graph.model import IntArray
     from kgqa.paths.walk import PathTable
 
-    Texts: TypeAlias = Callable[[int], bytes]
-
-MAGIC = b"We love Marisa.\0"  # how a marisa trie begins
 LISTED = 4_096  # texts of a list at most: it is read whole, a trie is not
-_LONGEST = 1 << 16  # bytes of a text; no name has more, and a list must not fill the memory
+_ROOM = 1 << 26  # bytes of texts that are read together: forged ones must not fill the memory
 _COUNTS = np.dtype("<u4")
 _RANK = 4  # bytes of a hop's number within its relation, at most
+HOP = 3 + _RANK  # bytes of a hop, at most
 
 
 def token_width(vocab_size: int) -> int:
@@ -67,24 +65,6 @@ def tokens_of(texts: Sequence[bytes], width: int) -> Sequences:
 def _big_endian(numbers: IntArray, width: int) -> bytes:
     by_byte = numbers.astype(">u8").view(np.uint8).reshape(-1, 8)
     return by_byte[:, 8 - width :].tobytes()
-
-
-def marisa(keys: Sequence[bytes]) -> bytes:
-    """Return the marisa trie of distinct keys; of other settings none measured smaller."""
-    data: bytes = marisa_trie.BinaryTrie(
-        keys, num_tries=1, order=marisa_trie.LABEL_ORDER, cache_size=marisa_trie.TINY_CACHE
-    ).tobytes()
-    return data
-
-
-def opened(data: bytes) -> marisa_trie.BinaryTrie:
-    """Return the trie in ``data``, whose digest has been checked. Raises ValueError."""
-    trie = marisa_trie.BinaryTrie()
-    try:
-        trie.frombytes(data)
-    except RuntimeError as error:  # marisa's own
-        raise ValueError(f"a trie is malformed: {error}") from None
-    return trie
 
 
 # ── columns of numbers ──────────────────────────────────────────────────────────────────────────
@@ -150,27 +130,47 @@ def text_list(texts: Sequences, width: int) -> bytes:
     return counts + column(shared) + column(own) + _big_endian(tokens, width)
 
 
-def read_texts(data: bytes, width: int) -> tuple[int, Texts]:
-    """Return how many texts there are, and what gives one by its number. Raises ValueError."""
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """Texts by their numbers, ``count`` of them, none of more than ``longest`` bytes."""
+
+    count: int
+    longest: int
+    text: Callable[[int], bytes]
+
+    def read(self, numbers: Sequence[int]) -> list[bytes]:
+        """Return some of them. Raises ValueError if forged ones would fill the memory."""
+        if len(numbers) * self.longest > _ROOM:
+            room = _ROOM
+            for number in numbers:
+                room -= len(self.text(number))
+                if room < 0:
+                    raise ValueError("its names are too long")
+        return [*map(self.text, numbers)]
+
+
+def read_texts(data: bytes, width: int) -> Texts:
+    """Return the texts of a trie or a list. Raises ValueError."""
     if data.startswith(MAGIC):
-        trie = opened(data)
-        return len(trie), trie.restore_key
+        trie, longest = opened(data, _ROOM)
+        return Texts(len(trie), longest, trie.restore_key)
     columns = Columns(data)
     (count,) = columns.counts(1)
     if count > LISTED:
         raise ValueError(f"a list of names has {count} texts")
     shared, own = columns.take(count).tolist(), columns.take(count).tolist()
-    rest, at, text = columns.rest(), 0, b""
+    rest, at, text, room = columns.rest(), 0, b"", _ROOM
     texts = []
     for before, mine in zip(shared, own, strict=True):
         if not 0 <= before * width <= len(text) or not 0 <= mine * width <= len(rest) - at:
             raise ValueError("a list of names is cut off")
         text = text[: before * width] + rest[at : at + mine * width]
-        if len(text) > _LONGEST:
-            raise ValueError("a name is too long")
+        room -= len(text)
+        if room < 0:
+            raise ValueError("its names are too long")
         at += mine * width
         texts.append(text)
-    return count, texts.__getitem__
+    return Texts(count, max(map(len, texts), default=0), texts.__getitem__)
 
 
 # ── the dictionary ──────────────────────────────────────────────────────────────────────────────
@@ -250,12 +250,12 @@ class Dictionary:
         self.tail_key = columns.take(tails)
         self.tail_text = columns.take(tails)
         self.hop_tail = columns.take(hops)
-        self.hop_mediator = columns.take(hops) - 1
+        self._hop_mediator = columns.take(hops) - 1
         self.starts = offsets_of(counts)
         small = (self.relation_text, texts), (self.tail_text, texts), (self.hop_tail, tails)
         if any(len(part) and not 0 <= part.min() <= part.max() < most for part, most in small):
             raise ValueError("its dictionary names a text or a tail that is not there")
-        if self.starts[-1] != hops or (counts < 1).any():
+        if self.starts[-1] != hops or ((counts < 1) | (counts > hops)).any():
             raise ValueError("its dictionary has other hops than its relations")
         self._one, self._two = _first_bytes(relations)
         self.width = _rank_width(counts)
@@ -291,7 +291,7 @@ class Dictionary:
     def hops(self, keys: Sequence[bytes], most: int) -> IntArray:
         """Return the hops of paths, ``[paths, most]``, -1 beyond the end. Raises ValueError."""
         lengths = np.fromiter(map(len, keys), np.int64, len(keys))
-        data = np.frombuffer(b"".join(keys) + bytes(3 + _RANK), np.uint8).astype(np.int64)
+        data = np.frombuffer(b"".join(keys) + bytes(HOP), np.uint8).astype(np.int64)
         ends = np.cumsum(lengths)
         at = ends - lengths + 1
         number = np.full((len(keys), most), -1, np.int64)
@@ -301,8 +301,8 @@ class Dictionary:
             if len(there) and relation.max() >= len(self.width):
                 raise ValueError("a path has a relation that is not there")
             width = self.width[relation]
-            rank = np.zeros(len(there), np.int64)
-            for byte in range(_RANK):
+            rank = data[after]
+            for byte in range(1, int(width.max(initial=1))):
                 rank = np.where(byte < width, rank << 8 | data[after + byte], rank)
             if (rank >= self._counts[relation]).any():
                 raise ValueError("a path has a hop that is not there")
@@ -348,8 +348,22 @@ class Dictionary:
         found: IntArray = np.searchsorted(self.starts, hops, side="right") - 1
         return found
 
+    def steps(self, hops: IntArray) -> IntArray:
+        """Return hops as they stand in a path table; those that are -1 are none."""
+        relation = self.relation_of(hops)
+        steps = np.empty((*hops.shape, 4), np.int64)
+        steps[..., FIRST] = self.first[relation]
+        steps[..., MEDIATOR] = self._hop_mediator[hops]
+        steps[..., SECOND] = self.second[relation]
+        steps[..., TAIL] = self.tail_key[self.hop_tail[hops]]
+        steps[hops < 0] = -1
+        return steps
+
     def _relations(self, data: IntArray, at: IntArray) -> tuple[IntArray, IntArray]:
-        one, two, three = data[at], data[at + 1], data[at + 2]
+        one = data[at]
+        if self._one == 256:
+            return one, at + 1
+        two, three = data[at + 1], data[at + 2]
         short, middle = one < self._one, one < self._one + self._two
         before = self._one + (self._two << 8)
         high = one - self._one - self._two

@@ -22,12 +22,12 @@ from kgqa.graph.files import read_plain
 from kgqa.paths.walk import PathTable
 from kgqa.trie.arrays import dense, joined, offsets_of
 from kgqa.trie.index.manifest import REBUILD, ShardRecord
+from kgqa.trie.index.marisa import opened, trie_of
 from kgqa.trie.index.packed import (
+    HOP,
     LISTED,
     Dictionary,
     found_hops,
-    marisa,
-    opened,
     read_texts,
     text_list,
     token_bytes,
@@ -108,14 +108,14 @@ def encode_shard(
         starts = offsets_of(counts)
         for first, last in groups:
             mine = slice(int(starts[first]), int(starts[last]))
-            tries[first] = marisa(coded.keys(row[mine] - first, found.number[mine]))
+            tries[first] = trie_of(coded.keys(row[mine] - first, found.number[mine])).tobytes()
         rest = [None] * (len(keys) - 1)
         columns = [ids, keys, counts, head, tries, [names, *rest], [dictionary, *rest]]
         return _parquet(pa.Table.from_arrays(columns, schema=SCHEMA), groups, **compression)
 
-    trie = marisa(sorted(set(each)))
-    of_trie = np.fromiter(map(opened(trie).__getitem__, each), np.int64, len(each))
-    data = packed(of_trie, trie, compression="zstd", compression_level=9)
+    trie = trie_of(sorted(set(each)))
+    of_trie = np.fromiter(map(trie.__getitem__, each), np.int64, len(each))
+    data = packed(of_trie, trie.tobytes(), compression="zstd", compression_level=9)
     if len(table) <= SMALL and len(each) <= LISTED:
         listed = np.arange(len(each))
         small = packed(listed, text_list(texts, width), compression="brotli", compression_level=11)
@@ -250,9 +250,9 @@ class Shard:
         self._firsts = offsets_of(np.array(sizes, np.int64))
         self._row = {id_: row for row, id_ in enumerate(self.ids)}
         [first] = self._group(0, ["names", "dictionary"]).slice(0, 1).to_pylist()
-        texts, self._text = read_texts(first["names"] or b"", self._width)
-        self.dictionary = Dictionary(first["dictionary"] or b"", texts)
-        if not 0 <= self.heads.min() <= self.heads.max() < texts:
+        self._texts = read_texts(first["names"] or b"", self._width)
+        self.dictionary = Dictionary(first["dictionary"] or b"", self._texts.count)
+        if not 0 <= self.heads.min() <= self.heads.max() < self._texts.count:
             raise ValueError("a head has a text that is not there")
 
     def find(self, entity_id: str) -> StoredTrie | None:
@@ -276,7 +276,7 @@ class Shard:
         with self.checked():
             data = self._group(group, ["trie"])["trie"][0].as_py()
             paths = int(self.paths[self._firsts[group] : self._firsts[group + 1]].sum())
-            trie = opened(data or b"")
+            trie, _ = opened(data or b"", (1 + HOP * self._hops) ** 2)
             if len(trie) != paths:
                 raise ValueError(f"a trie has {len(trie)} paths, not {paths}")
         self._tries[group] = trie
@@ -287,7 +287,7 @@ class Shard:
     def texts(self, numbers: list[int]) -> Sequences:
         """Return the tokens of texts."""
         with self.checked():
-            return tokens_of([self._text(number) for number in numbers], self._width)
+            return tokens_of(self._texts.read(numbers), self._width)
 
     def paths_of(
         self, keys: list[bytes], topic: int, head: Sequences
@@ -309,13 +309,10 @@ class Shard:
 
     def table_of(self, number: IntArray, topic: int) -> PathTable:
         """Return the paths of an entity as a table, from the numbers of their hops."""
-        known, there = self.dictionary, number >= 0
-        hop = number[there]
-        relation, tail = known.relation_of(hop), known.hop_tail[hop]
-        steps = known.first[relation], known.hop_mediator[hop], known.second[relation]
-        hops = np.full((*number.shape, 4), -1, np.int64)
-        hops[there] = np.stack([*steps, known.tail_key[tail]], axis=1)  # FIRST … TAIL
-        return PathTable(np.full(len(number), topic, np.int64), there.sum(axis=1), hops)
+        length = (number >= 0).sum(axis=1)
+        return PathTable(
+            np.full(len(number), topic, np.int64), length, self.dictionary.steps(number)
+        )
 
     def _group(self, group: int, columns: list[str]) -> pa.Table:
         return self._file.read_row_group(group, columns=columns, use_threads=False)
