@@ -21,6 +21,7 @@ from kgqa.models.sentences_torch import TorchSentenceEncoder
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from numpy.typing import NDArray
     from torch import Tensor
 
     from kgqa.models.path_ranker import Changes, PathRanker
@@ -185,8 +186,8 @@ def first_right(start: PathRanker, batches: Sequence[RankingBatch]) -> float:
     return float(np.mean(right)) if right else 0.0
 
 
-def log_likelihood(start: PathRanker, batches: Sequence[RankingBatch]) -> float:
-    """Return the mean logarithm of the probability of what is right, or of none if nothing is."""
+def log_likelihoods(start: PathRanker, batches: Sequence[RankingBatch]) -> NDArray[np.float64]:
+    """Return of each question the logarithm of the probability of what is right, or of none."""
     logs = []
     for batch in batches:
         logits = start.logits(batch.questions, batch.paths, batch.hops).astype(np.float64)
@@ -194,4 +195,4 @@ def log_likelihood(start: PathRanker, batches: Sequence[RankingBatch]) -> float:
             whole = np.logaddexp.reduce([*logits[row, candidates], start.none])
             right = np.logaddexp.reduce(logits[row, gold]) if gold else start.none
             logs.append(right - whole)
-    return float(np.mean(logs))
+    return np.array(logs)

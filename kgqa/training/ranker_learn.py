@@ -7,6 +7,7 @@ is right more probability there is it kept.
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import replace
 from functools import partial
@@ -24,12 +25,14 @@ from kgqa.models.path_ranker import (
 )
 from kgqa.paths.phrases import PHRASES_FILE, phrases_of, read_phrases, write_phrases
 from kgqa.paths.walk import WalkRules
+from kgqa.paths.words import TOPIC
 from kgqa.training.questions import read_file
 from kgqa.training.ranker_fit import (
     RankerSettings,
+    first_right,
     fit_ranker,
     joined_changes,
-    log_likelihood,
+    log_likelihoods,
 )
 from kgqa.training.ranker_made import made_questions
 from kgqa.training.ranker_questions import batch_of, kg_questions
@@ -49,7 +52,7 @@ if TYPE_CHECKING:
 _TOGETHER = 16  # questions of a batch
 _LEAST = 8  # questions of people that something is learnt from
 _HELD_OUT = 4  # one of so many
-_MOST_HELD = 48  # questions that decide, which are asked of all their candidates
+_MOST_HELD = 48  # made questions that decide, beside people's
 _STEPS = 30  # with made questions alone; people's own add to them
 _ROUNDS = 8  # how often each of people's questions is seen
 
@@ -83,7 +86,9 @@ def learn(
     start = load(options.start_from)
     random = Random(options.seed)
     words = RankWords(store, WalkRules(start.card.hops, store.info.direction), folder)
-    made = made_questions(words, start, random, progress)
+    drawn = made_questions(words, start, random, progress, cache)
+    start.vectors([one.text.replace("{x}", TOPIC) for one in drawn])  # faster together
+    made = [one.of_kg(words, start) for one in drawn if not one.held_out]
     asked: list[KgQuestion] = []
     unusable = 0
     if options.questions is not None:
@@ -102,14 +107,19 @@ def learn(
             "Give some questions of the kind that will be asked, with their answers, by "
             "`questions`.",
         )
-    held, rest = _parted(asked or made)
-    held = held[:_MOST_HELD]
-    some = (rest, made) if asked else ([], rest)
-    checks = [batch_of(held[at : at + _TOGETHER], None) for at in range(0, len(held), _TOGETHER)]
-    before = log_likelihood(start, checks)
-    changes = _fitted(start, *some, options, progress)
-    after = log_likelihood(start, checks)
-    if after > before:
+    apart = [one for one in drawn if one.held_out]
+    apart = random.sample(apart, min(len(apart), _MOST_HELD))
+    held = [*asked[::_HELD_OUT], *(one.of_kg(words, start) for one in apart)]
+    rest = [one for place, one in enumerate(asked) if place % _HELD_OUT]
+    checks = [batch_of(held, None)]
+    before, first_before = log_likelihoods(start, checks), first_right(start, checks)
+    changes = _fitted(start, rest, made, options, progress)
+    after, first_after = log_likelihoods(start, checks), first_right(start, checks)
+    gain = after - before
+    better = first_after >= first_before and gain.mean() > gain.std() / math.sqrt(len(gain))
+    if asked and gain[: len(held) - len(apart)].mean() <= 0:
+        better = False
+    if better:
         if asked:  # with those that were held out, too
             start = load(options.start_from)
             changes = _fitted(start, asked, made, options, progress)
@@ -119,17 +129,20 @@ def learn(
             "asked": len(asked),
             "changed": store.info.changed,
             "relations": store.info.next_relation,
+            "held_out": {"questions": len(held), "before": first_before, "after": first_after},
         }
         every = joined_changes(ranker_changes(options.start_from), changes)
         save_path_ranker(out, replace(start.card, described=described), every)
     return LearnReport(
-        folder=out if after > before else None,
+        folder=out if better else None,
         questions=len(asked),
         made=len(made),
         unusable=unusable,
         held_out=len(held),
-        before=before,
-        after=after,
+        before=float(before.mean()),
+        after=float(after.mean()),
+        first_before=100 * first_before,
+        first_after=100 * first_after,
         seconds=time.perf_counter() - began,
     )
 
@@ -150,12 +163,6 @@ def _take_phrases(store: GraphStore, folder: Path, file: Path, progress: Progres
     ids = store.relations().ids
     kept = [given.get(id_, one) for id_, one in zip(ids, phrases, strict=True)]
     write_phrases(folder / PHRASES_FILE, store, kept)
-
-
-def _parted(questions: Sequence[KgQuestion]) -> tuple[list[KgQuestion], list[KgQuestion]]:
-    """Return a part that is held out, and the rest."""
-    rest = [one for place, one in enumerate(questions) if place % _HELD_OUT]
-    return list(questions[::_HELD_OUT]), rest
 
 
 def _fitted(
@@ -179,10 +186,16 @@ def _fitted(
 def _batches(
     asked: Sequence[KgQuestion], made: Sequence[KgQuestion], random: Random
 ) -> Iterator[RankingBatch]:
-    """Yield batches without end, half of people's questions if there are any."""
-    endless = [
-        cycle(random.sample(questions, len(questions))) for questions in (asked, made) if questions
-    ]
-    each = _TOGETHER // len(endless)
+    """Yield batches without end: questions about few topics, half people's if there are any."""
+    by_topic: dict[int, list[KgQuestion]] = {}
+    for one in made:
+        by_topic.setdefault(one.topic, []).append(one)
+    topics = cycle(random.sample(list(by_topic.values()), len(by_topic)))
+    people = cycle(random.sample(asked, len(asked)))
+    half = _TOGETHER // 2
     while True:
-        yield batch_of([next(one) for one in endless for _ in range(each)], random)
+        batch = [next(people) for _ in range(half if made else _TOGETHER) if asked]
+        while made and len(batch) < _TOGETHER:
+            ours = next(topics)
+            batch += random.sample(ours, min(half, len(ours)))
+        yield batch_of(batch, random)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from kgqa.questions.meanings import known_topics, meanings_of
 from kgqa.training.ranker_fit import RankingBatch
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from random import Random
 
     from kgqa.graph.store import GraphStore
@@ -28,60 +29,67 @@ if TYPE_CHECKING:
 _CAP = 100_000  # paths of a topic entity that gold relation paths are looked for in
 _NEARLY = 0.9  # part of the best F1 from which a relation path is right, too
 _RIGHT = 0.5  # F1 that the best one has at least; for several topics it may have less
-_CANDIDATES = 64  # relation paths that a question chooses among: the nearest
-_NEAREST = 8  # of them that are always among those of a batch; the others are drawn
-_DRAWN = 6
+_CANDIDATES = (
+    32  # relation paths that a question chooses among, beside its topic's others
+)
+_NEAREST = 4  # of them that are always among those of a batch; of the others some are drawn
+_DRAWN = 12  # of a topic
 
 
 @dataclass(frozen=True, slots=True)
 class KgQuestion:
     """A question about a topic entity: relation paths out of it in words, and the right ones.
 
-    ``asked``: without the topic's name; ``paths``, nearest first; ``gold``: positions in ``paths``,
-    none if the graph has no answer.
+    ``asked``: without the topic's name; ``topic``: its key; ``paths``: words and number of hops of
+    each, nearest first; ``gold``: those of them that are right, none if the graph has no answer.
     """
 
     asked: str
-    paths: tuple[str, ...]
-    hops: tuple[int, ...]
-    gold: frozenset[int]
+    topic: int
+    paths: Mapping[str, int]
+    gold: frozenset[str]
 
 
 def kg_question(
     words: RankWords,
     ranker: PathRanker,
     asked: str,
+    topic: int,
     steps: Sequence[Sequence[Hop]],
     gold: Collection[Sequence[Hop]],
 ) -> KgQuestion:
     """Return the question ``asked`` with its candidates among ``steps``; ``gold`` are right."""
     order = words.nearest(ranker, asked, steps)
     kept = [steps[at] for place, at in enumerate(order) if place < _CANDIDATES or steps[at] in gold]
-    right = frozenset(at for at, one in enumerate(kept) if one in gold)
-    return KgQuestion(asked, tuple(map(words.path, kept)), tuple(map(len, kept)), right)
+    paths = {words.path(one): len(one) for one in kept}
+    return KgQuestion(
+        asked, topic, paths, frozenset(words.path(one) for one in kept if one in gold)
+    )
 
 
 def batch_of(questions: Sequence[KgQuestion], random: Random | None) -> RankingBatch:
-    """Return questions as a batch, each with its own candidates; all of them without ``random``."""
+    """Return questions as a batch; those about one topic choose among the same relation paths.
+
+    These are all that any of them has, or with ``random`` the nearest ones, and some drawn.
+    """
     batch = RankingBatch([], [], [], [], [], [])
-    place: dict[tuple[str, float], int] = {}
-    for one in questions:
-        wrong = [at for at in range(len(one.paths)) if at not in one.gold]
-        near, far = (wrong, []) if random is None else (wrong[:_NEAREST], wrong[_NEAREST:])
+    for topic in dict.fromkeys(one.topic for one in questions):
+        ours = [one for one in questions if one.topic == topic]
+        every = {path: hops for one in ours for path, hops in one.paths.items()}
+        near = {path: hops for path, hops in every.items() if any(path in one.gold for one in ours)}
+        for one in ours:
+            wrong = (path for path in one.paths if path not in one.gold)
+            near |= {path: every[path] for path in islice(wrong, _NEAREST)}
+        far = [path for path in every if path not in near]
         drawn = far if random is None else random.sample(far, min(len(far), _DRAWN))
-        weight = len(far) / max(len(drawn), 1)
-        kept = [*sorted(one.gold), *near]
-        rows = []
-        for at, stands_for in [*((at, 1.0) for at in kept), *((at, weight) for at in drawn)]:
-            known = place.setdefault((one.paths[at], stands_for), len(batch.paths))
-            if known == len(batch.paths):
-                batch.paths.append(one.paths[at])
-                batch.hops.append(one.hops[at])
-                batch.stands_for.append(stands_for)
-            rows.append((at, known))
-        batch.questions.append(one.asked)
-        batch.candidates.append([known for _, known in rows])
-        batch.gold.append([known for at, known in rows if at in one.gold])
+        place = {path: at for at, path in enumerate((*near, *drawn), len(batch.paths))}
+        batch.paths.extend(place)
+        batch.hops.extend(every[path] for path in place)
+        batch.stands_for.extend([1.0] * len(near) + [len(far) / max(len(drawn), 1)] * len(drawn))
+        for one in ours:
+            batch.questions.append(one.asked)
+            batch.candidates.append([*place.values()])
+            batch.gold.append([place[path] for path in sorted(one.gold)])
     return batch
 
 
@@ -110,7 +118,7 @@ def kg_questions(
             if not paths.steps or (question.answers and not gold.intersection(paths.steps)):
                 continue
             asked = words.question(question.question, topic.key, names)
-            found.append(kg_question(words, ranker, asked, paths.steps, gold))
+            found.append(kg_question(words, ranker, asked, topic.key, paths.steps, gold))
             usable = True
         unusable += not usable
     return found, unusable
