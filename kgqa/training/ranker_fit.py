@@ -52,16 +52,12 @@ class RankingBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankerSettings:
-    """How a ranker is fitted; ``rank`` of the changes, ``rate``: the learning rate.
-
-    ``weights_only``: scale, biases and temperature stay as they are.
-    """
+    """How a ranker is fitted; ``rank`` of the changes, ``rate``: the learning rate."""
 
     steps: int
     rank: int = 32
     rate: float = 5e-4
     seed: int = 1
-    weights_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +94,7 @@ def fit_ranker(
     beside = torch.nn.Parameter(numbers)
     groups: list[dict[str, Any]] = [
         {"params": weights, "lr": settings.rate},
-        {"params": [beside], "lr": 0.0 if settings.weights_only else _BESIDE},
+        {"params": [beside], "lr": _BESIDE},
     ]
     optimizer = torch.optim.AdamW(groups, weight_decay=0.01)
     steps = settings.steps
@@ -119,11 +115,9 @@ def fit_ranker(
     changes = _changes(model)
     model.unload()
     encoder.change({name: up @ down for name, (down, up) in changes.items()})
-    made = card
-    if not settings.weights_only:
-        made = RankerCard(
-            encoder=card.encoder, hops=card.hops, scale=scale, none=none, hop_bias=tuple(bias)
-        )
+    made = RankerCard(
+        encoder=card.encoder, hops=card.hops, scale=scale, none=none, hop_bias=tuple(bias)
+    )
     return FittedRanker(made, changes, float(np.mean(losses[-20:])) if losses else math.nan)
 
 
@@ -160,18 +154,6 @@ def _changes(model: Any) -> Changes:
                     down.clone().numpy(force=True),
                     up.clone().numpy(force=True),
                 )
-    return found
-
-
-def joined_changes(first: Changes, second: Changes) -> Changes:
-    """Return the changes that are the sum of two: their factors side by side."""
-    found = dict(first)
-    for name, (down, up) in second.items():
-        if name in found:
-            before = found[name]
-            found[name] = np.concatenate([before[0], down]), np.concatenate([before[1], up], axis=1)
-        else:
-            found[name] = down, up
     return found
 
 

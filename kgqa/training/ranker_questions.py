@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from kgqa.training.ranker_fit import RankingBatch
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
-    from random import Random
 
     from kgqa.graph.store import GraphStore
     from kgqa.methods.rank_words import RankWords
@@ -29,11 +27,7 @@ if TYPE_CHECKING:
 _CAP = 100_000  # paths of a topic entity that gold relation paths are looked for in
 _NEARLY = 0.9  # part of the best F1 from which a relation path is right, too
 _RIGHT = 0.5  # F1 that the best one has at least; for several topics it may have less
-_CANDIDATES = (
-    32  # relation paths that a question chooses among, beside its topic's others
-)
-_NEAREST = 4  # of them that are always among those of a batch; of the others some are drawn
-_DRAWN = 12  # of a topic
+_CANDIDATES = 32  # relation paths that a question chooses among, beside its topic's others
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,30 +61,25 @@ def kg_question(
     )
 
 
-def batch_of(questions: Sequence[KgQuestion], random: Random | None) -> RankingBatch:
-    """Return questions as a batch; those about one topic choose among the same relation paths.
-
-    These are all that any of them has, or with ``random`` the nearest ones, and some drawn.
-    """
-    batch = RankingBatch([], [], [], [], [], [])
-    for topic in dict.fromkeys(one.topic for one in questions):
-        ours = [one for one in questions if one.topic == topic]
-        every = {path: hops for one in ours for path, hops in one.paths.items()}
-        near = {path: hops for path, hops in every.items() if any(path in one.gold for one in ours)}
-        for one in ours:
-            wrong = (path for path in one.paths if path not in one.gold)
-            near |= {path: every[path] for path in islice(wrong, _NEAREST)}
-        far = [path for path in every if path not in near]
-        drawn = far if random is None else random.sample(far, min(len(far), _DRAWN))
-        place = {path: at for at, path in enumerate((*near, *drawn), len(batch.paths))}
-        batch.paths.extend(place)
-        batch.hops.extend(every[path] for path in place)
-        batch.stands_for.extend([1.0] * len(near) + [len(far) / max(len(drawn), 1)] * len(drawn))
-        for one in ours:
-            batch.questions.append(one.asked)
-            batch.candidates.append([*place.values()])
-            batch.gold.append([place[path] for path in sorted(one.gold)])
-    return batch
+def batch_of(questions: Sequence[KgQuestion]) -> RankingBatch:
+    """Return questions as a batch; those about one topic choose among the same relation paths."""
+    place: dict[str, int] = {}
+    hops: list[int] = []
+    among: dict[int, dict[int, None]] = {}
+    for one in questions:
+        for path, count in one.paths.items():
+            if path not in place:
+                place[path] = len(hops)
+                hops.append(count)
+            among.setdefault(one.topic, {})[place[path]] = None
+    return RankingBatch(
+        paths=list(place),
+        hops=hops,
+        stands_for=[1.0] * len(place),
+        questions=[one.asked for one in questions],
+        candidates=[list(among.get(one.topic, ())) for one in questions],
+        gold=[[place[path] for path in sorted(one.gold)] for one in questions],
+    )
 
 
 def kg_questions(
