@@ -98,19 +98,12 @@ class Domain:
             if path in self.ends.get(type_, {}):
                 self.questions += [Asked(text, type_, path) for text in chain["questions"]]
 
-    def phrasings(self) -> tuple[dict[str, list[str]], dict[tuple[str, str], list[str]]]:
-        """Return the questions that ask for each relation in words, either way, and for pairs."""
-        single: dict[str, list[str]] = {}
-        pairs: dict[tuple[str, str], list[str]] = {}
-        for one in self.questions:
-            if len(one.path) == 1:
-                single.setdefault(self._text(one.type, one.path, None), []).append(one.text)
-            else:
-                between = self.ends[one.type][one.path[:1]]
-                first = self._text(one.type, one.path[:1], None)
-                second = self._text(between, one.path[1:], None)
-                pairs.setdefault((first, second), []).append(one.text)
-        return single, pairs
+    def phrasings(self) -> Iterator[tuple[str, list[str]]]:
+        """Yield each relation in words, either way, with the questions that ask for it."""
+        for type_, paths in self.ends.items():
+            for path in paths:
+                if len(path) == 1 and (texts := self._questions[path[0][0]]):
+                    yield self._text(type_, path, None), texts
 
     def batch(self, random: Random) -> RankingBatch:
         """Return a batch of questions, drawn by ``random``."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Head = tuple[NDArray[np.float32], NDArray[np.float32]]
 
 _RANK = 32
-_STEPS = 100
+_STEPS = 60
 _TOGETHER = 64  # questions of a step, of each part
 _WARM_UP = 10  # steps in which the learning rate rises
 

@@ -13,6 +13,8 @@ from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from kgqa.errors import DataError
 from kgqa.methods.rank_words import RankWords
 from kgqa.models.path_ranker import (
@@ -28,7 +30,7 @@ from kgqa.paths.words import TOPIC
 from kgqa.training.questions import read_file
 from kgqa.training.ranker_fit import first_right, log_likelihoods
 from kgqa.training.ranker_head import fit_head
-from kgqa.training.ranker_made import made_questions
+from kgqa.training.ranker_made import made_questions, phrased
 from kgqa.training.ranker_questions import batch_of, kg_questions
 from kgqa.training.reports import LearnReport
 
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 
 _LEAST = 8  # questions of people that something is learnt from
 _HELD_OUT = 4  # one of so many
+_LIKELY = 0.2  # probability of what a made question asks for: others mostly ask for something else
 
 
 def learn(
@@ -85,7 +88,14 @@ def learn(
             )
     drawn = made_questions(words, start, Random(options.seed), progress, cache)
     start.vectors([one.text.replace("{x}", TOPIC) for one in drawn])  # faster together
-    made = [one.of_kg(words, start) for one in drawn if not one.held_out]
+    every = [one.of_kg(words, start) for one in drawn]
+    likely = np.exp(log_likelihoods(start, [batch_of(every)])) if every else []
+    kept = [
+        (one, question)
+        for one, question, share in zip(drawn, every, likely, strict=True)
+        if share >= _LIKELY or one.text in phrased(words, one.hop)
+    ]
+    made = [question for one, question in kept if not one.held_out]
     if not asked and len(made) < _LEAST:
         raise DataError(
             f"No questions can be made about {store.info.name}: its relations are like none that "
@@ -94,7 +104,7 @@ def learn(
             "`questions`.",
         )
     people = asked[::_HELD_OUT]
-    held = [*people, *(one.of_kg(words, start) for one in drawn if one.held_out)]
+    held = [*people, *(question for one, question in kept if one.held_out)]
     checks = [batch_of(held)]
 
     def fitted(theirs: Sequence[KgQuestion]) -> PathRanker:
