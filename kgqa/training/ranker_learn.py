@@ -96,15 +96,15 @@ def learn(
         if share >= _LIKELY or one.text in phrased(words, one.hop)
     ]
     made = [question for one, question in kept if not one.held_out]
-    if not asked and len(made) < _LEAST:
+    people = asked[::_HELD_OUT]
+    held = [*people, *(question for one, question in kept if one.held_out)]
+    if not held or (not asked and len(made) < _LEAST):
         raise DataError(
             f"No questions can be made about {store.info.name}: its relations are like none that "
             "people's questions are known for.",
             "Give some questions of the kind that will be asked, with their answers, by "
             "`questions`.",
         )
-    people = asked[::_HELD_OUT]
-    held = [*people, *(question for one, question in kept if one.held_out)]
     checks = [batch_of(held)]
 
     def fitted(theirs: Sequence[KgQuestion]) -> PathRanker:

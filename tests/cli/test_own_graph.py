@@ -177,6 +177,8 @@ def test_a_small_graph_is_learnt_when_it_is_loaded_in_a_terminal(
 ) -> None:
     from kgqa.training import ranker_head, ranker_learn, ranker_made
 
+    monkeypatch.setattr(ranker_learn, "_LIKELY", 0.0)
+    monkeypatch.setattr(ranker_head, "_STEPS", 1)
     monkeypatch.setattr(ranker_head, "_STEPS", 1)
     new, source = tmp_path / "home", tmp_path / "services.tsv"
     source.write_text((home.parent / "services.tsv").read_text())
