@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 _LEAST = 8  # questions of people that something is learnt from
 _HELD_OUT = 4  # one of so many
+_NO_ANSWER = 7  # one of so many made questions is asked as if the graph could not answer it
 _LIKELY = 0.2  # probability of what a made question asks for: others mostly ask for something else
 
 
@@ -95,6 +96,10 @@ def learn(
         for one, question, share in zip(drawn, every, likely, strict=True)
         if share >= _LIKELY or one.text in phrased(words, one.hop)
     ]
+    for place in range(0, len(kept), _NO_ANSWER):  # what is missing must not seem to be there
+        one, _ = kept[place]
+        if any(steps[0] != one.hop for steps in one.among):
+            kept[place] = one, one.without_answer(words, start, -1 - place)
     made = [question for one, question in kept if not one.held_out]
     people = asked[::_HELD_OUT]
     held = [*people, *(question for one, question in kept if one.held_out)]

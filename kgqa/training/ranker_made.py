@@ -63,8 +63,16 @@ class MadeQuestion:
 
     def of_kg(self, words: RankWords, ranker: PathRanker) -> KgQuestion:
         """Return the question as a ranker is fitted to it."""
-        asked = self.text.replace("{x}", TOPIC)
-        return kg_question(words, ranker, asked, self.topic, self.among, [(self.hop,)])
+        return kg_question(words, ranker, self._asked, self.topic, self.among, [(self.hop,)])
+
+    def without_answer(self, words: RankWords, ranker: PathRanker, group: int) -> KgQuestion:
+        """Return the question as if its topic had not the relation; ``group``: in place of it."""
+        others = [steps for steps in self.among if steps[0] != self.hop]
+        return kg_question(words, ranker, self._asked, group, others, [])
+
+    @property
+    def _asked(self) -> str:
+        return self.text.replace("{x}", TOPIC)
 
 
 def made_questions(
