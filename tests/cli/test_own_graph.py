@@ -135,11 +135,13 @@ def test_learning_makes_a_ranker_that_auto_takes(
     kgqa: Kgqa,
     home: Path,
     tmp_path: Path,
-    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
     whole: bool,
 ) -> None:
-    if not whole:
-        request.getfixturevalue("few")
+    from kgqa.training import ranker_learn
+
+    if not whole:  # people's questions alone: reading what others ask takes half a minute
+        monkeypatch.setattr(ranker_learn, "made_questions", lambda *_: [])
     lines = []
     for service, person in list(zip(SERVICES, PEOPLE, strict=True))[:5]:
         lines.append((f"who gets paged when {service} is down", service, person))
@@ -150,7 +152,7 @@ def test_learning_makes_a_ranker_that_auto_takes(
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     report = kgqa("learn", "--questions", file, "--home", home, "--json").json
     assert (report["questions"], report["unusable"]) == (10, 0)
-    assert report["made"] > 0
+    assert (report["made"] > 0) == whole
     assert report["after"] > report["before"]
     assert (home / "services" / "models" / "ranker" / "ranker.json").is_file()
     asked = kgqa("ask", "whose baby is login", "--home", home, "--json")
