@@ -128,7 +128,20 @@ def _kg(home: Home, info: KGInfo, encoder: LoadedEncoder | None, *, verify: bool
                     "verified_seconds": seconds if verify else None,
                 }
             )
-    return {**asdict(info), "indexes": indexes}
+    return {**asdict(info), "ranker": _ranker(home, info), "indexes": indexes}
+
+
+def _ranker(home: Home, info: KGInfo) -> dict[str, Any] | None:
+    """Return what is known of the KG's own path ranker, None if it has none."""
+    from kgqa.models.path_ranker import CARD_FILE, OWN_RANKER, ranker_card
+
+    folder = home.folder(info.name) / OWN_RANKER
+    if not (folder / CARD_FILE).is_file():
+        return None
+    try:
+        return {"folder": str(folder), **ranker_card(folder).described}
+    except KgqaError as error:
+        return {"folder": str(folder), "fault": str(error)}
 
 
 def _flags(wanted: IndexKey | None, key: IndexKey) -> str | None:

@@ -35,11 +35,19 @@ def _show(found: dict[str, Any]) -> None:
         say(f"decoding  {_decoding(model['decoding'])}")
     say(f"general model  {found['general_llm'] or 'none (answers are voted by paths)'}")
     rows = [
-        (kg["name"], kg["source"], f"{kg['entities']:,}", f"{kg['edges']:,}", kg["direction"])
+        (
+            kg["name"],
+            kg["source"],
+            f"{kg['entities']:,}",
+            f"{kg['edges']:,}",
+            kg["direction"],
+            _ranker(kg["ranker"]),
+        )
         for kg in found["kgs"]
     ]
     if rows:
-        show_rows("\nKGs", ["name", "source", "entities", "edges", "direction"], rows)
+        titles = ["name", "source", "entities", "edges", "direction", "ranker"]
+        show_rows("\nKGs", titles, rows)
     indexes = [
         (
             kg["name"],
@@ -59,6 +67,7 @@ def _show(found: dict[str, Any]) -> None:
             if index.get("verified_seconds") is not None:
                 say(f"verified {kg['name']}: {_verified(index)}")
     faults = [fault for kg in found["kgs"] for i in kg["indexes"] for fault in i["faults"]]
+    faults += [kg["ranker"]["fault"] for kg in found["kgs"] if "fault" in (kg["ranker"] or {})]
     for line in [*faults, *found["missing"]]:
         say(f"! {line}", style="yellow")
 
@@ -70,6 +79,15 @@ def _decoding(plan: dict[str, Any] | None) -> str:
         return f"plain, prefix by prefix on {plan['device']}: {plan['why']}"
     limit = "" if plan["limit"] is None else f", plain beyond {plan['limit']} tokens"
     return f"by trees of {plan['budget']} tokens on {plan['device']}{limit}: {plan['why']}"
+
+
+def _ranker(own: dict[str, Any] | None) -> str:
+    if own is None:
+        return "universal"
+    if "fault" in own:
+        return "its own, which is damaged"
+    asked = own.get("asked")
+    return "its own" + (f", {asked:,} questions of people" if asked else "")
 
 
 def _joined(check: dict[str, Any] | None) -> str:

@@ -5,7 +5,8 @@ words (:func:`kgqa.paths.words.relation_path_text`); a path's logit is the cosin
 scale, plus a bias for its number of hops. One more logit stands for "none of them", so that a
 question which the graph cannot answer belongs to no path. The encoder is trained by low-rank
 changes of its weights (LoRA, arXiv 2106.09685) with a softmax over all relation paths out of the
-topic; with no changes it is the plain similarity of words.
+topic; with no changes it is the plain similarity of words. What is learnt from one KG is a *head*:
+a low-rank change of the vectors themselves, so that texts need to be read only once to fit it.
 
 A ranker on disk is a folder with ``ranker.json``, its card, and ``ranker.safetensors``.
 """
@@ -31,11 +32,7 @@ from kgqa.models.adapter import (
     read_json_card,
     write_model_folder,
 )
-from kgqa.models.sentences import (
-    encoder_of_card,
-    load_sentence_encoder,
-    load_trainable_encoder,
-)
+from kgqa.models.sentences import encoder_of_card, load_sentence_encoder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -54,6 +51,7 @@ CARD_FILE = "ranker.json"
 WEIGHTS_FILE = "ranker.safetensors"
 FORMAT_VERSION = 1
 _MOST_KEPT = 100_000  # vectors of texts in memory, 1.5 kB each
+HEAD = "head"  # stands among the changes of weights
 _DOWN, _UP = ".down", ".up"  # the two factors of a weight's change
 _AGAIN = "Train it again with `kgqa learn`."
 
@@ -88,11 +86,15 @@ class RankerCard:
 
 @dataclasses.dataclass(slots=True, weakref_slot=True)
 class PathRanker:
-    """A ranker that is ready. Vectors of texts are kept. Not for use by several threads."""
+    """A ranker that is ready. Vectors of texts are kept. Not for use by several threads.
+
+    ``head``: the factors ``[rank, width]`` and ``[width, rank]`` of what is added to vectors.
+    """
 
     name: str
     card: RankerCard
     encoder: SentenceEncoder
+    head: tuple[NDArray[np.float32], NDArray[np.float32]] | None = None
     _kept: dict[str, NDArray[np.float32]] = dataclasses.field(default_factory=dict)
 
     def logits(
@@ -115,10 +117,6 @@ class PathRanker:
         """The logit of "none of them"."""
         return self.card.none / self.card.temperature
 
-    def forget(self) -> None:
-        """Drop the vectors of texts: the encoder has changed."""
-        self._kept.clear()
-
     def vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the vector of each text, ``[len(texts), width]``, of length 1."""
         new = list(dict.fromkeys(text for text in texts if text not in self._kept))
@@ -129,6 +127,10 @@ class PathRanker:
         found = np.zeros((len(texts), self.encoder.width), np.float32)
         for row, text in enumerate(texts):
             found[row] = self._kept[text]
+        if self.head is not None:
+            down, up = self.head
+            found += found @ down.T @ up.T
+            found /= np.linalg.norm(found, axis=1, keepdims=True)
         return found
 
 
@@ -158,9 +160,8 @@ def load_path_ranker(
     cache: Path,
     progress: Progress,
     encoder: str | None = None,
-    trainable: bool = False,
 ) -> PathRanker:
-    """Load the ranker of a folder or a bundled name, with its encoder, ``trainable`` or not.
+    """Load the ranker of a folder or a bundled name, with its encoder.
 
     ``encoder``: what reads texts, if it is not known by its card. Raises ModelNotFoundError if
     there is none, ModelError if card or weights cannot be used, AdapterMismatchError if the card is
@@ -168,25 +169,27 @@ def load_path_ranker(
     """
     folder = ranker_folder(name)
     card = ranker_card(folder)
-    changes = ranker_changes(name)
-    load = load_trainable_encoder if trainable else load_sentence_encoder
+    changes = dict(ranker_changes(name))
+    head = changes.pop(HEAD, None)
     chosen = encoder_of_card(card.encoder, encoder, folder)
-    read_by = load(chosen, device=device, cache=cache, progress=progress)
+    read_by = load_sentence_encoder(chosen, device=device, cache=cache, progress=progress)
     try:
+        if head is not None and {head[0].shape[1:], head[1].shape[:1]} != {(read_by.width,)}:
+            raise ValueError(HEAD)
         read_by.change({name: up @ down for name, (down, up) in changes.items()})
     except (ValueError, RuntimeError):
         raise ModelError(
             f"The weights {folder / WEIGHTS_FILE} are not of the encoder {read_by.name}.", _AGAIN
         ) from None
     shown = folder.name if folder.parent == BUNDLED_RANKERS else str(folder)
-    return PathRanker(shown, card, read_by)
+    return PathRanker(shown, card, read_by, head)
 
 
 def save_path_ranker(folder: Path, card: RankerCard, changes: Changes) -> None:
     """Write card and weights (float16) into ``folder``, which is made. Raises ModelError.
 
     ``changes``: for the name of each changed weight ``[out, in]`` of the encoder the factors
-    ``[rank, in]`` and ``[out, rank]``, whose product is added to it.
+    ``[rank, in]`` and ``[out, rank]``, whose product is added to it; ``HEAD`` names the head's.
     """
     state = {}
     for name, (down, up) in changes.items():

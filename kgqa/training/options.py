@@ -278,5 +278,5 @@ class LearnOptions(Options):
     )
     start_from: str = option("universal", "The path ranker that is fitted: a name or a folder.")
     encoder: str | None = option(None, "The sentence encoder that it was trained with (MiniLM).")
-    learning_rate: float = option(2e-4, "Learning rate.", gt=0)
+    learning_rate: float = option(1e-3, "Learning rate.", gt=0)
     seed: int = option(0, "Seed.", ge=0)

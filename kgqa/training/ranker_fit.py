@@ -21,6 +21,7 @@ from kgqa.models.sentences_torch import TorchSentenceEncoder
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from numpy.typing import NDArray
     from torch import Tensor
 
     from kgqa.models.path_ranker import Changes, PathRanker
@@ -51,16 +52,12 @@ class RankingBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankerSettings:
-    """How a ranker is fitted; ``rank`` of the changes, ``rate``: the learning rate.
-
-    ``weights_only``: scale, biases and temperature stay as they are.
-    """
+    """How a ranker is fitted; ``rank`` of the changes, ``rate``: the learning rate."""
 
     steps: int
     rank: int = 32
     rate: float = 5e-4
     seed: int = 1
-    weights_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +94,7 @@ def fit_ranker(
     beside = torch.nn.Parameter(numbers)
     groups: list[dict[str, Any]] = [
         {"params": weights, "lr": settings.rate},
-        {"params": [beside], "lr": 0.0 if settings.weights_only else _BESIDE},
+        {"params": [beside], "lr": _BESIDE},
     ]
     optimizer = torch.optim.AdamW(groups, weight_decay=0.01)
     steps = settings.steps
@@ -118,11 +115,9 @@ def fit_ranker(
     changes = _changes(model)
     model.unload()
     encoder.change({name: up @ down for name, (down, up) in changes.items()})
-    made = card
-    if not settings.weights_only:
-        made = RankerCard(
-            encoder=card.encoder, hops=card.hops, scale=scale, none=none, hop_bias=tuple(bias)
-        )
+    made = RankerCard(
+        encoder=card.encoder, hops=card.hops, scale=scale, none=none, hop_bias=tuple(bias)
+    )
     return FittedRanker(made, changes, float(np.mean(losses[-20:])) if losses else math.nan)
 
 
@@ -162,18 +157,6 @@ def _changes(model: Any) -> Changes:
     return found
 
 
-def joined_changes(first: Changes, second: Changes) -> Changes:
-    """Return the changes that are the sum of two: their factors side by side."""
-    found = dict(first)
-    for name, (down, up) in second.items():
-        if name in found:
-            before = found[name]
-            found[name] = np.concatenate([before[0], down]), np.concatenate([before[1], up], axis=1)
-        else:
-            found[name] = down, up
-    return found
-
-
 def first_right(start: PathRanker, batches: Sequence[RankingBatch]) -> float:
     """Return the part of answerable questions whose likeliest candidate is right, in 0..1."""
     right = []
@@ -185,8 +168,8 @@ def first_right(start: PathRanker, batches: Sequence[RankingBatch]) -> float:
     return float(np.mean(right)) if right else 0.0
 
 
-def log_likelihood(start: PathRanker, batches: Sequence[RankingBatch]) -> float:
-    """Return the mean logarithm of the probability of what is right, or of none if nothing is."""
+def log_likelihoods(start: PathRanker, batches: Sequence[RankingBatch]) -> NDArray[np.float64]:
+    """Return of each question the logarithm of the probability of what is right, or of none."""
     logs = []
     for batch in batches:
         logits = start.logits(batch.questions, batch.paths, batch.hops).astype(np.float64)
@@ -194,4 +177,4 @@ def log_likelihood(start: PathRanker, batches: Sequence[RankingBatch]) -> float:
             whole = np.logaddexp.reduce([*logits[row, candidates], start.none])
             right = np.logaddexp.reduce(logits[row, gold]) if gold else start.none
             logs.append(right - whole)
-    return float(np.mean(logs))
+    return np.array(logs)

@@ -1,22 +1,24 @@
-"""Learning a KG: the universal path ranker, fitted to questions about one KG.
+"""Learning a KG: the universal path ranker with a head that is fitted to questions about one KG.
 
 They are made from the KG alone, in people's words; people's own, if there are any, count as much as
-all of those together. A part is held out, people's own first: only if the fitted ranker gives what
-is right more probability there is it kept.
+all of those together. A part of people's own and of the wordings is held out: only if the fitted
+ranker is better there, by more than chance would have it, is it kept.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import replace
-from functools import partial
-from itertools import cycle
 from random import Random
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from kgqa.errors import DataError
 from kgqa.methods.rank_words import RankWords
 from kgqa.models.path_ranker import (
+    HEAD,
     OWN_RANKER,
     load_path_ranker,
     ranker_changes,
@@ -24,34 +26,28 @@ from kgqa.models.path_ranker import (
 )
 from kgqa.paths.phrases import PHRASES_FILE, phrases_of, read_phrases, write_phrases
 from kgqa.paths.walk import WalkRules
+from kgqa.paths.words import TOPIC
 from kgqa.training.questions import read_file
-from kgqa.training.ranker_fit import (
-    RankerSettings,
-    fit_ranker,
-    joined_changes,
-    log_likelihood,
-)
-from kgqa.training.ranker_made import made_questions
+from kgqa.training.ranker_fit import first_right, log_likelihoods
+from kgqa.training.ranker_head import fit_head
+from kgqa.training.ranker_made import made_questions, phrased
 from kgqa.training.ranker_questions import batch_of, kg_questions
 from kgqa.training.reports import LearnReport
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from kgqa.graph.store import GraphStore
-    from kgqa.models.path_ranker import Changes, PathRanker
+    from kgqa.models.path_ranker import PathRanker
     from kgqa.progress import Progress
     from kgqa.training.options import LearnOptions
-    from kgqa.training.ranker_fit import RankingBatch
     from kgqa.training.ranker_questions import KgQuestion
 
-_TOGETHER = 16  # questions of a batch
 _LEAST = 8  # questions of people that something is learnt from
 _HELD_OUT = 4  # one of so many
-_MOST_HELD = 48  # questions that decide, which are asked of all their candidates
-_STEPS = 30  # with made questions alone; people's own add to them
-_ROUNDS = 8  # how often each of people's questions is seen
+_NO_ANSWER = 7  # one of so many made questions is asked as if the graph could not answer it
+_LIKELY = 0.2  # probability of what a made question asks for: others mostly ask for something else
 
 
 def learn(
@@ -72,18 +68,14 @@ def learn(
     out = folder / OWN_RANKER
     if options.phrases is not None:
         _take_phrases(store, folder, options.phrases, progress)
-    load = partial(
-        load_path_ranker,
+    start = load_path_ranker(
+        options.start_from,
         device=device,
         cache=cache,
         progress=progress,
         encoder=options.encoder,
-        trainable=True,
     )
-    start = load(options.start_from)
-    random = Random(options.seed)
     words = RankWords(store, WalkRules(start.card.hops, store.info.direction), folder)
-    made = made_questions(words, start, random, progress)
     asked: list[KgQuestion] = []
     unusable = 0
     if options.questions is not None:
@@ -95,41 +87,66 @@ def learn(
                 f"answer; {_LEAST} are needed to learn from.",
                 "Each names its `answers`, and topic entities that a path leads from to them.",
             )
-    elif len(made) < _LEAST:
+    drawn = made_questions(words, start, Random(options.seed), progress, cache)
+    start.vectors([one.text.replace("{x}", TOPIC) for one in drawn])  # faster together
+    every = [one.of_kg(words, start) for one in drawn]
+    likely = np.exp(log_likelihoods(start, [batch_of(every)])) if every else []
+    kept = [
+        (one, question)
+        for one, question, share in zip(drawn, every, likely, strict=True)
+        if share >= _LIKELY or one.text in phrased(words, one.hop)
+    ]
+    for place in range(0, len(kept), _NO_ANSWER):  # what is missing must not seem to be there
+        one, _ = kept[place]
+        if any(steps[0] != one.hop for steps in one.among):
+            kept[place] = one, one.without_answer(words, start, -1 - place)
+    made = [question for one, question in kept if not one.held_out]
+    people = asked[::_HELD_OUT]
+    held = [*people, *(question for one, question in kept if one.held_out)]
+    if not held or (not asked and len(made) < _LEAST):
         raise DataError(
             f"No questions can be made about {store.info.name}: its relations are like none that "
             "people's questions are known for.",
             "Give some questions of the kind that will be asked, with their answers, by "
             "`questions`.",
         )
-    held, rest = _parted(asked or made)
-    held = held[:_MOST_HELD]
-    some = (rest, made) if asked else ([], rest)
-    checks = [batch_of(held[at : at + _TOGETHER], None) for at in range(0, len(held), _TOGETHER)]
-    before = log_likelihood(start, checks)
-    changes = _fitted(start, *some, options, progress)
-    after = log_likelihood(start, checks)
-    if after > before:
+    checks = [batch_of(held)]
+
+    def fitted(theirs: Sequence[KgQuestion]) -> PathRanker:
+        batches = [batch_of(some) for some in (theirs, made) if some]
+        head = fit_head(start, batches, options.learning_rate, options.seed, progress)
+        return replace(start, head=head)
+
+    before, first_before = log_likelihoods(start, checks), first_right(start, checks)
+    own = fitted([one for place, one in enumerate(asked) if place % _HELD_OUT])
+    after, first_after = log_likelihoods(own, checks), first_right(own, checks)
+    gain = after - before
+    better = first_after >= first_before and gain.mean() > gain.std() / math.sqrt(len(gain))
+    better = better and (not people or gain[: len(people)].mean() > 0)
+    if better:
         if asked:  # with those that were held out, too
-            start = load(options.start_from)
-            changes = _fitted(start, asked, made, options, progress)
+            own = fitted(asked)
+        assert own.head is not None
         described = {
             "kg": store.info.name,
             "made": len(made),
             "asked": len(asked),
             "changed": store.info.changed,
             "relations": store.info.next_relation,
+            "held_out": {"questions": len(held), "before": first_before, "after": first_after},
         }
-        every = joined_changes(ranker_changes(options.start_from), changes)
-        save_path_ranker(out, replace(start.card, described=described), every)
+        changes = {**ranker_changes(options.start_from), HEAD: own.head}
+        save_path_ranker(out, replace(start.card, described=described), changes)
     return LearnReport(
-        folder=out if after > before else None,
+        folder=out if better else None,
         questions=len(asked),
         made=len(made),
         unusable=unusable,
         held_out=len(held),
-        before=before,
-        after=after,
+        before=float(before.mean()),
+        after=float(after.mean()),
+        first_before=100 * first_before,
+        first_after=100 * first_after,
         seconds=time.perf_counter() - began,
     )
 
@@ -150,39 +167,3 @@ def _take_phrases(store: GraphStore, folder: Path, file: Path, progress: Progres
     ids = store.relations().ids
     kept = [given.get(id_, one) for id_, one in zip(ids, phrases, strict=True)]
     write_phrases(folder / PHRASES_FILE, store, kept)
-
-
-def _parted(questions: Sequence[KgQuestion]) -> tuple[list[KgQuestion], list[KgQuestion]]:
-    """Return a part that is held out, and the rest."""
-    rest = [one for place, one in enumerate(questions) if place % _HELD_OUT]
-    return list(questions[::_HELD_OUT]), rest
-
-
-def _fitted(
-    start: PathRanker,
-    asked: Sequence[KgQuestion],
-    made: Sequence[KgQuestion],
-    options: LearnOptions,
-    progress: Progress,
-) -> Changes:
-    """Fit ``start`` itself; return the changes."""
-    steps = (_STEPS if made else 0) + round(_ROUNDS * len(asked) / _TOGETHER)
-    settings = RankerSettings(
-        steps=steps, rank=16, rate=options.learning_rate, seed=options.seed, weights_only=True
-    )
-    batches = _batches(asked, made, Random(options.seed))
-    fitted = fit_ranker(start, batches, settings, progress)
-    start.forget()
-    return fitted.changes
-
-
-def _batches(
-    asked: Sequence[KgQuestion], made: Sequence[KgQuestion], random: Random
-) -> Iterator[RankingBatch]:
-    """Yield batches without end, half of people's questions if there are any."""
-    endless = [
-        cycle(random.sample(questions, len(questions))) for questions in (asked, made) if questions
-    ]
-    each = _TOGETHER // len(endless)
-    while True:
-        yield batch_of([next(one) for one in endless for _ in range(each)], random)

@@ -15,8 +15,7 @@ from kgqa.questions.meanings import known_topics, meanings_of
 from kgqa.training.ranker_fit import RankingBatch
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-    from random import Random
+    from collections.abc import Collection, Mapping, Sequence
 
     from kgqa.graph.store import GraphStore
     from kgqa.methods.rank_words import RankWords
@@ -28,61 +27,59 @@ if TYPE_CHECKING:
 _CAP = 100_000  # paths of a topic entity that gold relation paths are looked for in
 _NEARLY = 0.9  # part of the best F1 from which a relation path is right, too
 _RIGHT = 0.5  # F1 that the best one has at least; for several topics it may have less
-_CANDIDATES = 64  # relation paths that a question chooses among: the nearest
-_NEAREST = 8  # of them that are always among those of a batch; the others are drawn
-_DRAWN = 6
+_CANDIDATES = 32  # relation paths that a question chooses among, beside its topic's others
 
 
 @dataclass(frozen=True, slots=True)
 class KgQuestion:
     """A question about a topic entity: relation paths out of it in words, and the right ones.
 
-    ``asked``: without the topic's name; ``paths``, nearest first; ``gold``: positions in ``paths``,
-    none if the graph has no answer.
+    ``asked``: without the topic's name; ``topic``: its key; ``paths``: words and number of hops of
+    each, nearest first; ``gold``: those of them that are right, none if the graph has no answer.
     """
 
     asked: str
-    paths: tuple[str, ...]
-    hops: tuple[int, ...]
-    gold: frozenset[int]
+    topic: int
+    paths: Mapping[str, int]
+    gold: frozenset[str]
 
 
 def kg_question(
     words: RankWords,
     ranker: PathRanker,
     asked: str,
+    topic: int,
     steps: Sequence[Sequence[Hop]],
     gold: Collection[Sequence[Hop]],
 ) -> KgQuestion:
     """Return the question ``asked`` with its candidates among ``steps``; ``gold`` are right."""
     order = words.nearest(ranker, asked, steps)
     kept = [steps[at] for place, at in enumerate(order) if place < _CANDIDATES or steps[at] in gold]
-    right = frozenset(at for at, one in enumerate(kept) if one in gold)
-    return KgQuestion(asked, tuple(map(words.path, kept)), tuple(map(len, kept)), right)
+    paths = {words.path(one): len(one) for one in kept}
+    return KgQuestion(
+        asked, topic, paths, frozenset(words.path(one) for one in kept if one in gold)
+    )
 
 
-def batch_of(questions: Sequence[KgQuestion], random: Random | None) -> RankingBatch:
-    """Return questions as a batch, each with its own candidates; all of them without ``random``."""
-    batch = RankingBatch([], [], [], [], [], [])
-    place: dict[tuple[str, float], int] = {}
+def batch_of(questions: Sequence[KgQuestion]) -> RankingBatch:
+    """Return questions as a batch; those about one topic choose among the same relation paths."""
+    place: dict[str, int] = {}
+    hops: list[int] = []
+    among: dict[int, dict[int, None]] = {}
     for one in questions:
-        wrong = [at for at in range(len(one.paths)) if at not in one.gold]
-        near, far = (wrong, []) if random is None else (wrong[:_NEAREST], wrong[_NEAREST:])
-        drawn = far if random is None else random.sample(far, min(len(far), _DRAWN))
-        weight = len(far) / max(len(drawn), 1)
-        kept = [*sorted(one.gold), *near]
-        rows = []
-        for at, stands_for in [*((at, 1.0) for at in kept), *((at, weight) for at in drawn)]:
-            known = place.setdefault((one.paths[at], stands_for), len(batch.paths))
-            if known == len(batch.paths):
-                batch.paths.append(one.paths[at])
-                batch.hops.append(one.hops[at])
-                batch.stands_for.append(stands_for)
-            rows.append((at, known))
-        batch.questions.append(one.asked)
-        batch.candidates.append([known for _, known in rows])
-        batch.gold.append([known for at, known in rows if at in one.gold])
-    return batch
+        for path, count in one.paths.items():
+            if path not in place:
+                place[path] = len(hops)
+                hops.append(count)
+            among.setdefault(one.topic, {})[place[path]] = None
+    return RankingBatch(
+        paths=list(place),
+        hops=hops,
+        stands_for=[1.0] * len(place),
+        questions=[one.asked for one in questions],
+        candidates=[list(among.get(one.topic, ())) for one in questions],
+        gold=[[place[path] for path in sorted(one.gold)] for one in questions],
+    )
 
 
 def kg_questions(
@@ -110,7 +107,7 @@ def kg_questions(
             if not paths.steps or (question.answers and not gold.intersection(paths.steps)):
                 continue
             asked = words.question(question.question, topic.key, names)
-            found.append(kg_question(words, ranker, asked, paths.steps, gold))
+            found.append(kg_question(words, ranker, asked, topic.key, paths.steps, gold))
             usable = True
         unusable += not usable
     return found, unusable

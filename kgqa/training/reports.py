@@ -38,6 +38,7 @@ class TrainingReport(BaseModel):
 class LearnReport(TrainingReport):
     """What learning gave: mean log-likelihoods of the questions held out, before and after.
 
+    ``first_before``, ``first_after``: per cent of them whose likeliest relation path is right.
     ``folder``: where the ranker is, None if it was not better and is not kept. ``questions``: of
     people; ``made``: from the KG alone.
     """
@@ -49,6 +50,8 @@ class LearnReport(TrainingReport):
     held_out: int
     before: float
     after: float
+    first_before: float
+    first_after: float
     seconds: float
 
 

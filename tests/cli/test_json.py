@@ -207,7 +207,7 @@ def test_status(kgqa: Kgqa, home: Path, model_cache: Path) -> None:
     assert set(done) == {"home", "graph", "kgs", "kg_llm", "general_llm", "dumps", "missing"}
     assert done["missing"] == []
     (kg,) = done["kgs"]
-    assert kg["name"] == "freebase"
+    assert (kg["name"], kg["ranker"]) == ("freebase", None)
     (index,) = kg["indexes"]
     assert (index["fits"], index["stored"], index["faults"]) == (True, 2, [])
 

@@ -130,20 +130,18 @@ def few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ranker_made, "_LIKE", -1.0)
 
 
-@pytest.mark.parametrize("steps", [8, pytest.param(30, marks=pytest.mark.long)])
+@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_learning_makes_a_ranker_that_auto_takes(
     kgqa: Kgqa,
     home: Path,
     tmp_path: Path,
-    request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
-    steps: int,
+    whole: bool,
 ) -> None:
     from kgqa.training import ranker_learn
 
-    if steps < ranker_learn._STEPS:
-        request.getfixturevalue("few")
-        monkeypatch.setattr(ranker_learn, "_STEPS", steps)
+    if not whole:  # people's questions alone: reading what others ask takes half a minute
+        monkeypatch.setattr(ranker_learn, "made_questions", lambda *_: [])
     lines = []
     for service, person in list(zip(SERVICES, PEOPLE, strict=True))[:5]:
         lines.append((f"who gets paged when {service} is down", service, person))
@@ -154,7 +152,7 @@ def test_learning_makes_a_ranker_that_auto_takes(
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     report = kgqa("learn", "--questions", file, "--home", home, "--json").json
     assert (report["questions"], report["unusable"]) == (10, 0)
-    assert report["made"] > 20
+    assert (report["made"] > 0) == whole
     assert report["after"] > report["before"]
     assert (home / "services" / "models" / "ranker" / "ranker.json").is_file()
     asked = kgqa("ask", "whose baby is login", "--home", home, "--json")
@@ -175,22 +173,22 @@ def test_learning_needs_questions_that_the_kg_can_answer(
 def test_a_small_graph_is_learnt_when_it_is_loaded_in_a_terminal(
     kgqa: Kgqa, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kgqa.training import ranker_learn, ranker_made
+    from kgqa.training import ranker_head, ranker_learn
 
-    monkeypatch.setattr(ranker_made, "_MOST", 12)
-    monkeypatch.setattr(ranker_learn, "_STEPS", 1)
+    monkeypatch.setattr(ranker_learn, "_LIKELY", 0.0)
+    monkeypatch.setattr(ranker_head, "_STEPS", 1)
     new, source = tmp_path / "home", tmp_path / "services.tsv"
     source.write_text((home.parent / "services.tsv").read_text())
     quiet = kgqa("ingest", "triples", source, "--home", new)
     assert "kgqa learn --kg services" in quiet.out, "in a script nothing is learnt"
     assert not (new / "services" / "models").exists()
     done = kgqa("ingest", "triples", source, "--home", new, "--learn")
-    assert "12 made questions" in done.out
+    assert "made questions" in done.out
 
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(ranker_learn, "fit_ranker", stop)
+    monkeypatch.setattr(ranker_learn, "fit_head", stop)
     stopped = kgqa("ingest", "triples", source, "--home", new, "--learn")
     assert stopped.code == 0
     assert "Learning was stopped. The KG is there" in stopped.err
