@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from transformers import Trainer, TrainerCallback
 
+from kgqa.graph.files import write_whole
 from kgqa.training.encode import IGNORED
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class RunLog:
     def __init__(self, path: Path, after: int | None) -> None:
         self._path = path
         kept = [] if after is None else [one for one in self.lines() if one["step"] <= after]
-        path.write_text("".join(json.dumps(one) + "\n" for one in kept), "utf-8")
+        write_whole(path, "".join(json.dumps(one) + "\n" for one in kept).encode())
 
     def lines(self) -> list[dict[str, Any]]:
         """Return what has been written; one that was cut short is left out."""
