@@ -26,7 +26,7 @@ from kgqa.training.check import PathCheck
 from kgqa.training.checkpoints import alone, checkpoint_to_resume, digest_of
 from kgqa.training.encode import ByLength, Collator, encode
 from kgqa.training.reports import AdapterReport, write_readme
-from kgqa.training.trainer import PathTrainer, RunLog, Watch
+from kgqa.training.trainer import PathTrainer, RunLog, Watch, writing_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -118,7 +118,8 @@ def train(
         with quiet(), closing(watch):
             done = trainer.train(resume_from_checkpoint=None if last is None else str(last))
             final = trainer.evaluate() if held_rows else {}
-            _save(kg_llm, model, out, settings)
+            with writing_to(out):
+                _save(kg_llm, model, out, settings)
         result = AdapterReport(
             folder=out,
             examples=len(rows),

@@ -144,8 +144,6 @@ def main() -> None:
     import kgqa.training.reasoners
     import kgqa.trie.precompute
 
-    kgqa.training.ranker_learn._STEPS = 2  # it need not be good, only better
-    kgqa.training.ranker_learn._MOST_HELD = 8
     del pyarrow, tokenizers, transformers, kgqa
     torch.set_num_threads(1)
     for line in sys.stdin:

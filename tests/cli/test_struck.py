@@ -23,7 +23,13 @@ from kgqa.errors import KGNotFoundError, ModelError, ModelNotFoundError
 from kgqa.evaluation.log import read_run
 from kgqa.graph.open import open_store
 from kgqa.models.adapter import CARD_FILE, read_card
-from kgqa.models.path_ranker import OWN_RANKER, ranker_card, ranker_changes
+from kgqa.models.path_ranker import (
+    OWN_RANKER,
+    RankerCard,
+    ranker_card,
+    ranker_changes,
+    save_path_ranker,
+)
 from kgqa.trie.index.manifest import Manifest
 from kgqa.trie.index.reader import TrieIndex, all_manifests
 from tests.cli.conftest import Outcome
@@ -187,6 +193,7 @@ DATA = "{data}"
 OUT = ("--out", "{home}/out", "--questions", f"{DATA}/questions.jsonl")
 KG_COT = ("--encoder", f"{DATA}/encoder", "--hidden", "16", "--epochs", "8")
 SMALL = ("--model", "{tiny}", "--epochs", "2", "--batch-size", "8", "--rank", "4")
+TINY = ("--set", f"start_from={DATA}/ranker", "--set", f"encoder={DATA}/encoder")
 EVAL = ("--out", "{home}/out", "--method", "rank")
 COMMANDS = [
     Command("ingest", "old", ("ingest", "triples", f"{DATA}/new.tsv", "--kg", KG), kg_seen),
@@ -194,7 +201,7 @@ COMMANDS = [
         "update", "indexed", ("update", f"{DATA}/more.tsv", "--remove", f"{DATA}/less.tsv"), kg_seen
     ),
     Command("precompute-tries", "new", ("precompute-tries",), index_seen),
-    Command("learn", "new", ("learn",), ranker_seen),
+    Command("learn", "new", ("learn", *TINY), ranker_seen),
     Command(
         "train kg-cot",
         "new",
@@ -265,7 +272,8 @@ def data(kgqa: Kgqa, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "questions.jsonl").write_text(lines, "utf-8")
     shutil.copytree(folder / "new", folder / "indexed")
     assert kgqa("precompute-tries", "--home", folder / "indexed").code == 0
-    encoder_folder(folder / "encoder")
+    encoder = encoder_folder(folder / "encoder")
+    save_path_ranker(folder / "ranker", RankerCard(encoder=str(encoder)), {})
     return folder
 
 
