@@ -44,7 +44,8 @@ if TYPE_CHECKING:
     from kgqa.training.options import TrainingSettings
 
 LOG_FILE = "training.jsonl"
-_LAST = ("config.json", "adapter_config.json", CARD_FILE)  # without it a folder is no model
+# in this order: a folder without the last of them that it should have is not taken for a model
+_LAST = ("adapter_config.json", CARD_FILE, "config.json")
 _NEW_SPREAD = 0.02  # of the noise on a new marker's embedding
 _T = TypeVar("_T")
 _MOST_HELD_OUT = 1_000  # examples that the held-out loss is over
@@ -277,9 +278,10 @@ def _save(kg_llm: KgLLM, model: Any, out: Path, settings: TrainingSettings) -> N
         weights = {name: value.to(torch.bfloat16) for name, value in load_file(path).items()}
         save_file(weights, path, metadata={"format": "pt"})
         replace(kg_llm.card, base_model=kg_llm.name).write(part)
-    for name in _LAST:
+    for name in reversed(_LAST):
         (out / name).unlink(missing_ok=True)
-    for path in sorted(part.iterdir(), key=lambda one: one.name in _LAST):
+    order = {name: place for place, name in enumerate(_LAST, 1)}
+    for path in sorted(part.iterdir(), key=lambda one: order.get(one.name, 0)):
         sync(path)
         shutil.rmtree(out / path.name) if (out / path.name).is_dir() else None
         path.replace(out / path.name)
