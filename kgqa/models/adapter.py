@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from contextlib import suppress
 from pathlib import Path
@@ -23,7 +24,6 @@ from pydantic import (
 from pydantic.dataclasses import dataclass
 
 from kgqa.errors import AdapterMismatchError, ModelError, ModelNotFoundError
-from kgqa.graph.files import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -170,10 +170,15 @@ def write_card_and_weights(folder: Path, card: Any, card_file: str, weights: byt
         with suppress(OSError, ValueError, AttributeError):
             before = json.loads((folder / card_file).read_bytes()).get("weights", names[0])
             names.sort(key=lambda name: name == before)
-        write_whole(folder / names[0], weights)
         content = card_content(card) | {"weights": names[0]}
         text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
-        write_whole(folder / card_file, text.encode())
+        for name, written in ((names[0], weights), (card_file, text.encode())):
+            part = folder / f".{name}.partial"
+            with part.open("wb") as file:
+                file.write(written)
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(folder / name)
     except OSError as error:
         raise ModelError(f"The model cannot be written to {folder}: {error}.") from None
 
