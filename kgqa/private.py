@@ -31,10 +31,10 @@ def following(folder: Path) -> Iterator[None]:
 def mask_of(folder: Path) -> int:
     """Return the mask under which new files have the permissions of ``folder``.
 
-    Nothing is ever made that everybody may write to.
+    Nothing is ever made that everybody may write to, or that its owner may not.
     """
     try:
-        return 0o777 & ~folder.stat().st_mode | 0o002
+        return 0o077 & ~folder.stat().st_mode | 0o002
     except OSError:
         return 0o077  # it is still to be made
 

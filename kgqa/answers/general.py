@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from kgqa.answers.answer import GeneralLlmUse, RankedAnswer
 from kgqa.answers.choices import find_choices, rank_choices
-from kgqa.answers.naming import PathNames, denies, form_of, in_graph
+from kgqa.answers.naming import PathNames, denies, form_of, in_graph, is_name_of
 from kgqa.graph.names import normalise
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _BULLET = re.compile(
     r"^(?:\s*(?:[-*•]|\d+[.)])\s+|\W*(?:final )?answers?\W*[:=]\W*)+", re.IGNORECASE
 )
+_LABEL = re.compile(r"^[(\[]?[A-Za-z](?:[)\]]\s*|[.:]\s+)")  # of a choice, as in "B) Paris"
 _THOUGHTS = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
 _CLAUSE = re.compile(r"[,;.:!?]\s|\bbut\b", re.IGNORECASE)
 _MOST_LINES = 1_000  # of a reply that are read
@@ -138,8 +139,8 @@ def listed_lines(text: str) -> list[str]:
     denied = False
     for whole in _THOUGHTS.sub("", text).splitlines():
         line = _BULLET.sub("", whole).strip().strip("\"'`*").strip()
-        if line.endswith(":"):
-            denied = denies(line)
+        if whole.rstrip(" *_").endswith(":"):
+            denied = denies(whole)
         elif line and not denied and len(line) <= _LONGEST:
             found.append(line)
             if len(found) == _MOST_LINES:
@@ -194,23 +195,46 @@ def read_choice(
 ) -> list[RankedAnswer]:
     """Return all choices: the one that a general LLM wrote, then the others as the paths rank them.
 
-    The written one gets half of all probability beside half of its own, so that scores still sum
-    to at most 1. If the text names none of the choices, or several, the ranking of the paths
-    stands.
+    Written is what has a line of its own, a letter before it aside. It gets half of all probability
+    beside half of its own, so that scores still sum to at most 1. If no choice was written, or
+    several, or it was denied, the ranking of the paths stands. Those that a longer line mentions
+    are marked as such, unless the paths have them first or a line denies them.
     """
     ranked = rank_choices(choices, paths)
-    line = normalise(next((one for one in text.splitlines() if one.strip()), ""))
-    by_form = {normalise(one.text): one for one in choices}
-    chosen = by_form.get(line)
-    if chosen is None:
-        named = [one for form, one in by_form.items() if form and f" {form} " in f" {line} "]
-        if len(named) == 1 and not denies(line, [named[0].text]):
-            chosen = named[0]
-    if chosen is None:
-        return ranked
-    answers = []
-    for one in ranked:
-        mine = one.id in chosen.ids if one.id is not None else one.name == chosen.text
-        score = one.score / 2 + (0.5 if mine else 0.0)
-        answers.append(replace(one, score=score))
-    return sorted(answers, key=lambda one: -one.score)
+    written: list[AnswerChoice] = []
+    named: set[str] = set()
+    denied: set[str] = set()
+    for line in listed_lines(text):
+        form = f" {form_of(line)} "
+        inside = [one for one in choices if f" {form_of(one.text)} " in form]
+        said = _called(line, choices)
+        texts = {one.text for one in (*inside, *said)}
+        if denies(line, texts):
+            denied |= texts
+        elif said:
+            written += said
+        else:
+            named |= texts
+    kept = {one.text: one for one in written if one.text not in denied}
+    if len(kept) == 1:
+        (chosen,) = kept.values()
+        mine = [_stands_for(one, chosen) for one in ranked]
+        scores = [one.score / 2 + 0.5 * its for one, its in zip(ranked, mine, strict=True)]
+        ranked = [replace(one, score=score) for one, score in zip(ranked, scores, strict=True)]
+        return sorted(ranked, key=lambda one: -one.score)
+    only = [one for one in choices if one.text in named - denied - kept.keys()]
+    marked = [replace(one, mentioned=any(_stands_for(one, its) for its in only)) for one in ranked]
+    return [*ranked[:1], *marked[1:]]
+
+
+def _called(line: str, choices: Sequence[AnswerChoice]) -> list[AnswerChoice]:
+    """Return the choices that ``line`` is the name of, letter by letter if there are such."""
+    for text in (line, _LABEL.sub("", line)):
+        named = [one for one in choices if is_name_of(text, one.text)]
+        if named:
+            return [one for one in named if normalise(one.text) == normalise(text)] or named
+    return []
+
+
+def _stands_for(answer: RankedAnswer, choice: AnswerChoice) -> bool:
+    return answer.id in choice.ids if answer.id is not None else answer.name == choice.text

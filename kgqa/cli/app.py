@@ -135,6 +135,13 @@ def _main() -> None:
         # whoever read the output has gone; nothing may complain about that at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except OSError as error:
+        if debug:
+            raise
+        _fail(
+            f"{error.filename or 'A file'} cannot be read or written: {error.strerror or error}. "
+            "See that you may, and that the disk has room."
+        )
     except (KeyboardInterrupt, typer.Abort):
         _stopped()
     except Exception as error:

@@ -10,6 +10,7 @@ import numpy as np
 from kgqa.display import as_html, visible
 from kgqa.errors import UsageError
 from kgqa.evaluation.record import Outcome
+from kgqa.graph.files import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -155,7 +156,7 @@ def write_reports(
     }
     for name, text in texts.items():
         try:
-            (folder / name).write_bytes(text.encode("utf-8", "replace"))
+            write_whole(folder / name, text.encode("utf-8", "replace"))
         except OSError as error:
             raise UsageError(
                 f"The report {folder / name} cannot be written: {error.strerror or error}.",

@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import re
-import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 
@@ -33,6 +33,7 @@ CardT = TypeVar("CardT")
 Mediators: TypeAlias = Literal["collapse", "keep"]
 Walk: TypeAlias = Literal["out", "in", "both"]
 ScoreRule: TypeAlias = Literal["vocabulary", "allowed"]
+WeightsName: TypeAlias = Annotated[str, Field(pattern=r"^[\w-]+\.safetensors$")]  # beside its card
 
 CARD_FILE = "kgqa.json"
 FORMAT_VERSION = 2
@@ -156,30 +157,30 @@ def model_folder(name: str, bundled: Path) -> Path:
     )
 
 
-def write_model_folder(folder: Path, files: Mapping[str, bytes], what: str) -> None:
-    """Write ``files`` in turn into ``folder``, which is made. Raises ModelError, which says what.
+def write_card_and_weights(folder: Path, card: Any, card_file: str, weights: bytes) -> None:
+    """Write ``card``, which names its weights, and these into ``folder``, which is made.
 
-    All appear at once, so that no weights ever stand beside the card of others; in a folder that
-    holds more than these files, each by itself.
+    Whoever reads sees the model that was there or this one, whenever that is: the card changes in
+    one step, and the weights that it named until then stay beside the new ones, until the next.
+    Raises ModelError.
     """
-    part = folder.with_name(f".{folder.name}.{os.getpid()}.part")
-    old = part.with_suffix(".old")
     try:
-        part.mkdir(parents=True)
-        for name, content in files.items():
-            (part / name).write_bytes(content)  # with the permissions that the user's files have
-        if folder.is_dir() and {one.name for one in folder.iterdir()} <= set(files):
-            folder.rename(old)
-        if not folder.exists():
-            part.rename(folder)
-            return
-        for name in files:
-            (part / name).replace(folder / name)
+        folder.mkdir(parents=True, exist_ok=True)
+        names = [f"{Path(card_file).stem}{end}.safetensors" for end in ("", "-2")]
+        with suppress(OSError, ValueError, AttributeError):
+            before = json.loads((folder / card_file).read_bytes()).get("weights", names[0])
+            names.sort(key=lambda name: name == before)
+        content = card_content(card) | {"weights": names[0]}
+        text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+        for name, written in ((names[0], weights), (card_file, text.encode())):
+            part = folder / f".{name}.partial"
+            with part.open("wb") as file:
+                file.write(written)
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(folder / name)
     except OSError as error:
-        raise ModelError(f"The {what} cannot be written to {folder}: {error}.") from None
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)
+        raise ModelError(f"The model cannot be written to {folder}: {error}.") from None
 
 
 def read_json_card(

@@ -6,7 +6,6 @@ A name is a folder, or one of the bundled reasoners.
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -17,14 +16,13 @@ from kgqa.models.adapter import (
     CONFIG,
     Mediators,
     Walk,
-    card_content,
+    WeightsName,
     model_folder,
     read_json_card,
 )
 
 BUNDLED_REASONERS = Path(__file__).parent.parent / "data" / "reasoners"
 CARD_FILE = "reasoner.json"
-WEIGHTS_FILE = "reasoner.safetensors"
 FORMAT_VERSION = 3
 AGAIN = "Train it again with `kgqa train kg-cot`."
 
@@ -68,6 +66,7 @@ class ReasonerCard:
     beta_reads: BetaReads = "tokens"
     answer_threshold: Annotated[float, Field(ge=0, le=1)] = 0.5  # part of the first one's score
     described: dict[str, Any] = Field(default_factory=dict)  # data, settings, figures
+    weights: WeightsName = "reasoner.safetensors"
     format_version: int = FORMAT_VERSION
 
     @field_validator("relations")
@@ -95,10 +94,6 @@ class ReasonerCard:
             beta_reads=self.beta_reads,
         )
 
-    def to_json(self) -> str:
-        """Return the card as it stands in ``reasoner.json``."""
-        return json.dumps(card_content(self), indent=1, ensure_ascii=False) + "\n"
-
 
 def reasoner_folder(name: str) -> Path:
     """Return the folder of a reasoner: one of that path, else the bundled one of that name."""
@@ -125,7 +120,7 @@ def read_reasoner_card(folder: Path) -> ReasonerCard:
             1: lambda card: {**card, "beta_reads": "pooled"},
             2: lambda card: {"answer_threshold" if k == "cut" else k: v for k, v in card.items()},
         },
-        missing=f"A reasoner is a folder with {CARD_FILE} and {WEIGHTS_FILE}, as `kgqa train "
-        f"kg-cot` writes it; bundled are: {', '.join(bundled_reasoners()) or 'none'}.",
+        missing=f"A reasoner is a folder with {CARD_FILE} and weights, as `kgqa train kg-cot` "
+        f"writes it; bundled are: {', '.join(bundled_reasoners()) or 'none'}.",
         again=AGAIN,
     )

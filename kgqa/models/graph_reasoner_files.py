@@ -9,14 +9,13 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 
 from kgqa.errors import AdapterMismatchError, ModelError, ModelNotFoundError
-from kgqa.models.adapter import write_model_folder
+from kgqa.models.adapter import write_card_and_weights
 from kgqa.models.graph_reasoner import GraphReasoner
 from kgqa.models.graph_reasoner_card import (
     AGAIN,
     BUNDLED_REASONERS,
     CARD_FILE,
     UNTRAINED,
-    WEIGHTS_FILE,
     ReasonerCard,
     read_reasoner_card,
     reasoner_folder,
@@ -60,9 +59,7 @@ def save_reasoner(
     state = {name: one.detach().half().contiguous() for name, one in state.items()}
     if words is not None:
         state[_WORDS] = words.half().contiguous()
-    write_model_folder(
-        folder, {WEIGHTS_FILE: save(state), CARD_FILE: card.to_json().encode()}, "reasoner"
-    )
+    write_card_and_weights(folder, card, CARD_FILE, save(state))
 
 
 def load_reasoner(
@@ -88,7 +85,7 @@ def load_reasoner(
         model.load_state_dict(state)
     except RuntimeError:
         raise ModelError(
-            f"The weights {folder / WEIGHTS_FILE} are not of the reasoner that its card describes.",
+            f"The weights {folder / card.weights} are not of the reasoner that its card describes.",
             AGAIN,
         ) from None
     chosen = encoder_of_card(card.encoder, encoder, folder)
@@ -106,9 +103,9 @@ def load_reasoner(
 def _weights(
     folder: Path, card: ReasonerCard
 ) -> tuple[dict[str, torch.Tensor], torch.Tensor | None]:
-    file = folder / WEIGHTS_FILE
+    file = folder / card.weights
     if not file.is_file():
-        raise ModelNotFoundError(f"The reasoner folder {folder} has no {WEIGHTS_FILE}.", AGAIN)
+        raise ModelNotFoundError(f"The reasoner folder {folder} has no {card.weights}.", AGAIN)
     try:
         state = {name: one.float() for name, one in load_file(file).items()}
     except (OSError, SafetensorError, ValueError) as error:

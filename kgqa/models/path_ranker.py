@@ -14,7 +14,6 @@ A ranker on disk is a folder with ``ranker.json``, its card, and ``ranker.safete
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -27,10 +26,10 @@ from safetensors.numpy import load_file, save
 from kgqa.errors import ModelError, ModelNotFoundError
 from kgqa.models.adapter import (
     CONFIG,
-    card_content,
+    WeightsName,
     model_folder,
     read_json_card,
-    write_model_folder,
+    write_card_and_weights,
 )
 from kgqa.models.sentences import encoder_of_card, load_sentence_encoder
 
@@ -48,7 +47,6 @@ BUNDLED_RANKERS = Path(__file__).parent.parent / "data" / "rankers"
 UNIVERSAL = "universal"
 OWN_RANKER = Path("models") / "ranker"  # in a KG's folder
 CARD_FILE = "ranker.json"
-WEIGHTS_FILE = "ranker.safetensors"
 FORMAT_VERSION = 1
 _MOST_KEPT = 100_000  # vectors of texts in memory, 1.5 kB each
 HEAD = "head"  # stands among the changes of weights
@@ -77,11 +75,8 @@ class RankerCard:
     temperature: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)] = 1.0
     refuse_above: Annotated[float, Field(ge=0, le=1, strict=False)] = 0.88
     described: dict[str, Any] = Field(default_factory=dict)  # data, settings, figures
+    weights: WeightsName = "ranker.safetensors"
     format_version: int = FORMAT_VERSION
-
-    def to_json(self) -> str:
-        """Return the card as it stands in ``ranker.json``."""
-        return json.dumps(card_content(self), indent=1, ensure_ascii=False) + "\n"
 
 
 @dataclasses.dataclass(slots=True, weakref_slot=True)
@@ -147,8 +142,8 @@ def ranker_card(folder: Path) -> RankerCard:
         "path ranker",
         version=FORMAT_VERSION,
         older={},
-        missing=f"A path ranker is a folder with {CARD_FILE} and {WEIGHTS_FILE}, as `kgqa learn` "
-        f"writes it; bundled is: {UNIVERSAL}.",
+        missing=f"A path ranker is a folder with {CARD_FILE} and weights, as `kgqa learn` writes "
+        f"it; bundled is: {UNIVERSAL}.",
         again=_AGAIN,
     )
 
@@ -169,7 +164,7 @@ def load_path_ranker(
     """
     folder = ranker_folder(name)
     card = ranker_card(folder)
-    changes = dict(ranker_changes(name))
+    changes = dict(_changes(folder / card.weights))
     head = changes.pop(HEAD, None)
     chosen = encoder_of_card(card.encoder, encoder, folder)
     read_by = load_sentence_encoder(chosen, device=device, cache=cache, progress=progress)
@@ -179,7 +174,7 @@ def load_path_ranker(
         read_by.change({name: up @ down for name, (down, up) in changes.items()})
     except (ValueError, RuntimeError):
         raise ModelError(
-            f"The weights {folder / WEIGHTS_FILE} are not of the encoder {read_by.name}.", _AGAIN
+            f"The weights {folder / card.weights} are not of the encoder {read_by.name}.", _AGAIN
         ) from None
     shown = folder.name if folder.parent == BUNDLED_RANKERS else str(folder)
     return PathRanker(shown, card, read_by, head)
@@ -195,17 +190,19 @@ def save_path_ranker(folder: Path, card: RankerCard, changes: Changes) -> None:
     for name, (down, up) in changes.items():
         state[name + _DOWN] = np.ascontiguousarray(down, np.float16)
         state[name + _UP] = np.ascontiguousarray(up, np.float16)
-    write_model_folder(
-        folder, {WEIGHTS_FILE: save(state), CARD_FILE: card.to_json().encode()}, "path ranker"
-    )
+    write_card_and_weights(folder, card, CARD_FILE, save(state))
 
 
 def ranker_changes(name: str) -> Changes:
     """Return the changes of a ranker's encoder as :func:`save_path_ranker` takes them.
 
-    Raises ModelNotFoundError, ModelError.
+    Raises what :func:`load_path_ranker` raises.
     """
-    file = ranker_folder(name) / WEIGHTS_FILE
+    folder = ranker_folder(name)
+    return _changes(folder / ranker_card(folder).weights)
+
+
+def _changes(file: Path) -> Changes:
     if not file.is_file():
         raise ModelNotFoundError(f"The path ranker {file.parent} has no {file.name}.", _AGAIN)
     try:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kgqa.errors import DataError
+from kgqa.graph.files import write_whole
 from kgqa.paths.words import relation_phrase
 
 if TYPE_CHECKING:
@@ -70,8 +71,6 @@ def write_phrases(file: Path, store: GraphStore, phrases: Sequence[tuple[str, ..
     ]
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        part = file.with_name(f"{file.name}.part")
-        part.write_text("\n".join(lines) + "\n", "utf-8")
-        part.replace(file)
+        write_whole(file, ("\n".join(lines) + "\n").encode())
     except OSError as error:
         raise DataError(f"The phrases cannot be written to {file}: {error.strerror}.") from None

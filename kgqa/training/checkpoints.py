@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock, Timeout
 
 from kgqa.errors import DataError, UsageError
+from kgqa.graph.files import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -66,7 +67,7 @@ def checkpoint_to_resume(
     if found:
         _check_same(folder, record)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / RUN_FILE).write_text(json.dumps(record, indent=2) + "\n", "utf-8")
+    write_whole(folder / RUN_FILE, (json.dumps(record, indent=2) + "\n").encode())
     if not found:
         return None, None
     step, path = max(found)

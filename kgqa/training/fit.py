@@ -17,6 +17,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from kgqa.errors import DataError
+from kgqa.graph.files import sync
+from kgqa.models.adapter import CARD_FILE
 from kgqa.models.kg_llm import make_special
 from kgqa.models.pretrained import quiet, with_adapter
 from kgqa.models.tokenizer import HFEncoder
@@ -24,7 +26,7 @@ from kgqa.training.check import PathCheck
 from kgqa.training.checkpoints import alone, checkpoint_to_resume, digest_of
 from kgqa.training.encode import ByLength, Collator, encode
 from kgqa.training.reports import AdapterReport, write_readme
-from kgqa.training.trainer import PathTrainer, RunLog, Watch
+from kgqa.training.trainer import PathTrainer, RunLog, Watch, writing_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
     from kgqa.training.options import TrainingSettings
 
 LOG_FILE = "training.jsonl"
+# in this order: a folder without the last of them that it should have is not taken for a model
+_LAST = ("adapter_config.json", CARD_FILE, "config.json")
 _NEW_SPREAD = 0.02  # of the noise on a new marker's embedding
 _T = TypeVar("_T")
 _MOST_HELD_OUT = 1_000  # examples that the held-out loss is over
@@ -115,7 +119,8 @@ def train(
         with quiet(), closing(watch):
             done = trainer.train(resume_from_checkpoint=None if last is None else str(last))
             final = trainer.evaluate() if held_rows else {}
-            _save(kg_llm, model, out, settings)
+            with writing_to(out):
+                _save(kg_llm, model, out, settings)
         result = AdapterReport(
             folder=out,
             examples=len(rows),
@@ -258,15 +263,26 @@ def _trainer(
 
 def _save(kg_llm: KgLLM, model: Any, out: Path, settings: TrainingSettings) -> None:
     """Write the weights in bfloat16, half of what the optimiser worked with, and the card."""
+    part = out / ".part"
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir()
     if settings.full:
-        model.to(torch.bfloat16).save_pretrained(str(out))
-        kg_llm.tokenizer.save_pretrained(str(out))
-        replace(kg_llm.card, base_model="").write(out)  # a model of its own, whatever it is called
-        return
-    # peft puts the folder that the base was loaded from there, which is of no use to anyone else
-    model.peft_config["default"].base_model_name_or_path = kg_llm.name
-    model.save_pretrained(str(out), save_embedding_layers=False)
-    path = out / "adapter_model.safetensors"
-    weights = {name: value.to(torch.bfloat16) for name, value in load_file(path).items()}
-    save_file(weights, path, metadata={"format": "pt"})
-    replace(kg_llm.card, base_model=kg_llm.name).write(out)
+        model.to(torch.bfloat16).save_pretrained(str(part))
+        kg_llm.tokenizer.save_pretrained(str(part))
+        replace(kg_llm.card, base_model="").write(part)  # a model of its own, whatever its name
+    else:
+        # peft puts the folder that the base was loaded from there, which is of no use to others
+        model.peft_config["default"].base_model_name_or_path = kg_llm.name
+        model.save_pretrained(str(part), save_embedding_layers=False)
+        path = part / "adapter_model.safetensors"
+        weights = {name: value.to(torch.bfloat16) for name, value in load_file(path).items()}
+        save_file(weights, path, metadata={"format": "pt"})
+        replace(kg_llm.card, base_model=kg_llm.name).write(part)
+    for name in reversed(_LAST):
+        (out / name).unlink(missing_ok=True)
+    order = {name: place for place, name in enumerate(_LAST, 1)}
+    for path in sorted(part.iterdir(), key=lambda one: order.get(one.name, 0)):
+        sync(path)
+        shutil.rmtree(out / path.name) if (out / path.name).is_dir() else None
+        path.replace(out / path.name)
+    part.rmdir()

@@ -90,7 +90,9 @@ def learn(
     drawn = made_questions(words, start, Random(options.seed), progress, cache)
     start.vectors([one.text.replace("{x}", TOPIC) for one in drawn])  # faster together
     every = [one.of_kg(words, start) for one in drawn]
-    likely = np.exp(log_likelihoods(start, [batch_of(every)])) if every else []
+    likely: Sequence[float] = (
+        np.exp(log_likelihoods(start, [batch_of(every)])).tolist() if every else ()
+    )
     kept = [
         (one, question)
         for one, question, share in zip(drawn, every, likely, strict=True)

@@ -19,7 +19,7 @@ from zlib import crc32
 import numpy as np
 
 from kgqa.graph.files import write_whole
-from kgqa.models.path_ranker import WEIGHTS_FILE, ranker_folder
+from kgqa.models.path_ranker import ranker_folder
 from kgqa.paths.relation_paths import relation_paths
 from kgqa.paths.words import TOPIC
 from kgqa.training.ranker_domains import DOMAINS, Domain
@@ -145,12 +145,13 @@ def _encoded(
     """Return the vectors of ``texts``, from the folder ``kept`` if they are there."""
     file = None
     if kept is not None:
-        weights = (ranker_folder(ranker.name) / WEIGHTS_FILE).read_bytes()
+        weights = (ranker_folder(ranker.name) / ranker.card.weights).read_bytes()
         digest = hashlib.sha256("\n".join((*texts, ranker.encoder.name)).encode() + weights)
         file = kept / f"phrasings-{digest.hexdigest()[:16]}.npy"
         with suppress(OSError, ValueError, EOFError):
             if (found := np.load(file)).shape == (len(texts), ranker.encoder.width):
-                return found.astype(np.float32)
+                known: NDArray[np.float32] = found.astype(np.float32)
+                return known
     parts = []
     with progress.task("reading what people ask", len(texts), "relations") as task:
         for start in range(0, len(texts), _TOGETHER):

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
+from safetensors import SafetensorError
 from transformers import Trainer, TrainerCallback
 
+from kgqa.errors import ModelError
+from kgqa.graph.files import write_whole
 from kgqa.training.encode import IGNORED
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from kgqa.models.kg_llm import KgLLM
@@ -31,7 +35,7 @@ class RunLog:
     def __init__(self, path: Path, after: int | None) -> None:
         self._path = path
         kept = [] if after is None else [one for one in self.lines() if one["step"] <= after]
-        path.write_text("".join(json.dumps(one) + "\n" for one in kept), "utf-8")
+        write_whole(path, "".join(json.dumps(one) + "\n" for one in kept).encode())
 
     def lines(self) -> list[dict[str, Any]]:
         """Return what has been written; one that was cut short is left out."""
@@ -51,6 +55,18 @@ class RunLog:
             file.write(json.dumps(fields) + "\n")
 
 
+@contextmanager
+def writing_to(folder: str | Path) -> Iterator[None]:
+    """Make what libraries raise when they cannot write a ModelError, in a ``with``."""
+    try:
+        yield
+    except (OSError, SafetensorError, RuntimeError) as error:  # PyTorch's is a RuntimeError
+        raise ModelError(
+            f"The model cannot be written to {folder}: {str(error).partition(chr(10))[0]}.",
+            "See that the disk has room; the same command then goes on from its last checkpoint.",
+        ) from None
+
+
 class PathTrainer(Trainer):
     """Logits only at labels (a third less time a step on a CPU), and batches in a given order."""
 
@@ -60,6 +76,10 @@ class PathTrainer(Trainer):
         super().__init__(**settings)
         # the loss is over all completion tokens of a step, however they fall into its batches
         self.model_accepts_loss_kwargs = True
+
+    def _save_checkpoint(self, *given: Any) -> None:
+        with writing_to(str(self.args.output_dir)):
+            super()._save_checkpoint(*given)
 
     def _get_train_sampler(self, train_dataset: Any = None) -> ByLength:
         return self._order

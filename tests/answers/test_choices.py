@@ -99,7 +99,8 @@ def test_the_general_llm_chooses_among_the_choices_and_nothing_else(sample) -> N
     by_paths = rank_choices(choices, paths)
     for text, first in (
         ("London", "London"),
-        ("The answer is London.", "London"),
+        ("The answer is London.", "Bloemfontein"),
+        ("A) London", "London"),
         ("Atlantis 9", "Atlantis 9"),
         ("Paris", "Bloemfontein"),
         ("London or Bloemfontein", "Bloemfontein"),

@@ -138,9 +138,70 @@ def test_a_reply_of_any_length_is_read_in_bounds() -> None:
     assert len(read_answers(many, LEXINGTON)) == 1_000
 
 
-def test_a_choice_that_is_denied_is_not_chosen() -> None:
-    choices = [AnswerChoice(one, (one,), (1,)) for one in ("Lexington", "USA", "No place")]
-    plain = read_choice("", choices, LEXINGTON)
-    assert read_choice("It is not USA.", choices, LEXINGTON) == plain
-    for said, name in [("USA", "USA"), ("It is USA", "USA"), ("I say No place", "No place")]:
-        assert read_choice(said, choices, LEXINGTON)[0].name == name
+CHOICES = [AnswerChoice(one, (one,), (1,)) for one in ("Lexington", "USA", "No place", "Vitamin C")]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "USA", "usa.", "- **USA**", "1. USA", "“USA”", "'USA'", "the USA", "B) USA", "(b) USA",
+        "B. USA",
+        "B: USA",
+        "[B] *USA*", "Answer: USA", "**Answer:** B) USA", "Final answer: **USA**", "B) **USA**",
+        "<think>Lexington\n</think>\nUSA", "I looked at the facts.\nUSA", "USA\nNot Lexington.",
+        "USA\nBecause Lexington lies in it.",
+        "These are not answers:\n- Lexington\n\nAnswer:\nUSA", "USA\nUSA",
+        "Lexington\nLexington is wrong.\nUSA",
+    ],
+)  # fmt: skip
+def test_a_line_that_is_a_choice_chooses_it(said: str) -> None:
+    found = read_choice(said, CHOICES, LEXINGTON)
+    assert (found[0].name, found[0].mentioned) == ("USA", False)
+    assert found[0].score > 0.5
+    assert not any(one.mentioned for one in found)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "It is USA", "It is the USA.", "The answer is USA, I think.",
+        "USA, since it is a country", "Is it USA?",
+        "USA or so", "Maybe USA", "I would say: USA",
+        "USA (the country)", "Some say USA.\nOthers too.",
+        "Of all of these USA fits best",
+    ],
+)  # fmt: skip
+def test_a_choice_that_a_sentence_mentions_is_marked_and_not_chosen(said: str) -> None:
+    plain = read_choice("", CHOICES, LEXINGTON)
+    assert plain[0].name == "Lexington"
+    found = read_choice(said, CHOICES, LEXINGTON)
+    assert [(one.name, one.score) for one in found] == [(one.name, one.score) for one in plain]
+    assert [one.name for one in found if one.mentioned] == ["USA"]
+    said = said.replace("USA", "Lexington")
+    assert read_choice(said, CHOICES, LEXINGTON) == plain, "the paths have it first, with no mark"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "It is not USA.", "USA is wrong", "~~USA~~", "❌ B) USA",
+        "- ~~USA~~", "Neither USA nor Lexington",
+        "These are not answers:\n- USA", "USA\nUSA is not right after all.", "It can't be the USA",
+        "<think>USA", "Anything except USA", "Maybe USA.\nNo, not USA.",
+        "", "none", "USA\nVitamin C",
+        "B", "USAF",
+    ],
+)  # fmt: skip
+def test_a_choice_that_is_denied_or_not_the_only_one_is_not_chosen(said: str) -> None:
+    assert read_choice(said, CHOICES, LEXINGTON) == read_choice("", CHOICES, LEXINGTON)
+
+
+def test_a_choice_is_told_from_one_that_is_called_alike() -> None:
+    assert read_choice("No place", CHOICES, LEXINGTON)[0].name == "No place"
+    assert read_choice("I say No place", CHOICES, LEXINGTON)[0].name == "Lexington"
+    alike = [
+        AnswerChoice(one, (one,), (1,)) for one in ("Who", "The Who", "C", "Vitamin C", "René")
+    ]
+    for one in ("Who", "The Who", "C", "Vitamin C", "René"):
+        assert read_choice(one, alike, LEXINGTON)[0].name == one
+    assert read_choice("Rene", alike, LEXINGTON)[0].name == "René"

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 START_SECONDS = 300.0  # a few on an idle machine
 SCRIPT = "<script>alert(1)</script>"
 QUOTED = 'a "quoted" \\ & <b>bold</b> name'
+HIDDEN = "mail\x1b[2J\u202eyaler\u200b\u2066"
 TRIPLES = [
     ("checkout-api", "onCallEngineer", "Ada Birch"),
     ("checkout-api", "ownedBy", "Payments"),
@@ -31,6 +32,7 @@ TRIPLES = [
     ("price-feed", "ownedBy", "Catalogue"),
     (SCRIPT, "ownedBy", "Payments"),
     (SCRIPT, "dependsOn", QUOTED),
+    (HIDDEN, "ownedBy", "Catalogue"),
     ("Payments", "ledBy", "Cem Aydin"),
     ("Catalogue", "ledBy", "Dora Nagy"),
 ]

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests.server.conftest import QUESTION, QUOTED, SCRIPT
+from tests.server.conftest import HIDDEN, QUESTION, QUOTED, SCRIPT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -127,6 +127,20 @@ def test_names_are_text_wherever_they_stand(page: Any, served: Served) -> None:
     page.expected.add(422)
     page.wait_for_selector("[role=alert]")
     assert page.locator("#result img").count() == 0
+
+
+def test_characters_that_are_not_seen_are_shown_as_escapes(page: Any, served: Served) -> None:
+    page.goto(address(served, "who owns it", entity=HIDDEN))
+    answered(page)
+    page.locator(".node.topic").first.click()
+    page.wait_for_selector(".neighbours li")
+    seen = r"mail\x1b[2J\u202eyaler\u200b\u2066"
+    assert page.inner_text("#entity-name") == seen
+    assert seen in page.inner_text(".texts")
+    assert page.locator(".node.topic title").first.text_content().startswith(seen)
+    raw = "/[\\x1b\\u202e\\u200b\\u2066]/.test(one.textContent)"
+    found = page.evaluate(f"[...document.querySelectorAll('*')].filter((one) => {raw}).length")
+    assert found == 0
 
 
 WRONG = [

@@ -1,5 +1,5 @@
 // The page: ask, watch, and look at the paths behind each answer.
-import { Told, byId, call, el, json, number, percent } from "/common.js";
+import { Told, byId, call, el, json, number, percent, visible } from "/common.js";
 import { draw, readable } from "/draw.js";
 
 const DRAWN = 6; // paths of an answer that are drawn at first
@@ -53,7 +53,7 @@ async function ask({ remember = true } = {}) {
   if (remember && location.pathname + location.search !== address(given)) {
     history.pushState(null, "", address(given));
   }
-  document.title = `${given.q} · kgqa`;
+  document.title = visible(`${given.q} · kgqa`);
   document.body.classList.add("asked");
   byId("result").replaceChildren();
   byId("result").setAttribute("aria-busy", "true");
@@ -118,7 +118,7 @@ async function* events(response) {
 }
 
 function say(text, busy = false) {
-  byId("status").textContent = text;
+  byId("status").textContent = visible(text);
   byId("status").hidden = !text;
   byId("status").classList.toggle("busy", busy);
 }
@@ -298,14 +298,14 @@ function cypher(found, facts) {
 
 async function look(entity, offset = 0) {
   const dialog = byId("entity");
-  byId("entity-name").textContent = entity.name;
-  byId("entity-id").textContent = entity.id;
+  byId("entity-name").textContent = visible(entity.name);
+  byId("entity-id").textContent = visible(entity.id);
   byId("entity-actions").replaceChildren(el("button", { type: "button", textContent: "Ask about it", onclick: () => {
     dialog.close();
     topics = [{ id: entity.id, name: entity.name }];
     chips();
     byId("q").value = "";
-    byId("q").placeholder = `A question about ${entity.name}`;
+    byId("q").placeholder = visible(`A question about ${entity.name}`);
     byId("q").focus();
   } }));
   const list = byId("neighbours");

@@ -1,5 +1,17 @@
 // What both pages share: elements made of text (never of HTML), and calls of the API.
 
+// As kgqa/display.py has them: the joiners of Arabic and Indic scripts are spelling.
+const HIDDEN = /(?!(?<=[\u0620-\u0dff])[\u200c\u200d](?=[\u0620-\u0dff]))[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{DI}]/gu;
+
+/** Text with an escape for each character that would not be seen, or that reorders others. */
+export function visible(text) {
+  return String(text).replace(/[\t\n\r\v\f]/g, " ").replace(HIDDEN, (one) => {
+    const code = one.codePointAt(0).toString(16);
+    const [mark, length] = code.length < 3 ? ["x", 2] : code.length < 5 ? ["u", 4] : ["U", 8];
+    return `\\${mark}${code.padStart(length, "0")}`;
+  });
+}
+
 /** An element with properties, attributes (aria-*, data-*, role …) and children; text is text. */
 export function el(tag, properties = {}, ...children) {
   const node = document.createElement(tag);
@@ -7,10 +19,12 @@ export function el(tag, properties = {}, ...children) {
     if (value === undefined || value === null) continue;
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
     else if (name === "class") node.className = value;
+    else if (name === "textContent" || name === "title") node[name] = visible(value);
     else if (name in node && !name.includes("-")) node[name] = value;
     else node.setAttribute(name, value);
   }
-  node.append(...children.filter((child) => child !== null && child !== undefined));
+  const there = children.filter((child) => child !== null && child !== undefined);
+  node.append(...there.map((child) => (typeof child === "string" ? visible(child) : child)));
   return node;
 }
 

@@ -1,6 +1,8 @@
 // Paths as a graph in SVG: a layer for each hop, left to right; top to bottom where it is narrow.
 // All text is put in as text, and all shapes are made by hand: nothing here parses markup.
 
+import { visible } from "/common.js";
+
 const NS = "http://www.w3.org/2000/svg";
 const BOX = 34; // pixels that a box is high
 const GAP = 18; // between boxes of a layer
@@ -16,7 +18,8 @@ function svg(tag, attributes = {}, ...children) {
   return node;
 }
 
-function fitted(text, most, font) {
+function fitted(name, most, font) {
+  const text = visible(name);
   ruler.font = font;
   if (ruler.measureText(text).width <= most) return [text, ruler.measureText(text).width];
   let cut = text;
@@ -153,7 +156,7 @@ function button(group, label, act) {
 
 function title(text) {
   const node = svg("title");
-  node.textContent = text;
+  node.textContent = visible(text);
   return node;
 }
 

@@ -1,0 +1,441 @@
+"""Every command that writes, struck by a fault at some moment: killed, a full disk, another beside.
+
+Whatever strikes, what is seen is the old or the new, an error is one line, and the same command
+given again ends as if nothing had been. The moments are drawn by seed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kgqa.errors import KGNotFoundError, ModelError, ModelNotFoundError
+from kgqa.evaluation.log import read_run
+from kgqa.graph.open import open_store
+from kgqa.models.adapter import CARD_FILE, read_card
+from kgqa.models.path_ranker import CARD_FILE as RANKER_CARD
+from kgqa.models.path_ranker import (
+    OWN_RANKER,
+    RankerCard,
+    ranker_card,
+    ranker_changes,
+    save_path_ranker,
+)
+from kgqa.trie.index.manifest import Manifest
+from kgqa.trie.index.reader import TrieIndex, all_manifests
+from tests.cli.conftest import Outcome
+from tests.cli.test_own_graph import PEOPLE, SERVICES, TEAMS
+from tests.graph.neo4j_server import CHECKOUT
+from tests.methods.reasoners import encoder_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.cli.conftest import Kgqa
+
+pytestmark = [
+    pytest.mark.model,
+    pytest.mark.usefixtures("minilm"),
+    pytest.mark.skipif(sys.platform != "linux", reason="faults are made by means of Linux"),
+]
+
+KG = "services"
+KILLS = 30  # of each command
+USUAL = ("update", "learn", "train kg-cot", "eval")  # without --full; others have kills elsewhere
+
+
+class Faults:
+    """The process whose children are struck."""
+
+    def __init__(self, folder: Path, cache: Path) -> None:
+        self._folder = folder
+        self._number = 0
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("KGQA_", "NEO4J_"))}
+        ours = {"KGQA_CACHE": str(cache), "KGQA_DEVICE": "cpu", "PYTHONPATH": str(CHECKOUT)}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.cli.struck"],
+            cwd=CHECKOUT,
+            env={**kept, **ours, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def _asked(self, spec: dict[str, Any]) -> int:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(json.dumps(spec), file=self._process.stdin, flush=True)
+        return int(self._process.stdout.readline())
+
+    def start(self, args: list[str], watch: Path, **fault: Any) -> tuple[int, Path]:
+        self._number += 1
+        out = self._folder / str(self._number)
+        spec = {"args": args, "watch": [str(watch)], "out": str(out), **fault}
+        return self._asked(spec), out
+
+    def end(self, started: tuple[int, Path]) -> tuple[Outcome, int]:
+        """Wait; return what the command did, and its number of moments."""
+        process, out = started
+        code = self._asked({"wait": process})
+        error, _, moments = (out.parent / f"{out.name}.err").read_text("utf-8").rpartition("\n")
+        done = Outcome(code, out.read_text("utf-8"), error)
+        return done, int(moments) if moments.isdecimal() else -1
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.stdout.close()
+        self._process.wait(60)
+
+
+@pytest.fixture(scope="module")
+def faults(model_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Faults]:
+    found = Faults(tmp_path_factory.mktemp("faults"), model_cache)
+    yield found
+    found.close()
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command that writes: what it begins with, its arguments, what is seen of its result.
+
+    ``seen`` raises if that is neither whole nor absent, and tells what is whole from another.
+    """
+
+    name: str
+    begins: str  # the folder of what is there before
+    args: tuple[str, ...]
+    seen: Callable[[Path], object]
+
+
+def kg_seen(home: Path) -> object:
+    try:
+        store = open_store(home, KG, home=home)
+    except KGNotFoundError:
+        return None
+    with store:
+        info = store.info
+        every = range(info.entities + info.mediators + info.values)
+        assert len(store.neighbours(list(every), "out")) == info.edges  # type: ignore[arg-type]
+        for folder, manifest in all_manifests(home / KG / "tries"):
+            assert isinstance(manifest, Manifest), "a manifest is whole"
+            with TrieIndex(folder, manifest) as index:
+                assert index.verify() == []
+        return info.version
+
+
+def index_seen(home: Path) -> object:
+    kg_seen(home)
+    for folder, manifest in all_manifests(home / KG / "tries"):
+        assert isinstance(manifest, Manifest)
+        return sorted((one.name, one.read_bytes()) for one in folder.iterdir())
+    return None
+
+
+def ranker_seen(home: Path) -> object:
+    folder = home / KG / OWN_RANKER
+    if not (folder / RANKER_CARD).exists():  # which is what a method looks for
+        return None
+    card = ranker_card(folder)
+    return card.described, {
+        n: (a.tobytes(), b.tobytes()) for n, (a, b) in ranker_changes(str(folder)).items()
+    }
+
+
+def reasoner_seen(home: Path) -> object:
+    from kgqa.models.graph_reasoner_card import read_reasoner_card
+    from kgqa.models.graph_reasoner_files import _weights
+
+    try:
+        card = read_reasoner_card(home / "out")
+    except ModelNotFoundError:
+        return None
+    state, _ = _weights(home / "out", card)
+    return {name: value.tolist() for name, value in state.items()}
+
+
+def adapter_seen(home: Path) -> object:
+    from safetensors.torch import load_file
+
+    out = home / "out"
+    if not (out / CARD_FILE).exists():
+        with pytest.raises(ModelError):
+            read_card(out)
+        return None
+    read_card(out)
+    json.loads((out / "adapter_config.json").read_text("utf-8"))
+    state = load_file(out / "adapter_model.safetensors")
+    return {name: value.float().tolist() for name, value in state.items()}
+
+
+def run_seen(home: Path) -> object:
+    out = home / "out"
+    if not (out / "run.json").exists():
+        return None
+    json.loads((out / "run.json").read_text("utf-8"))
+    records = read_run(out) if (out / "results.jsonl").exists() else {}
+    whole = all((out / name).exists() for name in ("report.md", "report.html"))
+    return [(one.id, one.answers) for one in records.values()], whole
+
+
+DATA = "{data}"
+OUT = ("--out", "{home}/out", "--questions", f"{DATA}/questions.jsonl")
+KG_COT = ("--encoder", f"{DATA}/encoder", "--hidden", "16", "--epochs", "8")
+SMALL = ("--model", "{tiny}", "--epochs", "2", "--batch-size", "8", "--rank", "4")
+TINY = ("--set", f"start_from={DATA}/ranker", "--set", f"encoder={DATA}/encoder")
+EVAL = ("--out", "{home}/out", "--method", "rank")
+COMMANDS = [
+    Command("ingest", "old", ("ingest", "triples", f"{DATA}/new.tsv", "--kg", KG), kg_seen),
+    Command(
+        "update", "indexed", ("update", f"{DATA}/more.tsv", "--remove", f"{DATA}/less.tsv"), kg_seen
+    ),
+    Command("precompute-tries", "new", ("precompute-tries",), index_seen),
+    Command("learn", "new", ("learn", *TINY), ranker_seen),
+    Command(
+        "train kg-cot",
+        "new",
+        ("train", "kg-cot", *OUT, *KG_COT, "--checkpoint-every", "5"),
+        reasoner_seen,
+    ),
+    Command(
+        "train run",
+        "new",
+        ("train", "run", *OUT, *SMALL, "--checkpoint-every", "2", "--check-questions", "0"),
+        adapter_seen,
+    ),
+    Command("eval", "new", ("eval", "jsonl", f"{DATA}/questions.jsonl", *EVAL), run_seen),
+]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A command with all that it needs, and what it ends in when nothing strikes."""
+
+    command: Command
+    folder: Path
+    args: list[str]
+    before: object
+    after: object
+    moments: int
+
+    def fresh(self, home: Path) -> list[str]:
+        """Make a home of one's own; return the command's arguments."""
+        shutil.copytree(self.folder / self.command.begins, home)
+        return self.with_home(home)
+
+    def with_home(self, home: Path) -> list[str]:
+        return [one.replace("{home}", str(home)) for one in self.args] + ["--home", str(home)]
+
+
+def rows() -> list[tuple[str, str, str]]:
+    found = []
+    for number, (service, person) in enumerate(zip(SERVICES, PEOPLE, strict=True)):
+        found.append((service, "onCallEngineer", person))
+        found.append((service, "ownedBy", TEAMS[number % 2]))
+        found.append((service, "writtenIn", ("Go", "Rust", "Python")[number % 3]))
+        found.append((person, "memberOf", TEAMS[number % 2]))
+    return found
+
+
+@pytest.fixture(scope="module")
+def data(kgqa: Kgqa, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("struck")
+
+    def write(name: str, triples: list[tuple[str, str, str]]) -> Path:
+        text = "".join("\t".join(one) + "\n" for one in triples)
+        (folder / name).write_text(text, "utf-8")
+        return folder / name
+
+    every = rows()
+    for name, triples in (("old", every[:9]), ("new", every)):
+        file = write(f"{name}.tsv", triples)
+        done = kgqa("ingest", "triples", file, "--kg", KG, "--home", folder / name)
+        assert done.code == 0, done.err
+    write("more.tsv", [("login", "onCallEngineer", "Ada Birch"), ("Go", "madeBy", "Some Firm")])
+    write("less.tsv", every[1:3])
+    questions = [
+        {"question": f"who is on call for {s}?", "topic_entities": [s], "answers": [p], "id": s}
+        for s, p in zip(SERVICES, PEOPLE, strict=True)
+    ]
+    lines = "".join(json.dumps(one) + "\n" for one in questions)
+    (folder / "questions.jsonl").write_text(lines, "utf-8")
+    shutil.copytree(folder / "new", folder / "indexed")
+    assert kgqa("precompute-tries", "--home", folder / "indexed").code == 0
+    encoder = encoder_folder(folder / "encoder")
+    save_path_ranker(folder / "ranker", RankerCard(encoder=str(encoder)), {})
+    return folder
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(one, marks=[] if one.name in USUAL else [pytest.mark.long], id=one.name)
+        for one in COMMANDS
+    ],
+)
+def place(
+    request: pytest.FixtureRequest,
+    faults: Faults,
+    data: Path,
+    tiny_folder: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Place:
+    command: Command = request.param
+    known = {"{data}": str(data), "{tiny}": str(tiny_folder)}
+    args = list(command.args)
+    for name, value in known.items():
+        args = [one.replace(name, value) for one in args]
+    home = tmp_path_factory.mktemp("undisturbed") / "home"
+    plain = Place(command, data, args, command.seen(data / command.begins), None, 0)
+    done, moments = faults.end(faults.start(plain.fresh(home), home, fault="none"))
+    assert done.code == 0, done.err
+    after = command.seen(home)
+    assert after != plain.before
+    assert moments > 4
+    return Place(command, data, args, plain.before, after, moments)
+
+
+def ends_well(faults: Faults, place: Place, home: Path) -> None:
+    """The command is given again, and ends as if nothing had been."""
+    done, _ = faults.end(faults.start(place.with_home(home), home, fault="none"))
+    assert done.code == 0, done.err
+    assert place.command.seen(home) == place.after
+    # an index whose change was cut short does not fit any more, and is left to the next precompute
+    left = {path.name for path in home.rglob("*")} - {".manifest.json.partial"}
+    assert not [name for name in left if "part" in name or "checkpoint" in name or name == "ingest"]
+
+
+def moments(number: int) -> list[tuple[float, float]]:
+    """Return for each kill at which share of the moments it is, and how long after."""
+    dice = random.Random(18)
+    return [(dice.random(), dice.uniform(0, 0.05) if at % 3 == 2 else 0.0) for at in range(number)]
+
+
+@pytest.mark.parametrize(
+    ("share", "delay"),
+    [
+        pytest.param(*one, id=f"{one[0]:.2f}", marks=[pytest.mark.long] if at != 1 else [])
+        for at, one in enumerate(moments(KILLS))
+    ],
+)
+def test_killed(faults: Faults, place: Place, tmp_path: Path, share: float, delay: float) -> None:
+    home = tmp_path / "home"
+    moment = int(share * 2 * place.moments) / 2
+    fault = {"fault": "kill", "moment": moment, "delay": delay}
+    done, _ = faults.end(faults.start(place.fresh(home), home, **fault))
+    assert done.code == -signal.SIGKILL or (delay and done.code == 0), done.err
+    assert_old_or_new(place, home)
+    ends_well(faults, place, home)
+
+
+def assert_old_or_new(place: Place, home: Path) -> None:
+    seen = place.command.seen(home)
+    if place.command.seen in (index_seen, run_seen):  # what grows, and is whole at each moment
+        return
+    assert seen in (place.before, place.after)
+
+
+@pytest.mark.parametrize(
+    "share",
+    [pytest.param(at / 12, marks=[pytest.mark.long] if at != 9 else []) for at in range(12)],
+)
+def test_a_full_disk(faults: Faults, place: Place, tmp_path: Path, share: float) -> None:
+    home = tmp_path / "home"
+    fault = {"fault": "full", "moment": int(share * place.moments)}
+    done, _ = faults.end(faults.start(place.fresh(home), home, **fault))
+    if done.code:  # what was left was to be removed, else
+        assert_full(done)
+    assert_old_or_new(place, home)
+    ends_well(faults, place, home)
+
+
+def assert_full(done: Outcome) -> None:
+    assert "should not" not in done.error
+    assert any(word in done.error for word in ("No space left", "too large", "disk", "full"))
+
+
+@pytest.mark.parametrize(
+    "room",
+    [
+        pytest.param(r, marks=[pytest.mark.long] if r != 3000 else [])
+        for r in (0, 1, 300, 3000, 30_000)
+    ],
+)
+def test_files_that_may_not_grow(faults: Faults, place: Place, tmp_path: Path, room: int) -> None:
+    """Beside what Python writes, this strikes what SQLite, Arrow and PyTorch write."""
+    home = tmp_path / "home"
+    args = place.fresh(home)
+    done, _ = faults.end(faults.start(args, home, fault="none", room=room))
+    if done.code:
+        assert_full(done)
+    assert_old_or_new(place, home)
+    ends_well(faults, place, home)
+
+
+def test_a_folder_that_may_only_be_read(faults: Faults, place: Place, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    args = place.fresh(home)
+    folders = [home, *(one for one in home.rglob("*") if one.is_dir())]
+    for folder in folders:
+        folder.chmod(0o555)
+    try:
+        done, _ = faults.end(faults.start(args, home, fault="none", as_user=True))
+        asked = ["paths", "login", "--json", "--home", str(home)]
+        served, _ = faults.end(faults.start(asked, home, fault="none", as_user=True))
+    finally:
+        for folder in folders:
+            folder.chmod(0o755)
+    assert str(home) in done.error
+    assert "ermission" in done.error or "readonly" in done.error
+    assert "should not" not in done.error
+    if place.command.begins != "old":
+        assert served.json["total"] > 0
+    assert place.command.seen(home) == place.before
+
+
+def test_two_at_once(faults: Faults, place: Place, tmp_path: Path) -> None:
+    home, hold = tmp_path / "home", tmp_path / "hold"
+    args = place.fresh(home)
+    fault = {"fault": "hold", "hold": str(hold), "moment": place.moments // 2}
+    first = faults.start(args, home, **fault)
+    try:
+        while not hold.exists():
+            time.sleep(0.01)
+        second, _ = faults.end(faults.start(args, home, fault="none"))
+    finally:
+        hold.unlink(missing_ok=True)
+    done, _ = faults.end(first)
+    assert "Another" in second.error
+    assert done.code == 0, done.err
+    assert place.command.seen(home) == place.after
+
+
+def test_a_clock_that_jumps_back(faults: Faults, place: Place, tmp_path: Path) -> None:
+    """In the middle of a run; then files are from the future for the run that goes on."""
+    home = tmp_path / "home"
+    args = place.fresh(home)
+    half = place.moments // 2
+    done, _ = faults.end(faults.start(args, home, fault="clock", moment=half))
+    assert done.code == 0, done.err
+    assert place.command.seen(home) == place.after
+    again = tmp_path / "again"
+    args = place.fresh(again)
+    faults.end(faults.start(args, again, fault="kill", moment=half))
+    ahead = time.time() + 86_400
+    for path in again.rglob("*"):
+        os.utime(path, (ahead, ahead))
+    done, _ = faults.end(faults.start(args, again, fault="clock", moment=0))
+    assert done.code == 0, done.err
+    assert place.command.seen(again) == place.after
