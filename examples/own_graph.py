@@ -19,7 +19,7 @@ QUESTIONS = [
     "who gets paged when checkout-api goes down",
     "Which team owns the price-feed?",
     "who leads the team that owns ledger-db?",
-    "Where is the runbook for ledger-db?",  # only that of price-feed is in the graph
+    "How tall is Cleo Marsh?",  # the graph does not say
 ]
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _SHOWN = 10  # paths that are drawn
-_LONGEST = 28  # characters of a label
+_LONGEST = 26  # characters of a label
 _COLUMN, _ROW, _BOX = 330, 46, 180  # pixels
 
 
@@ -36,12 +36,15 @@ def answer_html(answer: Mapping[str, Any]) -> str:
     return (
         f"<div><p><b>{as_html(answer['question'])}</b></p>"
         f"{f'<ol>{rows}</ol>' if rows else '<p>No answer.</p>'}"
-        f"{_drawing(paths[:_SHOWN], ids)}{f'<ul>{notes}</ul>' if notes else ''}</div>"
+        f"{paths_svg(paths[:_SHOWN], ids)}{f'<ul>{notes}</ul>' if notes else ''}</div>"
     )
 
 
-def _drawing(paths: Sequence[Mapping[str, Any]], answers: set[str | None]) -> str:
-    """Return the SVG of paths: a column for each hop, a box for each entity that it reaches."""
+def paths_svg(paths: Sequence[Mapping[str, Any]], answers: set[str | None]) -> str:
+    """Return the SVG of paths: a column for each hop, a box for each entity that it reaches.
+
+    ``paths``: as an answer's JSON has them; ``answers``: the ids of the entities to be green.
+    """
     boxes: dict[tuple[int, str], str] = {}  # (column, id) -> name
     lines: dict[tuple[tuple[int, str], tuple[int, str]], str] = {}
     for path in paths:
@@ -62,20 +65,24 @@ def _drawing(paths: Sequence[Mapping[str, Any]], answers: set[str | None]) -> st
     for box in boxes:
         row = rows[box[0]] = rows.get(box[0], -1) + 1
         place[box] = (box[0] * _COLUMN, row * _ROW)
-    width = (max(rows) + 1) * _COLUMN - _COLUMN + _BOX
-    height = (max(rows.values()) + 1) * _ROW
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
-        'font-family="sans-serif" font-size="11">'
+    width, height = max(rows) * _COLUMN + _BOX, (max(rows.values()) + 1) * _ROW
+    parts = [  # on white, also where the page around it is dark
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width + 20}" height="{height + 16}" '
+        f'viewBox="-10 -8 {width + 20} {height + 16}" font-family="sans-serif" font-size="11">'
+        f'<rect x="-10" y="-8" width="{width + 20}" height="{height + 16}" fill="#fff"/>'
     ]
+    labels = []  # above all lines
     for (start, end), relation in lines.items():
         (x1, y1), (x2, y2) = place[start], place[end]
         parts.append(
             f'<line x1="{x1 + _BOX}" y1="{y1 + 16}" x2="{x2}" y2="{y2 + 16}" stroke="#999"/>'
-            f'<text x="{(x1 + _BOX + x2) // 2}" y="{(y1 + y2) // 2 + 12}" fill="#555" '
-            f'text-anchor="middle">{_label(relation.rpartition(".")[2])}'
+        )
+        labels.append(
+            f'<text x="{x2 - 8}" y="{y2 + 14}" fill="#555" text-anchor="end" stroke="#fff" '
+            f'stroke-width="4" paint-order="stroke">{_label(relation.rpartition(".")[2])}'
             f"<title>{as_html(relation)}</title></text>"
         )
+    parts += labels
     for box, name in boxes.items():
         x, y = place[box]
         fill = "#d9f2e3" if box[1] in answers else "#eef2f8"
