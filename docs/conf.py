@@ -8,7 +8,6 @@ release = version = __version__
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 exclude_patterns = ["_build"]
 nitpicky = False  # types of docstrings name what readers need not look up
-suppress_warnings = ["myst.xref_missing"]
 
 myst_heading_anchors = 3
 autodoc_typehints = "description"
