@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import runpy
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from tests.graph.neo4j_server import Neo4jServer
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -53,3 +58,54 @@ def test_medicine_shows_concept_ids(
     lines = printed("medicine", monkeypatch, capsys)
     assert lines[0] == "492 concepts, 911 relations"
     assert any("C1333196 Gene_Encodes_Gene_Product " in line for line in lines)
+
+
+@pytest.mark.model
+def test_an_agent_asks_over_mcp(
+    model_cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("KGQA_CACHE", str(model_cache))
+    lines = printed("agent_mcp", monkeypatch, capsys)
+    assert lines == [
+        "tools: ask, check, link, neighbours, paths",
+        "answer: Ada Birch",
+        "path: checkout-api -> onCallEngineer -> Ada Birch | in the graph: True",
+    ]
+
+
+@pytest.mark.neo4j
+def test_a_neo4j_that_is_there_is_attached(
+    neo4j_server: Neo4jServer,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("NEO4J_URI", neo4j_server.uri)
+    monkeypatch.setenv("NEO4J_USERNAME", neo4j_server.username)
+    monkeypatch.setenv("NEO4J_PASSWORD", neo4j_server.password)
+    with neo4j_server.connect() as connection, connection.session() as session:
+        session.run(
+            "CREATE (:Example {id: 'a', name: 'Ada'})"
+            "-[:WORKS_WITH]->(:Example {id: 'b', name: 'Bo'})"
+        ).consume()
+        try:
+            question = ("--ask", "Who works with Ada?")
+            lines = printed("attach_neo4j", monkeypatch, capsys, "Example", *question)
+        finally:
+            session.run("MATCH (n:Example) DETACH DELETE n").consume()
+    assert lines[0] == "2 entities, 1 edges"
+    assert any(line.strip() == "Ada -> WORKS_WITH -> Bo" for line in lines)
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("name", ["own_graph", "compare_methods"])
+def test_a_notebook_prints_what_it_shows(
+    name: str, model_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KGQA_CACHE", str(model_cache))
+    runner: dict[str, Any] = runpy.run_path(str(EXAMPLES.parent / "scripts" / "run_notebook"))
+    notebook = json.loads((EXAMPLES / f"{name}.ipynb").read_text("utf-8"))
+    before = runner["texts"](notebook)
+    assert len(before) > 3
+    monkeypatch.chdir(EXAMPLES)
+    runner["run"](notebook)
+    assert runner["texts"](notebook) == before

@@ -9,6 +9,7 @@ import numpy as np
 
 from kgqa.display import as_html, visible
 from kgqa.errors import UsageError
+from kgqa.evaluation.charts import calibration, calibration_chart, score_chart
 from kgqa.evaluation.record import Outcome
 from kgqa.graph.files import write_whole
 
@@ -33,6 +34,27 @@ TITLES = {
     "grounded_paths": "grounded paths",
     "faithful_of_correct": "grounded of correct",
 }
+GLOSSARY = {
+    "Hits@1": "the first answer is right, compared by id.",
+    "Hit@K": "a right answer is among the first K.",
+    "MRR": "one divided by the rank of the first right answer.",
+    "F1, precision, recall": "of the answers given, for each question, then the mean.",
+    "Hit as GCR counts it": "a right answer occurs in the text of any answer given.",
+    "GCR …, RoG …": "scores as the published programs count them: by text, and higher.",
+    "grounded paths": "the share of the paths shown that are in the graph.",
+    "grounded of correct": "of the questions with a right answer, those with a path in the graph.",
+    "reachable": "some path leads from a topic entity to a right answer.",
+    "path recall": "gold relation paths that are among those found.",
+    "confidence": "how likely the method believes its first answer to be right.",
+    "calibration error": "the mean distance from the confidence to what was right, over ten steps.",
+    "95 % interval": "by bootstrap over the questions.",
+    "wrong relation": "the first path's relations lead to no right answer.",
+    "wrong tail": "they lead to a right answer, but another of their ends was taken.",
+    "wrong answer": "the first path ends in a right answer, and another answer was put first.",
+    "answered in vain": "the graph has no answer, and one was given.",
+}
+"""What the words of a report mean."""
+_CHARTED = ("hits_at_1", "hit_at_k", "f1", "accuracy", "grounded_paths", "reachable")
 _LINKING = {
     "first": "linking: given entity first",
     "in_linked": "linking: given entity among the linked",
@@ -102,18 +124,21 @@ def time_sentence(figures: Mapping[str, Any]) -> str:
 
 
 def worst(records: Sequence[Record]) -> list[Record]:
-    """Return the failures that are furthest off: nothing right first, the surest of them first."""
-    failed = [one for one in records if one.outcome != Outcome.RIGHT]
-    return sorted(
-        failed,
-        key=lambda one: (
-            one.hit_at_k,
-            one.f1,
-            one.outcome in (Outcome.MALFORMED, Outcome.UNANSWERABLE),
-            -(one.paths[0]["score"] if one.paths else -1e9),
-            one.id,
+    """Return the failures that are furthest off, in the order of ``records``.
+
+    Those are the ones without a right answer, of them those of the lowest F1, the surest first.
+    """
+    failed = [at for at, one in enumerate(records) if one.outcome != Outcome.RIGHT]
+    failed.sort(
+        key=lambda at: (
+            records[at].hit_at_k,
+            records[at].f1,
+            records[at].outcome in (Outcome.MALFORMED, Outcome.UNANSWERABLE),
+            -(records[at].paths[0]["score"] if records[at].paths else -1e9),
+            records[at].id,
         ),
-    )[:WORST]
+    )
+    return [records[at] for at in sorted(failed[:WORST])]
 
 
 def markdown(
@@ -227,6 +252,8 @@ td,th{padding:.2rem .8rem .2rem 0;text-align:left;border-bottom:1px solid var(--
 .bar{background:linear-gradient(90deg,var(--bar) var(--wide),transparent var(--wide))}
 details{border-bottom:1px solid var(--line);padding:.3rem 0}
 code{overflow-wrap:anywhere}.weak{color:var(--weak)}
+svg{max-width:100%}svg .fill{fill:var(--bar)}svg .line{fill:none;stroke:currentColor}
+dt{font-weight:600}dd{margin:0 0 .4rem}
 """
 
 
@@ -241,6 +268,7 @@ def html_page(
         f"<b>{as_html(figures['kg'])}</b>. Figures are percentages over all questions, with 95 % "
         "bootstrap intervals.</p>",
     ]
+    parts += _charts(figures, records)
     for one in figure_tables(figures):
         parts += [f"<h2>{as_html(one.title)}</h2>", table(one.heads, one.rows)]
     seconds = [one.seconds for one in records if one.answered and one.seconds is not None]
@@ -251,10 +279,12 @@ def html_page(
             f"<p>{as_html(time_sentence(figures))}</p>",
         ]
     if failures := worst(records):
-        parts.append(f"<h2>The worst {len(failures)} failures</h2>")
+        parts.append(f"<h2>The worst {len(failures)} failures, in the order of the file</h2>")
         parts += [_failure(one) for one in failures]
     shown = [(name, value) for name, value in settings.items() if value is not None]
     parts += ["<h2>Settings</h2>", table(("setting", "value"), shown)]
+    words = "".join(f"<dt>{as_html(a)}</dt><dd>{as_html(b)}</dd>" for a, b in GLOSSARY.items())
+    parts += ["<h2>Glossary</h2>", f"<dl>{words}</dl>"]
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width">'
@@ -262,6 +292,29 @@ def html_page(
         + "\n".join(parts)
         + "\n</body></html>\n"
     )
+
+
+def _charts(figures: Mapping[str, Any], records: Sequence[Record]) -> list[str]:
+    """Return the scores as bars, and confidences against what was right, if there are any."""
+    intervals = figures.get("intervals") or {}
+    scores = [
+        (TITLES[name], figures[name], intervals.get(name))
+        for name in _CHARTED
+        if figures.get(name) is not None
+    ]
+    parts = [score_chart(scores)]
+    confident = [
+        (one.confidence, one.hits_at_1 == 1.0) for one in records if one.confidence is not None
+    ]
+    if confident:
+        bins, error = calibration(confident)
+        parts += [
+            "<h2>Confidence</h2>",
+            calibration_chart(bins),
+            f"<p>{len(confident)} questions have a confidence. On the dashed line it is what came "
+            f"true: below it the method is too sure. Expected calibration error: {error:.2f}.</p>",
+        ]
+    return parts
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,8 +13,6 @@ import pytest
 from tests.cli.conftest import QUESTION
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.cli.conftest import Kgqa
 
 NODE = {"id": str, "name": str}
@@ -238,3 +238,10 @@ def test_eval(kgqa: Kgqa, home: Path, tmp_path: Path) -> None:
     assert done["grounded_paths"] == 100.0
     assert all({"questions", "hits_at_1"} <= set(figures) for figures in hops.values())
     assert len((out / "results.jsonl").read_text("utf-8").splitlines()) == 2
+
+
+def test_the_page_of_the_json_names_every_field() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "json.md").read_text("utf-8")
+    words = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", page))))
+    fields = [ASK, EVAL, ASK["answers"][0], ASK["topic_entities"][0], PATH, EDGE, FACT, CONDITION]
+    assert {name for shape in fields for name in shape} <= words

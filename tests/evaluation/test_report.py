@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kgqa.errors import UsageError
+from kgqa.evaluation.charts import calibration, calibration_chart, score_chart
 from kgqa.evaluation.compare import compare
 from kgqa.evaluation.report import (
     figure_rows,
@@ -27,12 +28,24 @@ if TYPE_CHECKING:
 SETTINGS = {"file": "f.jsonl", "k": 10, "adapter": None}
 
 
-def test_the_worst_failures_are_the_surest_first_and_none_is_right() -> None:
+def test_the_worst_failures_are_chosen_and_keep_the_order_of_the_file() -> None:
     path = {"text": "t", "score": -0.1, "relation_path": "t"}
     surer = WRONG.model_copy(update={"id": "q9", "paths": [path]})
     half = WRONG.model_copy(update={"id": "q8", "hit_at_k": 1.0, "f1": 0.5})
-    assert [one.id for one in worst([RIGHT, half, WRONG, surer])] == ["q9", "q2", "q8"]
-    assert len(worst([WRONG.model_copy(update={"id": str(one)}) for one in range(80)])) == 50
+    assert [one.id for one in worst([RIGHT, half, WRONG, surer])] == ["q8", "q2", "q9"]
+    many = [WRONG.model_copy(update={"id": f"{one:02}"}) for one in range(80)]
+    assert [one.id for one in worst([half, *many, surer])] == [*(o.id for o in many[:49]), "q9"]
+
+
+def test_calibration_is_of_every_confidence_and_its_error_is_the_distance() -> None:
+    bins, error = calibration([(0.95, True), (1.0, True), (0.95, False), (0.15, False)])
+    assert [one.questions for one in bins] == [1, 3]
+    assert error == pytest.approx((0.15 + abs(2.9 - 2)) / 4)
+    assert calibration([]) == ([], 0.0)
+    drawn = calibration_chart(bins)
+    assert drawn.count("<circle") == 2
+    assert "3 questions, confidence 97 %, right 67 %" in drawn
+    assert '<text x="610" y="17">50.0</text>' in score_chart([("Hits@1", 50.0, (40.0, 60.0))])
 
 
 class Page(HTMLParser):
@@ -58,7 +71,8 @@ class Page(HTMLParser):
 
 
 def test_the_reports_show_scores_outcomes_and_failures(tmp_path: Path) -> None:
-    text, page = write_reports(tmp_path, figures_of(*RECORDS), RECORDS, SETTINGS)
+    records = [RECORDS[0].model_copy(update={"confidence": 0.9}), *RECORDS[1:]]
+    text, page = write_reports(tmp_path, figures_of(*records), records, SETTINGS)
     html = page.read_text("utf-8")
     parser = Page()
     parser.feed(html)
@@ -67,6 +81,9 @@ def test_the_reports_show_scores_outcomes_and_failures(tmp_path: Path) -> None:
     assert "script" not in parser.tags
     assert "://" not in html
     assert "url(" not in html
+    assert html.index("<svg") < html.index("<table>")  # figures before tables
+    assert "Expected calibration error: " in html
+    assert "<dt>grounded paths</dt>" in html
     for heading in ("By hop", "By type", "Where questions ended", "Seconds a question"):
         assert re.search(f'<h2>{heading}</h2>\n<table>.*class="bar"', html)
     assert "&lt;script&gt;" in html
