@@ -76,8 +76,9 @@ def calibration_chart(bins: Sequence[Bin]) -> str:
         )
     parts += [
         f'<circle class="fill" cx="{one.confidence * _SIDE:.1f}" '
-        f'cy="{(1 - one.right) * _SIDE:.1f}" r="{3 + 13 * (one.questions / most) ** 0.5:.1f}"><title>{one.questions} questions, '
-        f"confidence {100 * one.confidence:.0f} %, right {100 * one.right:.0f} %</title></circle>"
+        f'cy="{(1 - one.right) * _SIDE:.1f}" r="{3 + 13 * (one.questions / most) ** 0.5:.1f}">'
+        f"<title>{one.questions} questions, confidence {100 * one.confidence:.0f} %, "
+        f"right {100 * one.right:.0f} %</title></circle>"
         for one in bins
     ]
     return "".join([*parts, "</svg>"])
