@@ -135,3 +135,12 @@ def test_the_test_lock_holds_all_of_the_other_in_the_same_versions() -> None:
     run, test = pinned(LOCKS[0]), pinned(LOCKS[1])
     assert run
     assert run.items() <= test.items()
+
+
+def test_the_version_is_one_and_the_changelog_names_it() -> None:
+    from kgqa.version import __version__
+
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert project["dynamic"] == ["version"]
+    assert f"\nversion: {__version__}\n" in (CHECKOUT / "CITATION.cff").read_text("utf-8")
+    assert f"\n## {__version__}\n" in (CHECKOUT / "CHANGELOG.md").read_text("utf-8")

@@ -10,6 +10,7 @@ that cannot be run here says so on the page, in a line ``*Not run by our tests: 
 from __future__ import annotations
 
 import re
+import runpy
 import shlex
 import shutil
 from dataclasses import dataclass
@@ -28,7 +29,10 @@ if TYPE_CHECKING:
     from tests.cli.conftest import Kgqa
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")),
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 NOT_RUN = "*Not run by our tests: "
 ELSEWHERE = {"extending.md"}  # tests/cli/test_extending.py
 KGS = {"own-graph.md": "services"}  # that a page's commands mean without --kg
@@ -80,6 +84,15 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("vineyard", "tests/data/own/vineyard/triples.tsv"),
     ):
         library.ingest("triples", ROOT / file, kg=name, home=folder).close()
+    facts = folder / "facts.tsv"
+    facts.write_text(
+        "checkout-api\tdependsOn\tprice-feed\n"
+        "checkout-api\tonCallEngineer\tAda Birch\n"
+        "checkout-api\townedBy\tPayments\n"
+        "price-feed\tonCallEngineer\tBo Lindt\n"
+        "price-feed\townedBy\tPricing\n"
+    )
+    library.ingest("triples", facts, kg="on-call", home=folder).close()
     return folder
 
 
@@ -128,7 +141,11 @@ def given(page: str, names: dict[str, Any]) -> dict[str, Any]:
     if page == "tries.md":
         import json
 
-        with library.open("services", home=names["home"]) as kg:
+        with (
+            library.open("services", home=names["home"]) as kg,
+            pytest.MonkeyPatch.context() as patch,
+        ):
+            patch.setattr("kgqa.trie.index.shard.SMALL", 0)  # the layout that the page reads
             kg.index()
         (manifest,) = names["home"].glob("services/tries/*/manifest.json")
         width = json.loads(manifest.read_text("utf-8"))["token_width"]
@@ -200,6 +217,17 @@ def test_a_command_of_a_list_is_one_that_there_is(block: Block) -> None:
         text = script.read_text("utf-8")
         for flag in words[1:]:
             assert not flag.startswith("-") or flag in text, line
+
+
+@pytest.mark.model
+def test_the_picture_of_the_readme_is_drawn_from_todays_answer(home: Path) -> None:
+    import kgqa as library
+
+    script = runpy.run_path(str(ROOT / "scripts" / "readme_picture"))
+    with library.open("freebase-sample", home=home) as kg:
+        drawn = script["picture"](kg.ask(script["QUESTION"]))
+    assert drawn == (ROOT / "docs" / "answer.svg").read_text("utf-8")
+    assert f'ask "{script["QUESTION"]}"' in (ROOT / "README.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
