@@ -62,9 +62,8 @@ def test_medicine_shows_concept_ids(
 
 @pytest.mark.model
 def test_an_agent_asks_over_mcp(
-    model_cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("KGQA_CACHE", str(model_cache))
     lines = printed("agent_mcp", monkeypatch, capsys)
     assert lines == [
         "tools: ask, check, link, neighbours, paths",
