@@ -64,7 +64,7 @@ import hashlib, pathlib, sys
 root = pathlib.Path(sys.argv[1])
 key = hashlib.sha256(f"{root} {sys.version}".encode())
 for path in sorted([root / "pyproject.toml", *root.glob("requirements*.lock"),
-                    root / "kgqa/data/models/offline.lock"]):
+                    *root.glob("kgqa/data/models/*.lock")]):
     key.update(hashlib.sha256(path.read_bytes()).digest())
 print(key.hexdigest())
 PYTHON

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import shutil
 import subprocess
 import sys
@@ -152,3 +153,21 @@ def test_bench_decoding_finds_the_same_lists_both_ways(tmp_path: Path, model_cac
     assert "not measured: gpu_less_time (needs --device cuda --shape llama-8b" in done.stdout
     assert "not measured: fewer_forwards (needs --device cpu --shape smollm2" in done.stdout
     assert "goal " not in done.stdout
+
+
+def test_every_step_of_a_reproduction_is_a_script_with_these_flags(tmp_path: Path) -> None:
+    script = runpy.run_path(str(CHECKOUT / "scripts" / "reproduce"))
+    names = [step.name for step in script["STEPS"]]
+    assert len(names) == len(set(names))
+    for step in script["STEPS"]:
+        for full in (False, True):
+            name, *arguments = step.arguments(tmp_path, tmp_path / "out", full=full)
+            text = (CHECKOUT / "scripts" / name).read_text("utf-8")
+            for flag in arguments:
+                assert not flag.startswith("--") or f'"{flag}"' in text, (step.name, flag)
+    kept = tmp_path / "out" / "cold" / "printed-small.txt"
+    kept.parent.mkdir(parents=True)
+    kept.write_text(f"command: bench_cold --shared {tmp_path} > {tmp_path / 'out'}\n", "utf-8")
+    page = script["page"](tmp_path, tmp_path / "out")
+    assert "command: bench_cold --shared DIR > FOLDER\n" in page
+    assert str(tmp_path) not in page
