@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,15 +62,15 @@ def test_medicine_shows_concept_ids(
 
 
 @pytest.mark.model
-def test_an_agent_asks_over_mcp(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    lines = printed("agent_mcp", monkeypatch, capsys)
-    assert lines == [
+def test_an_agent_asks_over_mcp() -> None:
+    # in a process of its own: it hands its stderr on to the server that it starts
+    command = [sys.executable, str(EXAMPLES / "agent_mcp.py")]
+    done = subprocess.run(command, cwd=EXAMPLES.parent, capture_output=True, text=True)
+    assert done.stdout.splitlines() == [
         "tools: ask, check, link, neighbours, paths",
         "answer: Ada Birch",
         "path: checkout-api -> onCallEngineer -> Ada Birch | in the graph: True",
-    ]
+    ], done.stderr
 
 
 @pytest.mark.neo4j
@@ -104,7 +105,7 @@ def test_a_notebook_prints_what_it_shows(
     runner: dict[str, Any] = runpy.run_path(str(EXAMPLES.parent / "scripts" / "run_notebook"))
     notebook = json.loads((EXAMPLES / f"{name}.ipynb").read_text("utf-8"))
     before = runner["texts"](notebook)
-    assert len(before) > 3
+    assert len(before) >= 3
     monkeypatch.chdir(EXAMPLES)
     runner["run"](notebook)
     assert runner["texts"](notebook) == before
