@@ -68,8 +68,8 @@ def paths_svg(paths: Sequence[Mapping[str, Any]], answers: set[str | None]) -> s
     width, height = max(rows) * _COLUMN + _BOX, (max(rows.values()) + 1) * _ROW
     parts = [  # on white, also where the page around it is dark
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width + 20}" height="{height + 16}" '
-        f'viewBox="-10 -8 {width + 20} {height + 16}" font-family="sans-serif" font-size="11">'
-        f'<rect x="-10" y="-8" width="{width + 20}" height="{height + 16}" fill="#fff"/>'
+        f'viewBox="-10 -8 {width + 20} {height + 16}" font-family="sans-serif" font-size="11" '
+        'style="background:#fff">'
     ]
     labels = []  # above all lines
     for (start, end), relation in lines.items():
