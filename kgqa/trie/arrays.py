@@ -7,7 +7,7 @@ first_child[n + 1] - 1``, by token; ``leaf[n]`` is the sequence that ends there,
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -84,8 +84,8 @@ class Sequences:
 
 def sequences(rows: Sequence[Sequence[int]]) -> Sequences:
     """Return Python lists of token ids as joined arrays."""
-    lengths = np.array([len(row) for row in rows], np.int64)
-    tokens = np.fromiter((token for row in rows for token in row), np.int64, int(lengths.sum()))
+    lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+    tokens = np.fromiter(chain.from_iterable(rows), np.int64, int(lengths.sum()))
     return Sequences(tokens, offsets_of(lengths))
 
 
