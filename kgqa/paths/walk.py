@@ -135,8 +135,9 @@ def ranges(starts: IntArray, counts: IntArray) -> IntArray:
     [5, 6, 9]
     """
     total = int(counts.sum())
-    shift: IntArray = np.repeat(starts - np.cumsum(counts) + counts, counts)
-    return shift + np.arange(total, dtype=np.int64)
+    found: IntArray = np.repeat(starts - np.cumsum(counts) + counts, counts)
+    found += np.arange(total, dtype=np.int64)
+    return found
 
 
 def hops_out_of(store: GraphStore, frontier: IntArray, rules: WalkRules) -> Hops:
