@@ -75,7 +75,7 @@ def evaluate(
         session = session.on(store or opened)  # type: ignore[arg-type]
     executor = options.executor()
     workers = None
-    if executor.workers != 1:
+    if options.engine == "ray" or executor.workers != 1:
         info = session.store.info if session.store is not None else None
         asking = partial(_asking, _elsewhere(home), info, method, own_options, options.linked)
         workers = Workers(executor, asking)

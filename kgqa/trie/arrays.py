@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kgqa.graph.model import IntArray
 
 _SPARSE = 16  # times as many numbers are possible as there are: beyond, sorting is faster
+_COMPARED = 1 << 16  # sequences that are compared with others at a time
 _PADDED = 1 << 26  # tokens that are sorted as rows of one length; more would fill the memory
 
 
@@ -73,7 +74,16 @@ class Sequences:
 
     def shared_prefix(self, one: IntArray, other: IntArray) -> IntArray:
         """Return how many first tokens each row of ``one`` shares with the row of ``other``."""
-        shorter = np.minimum(self.lengths[one], self.lengths[other])
+        found = np.empty(len(one), np.int64)
+        for start in range(0, len(one), _COMPARED):  # in pieces that stay in the caches
+            part = slice(start, start + _COMPARED)
+            found[part] = self._shared(one[part], other[part])
+        return found
+
+    def _shared(self, one: IntArray, other: IntArray) -> IntArray:
+        shorter = np.minimum(
+            *(self.offsets[rows + 1] - self.offsets[rows] for rows in (one, other))
+        )
         at = ranges(self.offsets[one], shorter)
         shift = np.repeat(self.offsets[other] - self.offsets[one], shorter)
         differs = np.flatnonzero(self.tokens[at] != self.tokens[at + shift])
