@@ -89,7 +89,8 @@ class Sequences:
         differs = np.flatnonzero(self.tokens[at] != self.tokens[at + shift])
         starts = offsets_of(shorter)[:-1]
         first = np.append(differs, len(at))[np.searchsorted(differs, starts)]
-        return np.minimum(first - starts, shorter)
+        same: IntArray = np.minimum(first - starts, shorter)
+        return same
 
 
 def sequences(rows: Sequence[Sequence[int]]) -> Sequences:
