@@ -86,11 +86,11 @@ def test_what_cannot_be_meant_is_said(kgqa: Kgqa, plain_home: Path, tmp_path: Pa
 def test_workers_print_the_figures_of_one_process(
     kgqa: Kgqa, plain_home: Path, tmp_path: Path
 ) -> None:
-    base = ("eval", "jsonl", SAMPLE / "questions.jsonl", "--limit", "12", "--method", "rank")
+    base = ("eval", "jsonl", SAMPLE / "questions.jsonl", "--limit", "6", "--method", "rank")
     alone = kgqa(*base, "--home", plain_home, "--json").json
     out = tmp_path / "out"
     shared = kgqa(*base, "--home", plain_home, "--workers", "2", "--out", out, "--json").json
     assert shared.pop("seconds").keys() == alone.pop("seconds").keys()
     assert shared == alone
-    assert len((out / "results.jsonl").read_bytes().splitlines()) == 12
+    assert len((out / "results.jsonl").read_bytes().splitlines()) == 6
     assert "--engine" in kgqa(*base, "--home", plain_home, "--address", "auto").error
