@@ -211,7 +211,7 @@ def test_a_node_that_does_not_see_the_graph_is_a_named_error(
     process = start(graph, tmp_path, "sees nothing", cluster.env, address=cluster.address)
     code, said = ended(process)
     assert code == 1
-    assert said.startswith("kgqa.errors.IndexFault: The Ray node")
+    assert said.startswith("kgqa.errors.WorkerError: The Ray node")
     assert str(tmp_path / "elsewhere") in said
     assert "at the same path on all nodes" in said
 
