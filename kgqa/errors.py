@@ -21,6 +21,7 @@
     │   ├── ModelNotFoundError         neither on disk nor to be had (FileNotFoundError)
     │   ├── AdapterMismatchError       an adapter for another model or path format
     │   └── GeneralModelError          the OpenAI-compatible server failed
+    ├── WorkerError                    a worker process or a cluster is not there, or ended
     ├── TimeLimitError                 a question took longer than it was allowed (TimeoutError)
     └── DataError                      a question file that cannot be read (ValueError)
 
@@ -126,6 +127,10 @@ class AdapterMismatchError(ModelError, ValueError):
 
 class GeneralModelError(ModelError):
     """The OpenAI-compatible server failed or answered nonsense."""
+
+
+class WorkerError(KgqaError):
+    """A process or a cluster that work was given to is not there, or ended before it was done."""
 
 
 class TimeLimitError(KgqaError, TimeoutError):

@@ -15,12 +15,10 @@ import stat
 import sys
 import time
 import zlib
-from collections import deque
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -29,8 +27,7 @@ from isal import igzip, isal_zlib
 from kgqa.errors import DumpMalformedError, DumpNotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from concurrent.futures import Future
+    from collections.abc import Iterator, Sequence
     from typing import IO
 
     from kgqa.loaders.base import Rejects, Report
@@ -45,8 +42,6 @@ _BOM = b"\xef\xbb\xbf"
 _FORMS = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd"}
 _ENDINGS = {".gz": "gzip", ".bz2": "bzip2", ".zst": "zstd"}
 _DAMAGED: tuple[Any, ...] = (isal_zlib.error, zlib.error, pa.ArrowInvalid, OSError)
-_T = TypeVar("_T")
-_R = TypeVar("_R")
 
 
 def find_sources(sources: Sequence[Path], what: str) -> list[Path]:
@@ -126,28 +121,6 @@ def read_blocks(
             for block in _read(source, report, rejects, clock, size or BLOCK_BYTES):
                 yield block
                 clock.tell(block.lines)
-
-
-def mapped(
-    work: Callable[[_T], _R], items: Iterable[_T], workers: int | None = None
-) -> Iterator[_R]:
-    """Yield ``work(item)`` in the order of the items, worked on by a few threads at a time.
-
-    For work that spends its time in NumPy and Arrow, which let other threads run.
-    """
-    workers = workers or max(1, min(8, os.cpu_count() or 1))
-    with ThreadPoolExecutor(workers) as pool:
-        waiting: deque[Future[_R]] = deque()
-        try:
-            for item in items:
-                waiting.append(pool.submit(work, item))
-                if len(waiting) > workers:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
 
 
 def display_name(source: Path) -> str:

@@ -26,11 +26,12 @@ import pyarrow.json as pj
 from kgqa.errors import UsageError
 from kgqa.graph.model import EDGE_SCHEMA, EdgeBatch, EntityBatch
 from kgqa.loaders.base import BLANK, BlockReport, entity_batch, relation_batch
-from kgqa.loaders.blocks import find_sources, mapped, nothing_read, read_blocks
+from kgqa.loaders.blocks import find_sources, nothing_read, read_blocks
 from kgqa.loaders.delimited import Fields, as_text, why_undecodable
 from kgqa.loaders.options import ConceptnetOptions
 from kgqa.loaders.strings import json_strings, mask_of, offsets_of
 from kgqa.loaders.tables import is_writable
+from kgqa.parallel import mapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -13,9 +13,10 @@ import pyarrow as pa
 
 from kgqa.graph.model import RELATION_SCHEMA, RelationBatch, TypeRules
 from kgqa.loaders.base import data_lines
-from kgqa.loaders.blocks import find_sources, mapped, nothing_read, read_blocks
+from kgqa.loaders.blocks import find_sources, nothing_read, read_blocks
 from kgqa.loaders.freebase_block import BlockReader, Filters
 from kgqa.loaders.options import FreebaseOptions
+from kgqa.parallel import mapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

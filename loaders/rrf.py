@@ -23,8 +23,9 @@ import pyarrow as pa
 
 from kgqa.errors import DumpMalformedError, DumpNotFoundError
 from kgqa.loaders.base import BlockReport
-from kgqa.loaders.blocks import mapped, read_blocks
+from kgqa.loaders.blocks import read_blocks
 from kgqa.loaders.delimited import Fields, as_text
+from kgqa.parallel import mapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -28,7 +28,7 @@ import pyarrow as pa
 
 from kgqa.graph.model import EdgeBatch, TypeBatch, ValueBatch
 from kgqa.loaders.base import relation_batch
-from kgqa.loaders.blocks import STDIN, display_name, find_sources, mapped, nothing_read, read_blocks
+from kgqa.loaders.blocks import STDIN, display_name, find_sources, nothing_read, read_blocks
 from kgqa.loaders.ntriples import TRIPLE, is_blank
 from kgqa.loaders.options import TriplesOptions
 from kgqa.loaders.tables import QUOTED, Columns
@@ -43,6 +43,7 @@ from kgqa.loaders.triples_table import (
     quoted_blocks,
     read_lines,
 )
+from kgqa.parallel import mapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -9,10 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgqa.errors import DumpMalformedError, UsageError
-from kgqa.loaders.blocks import STDIN, mapped
+from kgqa.loaders.blocks import STDIN
 from kgqa.loaders.delimited import as_text
 from kgqa.loaders.strings import each_once, json_strings
 from kgqa.loaders.tables import Columns, TriplesPart, members_of, texts_of, written
+from kgqa.parallel import mapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

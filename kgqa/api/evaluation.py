@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack, contextmanager
+from copy import copy
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from kgqa.api.qa import QA
-from kgqa.errors import UsageError
-from kgqa.registry import Options, option, validated
+from kgqa.api.workers import WorkerOptions
+from kgqa.errors import GraphError, UsageError
+from kgqa.progress import Silent
+from kgqa.registry import option, validated
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
     from kgqa.api.home import Home
     from kgqa.evaluation import Evaluation
+    from kgqa.evaluation.run import Asked
+    from kgqa.graph.model import KGInfo
     from kgqa.graph.store import GraphStore
+    from kgqa.questions import Question
 
 
-class EvalOptions(Options):
-    """Which questions of a file are asked, and what is kept."""
+class EvalOptions(WorkerOptions):
+    """Which questions of a file are asked, who answers them, and what is kept."""
 
     linked: bool = option(False, "Find topic entities, even if the file has them.", flag=True)
     limit: int | None = option(None, "Only the first questions.", flag=True, ge=1)
@@ -40,7 +50,8 @@ def evaluate(
 
     ``store``: None opens the KG that the settings mean, unless each question has its own graph.
     """
-    from kgqa.evaluation import evaluate as run
+    from kgqa.evaluation.run import Workers
+    from kgqa.evaluation.run import evaluate as run
     from kgqa.questions import read_questions
     from kgqa.questions.base import split_of
 
@@ -62,6 +73,12 @@ def evaluate(
     else:
         opened = None if store is not None else home.open_store()
         session = session.on(store or opened)  # type: ignore[arg-type]
+    executor = options.executor()
+    workers = None
+    if options.engine == "ray" or executor.workers != 1:
+        info = session.store.info if session.store is not None else None
+        asking = partial(_asking, _elsewhere(home), info, method, own_options, options.linked)
+        workers = Workers(executor, asking)
     try:
         found = run(
             session.store,
@@ -73,11 +90,71 @@ def evaluate(
             linked=options.linked,
             k=session.options.k,
             progress=home.progress,
+            workers=workers,
         )
-        if cached := session.cached_calls():
-            home.note(cached)
+        calls, cached = session.calls() if workers is None else (workers.calls, workers.cached)
+        if cached:
+            home.note(
+                f"{cached:,} of {cached + calls:,} calls of the general LLM had been answered "
+                "before and were not made again (set `cache_calls` to false to make them)."
+            )
         return found
     finally:
         session.close()
         if opened is not None:
             opened.close()
+
+
+def _elsewhere(home: Home) -> Home:
+    """Return a home that a process with another working folder can use, in silence."""
+    other = copy(home)
+    other.progress, other.models = Silent(), None
+    other.settings = home.settings.model_copy(
+        update={
+            "home": home.settings.home.absolute(),
+            "cache": home.settings.cache_folder.absolute(),
+        }
+    )
+    return other
+
+
+@contextmanager
+def _asking(
+    home: Home, info: KGInfo | None, method: str, options: dict[str, Any], linked: bool
+) -> Iterator[Callable[[Sequence[Question]], Asked]]:
+    """Open the KG and a session, where a worker is; gives what asks some questions.
+
+    ``info``: of the KG, None if each question has its own. Raises GraphError.
+    """
+    from kgqa.evaluation.run import Asked, Asking
+    from kgqa.graph.open import open_store
+
+    notes = home.progress.notes  # type: ignore[attr-defined]
+    with ExitStack() as stack:
+        session = stack.enter_context(QA(home, None, method, options))
+        if info is not None:
+            store = stack.enter_context(open_store(home.url, info.name, **home.account))
+            if store.info.version != info.version:
+                raise GraphError(
+                    f"The graph {store.url} holds another version of {info.name} than the one for "
+                    "which this run was started.",
+                    "Every worker must read the same graph.",
+                )
+            session = stack.enter_context(session.on(store))
+        run = Asking(
+            lambda graph, some: session.answers(graph, some, linked=linked),
+            session.method.rules,
+            linked,
+            session.options.k,
+        )
+        notes.clear()  # the process that started the run has shown them
+
+        def ask(questions: Sequence[Question]) -> Asked:
+            run.proven, (calls, cached) = [], session.calls()
+            records = list(run.records(session.store, questions))
+            new_calls, new_cached = session.calls()
+            told = list(notes)
+            notes.clear()
+            return Asked(records, run.proven, told, new_calls - calls, new_cached - cached)
+
+        yield ask

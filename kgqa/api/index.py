@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from kgqa.api.qa import shared_name
+from kgqa.api.workers import WorkerOptions
 from kgqa.errors import (
     DataError,
     EntityNotFoundError,
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from kgqa.paths.format import PathFormat
     from kgqa.paths.sample import Sample
     from kgqa.paths.walk import WalkRules
-    from kgqa.trie.executors import Executor
     from kgqa.trie.lexicon import PathLexicon
     from kgqa.trie.precompute import PrecomputeResult
     from kgqa.trie.stored import StoredConstraint
@@ -73,7 +73,7 @@ class PathOptions(SampleOptions, TokenOptions):
     )
 
 
-class IndexOptions(PathOptions):
+class IndexOptions(WorkerOptions, PathOptions):
     """What an index holds, and how it is built."""
 
     entities: Path | None = option(
@@ -81,13 +81,6 @@ class IndexOptions(PathOptions):
     )
     questions: Path | None = option(
         None, "Only the topic entities of a file of questions.", flag=True
-    )
-    workers: int | None = option(
-        None, "Processes (1), or units at once on Ray (all its CPUs).", flag=True, ge=1
-    )
-    engine: Literal["local", "ray"] = option("local", "Where the work is done.", flag=True)
-    address: str | None = option(
-        None, "With engine ray: the cluster, HOST:PORT or 'auto'; else one's own.", flag=True
     )
     cap: int = option(
         100_000,
@@ -135,7 +128,7 @@ def build_index(home: Home, store: GraphStore, given: dict[str, Any]) -> IndexBu
 
     options: IndexOptions = validated(IndexOptions, given, "an index")
     settings, info = home.settings, store.info
-    executor = _executor(options)
+    executor = options.executor()
     preset_card = card_of(options.preset) if options.preset else None
     sample = options.sampled()
     cap = sample.size if sample else options.cap  # none has more, so none is left to be composed
@@ -325,16 +318,6 @@ def tries_of(home: Home, info: KGInfo, entity_id: str, entity: int) -> list[dict
                 }
             )
     return found
-
-
-def _executor(options: IndexOptions) -> Executor:
-    from kgqa.trie.executors import LocalExecutor, RayExecutor
-
-    if options.engine == "ray":
-        return RayExecutor(options.address, options.workers)
-    if options.address is not None:
-        raise UsageError("`address` names a Ray cluster.", "Set `engine` to ray, or leave it out.")
-    return LocalExecutor(options.workers or 1)
 
 
 def _resources(

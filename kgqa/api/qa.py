@@ -159,16 +159,11 @@ class QA:
         with closing(self.method.answers(store, linked_questions())) as found:
             yield from found
 
-    def cached_calls(self) -> str:
-        """Return a sentence about the general LLM's calls that were not made again, if any."""
+    def calls(self) -> tuple[int, int]:
+        """Return the general LLM's calls, and those that a cache answered and were not made."""
         general = self.method.general
         used = general.usage if general is not None else None
-        if not used or not used.cached:
-            return ""
-        return (
-            f"{used.cached:,} of {used.cached + used.calls:,} calls of the general LLM had been "
-            "answered before and were not made again (set `cache_calls` to false to make them)."
-        )
+        return (used.calls, used.cached) if used else (0, 0)
 
     @property
     def kg_llms(self) -> frozenset[tuple[object, ...]]:

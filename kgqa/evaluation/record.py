@@ -112,7 +112,7 @@ def bad_entry_record(bad: BadEntry) -> Record:
 
 
 def failed_record(question: Question, error: KgqaError, seconds: float) -> Record:
-    """Return the record of a question whose own graph could not be opened."""
+    """Return the record of a question that no method was asked: its graph or worker failed."""
     no_triplets = {**dict.fromkeys(TRIPLET_SCORES, 0.0), "ill": 0, "written": 0}
     return Record(
         id=question.id,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -25,11 +25,14 @@ if TYPE_CHECKING:
 
     from kgqa.evaluation.record import Record
     from kgqa.evaluation.report import ReportTable
+    from kgqa.parallel import Executor, Opened
     from kgqa.paths.walk import WalkRules
     from kgqa.progress import Progress
     from kgqa.questions.base import QuestionFile
 
 OWN = "own"  # the KG's name if each question has one
+_UNIT = 16  # questions that a worker is given at most: as many as share forward passes anywhere
+_UNITS = 4  # that each worker should get, so that all end at about the same time
 
 Answers: TypeAlias = Callable[
     [GraphStore, Sequence[Question]], Iterator[tuple[int, Answer | KgqaError]]
@@ -67,13 +70,15 @@ def evaluate(
     linked: bool = False,
     k: int | None = 10,
     progress: Progress | None = None,
+    workers: Workers | None = None,
 ) -> Evaluation:
     """Ask every question of a file and return the figures over all of them.
 
     Questions with a graph are asked of that, others of ``store``. ``settings`` say how answers are
     made, with the method's name under ``method``. ``out``: a folder for lines and reports; a
     stopped run goes on from it. ``linked``: look for topic entities even if given, and record how
-    that went. ``k``: of Hit@K, None for all. Raises DataError, UsageError and GraphError.
+    that went. ``k``: of Hit@K, None for all. ``workers`` ask in place of this process, which alone
+    writes. Raises DataError, UsageError, GraphError and WorkerError.
     """
     progress = progress or Silent()
     notes: list[str] = []
@@ -111,14 +116,16 @@ def evaluate(
                 f"{every - len(left):,} of {every:,} questions have been answered before; the run "
                 "goes on from there."
             )
-        run = _Run(answers, rules, linked, k)
-        with progress.task("answering", len(left), "questions") as task:
-            for record in run.records(store, left):
+        run = Asking(answers, rules, linked, k)
+        proven = run.proven if workers is None else workers.proven
+        asked = run.records(store, left) if workers is None else workers.records(left, note)
+        with closing(asked), progress.task("answering", len(left), "questions") as task:
+            for record in asked:
                 keep(record)
                 task.advance()
-        if unproven := run.proven.count(False):
+        if unproven := proven.count(False):
             note(
-                f"Not proven to be the best: the paths of {unproven:,} of {len(run.proven):,} "
+                f"Not proven to be the best: the paths of {unproven:,} of {len(proven):,} "
                 "questions that were answered now."
             )
         for bad in questions.bad_entries:
@@ -134,14 +141,18 @@ def evaluate(
 
 
 @dataclass(slots=True)
-class _Run:
+class Asking:
+    """Makes the records of questions in this process; see :func:`evaluate`."""
+
     answers: Answers
     rules: Callable[[GraphStore], WalkRules]
     linked: bool
     k: int | None
     proven: list[bool] = field(default_factory=list)
 
-    def records(self, store: GraphStore | None, questions: Sequence[Question]) -> Iterator[Record]:
+    def records(
+        self, store: GraphStore | None, questions: Sequence[Question]
+    ) -> Generator[Record, None, None]:
         """Yield the record of each question as it is answered, those of the KG first."""
         of_kg = [one for one in questions if one.graph is None]
         if of_kg:
@@ -169,3 +180,73 @@ class _Run:
             question = questions[number]
             yield record_of(store, question, given, rules, spent, linked=self.linked, k=self.k)
             began = time.perf_counter()
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a worker made of some questions; ``notes`` are what the user should know.
+
+    ``calls`` of the general LLM, and those that were ``cached`` and not made.
+    """
+
+    records: list[Record]
+    proven: list[bool]
+    notes: list[str]
+    calls: int = 0
+    cached: int = 0
+
+
+@dataclass(slots=True)
+class Workers:
+    """Makes the records of questions elsewhere; ``opened`` gives what asks some, there."""
+
+    executor: Executor
+    opened: Opened[Sequence[Question], Asked]
+    proven: list[bool] = field(default_factory=list)
+    calls: int = 0
+    cached: int = 0
+
+    def records(
+        self, questions: Sequence[Question], note: Callable[[str], None]
+    ) -> Generator[Record, None, None]:
+        """Yield the record of each question. Raises WorkerError if no worker does its work.
+
+        Questions whose worker was lost are asked once more, one by one; the one with which another
+        worker ends is a failed question.
+        """
+        size = len(questions) // (_UNITS * (self.executor.workers or _UNITS))
+        # an empty one comes first: where that is lost, no worker will do any
+        units = [(), *_units(questions, max(1, min(_UNIT, size)))] if questions else []
+        told: set[str] = set()
+        lost: list[Question] = []
+        for again in (False, True):
+            with closing(self.executor.run(self.opened, units)) as results:
+                for unit, found in zip(units, results, strict=True):
+                    if isinstance(found, Asked):
+                        self.proven += found.proven
+                        self.cached, self.calls = (
+                            self.cached + found.cached,
+                            self.calls + found.calls,
+                        )
+                        for text in found.notes:
+                            if text not in told:
+                                told.add(text)
+                                note(text)
+                        yield from found.records
+                    elif again:
+                        yield failed_record(unit[0], found, 0.0)
+                    elif not unit:
+                        raise found
+                    else:
+                        lost += unit
+            if not lost or again:
+                return
+            note(
+                f"A worker ended while it was asked {len(lost):,} of the questions; they are asked "
+                f"again, one by one: {', '.join(one.id for one in lost[:_UNIT])}."
+            )
+            units = _units(lost, 1)
+
+
+def _units(questions: Sequence[Question], size: int) -> list[Sequence[Question]]:
+    return [questions[start : start + size] for start in range(0, len(questions), size)]

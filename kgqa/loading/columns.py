@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 import pyarrow as pa
 
-from kgqa.loaders.blocks import mapped
+from kgqa.parallel import mapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from kgqa.loaders.blocks import mapped
 from kgqa.loading.columns import Buckets, gathered
+from kgqa.parallel import mapped
 
 if TYPE_CHECKING:
     from collections import Counter

@@ -26,9 +26,9 @@ from kgqa.graph.model import (
     Kind,
     normalised_names,
 )
-from kgqa.loaders.blocks import mapped
 from kgqa.loading.columns import Buckets, ColumnWriter, gathered, read_columns
 from kgqa.loading.edges import sorted_edges
+from kgqa.parallel import mapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from kgqa.errors import IngestError
 from kgqa.graph.mids import decode_mids
 from kgqa.graph.model import ALIAS, ENTITY_SCHEMA, OWN_ID, Kind
-from kgqa.loaders.blocks import mapped
 from kgqa.loading.columns import Buckets, ColumnWriter, gathered, read_columns
+from kgqa.parallel import mapped
 
 if TYPE_CHECKING:
     from collections import Counter

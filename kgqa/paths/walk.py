@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Mediators: TypeAlias = Literal["collapse", "keep"]
 
 MOST_HOPS = 32  # of a path; each is room in every row of a table
-MOST_WALKED = 20_000_000  # edges read, or paths made, at once: 0.6 GB a copy
+MOST_WALKED = 20_000_000  # edges read, or hops of paths made, at once: 0.6 GB a copy
 FIRST, MEDIATOR, SECOND, TAIL = range(4)  # the columns of a hop
 
 
@@ -135,8 +135,9 @@ def ranges(starts: IntArray, counts: IntArray) -> IntArray:
     [5, 6, 9]
     """
     total = int(counts.sum())
-    shift: IntArray = np.repeat(starts - np.cumsum(counts) + counts, counts)
-    return shift + np.arange(total, dtype=np.int64)
+    found: IntArray = np.repeat(starts - np.cumsum(counts) + counts, counts)
+    found += np.arange(total, dtype=np.int64)
+    return found
 
 
 def hops_out_of(store: GraphStore, frontier: IntArray, rules: WalkRules) -> Hops:
@@ -204,6 +205,7 @@ def walk(
     taken = np.full((len(topics), rules.hops, 4), -1, np.int64)
     totals: dict[int, int] = {}
     levels: list[PathTable] = []
+    most = MOST_WALKED // rules.hops  # each path has room for all hops
     for depth in range(rules.hops):
         if not len(frontier_topic):
             break
@@ -214,11 +216,11 @@ def walk(
         starts = hops.offsets(len(unique))
         counts = np.diff(starts)[position]
         if cap is None:
-            _hold(int(counts.sum()))
+            _hold(int(counts.sum()) + sum(map(len, levels)), most)
         else:
             # before joining: no hub may fill the memory only to be dropped
             bound, bound_topic = _sum_by(frontier_topic, counts)
-            over = np.union1d(over, bound_topic[bound > 3 * cap])
+            over = np.union1d(over, bound_topic[bound > min(3 * cap, most)])
             counts = np.where(np.isin(frontier_topic, over), 0, counts)
         pick = ranges(starts[:-1][position], counts)
         topic = np.repeat(frontier_topic, counts)
@@ -247,11 +249,11 @@ def walk(
     return table, over
 
 
-def _hold(count: int) -> None:
+def _hold(count: int, most: int = MOST_WALKED) -> None:
     """Raise GraphError if ``count`` rows are too many to hold."""
-    if count > MOST_WALKED:
+    if count > most:
         raise GraphError(
-            f"There are {count:,} edges or paths to walk at once here, and {MOST_WALKED:,} can be.",
+            f"There are {count:,} edges or paths to walk at once here, and {most:,} can be.",
             "Ask for fewer `hops`, or about an entity that is less connected.",
         )
 

@@ -63,7 +63,8 @@ class _GraphSegments(Segments):
             split = np.split(number, np.cumsum([len(one) for one in tails[:-1]]))
             for (segment, leaf, rows), of in zip(relations, split, strict=True):
                 mine, text_of = np.unique(of, return_inverse=True)
-                following = segment_of(segment.level + 1, rows, texts.take(mine), text_of)
+                of_mine = texts if len(mine) == len(keys) else texts.take(mine)
+                following = segment_of(segment.level + 1, rows, of_mine, text_of)
                 segment.following[leaf] = following
 
     def _extended(self, paths: list[tuple[int, IntArray]]) -> list[IntArray]:
@@ -137,9 +138,10 @@ class _Walks(_GraphSegments):
         kind = np.concatenate([np.empty(0, np.int64), *(kinds for _, kinds in out)])
         rows = np.repeat(rows, [len(kinds) for _, kinds in out], axis=0)
         good = admissible(rows[:, 0], _hops_of(rows), depth, added)
-        rows = rows[good]
-        rows[:, 4 * depth + 1 : 4 * depth + 5] = added[good]
-        rows[:, _ONWARD] = kind[good] != Kind.VALUE
+        if not good.all():
+            rows, added, kind = rows[good], added[good], kind[good]
+        rows[:, 4 * depth + 1 : 4 * depth + 5] = added
+        rows[:, _ONWARD] = kind != Kind.VALUE
         return rows
 
 

@@ -55,7 +55,10 @@ class PathLexicon:
     def _encode(self, texts: Iterable[str]) -> list[list[int]]:
         texts = list(texts)
         distinct = list(dict.fromkeys(texts))
-        of = dict(zip(distinct, self.encoder.encode(distinct), strict=True))
+        ids = self.encoder.encode(distinct)
+        if len(distinct) == len(texts):
+            return ids
+        of = dict(zip(distinct, ids, strict=True))
         return [of[text] for text in texts]
 
     def heads(self, store: GraphStore, keys: IntArray) -> Sequences:
@@ -85,7 +88,8 @@ class PathLexicon:
         self._belong_to(store)
 
         def encoded(new: list[int]) -> list[list[int]]:
-            return self._encode(self.form.gap + name for name in names_of(store, np.array(new)))
+            gap = self.form.gap
+            return self._encode(gap + name for name in names_of(store, np.array(new)))
 
         return self._tails.take(keys.tolist(), encoded)
 

@@ -9,20 +9,24 @@ from __future__ import annotations
 import time
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kgqa.errors import WorkerError
+from kgqa.parallel import LocalExecutor
 from kgqa.progress import Rate
 from kgqa.trie.check import check_joining, sample_paths
-from kgqa.trie.executors import LocalExecutor, UnitSettings
+from kgqa.trie.units import UnitSettings, working
 
 if TYPE_CHECKING:
     from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
+    from kgqa.parallel import Executor
     from kgqa.progress import Progress
-    from kgqa.trie.executors import Executor, Resources
     from kgqa.trie.index.writer import IndexWriter
+    from kgqa.trie.units import Resources
 
 UNIT = 512  # entities of a work unit, and so of a shard, unless they have very many paths
 
@@ -66,7 +70,7 @@ def precompute(
 
     ``resources`` opens a store and makes a lexicon, wherever units run; picklable for another
     process. Units of ``unit`` entities run in ``workers`` processes, or by ``executor``. Raises
-    what the store raises, IndexFault.
+    what the store raises, IndexFault, WorkerError.
     """
     began = time.monotonic()
     key = writer.manifest.key
@@ -82,11 +86,13 @@ def precompute(
         todo = all_topics(store) if topics is None else np.unique(topics)
         todo = np.setdiff1d(todo, store.keys_of(sorted(writer.done())))
     units = [todo[start : start + unit] for start in range(0, len(todo), unit)]
-    results = (executor or LocalExecutor(workers)).run(resources, units, settings)
+    results = (executor or LocalExecutor(workers)).run(partial(working, resources, settings), units)
     without = 0
     with closing(results), progress.task("precomputing tries", len(todo), "entities") as task:
         rate = Rate(task, "entities")
         for result, keys in zip(results, units, strict=True):
+            if isinstance(result, WorkerError):
+                raise result
             writer.add(result.shards, result.composed)
             without += result.without_paths
             rate.advance(len(keys))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cli.conftest import QUESTION
+from tests.fixtures import SAMPLE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,3 +81,16 @@ def test_what_cannot_be_meant_is_said(kgqa: Kgqa, plain_home: Path, tmp_path: Pa
     file = questions(tmp_path / "q.jsonl", 1)
     assert "--compare" in kgqa("eval", "jsonl", file, "--compare", tmp_path, tmp_path).error
     assert "form webqsp" in kgqa("eval", "webqsp", file, "--home", plain_home).error
+
+
+def test_workers_print_the_figures_of_one_process(
+    kgqa: Kgqa, plain_home: Path, tmp_path: Path
+) -> None:
+    base = ("eval", "jsonl", SAMPLE / "questions.jsonl", "--limit", "6", "--method", "rank")
+    alone = kgqa(*base, "--home", plain_home, "--json").json
+    out = tmp_path / "out"
+    shared = kgqa(*base, "--home", plain_home, "--workers", "2", "--out", out, "--json").json
+    assert shared.pop("seconds").keys() == alone.pop("seconds").keys()
+    assert shared == alone
+    assert len((out / "results.jsonl").read_bytes().splitlines()) == 6
+    assert "--engine" in kgqa(*base, "--home", plain_home, "--address", "auto").error

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kgqa.answers.answer import SearchUse
-from kgqa.errors import LinkingError, UsageError
+from kgqa.errors import LinkingError, UsageError, WorkerError
 from kgqa.evaluation import Evaluation, compare_runs, evaluate
 from kgqa.evaluation.log import read_run
+from kgqa.evaluation.run import Asked, Asking, Workers
+from kgqa.graph.sqlite import SqliteStore
+from kgqa.parallel import LocalExecutor
 from kgqa.progress import Silent
 from kgqa.questions import BadEntry, Question, QuestionFile, read_questions
 from tests.evaluation.runs import RULES, answer_of
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from kgqa.graph.sqlite import SqliteStore
 
 
 def all_paths(store, questions):
@@ -103,3 +108,61 @@ def test_what_an_exact_search_could_not_prove_is_noted(small: SqliteStore) -> No
     file = QuestionFile([QUESTIONS[0], QUESTIONS[2]])
     found = evaluate(small, file, answers, lambda _: RULES, {})
     assert "the paths of 1 of 2 questions" in found.notes[0]
+
+
+@contextmanager
+def asking(path, deadly):
+    """Ask in a worker, which one question kills; another does so the first time, by a file."""
+    if deadly == "opening":
+        os.kill(os.getpid(), signal.SIGKILL)
+    with SqliteStore(path) as store:
+        run = Asking(all_paths, lambda _: RULES, linked=False, k=10)
+
+        def ask(questions):
+            for one in questions:
+                once = path.parent / f"once-{one.id}"
+                if one.id == deadly or (one.question == "once?" and not once.exists()):
+                    once.touch()
+                    os.kill(os.getpid(), signal.SIGKILL)
+            return Asked(list(run.records(store, questions)), [True, False], ["told"])
+
+        yield ask
+
+
+def test_workers_give_the_records_of_one_process_and_name_a_question_that_ends_them(
+    small: SqliteStore, tmp_path: Path
+) -> None:
+    kinds = [["e.oslo"], [], ["e.clerk"]]
+    questions = [Question(str(n), "?", kinds[n % 3], ["Norway"]) for n in range(40)]
+    graph = tmp_path / "small.sqlite"
+    graph.write_bytes(small.path.read_bytes())
+    alone = run(small, questions)
+
+    def shared(deadly: str, asked: list[Question], out: str) -> Evaluation:
+        workers = Workers(LocalExecutor(2), partial(asking, graph, deadly))
+        return run(small, asked, out=tmp_path / out, workers=workers)
+
+    def plain(found: Evaluation) -> list[dict[str, Any]]:
+        return [record.model_dump(exclude={"seconds"}) for record in found.records]
+
+    shared("", questions[:10], "a")
+    found = shared("", [replace(questions[0], question="once?"), *questions[1:]], "a")
+    assert plain(found) == plain(alone)
+    assert "10 of 40 questions have been answered before" in found.notes[0]
+    assert found.notes.count("told") == 1
+    assert len(read_run(tmp_path / "a")) == 40
+
+    questions[21] = replace(questions[21], question="once?")
+    found = shared("8", questions, "b")
+    wrong = [record for record in found.records if record.error and record.outcome == "failed"]
+    assert [record.id for record in wrong] == ["8"]
+    assert "worker process ended" in wrong[0].error
+    assert [one for one in plain(found) if one["id"] not in ("8", "21")] == [
+        one for one in plain(alone) if one["id"] not in ("8", "21")
+    ]
+    assert found.records[21].outcome == alone.records[21].outcome
+    assert any("are asked again" in note and "8, " in note for note in found.notes)
+
+    with pytest.raises(WorkerError, match="ended before"):
+        shared("opening", questions, "c")
+    assert read_run(tmp_path / "c") == {}

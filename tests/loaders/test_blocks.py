@@ -7,7 +7,6 @@ import gzip
 import io
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
@@ -17,11 +16,8 @@ from hypothesis import strategies as st
 from kgqa.errors import DumpMalformedError, DumpNotFoundError
 from kgqa.loaders import blocks
 from kgqa.loaders.base import Rejects, Report
-from kgqa.loaders.blocks import STDIN, find_sources, mapped, read_blocks
+from kgqa.loaders.blocks import STDIN, find_sources, read_blocks
 from kgqa.progress import Silent
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 TEXT = "one\nzwei ü\n\nthree".encode()
 LINES = [(1, b"one"), (2, "zwei ü".encode()), (3, b""), (4, b"three")]
@@ -222,33 +218,6 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None
     read = list(read_blocks([STDIN], Report(), Rejects(Path("unused"), Report()), Silent()))
     assert {block.source for block in read} == {"standard input"}
     assert b"".join(bytes(block.data) for block in read) == TEXT + b"\n"
-
-
-def test_mapped_keeps_the_order_and_does_not_run_ahead() -> None:
-    taken = []
-
-    def numbers() -> Iterator[int]:
-        for number in range(50):
-            taken.append(number)
-            yield number
-
-    results = mapped(lambda number: number * number, numbers(), workers=2)
-    for number in range(50):
-        assert next(results) == number * number
-        assert len(taken) <= number + 4  # those worked on, and no more
-    assert list(results) == []
-
-
-def test_mapped_raises_what_the_work_raises() -> None:
-    def work(number: int) -> int:
-        if number == 3:
-            raise ValueError("three")
-        return number
-
-    results = mapped(work, range(10), workers=2)
-    assert [next(results) for _ in range(3)] == [0, 1, 2]
-    with pytest.raises(ValueError, match="three"):
-        next(results)
 
 
 def test_sources_that_are_not_there(tmp_path: Path) -> None:

@@ -204,7 +204,7 @@ def test_the_offline_model(smollm_folder: Path) -> None:
 
 def test_what_a_worker_imports_holds_no_model_library() -> None:
     code = (
-        "import sys, kgqa.cli.tries, kgqa.models.tokenizer, kgqa.graph.open, kgqa.trie.executors;"
+        "import sys, kgqa.cli.tries, kgqa.models.tokenizer, kgqa.graph.open, kgqa.trie.units;"
         "print([name for name in ('torch', 'transformers') if name in sys.modules])"
     )
     done = subprocess.run(

@@ -10,10 +10,11 @@ import pytest
 
 import kgqa
 from kgqa.errors import GraphError, KgqaError, LinkingError, UsageError
-from kgqa.paths.walk import MOST_WALKED, WalkRules, hops_out_of, walk
+from kgqa.paths.walk import MOST_HOPS, MOST_WALKED, WalkRules, hops_out_of, walk
 
 if TYPE_CHECKING:
     from kgqa.api import KG
+    from kgqa.graph.sqlite import SqliteStore
 
 LEAVES = 10_000
 MEGABYTE = 1 << 20
@@ -51,6 +52,15 @@ def test_hubs_behind_hubs_are_refused_before_memory_is_taken(stars: KG) -> None:
     )
     assert peak < 100 * MEGABYTE, "100,000,000 paths of 96 bytes"
     assert stars.paths("A", hops=1).total == LEAVES
+
+
+def test_long_paths_are_refused_by_the_room_that_they_take(sample: SqliteStore) -> None:
+    peak = peak_of(
+        GraphError,
+        f"and {MOST_WALKED // MOST_HOPS:,} can be",
+        lambda: walk(sample, sample.keys_of(["m.041h0"]), WalkRules(MOST_HOPS)),
+    )
+    assert peak < 2_000 * MEGABYTE, "a million paths of 32 hops are a gigabyte"
 
 
 def test_a_nameless_node_between_many_is_refused_before_memory_is_taken(stars: KG) -> None:

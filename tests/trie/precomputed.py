@@ -193,7 +193,7 @@ def main() -> None:
     IndexWriter._take_over = take_over  # type: ignore[method-assign]
     options: dict[str, Any] = {"workers": spec.get("workers", 1)}
     if "address" in spec:
-        from kgqa.trie.executors import RayExecutor
+        from kgqa.cluster import RayExecutor
 
         options["executor"] = RayExecutor(spec["address"], spec.get("workers"))
     if "make" in spec:

@@ -211,7 +211,7 @@ def test_a_node_that_does_not_see_the_graph_is_a_named_error(
     process = start(graph, tmp_path, "sees nothing", cluster.env, address=cluster.address)
     code, said = ended(process)
     assert code == 1
-    assert said.startswith("kgqa.errors.IndexFault: The Ray node")
+    assert said.startswith("kgqa.errors.WorkerError: The Ray node")
     assert str(tmp_path / "elsewhere") in said
     assert "at the same path on all nodes" in said
 
@@ -239,20 +239,20 @@ def test_the_unit_of_a_lost_worker_is_begun_again(
 def test_a_unit_that_is_lost_each_time_is_a_named_error(graph: Path, tmp_path: Path) -> None:
     code, said = run(graph, tmp_path, "dies")
     assert code == 1
-    assert said.startswith("kgqa.errors.IndexFault: A work unit was lost on the Ray cluster")
+    assert said.startswith("kgqa.errors.WorkerError: A work unit was lost on the Ray cluster")
 
 
 def test_an_address_where_something_else_answers_is_an_error_and_no_hang(
     graph: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kgqa.errors import IndexFault
-    from kgqa.trie import executors
+    from kgqa import cluster
+    from kgqa.errors import WorkerError
 
-    monkeypatch.setattr(executors, "_JOIN_S", 8.0)
+    monkeypatch.setattr(cluster, "_JOIN_S", 8.0)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
-        executor = executors.RayExecutor(address)
-        with pytest.raises(IndexFault, match=f"No Ray cluster can be joined at {address}"):
+        executor = cluster.RayExecutor(address)
+        with pytest.raises(WorkerError, match=f"No Ray cluster can be joined at {address}"):
             build(graph, tmp_path, executor=executor)
-    with pytest.raises(IndexFault, match="refused"):
-        build(graph, tmp_path, executor=executors.RayExecutor(address))
+    with pytest.raises(WorkerError, match="refused"):
+        build(graph, tmp_path, executor=cluster.RayExecutor(address))

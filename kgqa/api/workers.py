@@ -1,0 +1,36 @@
+"""Who does work that can be shared: this process, several of this machine, or a Ray cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from kgqa.errors import UsageError
+from kgqa.registry import Options, option
+
+if TYPE_CHECKING:
+    from kgqa.parallel import Executor
+
+
+class WorkerOptions(Options):
+    """Where work is done, and by how many."""
+
+    workers: int | None = option(
+        None, "Processes (1), or units at once on Ray (all its CPUs).", flag=True, ge=1
+    )
+    engine: Literal["local", "ray"] = option("local", "Where the work is done.", flag=True)
+    address: str | None = option(
+        None, "With engine ray: the cluster, HOST:PORT or 'auto'; else one's own.", flag=True
+    )
+
+    def executor(self) -> Executor:
+        """Return who works. Raises UsageError for an address without Ray, and if Ray is missing."""
+        from kgqa.cluster import RayExecutor
+        from kgqa.parallel import LocalExecutor
+
+        if self.engine == "ray":
+            return RayExecutor(self.address, self.workers)
+        if self.address is not None:
+            raise UsageError(
+                "`address` names a Ray cluster.", "Set `engine` to ray, or leave it out."
+            )
+        return LocalExecutor(self.workers or 1)
