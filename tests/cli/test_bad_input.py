@@ -176,7 +176,7 @@ def test_the_offline_model_is_not_installed(
     monkeypatch.setattr("kgqa.models.offline.metadata.files", missing)
     error = kgqa("ask", QUESTION, "--home", plain_home).error
     assert "SmolLM2-135M-Instruct" in error
-    assert "pip install" in error
+    assert "kgqa setup" in error
 
 
 def test_a_preset_whose_markers_the_model_lacks(kgqa: Kgqa, plain_home: Path) -> None:
