@@ -95,13 +95,18 @@ class TreeModel(ABC):
     def logits(self, states: Tensor) -> Tensor:
         """Return the logits of states, ``[states, vocabulary]``."""
 
+    @property
     @abstractmethod
-    def matrices(self) -> tuple[Sequence[Tensor], int, Tensor] | None:
-        """Return the matrices of a layer, the number of layers, and the head, if they can pack."""
+    def can_pack(self) -> bool:
+        """Whether its matrices can be packed (:mod:`kgqa.decoding.kernels`)."""
 
     @abstractmethod
     def pack(self, tokens: int) -> None:
-        """Pack all matrices for about so many tokens at a time (:mod:`kgqa.decoding.kernels`)."""
+        """Pack all matrices for about so many tokens at a time."""
+
+    @abstractmethod
+    def unpack(self) -> None:
+        """Undo :meth:`pack`."""
 
     def get_input_embeddings(self) -> Any:
         """Return what has the vectors of tokens as ``weight``, as models of transformers do."""

@@ -18,12 +18,11 @@ import torch
 
 from kgqa.decoding.engine import Plan
 from kgqa.decoding.forward import PlainForward, PromptTree, TreeForward, WavePart, float_type
-from kgqa.decoding.kernels import multiply, packed
 from kgqa.decoding.model import TreeModel
 from kgqa.decoding.wave import NO_TOKEN, NoConstraint, PrefixTree, WaveNode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
     from transformers import PreTrainedModel
@@ -45,7 +44,15 @@ _REPEATS = 3
 _WORTH = 0.05  # of the time in matrices, below which packing is noise
 # Forward passes a question by budget, K = 10, over the two-hop tries of real question graphs; only
 # their ratios matter. No budget below 16: a wave holds what is demanded, about K tokens, anyway.
-FORWARD_PASSES: Mapping[int, float] = {16: 23.5, 32: 14.4, 64: 9.7, 96: 7.3, 128: 7.1}
+FORWARD_PASSES: Mapping[int, float] = {
+    16: 21.2,
+    32: 14.4,
+    64: 9.7,
+    96: 7.3,
+    128: 7.1,
+    256: 4.9,
+    512: 3.4,
+}
 
 
 def measured_plan(model: PreTrainedModel) -> Plan:
@@ -58,7 +65,8 @@ def measured_plan(model: PreTrainedModel) -> Plan:
         return plan
     # other work on the machine is not a reason for another budget
     on_cpu = model.device.type == "cpu"
-    taken = measure(model, clock=time.process_time if on_cpu else time.perf_counter)
+    widths = WIDTHS if on_cpu else WIDTHS + _WIDE
+    taken = measure(model, widths, clock=time.process_time if on_cpu else time.perf_counter)
     rounded = {width: round(milliseconds, 3) for width, milliseconds in taken.items()}
     budget = choose(taken)
     packing = packing_repaid(model, budget) if isinstance(model, TreeModel) else None
@@ -148,19 +156,21 @@ def _nodes(tokens: list[int]) -> list[WaveNode]:
 
 
 def measure(
-    model: PreTrainedModel, *, clock: Callable[[], float] = time.perf_counter
+    model: PreTrainedModel | TreeModel,
+    widths: Sequence[int] = WIDTHS,
+    *,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[int, float]:
     """Return the milliseconds that forward passes of some widths take: a dozen short ones."""
     forward = TreeForward(model)
     asked = PromptTree([0] * _CONTEXT, PrefixTree(NoConstraint()))
     forward.score([WavePart(asked, _CONTEXT, [])])
     taken: dict[int, float] = {}
-    for width in WIDTHS if model.device.type == "cpu" else WIDTHS + _WIDE:
+    for width in widths:
         nodes = [WaveNode(number, 0, 0, 1) for number in range(1, width + 1)]
         taken[width] = 1_000 * min(_timed(forward, asked, nodes, clock) for _ in range(_REPEATS))
-        if width > min(FORWARD_PASSES) and _cost(taken, width) > 2 * _cost(
-            taken, min(FORWARD_PASSES)
-        ):
+        least = min(FORWARD_PASSES)
+        if width > least in taken and _cost(taken, width) > 2 * _cost(taken, least):
             break  # wider ones cannot pay any more
     return taken
 
@@ -189,34 +199,20 @@ def _timed(
     return taken
 
 
-@torch.inference_mode()
 def packing_repaid(
     model: TreeModel, tokens: int, *, clock: Callable[[], float] = time.process_time
 ) -> int | None:
     """Return after how many tokens packed matrices have repaid their packing, None if never.
 
-    ``tokens``: of a forward pass. Each shape of matrix is timed once.
+    ``tokens``: of a forward pass. The model is packed for that, since what a kernel takes depends
+    on all weights' way through the caches.
     """
-    matrices = model.matrices()
-    if matrices is None:
+    if not model.can_pack:
         return None
-    layer, layers, head = matrices
-    spent = plain = fast = 0.0
-    for weight, times in [*((one, layers) for one in layer), (head, 1)]:
-        states = torch.ones(tokens, weight.shape[1])
-        began = clock()
-        made = packed(weight, tokens)
-        spent += times * (clock() - began)
-        plain += times * _least(states, weight, clock)
-        fast += times * _least(states, made, clock)
-    saved = plain - fast
+    plain = measure(model, (tokens,), clock=clock)[tokens]
+    began = clock()
+    model.pack(tokens)
+    spent = 1_000 * (clock() - began)
+    saved = plain - measure(model, (tokens,), clock=clock)[tokens]
+    model.unpack()
     return math.ceil(tokens * spent / saved) if saved > _WORTH * plain else None
-
-
-def _least(states: torch.Tensor, weight: torch.Tensor, clock: Callable[[], float]) -> float:
-    taken = []
-    for _ in range(_REPEATS + 1):  # the first one warms up
-        began = clock()
-        multiply(states, weight)
-        taken.append(clock() - began)
-    return min(taken[1:])

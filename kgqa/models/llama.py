@@ -73,6 +73,7 @@ class Llama(TreeModel):
             _Layer(*(weights[f"{number}.{name}"] for name in _Layer._fields))
             for number in range(int(config["num_hidden_layers"]))
         ]
+        self._plain = tuple(self._layers), self._head
         self._frequency = frequencies(config, self._size).to(self.device)
 
     @property
@@ -85,19 +86,13 @@ class Llama(TreeModel):
         """Layers, key heads, and numbers in a key."""
         return len(self._layers), self._shared, self._size
 
-    def matrices(self) -> tuple[list[Tensor], int, Tensor] | None:
-        """Return the matrices of a layer, the number of layers, and the head, if they can pack."""
-        if self.device.type != "cpu" or self.dtype != torch.float32 or not can_pack():
-            return None
-        layer = self._layers[0]
-        return (
-            [layer.mixing, layer.mixed, layer.wide, layer.narrow],
-            len(self._layers),
-            self._head,
-        )
+    @property
+    def can_pack(self) -> bool:
+        """Whether its matrices can be packed (:mod:`kgqa.decoding.kernels`)."""
+        return self.device.type == "cpu" and self.dtype == torch.float32 and can_pack()
 
     def pack(self, tokens: int) -> None:
-        """Pack all matrices for about so many tokens at a time (:mod:`kgqa.decoding.kernels`)."""
+        """Pack all matrices for about so many tokens at a time."""
         if self._head.is_mkldnn:
             return
         for number, layer in enumerate(self._layers):
@@ -108,6 +103,10 @@ class Llama(TreeModel):
             }
             self._layers[number] = layer._replace(**wide)
         self._head = self._packed(self._head, tokens)
+
+    def unpack(self) -> None:
+        """Undo :meth:`pack`."""
+        self._layers, self._head = list(self._plain[0]), self._plain[1]
 
     def _packed(self, weight: Tensor, tokens: int) -> Tensor:
         made = packed(weight, tokens)

@@ -74,6 +74,13 @@ def checkpoint_to_resume(
     return path, step
 
 
+def drop_checkpoints(folder: Path) -> None:
+    """Remove all of a run's checkpoints; one that is left in part is not taken for a whole one."""
+    for checkpoint in folder.glob("checkpoint-*"):
+        (checkpoint / STEP_FILE).unlink(missing_ok=True)
+    shutil.rmtree(folder)
+
+
 def _is_whole(checkpoint: Path) -> bool:
     try:
         return "global_step" in json.loads((checkpoint / STEP_FILE).read_text("utf-8"))

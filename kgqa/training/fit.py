@@ -23,7 +23,7 @@ from kgqa.models.kg_llm import make_special
 from kgqa.models.pretrained import quiet, with_adapter
 from kgqa.models.tokenizer import HFEncoder
 from kgqa.training.check import PathCheck
-from kgqa.training.checkpoints import alone, checkpoint_to_resume, digest_of
+from kgqa.training.checkpoints import alone, checkpoint_to_resume, digest_of, drop_checkpoints
 from kgqa.training.encode import ByLength, Collator, encode
 from kgqa.training.reports import AdapterReport, write_readme
 from kgqa.training.trainer import PathTrainer, RunLog, Watch, writing_to
@@ -135,7 +135,7 @@ def train(
             data=dict(data),
         )
         write_readme(out, kg_llm, settings, result)
-        shutil.rmtree(checkpoints)
+        drop_checkpoints(checkpoints)
         return result
 
 

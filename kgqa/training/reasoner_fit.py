@@ -28,7 +28,13 @@ from kgqa.errors import DataError, ModelError
 from kgqa.methods.kg_cot.walk import FLOOR
 from kgqa.models.graph_reasoner_card import ReasonerCard
 from kgqa.models.graph_reasoner_files import save_reasoner
-from kgqa.training.checkpoints import STEP_FILE, alone, checkpoint_to_resume, digest_of
+from kgqa.training.checkpoints import (
+    STEP_FILE,
+    alone,
+    checkpoint_to_resume,
+    digest_of,
+    drop_checkpoints,
+)
 from kgqa.training.reasoner_run import Checked, ReasonerRun
 from kgqa.training.reports import ReasonerReport
 
@@ -104,7 +110,7 @@ def fit_reasoner(
         )
         card = _card(fit.run, encoder_name or encoder.name, settings, result)
         save_reasoner(out, fit.run.model, card, fit.run.words)
-        shutil.rmtree(checkpoints)
+        drop_checkpoints(checkpoints)
         return result
 
 

@@ -95,6 +95,7 @@ class Ways:
         self.eos = loaded.encoder.eos_id
         self.plan = plan_for(self.asked, budget) if self.asked is not None else None
         self._forwards = 0
+        self._engines: dict[int, Any] = {}
         if self.model is not None:
             self.model.register_forward_hook(self._count)
 
@@ -114,7 +115,10 @@ class Ways:
         from kgqa.decoding.engine import DecodingRequest, Engine
         from kgqa.decoding.searches import beam
 
-        engine = Engine(self.asked, self.plan, together=len(questions))
+        if len(questions) not in self._engines:  # as in a session, which packs when it repays
+            self._engines[len(questions)] = Engine(self.asked, self.plan, together=len(questions))
+        engine = self._engines[len(questions)]
+        before = engine.forward_passes
         jobs = (
             DecodingRequest(
                 prompt=one.prompt, constraint=one.constraint, search=beam(one.constraint, self.k)
@@ -122,7 +126,7 @@ class Ways:
             for one in questions
         )
         found = dict(engine.run(jobs))
-        self._forwards = engine.forward_passes
+        self._forwards = engine.forward_passes - before
         return [
             [one.tokens for one in found[number].found().hypotheses]
             for number in range(len(questions))

@@ -383,7 +383,7 @@ def assert_full(done: Outcome) -> None:
     "room",
     [
         pytest.param(r, marks=[pytest.mark.long] if r != 3000 else [])
-        for r in (0, 1, 300, 3000, 30_000)
+        for r in (300, 3000, 30_000)  # with less, errors cannot be written either
     ],
 )
 def test_files_that_may_not_grow(faults: Faults, place: Place, tmp_path: Path, room: int) -> None:

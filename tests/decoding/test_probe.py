@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
 import pytest
 import torch
@@ -21,6 +20,7 @@ from kgqa.decoding.probe import (
     probe,
 )
 from kgqa.errors import UsageError
+from kgqa.models.llama import Llama, fused
 from tests.decoding.languages import tiny_model
 from tests.decoding.test_forward import FAMILIES
 from tests.decoding.test_plain import sliding, state_space
@@ -145,28 +145,6 @@ def test_a_budget_below_one_is_refused() -> None:
         Plan(budget=0)
 
 
-class Timed:
-    """A model whose matrices are real, for a clock that says how long each of the calls takes."""
-
-    def matrices(self) -> Any:
-        return [torch.zeros(4, 4), torch.zeros(8, 4)], 10, torch.zeros(16, 4)
-
-
-def clock_of(packing: float, plain: float, fast: float) -> Any:
-    """A clock by which packing a matrix takes so long, and a product with it, plain or packed."""
-    each = [packing, *[plain] * 4, *[fast] * 4]
-    steps = itertools.cycle(each)
-    now, asked = 0.0, itertools.count()
-
-    def clock() -> float:
-        nonlocal now
-        if next(asked) % 2:  # the second of a pair: what was between took a step
-            now += next(steps)
-        return now
-
-    return clock
-
-
 @pytest.mark.skipif(not can_pack(), reason="this PyTorch has no oneDNN")
 @pytest.mark.parametrize(
     ("packing", "plain", "fast", "tokens"),
@@ -175,6 +153,9 @@ def clock_of(packing: float, plain: float, fast: float) -> Any:
 def test_packing_is_repaid_after_as_many_tokens_as_it_saves(
     packing: float, plain: float, fast: float, tokens: int | None
 ) -> None:
-    model: Any = Timed()
-    found = packing_repaid(model, 16, clock=clock_of(packing, plain, fast))
-    assert found == tokens
+    """By a clock that says how long each of the three takes, each pass being run three times."""
+    steps = [part for one in ([plain] * 3, [packing], [fast] * 3) for part in one]
+    times = itertools.accumulate(part for step in steps for part in (0.0, step))
+    model = Llama(tiny_model("llama").config.to_dict(), fused(tiny_model("llama")))
+    assert packing_repaid(model, 16, clock=lambda: next(times)) == tokens
+    assert not model._head.is_mkldnn
