@@ -209,8 +209,7 @@ def lacking(
     Lacking is one that no path leads from; several topic entities mean what all lead to. If none is
     led to by all, those that most lead to lack nothing. What has too many edges to be asked
     (:func:`reached_by`) lacks nothing either. ``entities``: keys, -1 for what is not in the KG, the
-    likeliest first; those after the
-    first ``MOST_ASKED`` are not looked at and count as the worst of them.
+    likeliest first; those after the first ``MOST_ASKED`` are not looked at and count as the worst.
     """
     asked = np.unique(np.array([topic.key for topic in topics], np.int64))
     missing = np.zeros(len(entities), np.int64)

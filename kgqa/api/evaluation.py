@@ -153,8 +153,8 @@ def _asking(
             run.proven, (calls, cached) = [], session.calls()
             records = list(run.records(session.store, questions))
             new_calls, new_cached = session.calls()
-            told = list(notes)
+            new_notes = list(notes)
             notes.clear()
-            return Asked(records, run.proven, told, new_calls - calls, new_cached - cached)
+            return Asked(records, run.proven, new_notes, new_calls - calls, new_cached - cached)
 
         yield ask

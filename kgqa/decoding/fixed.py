@@ -10,7 +10,6 @@ one.
 from __future__ import annotations
 
 import logging
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakMethod
 
@@ -153,6 +152,5 @@ class FixedForward:
 
 def padded(count: int, sizes: Sequence[int]) -> int:
     """Return the least of ``sizes`` that holds ``count``, or a multiple of the greatest."""
-    with suppress(StopIteration):
-        return next(size for size in sizes if size >= count)
-    return -(-count // sizes[-1]) * sizes[-1]
+    wider = -(-count // sizes[-1]) * sizes[-1]
+    return next((size for size in sizes if size >= count), wider)

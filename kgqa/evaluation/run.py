@@ -217,20 +217,18 @@ class Workers:
         size = len(questions) // (_UNITS * (self.executor.workers or _UNITS))
         # an empty one comes first: where that is lost, no worker will do any
         units = [(), *_units(questions, max(1, min(_UNIT, size)))] if questions else []
-        told: set[str] = set()
+        noted: set[str] = set()
         lost: list[Question] = []
         for again in (False, True):
             with closing(self.executor.run(self.opened, units)) as results:
                 for unit, found in zip(units, results, strict=True):
                     if isinstance(found, Asked):
                         self.proven += found.proven
-                        self.cached, self.calls = (
-                            self.cached + found.cached,
-                            self.calls + found.calls,
-                        )
+                        self.cached += found.cached
+                        self.calls += found.calls
                         for text in found.notes:
-                            if text not in told:
-                                told.add(text)
+                            if text not in noted:
+                                noted.add(text)
                                 note(text)
                         yield from found.records
                     elif again:

@@ -1,7 +1,7 @@
 """Marisa tries of bytes, and the proof that one may be opened.
 
 marisa follows what a trie's bytes say and looks at no bounds, so forged ones could end the process.
-All that it would follow is therefore computed anew: where the bits are, the tree, the links into
+All that it would follow is therefore computed again: where the bits are, the tree, the links into
 the tails, the cache. What passes is a trie of distinct keys as marisa itself makes it of one level
 and in label order. (The format is that of marisa-trie 0.2 and 0.3: LOUDS with rank and select.)
 """
