@@ -283,6 +283,8 @@ def _save(kg_llm: KgLLM, model: Any, out: Path, settings: TrainingSettings) -> N
     order = {name: place for place, name in enumerate(_LAST, 1)}
     for path in sorted(part.iterdir(), key=lambda one: order.get(one.name, 0)):
         sync(path)
-        shutil.rmtree(out / path.name) if (out / path.name).is_dir() else None
-        path.replace(out / path.name)
+        place = out / path.name
+        if place.is_dir():
+            shutil.rmtree(place)
+        path.replace(place)
     part.rmdir()
