@@ -18,6 +18,7 @@ from kgqa.errors import (
     UsageError,
 )
 from kgqa.methods.options import SampleOptions
+from kgqa.methods.resources import model_and_adapter
 from kgqa.registry import Options, option, validated
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ def build_index(home: Home, store: GraphStore, given: dict[str, Any]) -> IndexBu
     from kgqa.trie.lexicon import PathLexicon
     from kgqa.trie.precompute import precompute
 
-    model, adapter = options.model or settings.model, options.adapter or settings.adapter
+    model, adapter = model_and_adapter(settings, store, options.model, options.adapter)
     loaded = load_encoder(model, adapter, cache=settings.cache_folder, progress=home.progress)
     card = preset_card or loaded.card
     form, rules = path_format(card), _rules(info, card, options)
@@ -194,12 +195,8 @@ def trie_text(
     if found.others:
         home.note(shared_name(entity, found))
     settings = home.settings
-    loaded = load_encoder(
-        options.model or settings.model,
-        options.adapter or settings.adapter,
-        cache=settings.cache_folder,
-        progress=home.progress,
-    )
+    model, adapter = model_and_adapter(settings, store, options.model, options.adapter)
+    loaded = load_encoder(model, adapter, cache=settings.cache_folder, progress=home.progress)
     card = card_of(options.preset) if options.preset else loaded.card
     lexicon = PathLexicon(loaded.encoder, path_format(card))
     rules = _rules(store.info, card, options)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kgqa.graph.model import KGInfo
+    from kgqa.models.adapter import AdapterCard
     from kgqa.models.kg_llm import LoadedEncoder
     from kgqa.trie.index.manifest import IndexKey
 
@@ -86,6 +87,18 @@ def _model(home: Home, encoder: LoadedEncoder) -> dict[str, Any]:
     }
 
 
+def _card(home: Home, info: KGInfo, encoder: LoadedEncoder) -> AdapterCard:
+    """Return the card of the adapter that answers questions about a KG."""
+    from kgqa.graph.open import open_store
+    from kgqa.methods.resources import model_and_adapter
+    from kgqa.models.adapter import read_card
+    from kgqa.models.kg_llm import adapter_folder
+
+    with open_store(home.url, info.name, **home.account) as store:
+        folder = adapter_folder(*model_and_adapter(home.settings, store))
+    return read_card(folder) if folder else encoder.card
+
+
 def _kg(home: Home, info: KGInfo, encoder: LoadedEncoder | None, *, verify: bool) -> dict[str, Any]:
     from kgqa.trie.index.manifest import Manifest
     from kgqa.trie.index.reader import TrieIndex, all_manifests
@@ -95,7 +108,8 @@ def _kg(home: Home, info: KGInfo, encoder: LoadedEncoder | None, *, verify: bool
         from kgqa.methods.base import path_format, walk_rules
         from kgqa.trie.index.manifest import IndexKey
 
-        form, rules = path_format(encoder.card), walk_rules(info, encoder.card)
+        card = _card(home, info, encoder)
+        form, rules = path_format(card), walk_rules(info, card)
         wanted = IndexKey.of(info, encoder.encoder, form, rules)
     indexes: list[dict[str, Any]] = []
     for folder, manifest in all_manifests(home.tries(info.name)):

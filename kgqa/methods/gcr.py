@@ -398,7 +398,7 @@ def ranking_options(
         return chosen
     least = options.min_confidence
     if least is None:
-        holds = store is None or card.is_calibrated(store.relations().known)
+        holds = store is None or card.suits(store.relations().known)
         least = card.min_confidence if holds else 0.0
     return replace(
         chosen, min_confidence=least, slope=card.calibration_slope, shift=card.calibration_shift

@@ -139,7 +139,7 @@ class Rank(Method[RankOptions]):
         evidence = self._evidence(
             store, found, weighed, order[: max(chosen, self.options.k)], narrowed.rows
         )
-        absent = min(one.absent for one in weighed)  # of several topics one may say little
+        absent = math.prod(one.absent for one in weighed)  # any topic may lead to the answer
         answers: Sequence[RankedAnswer]
         if choices:
             called = {

@@ -50,6 +50,29 @@ class Models:
         return found
 
 
+def model_and_adapter(
+    settings: Settings,
+    store: GraphStore | None,
+    model: str | None = None,
+    adapter: str | None = None,
+    preset: str | None = None,
+) -> tuple[str | None, str | None]:
+    """Return the model and the adapter that are meant for a KG; None stands for the offline one's.
+
+    If nothing names an adapter, the bundled one that was trained on such a KG is. Raises
+    GraphError.
+    """
+    from kgqa.models.kg_llm import NO_ADAPTER, suited_adapter
+    from kgqa.models.presets import UNTUNED
+
+    model, adapter = model or settings.model, adapter or settings.adapter
+    if adapter is None and preset in UNTUNED:
+        adapter = NO_ADAPTER
+    elif adapter is None and model is None and store is not None:
+        adapter = suited_adapter(store.relations().known)
+    return model, adapter
+
+
 class Resources:
     """The KG, the settings, and models by what they are named, each loaded once.
 
@@ -109,14 +132,12 @@ class Resources:
         An adapter goes with a preset only if it is named and the preset was not made for models
         without one.
         """
-        from kgqa.models.kg_llm import NO_ADAPTER, load_kg_llm
+        from kgqa.models.kg_llm import load_kg_llm
         from kgqa.models.prepared import open_kg_llm
-        from kgqa.models.presets import UNTUNED
         from kgqa.models.presets import preset as card_of
 
         card = card_of(preset) if preset else None
-        model = model or self.settings.model
-        adapter = adapter or self.settings.adapter or (NO_ADAPTER if preset in UNTUNED else None)
+        model, adapter = model_and_adapter(self.settings, self.store, model, adapter, preset)
         load = load_kg_llm if generates else open_kg_llm
         loaded = self._model(
             (_KG_LLM, model, adapter, quantize, generates),

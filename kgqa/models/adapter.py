@@ -103,8 +103,8 @@ class AdapterCard:
         """Hex SHA-256 of all fields: two cards with the same one mean the same."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()
 
-    def is_calibrated(self, relations: Sequence[str]) -> bool:
-        """Return whether ``min_confidence`` means something on a KG with these relations."""
+    def suits(self, relations: Sequence[str]) -> bool:
+        """Return whether most of these relations are among those that it was measured on."""
         known = frozenset(self.calibrated_on)
         found = sum(one in known or one.partition(".")[0] in known for one in relations)
         return not known or 2 * found >= len(relations)

@@ -189,6 +189,18 @@ def adapter_folder(model: str | None, adapter: str | None) -> Path | None:
     return folder
 
 
+def suited_adapter(relations: Sequence[str]) -> str | None:
+    """Return the bundled adapter that was trained on a KG of these relations, None if none was.
+
+    Without one the default adapter is taken, which reads other relations as well as it can.
+    """
+    for folder in sorted(BUNDLED_ADAPTERS.glob(f"*/{CARD_FILE}")):
+        card = read_card(folder.parent)
+        if relations and card.calibrated_on and card.suits(relations):
+            return folder.parent.name
+    return None
+
+
 def _quantization(quantize: Quantize, device: torch.device) -> Any:
     if quantize not in ("4bit", "8bit"):
         raise UsageError(f"Weights cannot be quantized to {quantize!r}.", "Use 4bit or 8bit.")

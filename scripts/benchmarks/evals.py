@@ -43,7 +43,7 @@ def load(kgs: Iterable[str], data: Path, home: Path) -> None:
         "fbsub": ["freebase_subgraph/triples.tsv", "--mediators", "[mg]\\.[0-9a-z_]+"],
         "metaqa": [
             *("metaqa/kb.txt", "--delimiter", "|", "--columns", "head,relation,tail"),
-            *("--no-header", "--direction", "both"),
+            *("--set", "header=false", "--direction", "both"),
         ],
         "cn100k": [
             *("conceptnet/cn100k_train.txt", "--columns", "relation,head,tail"),
