@@ -26,7 +26,7 @@ class StoringOptions(Options):
     """How a load reaches its store, for every loader."""
 
     method: Literal["auto", "admin", "bolt"] | None = option(
-        None, "By neo4j-admin's bulk import, or over Bolt (auto).", flag=True, group="Neo4j"
+        None, "Bulk import with neo4j-admin, or over Bolt (auto).", flag=True, group="Neo4j"
     )
     neo4j_home: Path | None = option(
         None, "The server's folder, for method admin (KGQA_NEO4J_HOME).", flag=True, group="Neo4j"
@@ -35,7 +35,7 @@ class StoringOptions(Options):
         None, "Let a bulk import replace a database with other KGs.", flag=True, group="Neo4j"
     )
     work_folder: Path | None = option(
-        None, "Where the stages of the load are kept; by default the data folder.", flag=True
+        None, "Folder for the stages of the load (by default the data folder).", flag=True
     )
 
 
