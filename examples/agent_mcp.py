@@ -2,8 +2,8 @@
 
     python examples/agent_mcp.py [QUESTION]
 
-This is what an agent does when a model decides to use a tool. The model itself is left out, so that
-the example needs no key: any MCP client (docs/serve.md names some) can take its place. The graph is
+This is what an agent does when a model decides to use a tool. The example needs no key, because it
+leaves out the model; any MCP client (docs/serve.md names some) can take its place. The graph is
 services.tsv, in a folder that is deleted at the end.
 """
 
@@ -24,7 +24,7 @@ QUESTION = "who gets paged when checkout-api goes down"
 
 
 async def talk(home: str, question: str) -> None:
-    """Ask over MCP, and check the first path by the tool for that."""
+    """Ask over MCP, and check the first path with the tool `check`."""
     server = StdioServerParameters(
         command=sys.executable, args=["-m", "kgqa", "serve", "--mcp", "--home", home]
     )

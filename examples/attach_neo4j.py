@@ -1,10 +1,10 @@
-"""Ask a Neo4j database that you already have, without changing it.
+"""Ask questions about an existing Neo4j database, without changing it.
 
     python examples/attach_neo4j.py LABEL [ID_PROPERTY [NAME_PROPERTY]] [--ask QUESTION]
 
 NEO4J_URI, NEO4J_USERNAME, NEO4J_PASSWORD and NEO4J_DATABASE name the server and the account.
-LABEL is the label of the nodes that are entities; their properties are ``id`` and ``name`` unless
-others are named. Nothing is written to the database: ids and names are read once, edges when they
+LABEL is the label of the nodes that are entities. Their properties are ``id`` and ``name`` unless
+you name others. Nothing is written to the database: ids and names are read once, edges when they
 are needed.
 """
 
@@ -22,7 +22,7 @@ def main() -> None:
     parser.add_argument("label")
     parser.add_argument("id_property", nargs="?", default="id")
     parser.add_argument("name_property", nargs="?", default="name")
-    parser.add_argument("--ask", metavar="QUESTION", help="a question about it")
+    parser.add_argument("--ask", metavar="QUESTION", help="a question about the database")
     options = parser.parse_args()
     attachment = {
         "label": options.label,

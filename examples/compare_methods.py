@@ -1,9 +1,9 @@
-"""Measure two methods on the same questions, and whether the difference means anything.
+"""Measure two methods on the same questions, and whether their difference is significant.
 
     python examples/compare_methods.py [METHOD METHOD] [--questions N]
 
-The graph and the questions are the bundled Freebase sample's: they show how it is done, and
-compare with no benchmark.
+The graph and the questions are those of the bundled Freebase sample. They show how to compare
+methods, but the figures cannot be compared with a benchmark.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ QUESTIONS = Path(kgqa.__file__).parent / "data" / "freebase" / "questions.jsonl"
 
 
 def main() -> None:
-    """Answer the questions by both methods and print the figures of each and of the difference."""
+    """Answer the questions with both methods; print both results and the difference."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("methods", nargs="*", default=["rank", "kg-cot"])
     parser.add_argument("--questions", type=int, default=20)

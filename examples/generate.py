@@ -1,10 +1,10 @@
-"""Constrain Hugging Face ``generate`` to the paths of a graph, with any model of transformers.
+"""Constrain Hugging Face ``generate`` to the paths of a graph, with any transformers model.
 
     python examples/generate.py MODEL [ENTITY]
 
-MODEL is a folder or a hub name. The bundled Freebase sample is the graph, J. R. R. Tolkien the
-entity if none is named. The model needs no training for this: whatever it prefers to write, it can
-only write paths.
+MODEL is a folder or a hub name. The graph is the bundled Freebase sample, and the default entity is
+J. R. R. Tolkien. The model needs no training: whatever it prefers to write, it can write only
+paths.
 """
 
 from __future__ import annotations

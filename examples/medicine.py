@@ -1,10 +1,10 @@
-"""Ask a UMLS release, by a concept's name, and show the concept ids behind an answer.
+"""Ask questions about a UMLS release, and show the concept ids behind the answers.
 
     python examples/medicine.py [META]
 
-META is the META folder of a release that you have a licence for; without it the bundled rows of the
-NCI Thesaurus are loaded, which are in the public domain. An answer repeats what the release says;
-it is not medical advice.
+META is the META folder of a release that you have a licence for. Without it, the bundled rows of
+the NCI Thesaurus are loaded, which are in the public domain. An answer repeats what the release
+says; it is not medical advice.
 """
 
 from __future__ import annotations

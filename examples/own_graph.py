@@ -1,9 +1,9 @@
-"""A graph of your own, from a file of triples (services.tsv) to answers with their paths.
+"""Your own graph, from a file of triples (services.tsv) to answers with their paths.
 
     python examples/own_graph.py [questions…]
 
-The library's version of ``kgqa ingest triples`` and ``kgqa ask``. Everything goes into a folder
-that is deleted at the end; leave ``home`` out to keep it in your data folder.
+This does in Python what ``kgqa ingest triples`` and ``kgqa ask`` do. Everything is written to a
+folder that is deleted at the end; leave out ``home`` to keep the graph in your data folder.
 """
 
 from __future__ import annotations

@@ -1,32 +1,32 @@
-"""Every error kgqa raises on purpose, as one tree.
+"""All errors that kgqa raises on purpose, as one tree.
 
     KgqaError
-    ├── UsageError                     an option or a combination that cannot be meant
+    ├── UsageError                     an invalid option or combination of options
     ├── GraphError
     │   ├── StoreUnavailableError      no server, wrong password, no such database (ConnectionError)
     │   ├── KGNotFoundError            nothing is ingested under that name (LookupError)
     │   └── EntityNotFoundError        no such id or name (LookupError)
     ├── IngestError
     │   ├── DumpNotFoundError          (FileNotFoundError)
-    │   └── DumpMalformedError         not the form it should have, cut short (ValueError)
+    │   └── DumpMalformedError         wrong format, or truncated (ValueError)
     ├── IndexFault
     │   ├── IndexMissingError          no trie index for this KG
     │   ├── IndexStaleError            made for another KG version, tokenizer or path format
-    │   └── ShardDamagedError          a checksum does not fit (OSError)
+    │   └── ShardDamagedError          a checksum does not match (OSError)
     ├── ConstraintError
-    │   ├── EmptyLanguageError         no path to write: the topic entities have none
+    │   ├── EmptyLanguageError         the topic entities have no path
     │   └── MarkerMissingError         the tokenizer lacks a marker of the path format
-    ├── LinkingError                   empty question, nothing in it that the KG knows
+    ├── LinkingError                   an empty question, or nothing in it is in the KG
     ├── ModelError
-    │   ├── ModelNotFoundError         neither on disk nor to be had (FileNotFoundError)
+    │   ├── ModelNotFoundError         neither on disk nor available (FileNotFoundError)
     │   ├── AdapterMismatchError       an adapter for another model or path format
     │   └── GeneralModelError          the OpenAI-compatible server failed
-    ├── WorkerError                    a worker process or a cluster is not there, or ended
-    ├── TimeLimitError                 a question took longer than it was allowed (TimeoutError)
+    ├── WorkerError                    a worker process or a cluster is missing, or ended
+    ├── TimeLimitError                 a question exceeded its time limit (TimeoutError)
     └── DataError                      a question file that cannot be read (ValueError)
 
 A message is a sentence that says what was wrong and where; ``hint`` says what to do next. Neither
-ever holds a secret: whoever builds one passes URLs through :func:`without_secrets`.
+ever contains a secret: code that builds one passes URLs through :func:`without_secrets`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ import re
 
 
 class KgqaError(Exception):
-    """Base of all errors that a user can do something about.
+    """Base of all errors that a user can act on.
 
     ``message`` says what was wrong and where, ``hint`` what to do next.
     """
@@ -50,11 +50,11 @@ class KgqaError(Exception):
 
 
 class UsageError(KgqaError, ValueError):
-    """An option, or a combination of options, that cannot be meant."""
+    """An invalid option, or an invalid combination of options."""
 
 
 class GraphError(KgqaError):
-    """A graph store could not do what it was asked."""
+    """A graph store could not perform an operation."""
 
 
 class StoreUnavailableError(GraphError, ConnectionError):
@@ -62,7 +62,7 @@ class StoreUnavailableError(GraphError, ConnectionError):
 
 
 class KGNotFoundError(GraphError, LookupError):
-    """No knowledge graph of that name is in the store."""
+    """The store has no knowledge graph of that name."""
 
 
 class EntityNotFoundError(GraphError, LookupError):
@@ -70,19 +70,19 @@ class EntityNotFoundError(GraphError, LookupError):
 
 
 class IngestError(KgqaError):
-    """A load could not be done."""
+    """A load failed."""
 
 
 class DumpNotFoundError(IngestError, FileNotFoundError):
-    """The dump is not where it was looked for."""
+    """The dump was not found."""
 
 
 class DumpMalformedError(IngestError, ValueError):
-    """The dump has another form than its loader reads, or is cut short."""
+    """The dump has a format that its loader does not read, or is truncated."""
 
 
 class IndexFault(KgqaError):  # noqa: N818 - "IndexError" is taken
-    """The trie index cannot serve."""
+    """The trie index cannot be used."""
 
 
 class IndexMissingError(IndexFault, LookupError):
@@ -102,7 +102,7 @@ class ConstraintError(KgqaError):
 
 
 class EmptyLanguageError(ConstraintError):
-    """The topic entities have no path, so there is nothing the model may write."""
+    """The topic entities have no path, so the model may write nothing."""
 
 
 class MarkerMissingError(ConstraintError):
@@ -118,7 +118,7 @@ class ModelError(KgqaError):
 
 
 class ModelNotFoundError(ModelError, FileNotFoundError):
-    """The model is neither on disk nor to be had."""
+    """The model is neither on disk nor available for download."""
 
 
 class AdapterMismatchError(ModelError, ValueError):
@@ -126,15 +126,15 @@ class AdapterMismatchError(ModelError, ValueError):
 
 
 class GeneralModelError(ModelError):
-    """The OpenAI-compatible server failed or answered nonsense."""
+    """The OpenAI-compatible server failed or gave an invalid reply."""
 
 
 class WorkerError(KgqaError):
-    """A process or a cluster that work was given to is not there, or ended before it was done."""
+    """A worker process or a cluster is missing, or ended before its work was done."""
 
 
 class TimeLimitError(KgqaError, TimeoutError):
-    """A question took longer than it was allowed."""
+    """A question exceeded its time limit."""
 
 
 class DataError(KgqaError, ValueError):
@@ -145,7 +145,7 @@ _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]*@")
 
 
 def without_secrets(text: str) -> str:
-    """Return ``text`` with the user and password of every URL in it left out.
+    """Return ``text`` without the user and password of any URL in it.
 
     >>> without_secrets("bolt://neo4j:secret@localhost:7687 is down")
     'bolt://localhost:7687 is down'
@@ -154,6 +154,6 @@ def without_secrets(text: str) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of a library's message, to be quoted in a sentence."""
+    """Return the first line of another library's message, for use in a sentence."""
     lines = str(error).strip().splitlines()
     return lines[0].rstrip(".:") if lines else type(error).__name__

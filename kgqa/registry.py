@@ -296,7 +296,7 @@ LOADERS = Registry(
         Entry(
             "text",
             "kgqa.loaders.text:TextLoader",
-            "texts, whose triples a general LLM extracts",
+            "text, from which a general LLM extracts triples",
             "kgqa.loaders.options:TextOptions",
         ),
     ),
@@ -321,7 +321,7 @@ METHODS = Registry(
         Entry(
             "rank",
             "kgqa.methods.rank:Rank",
-            "relation paths ranked by their words: any KG, nothing to learn",
+            "relation paths ranked by their words: for any KG, without training",
             "kgqa.methods.options:RankOptions",
         ),
         Entry(
@@ -333,13 +333,13 @@ METHODS = Registry(
         Entry(
             "ensemble",
             "kgqa.methods.ensemble:Ensemble",
-            "gcr and kg-cot, their rankings multiplied",
+            "the rankings of gcr and kg-cot, multiplied",
             "kgqa.methods.options:EnsembleOptions",
         ),
         Entry(
             "auto",
             "kgqa.methods.ensemble:Auto",
-            "what suits the KG: kg-cot, rank and gcr if trained for it, else rank",
+            "what suits the KG: kg-cot, rank and gcr if trained for it, otherwise rank",
             "kgqa.methods.options:AutoOptions",
         ),
         Entry(
@@ -394,7 +394,7 @@ SEARCHES = Registry(
         Entry(
             "diverse",
             "kgqa.decoding.searches:DiverseSearch",
-            "beams in groups that are kept apart",
+            "beam search in groups that avoid each other's choices",
             "kgqa.decoding.options:DiverseOptions",
         ),
         Entry(
@@ -419,7 +419,7 @@ STORES = Registry(
         Entry(
             "sqlite",
             "kgqa.graph.sqlite:SqliteStores",
-            "embedded, one file a KG: sqlite:///FOLDER",
+            "embedded, one file per KG: sqlite:///FOLDER",
             "kgqa.graph.backend:StoreOptions",
         ),
         Entry(
@@ -439,7 +439,9 @@ QUESTION_FORMATS = Registry(
     "question format",
     "kgqa.question_formats",
     (
-        Entry("jsonl", "kgqa.questions.jsonl:JsonLines", "kgqa's own: a JSON object a line"),
+        Entry(
+            "jsonl", "kgqa.questions.jsonl:JsonLines", "one JSON object per line: kgqa's own format"
+        ),
         Entry("webqsp", "kgqa.questions.webqsp:WebQSP", "WebQSP as Microsoft released it"),
         Entry(
             "webqsp-graph",

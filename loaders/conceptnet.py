@@ -127,7 +127,7 @@ def read_languages(text: str) -> tuple[str, ...]:
         if not _LANGUAGE.fullmatch(language):
             raise UsageError(
                 f"{language!r} is not a language of ConceptNet.",
-                "Give its code, or several with commas between them: en or en,de.",
+                "Give its code, or several separated by commas: en or en,de.",
             )
     return languages
 

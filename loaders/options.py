@@ -13,29 +13,29 @@ class TriplesOptions(Options):
 
     form: Literal["delimited", "ntriples", "jsonl", "parquet"] | None = option(
         None,
-        "Form of the files; without it by the ending, or the first lines.",
+        "Format of the files (by default found from the ending or the first lines).",
         flag=True,
         group="triples",
     )
     columns: str | None = option(
         None,
-        "Names of the columns, with commas between them, _ for one that is not wanted; without it "
-        "a header says them, else they are head,relation,tail.",
+        "Names of the columns, separated by commas, with _ for one to skip (by default those of a "
+        "header, or head,relation,tail).",
         flag=True,
         group="triples",
     )
     delimiter: str | None = option(
         None,
-        "What separates fields: one character, or whitespace; without it, found from the file.",
+        "Separator between fields: one character, or whitespace (by default found from the file).",
         flag=True,
         group="triples",
     )
     header: bool | None = option(
-        None, "Whether the first line is a header; without it, found from the file."
+        None, "Whether the first line is a header (by default found from the file)."
     )
     names: Path | None = option(
         None,
-        "File of names: an id, a tab and a name on each line; an id again gives an alias.",
+        "File of names: an id, a tab and a name on each line; further names of an id are aliases.",
         flag=True,
         group="triples",
     )
@@ -53,16 +53,16 @@ class TriplesOptions(Options):
     )
     mediators: str | Path | None = option(
         None,
-        "Which ids are mediators if they have no name: a pattern from the start of the id, or a "
-        "file of ids.",
+        "Ids that are mediators if they have no name: a pattern that matches the start of the id, "
+        "or a file of ids.",
         flag=True,
         group="triples",
         union_mode="left_to_right",
     )
     direction: Literal["out", "in", "both"] = option(
-        "both", "Direction in which paths may take an edge.", flag=True, group="triples"
+        "both", "Direction in which paths may follow an edge.", flag=True, group="triples"
     )
-    language: str = option("en", "Language of the labels that are kept of N-Triples.")
+    language: str = option("en", "Language of the labels to keep from N-Triples.")
 
 
 class FreebaseOptions(Options):
@@ -73,7 +73,7 @@ class FreebaseOptions(Options):
     )
     filters: Path | None = option(
         None,
-        "File of the predicates to leave out or keep, in place of the bundled list.",
+        "File of the predicates to leave out or keep, instead of the bundled list.",
         flag=True,
         group="freebase",
     )
@@ -84,7 +84,7 @@ class ConceptnetOptions(Options):
 
     language: str = option(
         "en",
-        "Language of both ends of an edge, or several with commas between them.",
+        "Language of both ends of an edge; separate several with commas.",
         flag=True,
         group="conceptnet",
     )
@@ -97,7 +97,7 @@ class ConceptnetOptions(Options):
     )
     min_weight: float | None = option(
         None,
-        "Least weight of the assertions that are kept.",
+        "Minimum weight of the assertions to keep.",
         flag=True,
         group="conceptnet",
         allow_inf_nan=False,
@@ -112,8 +112,8 @@ class UmlsOptions(Options):
     )
     sources: str | None = option(
         None,
-        "Vocabularies (SAB, with commas between them) whose names, definitions and relations are "
-        "kept; without it, all. Semantic types belong to concepts, whatever their sources.",
+        "Vocabularies (SAB, separated by commas) whose names, definitions and relations to keep "
+        "(by default all). Semantic types are kept whatever the source.",
         flag=True,
         group="umls",
     )
@@ -123,8 +123,12 @@ class TextOptions(Options):
     """How triplets are extracted from texts."""
 
     limit: int | None = option(
-        None, "Only the first paragraphs, so many.", flag=True, group="text", ge=1
+        None, "Read only this many paragraphs.", flag=True, group="text", ge=1
     )
-    reply_tokens: int = option(1_024, "Tokens of a reply at most.", flag=True, group="text", ge=1)
+    reply_tokens: int = option(
+        1_024, "Maximum number of tokens in a reply.", flag=True, group="text", ge=1
+    )
     # not part of the options' text, by which a stopped load is recognised
-    concurrency: int = option(8, "Calls at a time.", flag=True, group="text", ge=1, repr=False)
+    concurrency: int = option(
+        8, "Number of simultaneous calls.", flag=True, group="text", ge=1, repr=False
+    )

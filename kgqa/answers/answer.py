@@ -16,7 +16,7 @@ Source: TypeAlias = Literal["shard", "composed"]
 
 @dataclass(frozen=True, slots=True)
 class TopicEntity:
-    """Where paths start; ``score`` is the linker's, 1.0 if the user named the entity."""
+    """An entity where paths start; ``score`` is the linker's, or 1.0 if the user named it."""
 
     key: int
     id: str
@@ -30,13 +30,14 @@ class TopicEntity:
 
 @dataclass(frozen=True, slots=True)
 class ScoredPath:
-    """A decoded path: every id path that its text stands for, each checked in the store.
+    """A decoded path, with all id paths that its text stands for, each checked in the store.
 
-    ``score`` is the sum of the log-probabilities of its tokens. ``hypothesis``: what the model
-    answered after it, else the name of its last entity. ``coverage`` and ``lost``: what the
-    relations have lost since the graph has no others (:func:`kgqa.methods.grounding.evidence_of`),
-    None and 0 if that was not measured. ``written``: the whole text that the path stands in, if the
-    model wrote more than paths; only ``text`` is in the graph.
+    ``score`` is the sum of the log-probabilities of its tokens. ``hypothesis`` is what the model
+    answered after the path, or the name of its last entity. ``coverage`` and ``lost`` measure what
+    the relations lost because the graph has no others
+    (:func:`kgqa.methods.grounding.evidence_of`); they are None and 0 if that was not measured.
+    ``written`` is the whole text around the path, if the model wrote more than paths; only ``text``
+    is in the graph.
     """
 
     text: str
@@ -128,13 +129,13 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class RankedAnswer:
-    """An answer. ``id`` is None if the graph does not have it, ``grounded`` if a path ends in it.
+    """An answer: ``id`` is None if it is not in the graph; it is ``grounded`` if a path ends in it.
 
-    A grounded one without an id is "yes": all paths say it.
+    A grounded answer without an id is "yes", and all paths support it.
 
-    ``paths``: those behind it, the best first; an :class:`Answer` fills them in. ``conditions``:
-    what the question asks for beyond the path, and it has.
-    ``mentioned``: it stood inside a sentence of a general LLM, and was not named as the answer.
+    ``paths`` are the paths that lead to it, best first; an :class:`Answer` fills them in.
+    ``conditions`` are those of the question that it meets. ``mentioned``: a general LLM mentioned
+    it in a sentence, but did not name it as the answer.
     """
 
     id: str | None
@@ -269,7 +270,7 @@ class Findings:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Answer(Findings):
-    """Everything that a method found out about one question."""
+    """Everything that a method found for one question."""
 
     question: str
     method: str
@@ -292,14 +293,14 @@ class Answer(Findings):
         found: Findings,
         link_seconds: float = 0.0,
     ) -> Answer:
-        """Return the answer of ``method`` to ``question``, whose topics took so long to link."""
+        """Return the answer of ``method`` to ``question``; linking took ``link_seconds``."""
         given = {one.name: getattr(found, one.name) for one in fields(Findings)}
         given["timings"] = replace(found.timings, link=link_seconds)
         return cls(question=question, method=method, topic_entities=tuple(topics), **given)
 
     @property
     def best(self) -> RankedAnswer | None:
-        """The first answer, None if there is none."""
+        """The first answer, or None."""
         return self.answers[0] if self.answers else None
 
     def _behind(self) -> dict[str | None, list[AnyPath]]:
@@ -314,7 +315,7 @@ class Answer(Findings):
         return passed | ends
 
     def paths_of(self, answer: RankedAnswer) -> tuple[AnyPath, ...]:
-        """Return the paths that end in ``answer``, else those that pass it, best first."""
+        """Return the paths that end in ``answer``, or else those through it, best first."""
         return self._behind_of(answer, self._behind())
 
     def _behind_of(
@@ -338,7 +339,7 @@ class Answer(Findings):
         return [one for one in self.expanded if one.grounding.tail.id in ids]
 
     def to_dict(self, browser_url: str | None = None) -> dict[str, Any]:
-        """Return the answer as the JSON contract of ``ask --json`` has it."""
+        """Return the answer as ``ask --json`` prints it."""
         place = {id(path): number for number, path in enumerate(self.paths)}
         return {
             "question": self.question,

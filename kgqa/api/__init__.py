@@ -47,10 +47,10 @@ def open(
     graph: str | Path | None = None,
     progress: Progress | None = None,
 ) -> KG:
-    """Open a KG: by its name, by its store's URL (``neo4j://host:7687``), or by its folder.
+    """Open a KG by its name, its store's URL (``neo4j://host:7687``) or its folder.
 
-    Without ``kg`` the only one there is. ``home``: the data folder; ``graph``: the store's URL, if
-    ``kg`` is a name. Settings that are not given are taken from the environment (``KGQA_HOME``,
+    Without ``kg``, the only KG is opened. ``home`` is the data folder; ``graph`` is the store's
+    URL, if ``kg`` is a name. Other settings are taken from the environment (``KGQA_HOME``,
     ``NEO4J_URI``, …). Raises KGNotFoundError, StoreUnavailableError, GraphError, and UsageError if
     there are several KGs and none is named.
     """
@@ -58,17 +58,17 @@ def open(
 
 
 def ask(question: str, kg: str | Path | None = None, **options: Any) -> Answer:
-    """Answer one question about a KG, the only one there is by default.
+    """Answer one question about a KG (by default the only one).
 
-    ``options`` are those of :meth:`KG.ask`. For more than one question open the KG and ask it:
-    models then stay loaded.
+    ``options`` are those of :meth:`KG.ask`. To ask several questions, open the KG, so that models
+    stay loaded.
     """
     with open(kg) as opened:
         return opened.ask(question, **options)
 
 
 def compare(a: str | Path, b: str | Path) -> Comparison:
-    """Compare two runs of ``KG.evaluate``, by the folders they were written to.
+    """Compare two runs of ``KG.evaluate``, given the folders that they were written to.
 
     Raises DataError if one cannot be read.
     """

@@ -29,11 +29,11 @@ _FORM = PathFormat()
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Whether a statement is in the graph; true in a condition if it is.
+    """Whether a statement is in the graph; as a truth value, true if it is.
 
-    ``statement`` is it as text. ``paths``: every way in which it is there, each checked edge by
-    edge; names may be shared, so there may be several. ``missing`` names the first edge that is
-    not there, empty if all are.
+    ``statement`` is the statement as text. ``paths`` are all paths that match it, each checked edge
+    by edge; there may be several, because names may be shared. ``missing`` names the first edge
+    that is not in the graph, and is empty if all edges are.
     """
 
     statement: str

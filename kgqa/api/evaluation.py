@@ -34,7 +34,7 @@ class EvalOptions(WorkerOptions):
         "all", "Only the fifth that is never trained on, or the other four.", flag=True
     )
     out: Path | None = option(
-        None, "A folder for a line per question and the reports; a run goes on from it.", flag=True
+        None, "Folder for the answers and reports; a stopped run continues from it.", flag=True
     )
 
 

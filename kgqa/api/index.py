@@ -44,13 +44,13 @@ class TokenOptions(Options):
     """How far a trie's paths go, and whose tokens they are."""
 
     hops: int | None = option(
-        None, "Hops of a path at most; by default the model's.", flag=True, ge=1, le=32
+        None, "Maximum number of hops of a path (by default the model's).", flag=True, ge=1, le=32
     )
-    preset: str | None = option(None, "For a preset: default, gcr.", flag=True)
-    model: str | None = option(None, "For another KG-LLM's tokenizer.", flag=True)
-    adapter: str | None = option(None, "For another adapter, or 'none'.", flag=True)
+    preset: str | None = option(None, "The preset whose format is used: default, gcr.", flag=True)
+    model: str | None = option(None, "The KG-LLM whose tokenizer is used.", flag=True)
+    adapter: str | None = option(None, "The adapter whose format is used, or 'none'.", flag=True)
     direction: Literal["out", "in", "both"] | None = option(
-        None, "Which way edges are walked; by default the KG's.", flag=True
+        None, "Direction in which edges are followed (by default the KG's).", flag=True
     )
     mediators: Literal["collapse", "keep"] | None = option(
         None, "Whether mediators are collapsed or kept.", flag=True
@@ -61,16 +61,20 @@ class PathOptions(SampleOptions, TokenOptions):
     """Which paths a trie holds, and whose tokens: what an index must fit to serve."""
 
     sample: int | None = option(
-        None, "Not all paths: at most so many of each entity.", flag=True, group="Samples", ge=1
+        None,
+        "Store only a sample of at most this many paths per entity.",
+        flag=True,
+        group="Samples",
+        ge=1,
     )
     sample_walk: Literal["breadth", "depth", "random"] | None = option(
         None,
-        "Which paths a sample has: the first ones, or random walks.",
+        "Which paths a sample contains: the shortest, the first depth-first, or random walks.",
         flag=True,
         group="Samples",
     )
     sample_seed: int | None = option(
-        None, "Seed of random walks.", flag=True, group="Samples", ge=0
+        None, "Seed of the random walks.", flag=True, group="Samples", ge=0
     )
 
 
@@ -78,18 +82,16 @@ class IndexOptions(WorkerOptions, PathOptions):
     """What an index holds, and how it is built."""
 
     entities: Path | None = option(
-        None, "Only these: a file with an id or name on each line.", flag=True
+        None, "Only these entities: a file with an id or name on each line.", flag=True
     )
-    questions: Path | None = option(
-        None, "Only the topic entities of a file of questions.", flag=True
-    )
+    questions: Path | None = option(None, "Only the topic entities of a question file.", flag=True)
     cap: int = option(
         100_000,
-        "Paths of one entity that are stored; more are composed when asked.",
+        "Maximum number of stored paths per entity; one with more is composed when asked about.",
         flag=True,
         ge=1,
     )
-    rebuild: bool = option(False, "Drop what is there first.", flag=True)
+    rebuild: bool = option(False, "Delete the existing index first.", flag=True)
 
 
 @dataclass(frozen=True, slots=True)

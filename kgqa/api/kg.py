@@ -55,10 +55,11 @@ class EntityPaths:
 
 
 class KG:
-    """An open KG. Close it with :meth:`close` or ``with``.
+    """An open KG. Close it with :meth:`close`, or use ``with``.
 
-    ``store`` is where it is kept, ``home`` its data folder and settings; ``loaded`` has the
-    counts of its load (as ``kgqa ingest --json`` prints them), if :func:`kgqa.ingest` returned it.
+    ``store`` is the store that holds it, and ``home`` its data folder with the settings. If
+    :func:`kgqa.ingest` returned it, ``loaded`` has the counts of the load, as
+    ``kgqa ingest --json`` prints them.
     """
 
     def __init__(self, home: Home, store: GraphStore, loaded: dict[str, Any] | None = None) -> None:
@@ -69,12 +70,12 @@ class KG:
 
     @classmethod
     def of(cls, home: Home) -> KG:
-        """Open the KG that the settings of ``home`` name, or the only one there is."""
+        """Open the KG that the settings of ``home`` name, or the only one."""
         return cls(home, home.open_store())
 
     @property
     def store(self) -> GraphStore:
-        """Where it is kept, read as it is now: an update is seen by the next call."""
+        """The store that holds the KG, in its present state: the next call sees an update."""
         self._store.refresh()
         return self._store
 
@@ -90,7 +91,7 @@ class KG:
 
     @property
     def folder(self) -> Path:
-        """The folder where everything of this KG is kept."""
+        """The folder with all files of this KG."""
         return self.home.folder(self.name)
 
     def ask(
@@ -102,11 +103,11 @@ class KG:
         method: str = DEFAULT_METHOD,
         **options: Any,
     ) -> Answer:
-        """Answer one question; see :meth:`qa` for the options, which keep their models loaded.
+        """Answer one question with the options of :meth:`qa`; models stay loaded.
 
-        ``entities``: the topic entities, by id or name, instead of those that linking finds;
-        ``choices``: what may be answered, by id or name. Raises LinkingError, EntityNotFoundError,
-        EmptyLanguageError, TimeLimitError, ModelError, UsageError.
+        ``entities`` are topic entities, by id or name, instead of those that linking finds;
+        ``choices`` are the possible answers, by id or name. Raises LinkingError,
+        EntityNotFoundError, EmptyLanguageError, TimeLimitError, ModelError, UsageError.
         """
         key = repr((method, sorted(options.items())))
         if key not in self._sessions:
@@ -116,8 +117,8 @@ class KG:
     def qa(self, method: str = DEFAULT_METHOD, **options: Any) -> QA:
         """Return a session: this KG and a method whose models stay loaded for many questions.
 
-        ``options`` are those of the method (``kgqa.options("gcr")`` lists them). Raises UsageError
-        for an option that is unknown or does not fit; models are loaded with the first question.
+        ``options`` are those of the method (``kgqa.options("gcr")`` lists them). Models are loaded
+        with the first question. Raises UsageError for an unknown or unsuitable option.
         """
         from kgqa.api.qa import QA
 
@@ -128,7 +129,7 @@ class KG:
     ) -> list[Candidate]:
         """Return up to ``limit`` entities that the question may be about, best first.
 
-        ``encoder``: a sentence-transformers name or folder; then meaning counts too. Raises
+        With ``encoder``, a sentence-transformers name or folder, meaning counts too. Raises
         LinkingError.
         """
         from kgqa.linking import linker
@@ -140,7 +141,7 @@ class KG:
     ) -> dict[str, Any]:
         """Return what :meth:`link` finds as ``kgqa link --json`` prints it.
 
-        Each candidate has the points that its score is made of, and whether it is a topic entity.
+        Each candidate has the parts of its score, and whether it is a topic entity.
         """
         from kgqa.linking import linker
         from kgqa.linking.asked import asks_whether
@@ -169,7 +170,7 @@ class KG:
         }
 
     def entity(self, name: str) -> Resolution:
-        """Return the entity with this id or name; of several, the best connected one.
+        """Return the entity with this id or name (if several have it, the best connected one).
 
         Raises EntityNotFoundError with the nearest names.
         """
@@ -178,9 +179,9 @@ class KG:
         return resolve_entity(self.store, name)
 
     def suggest(self, typed: str, limit: int = 8) -> list[dict[str, Any]]:
-        """Return entities whose name or alias has a word that begins with each word typed.
+        """Return entities with a name or alias in which some word begins with each typed word.
 
-        Each with its id, its name and the number of its edges, best first.
+        Each has its id, its name and its number of edges; the best come first.
         """
         from kgqa.graph.names import normalise
 
@@ -206,9 +207,9 @@ class KG:
         direction: Literal["out", "in", "both"] | None = None,
         mediators: Literal["collapse", "keep"] = "collapse",
     ) -> EntityPaths:
-        """Return ``limit`` paths of at most ``hops`` hops out of an entity, from ``offset`` on.
+        """Return ``limit`` paths of at most ``hops`` hops from an entity, starting at ``offset``.
 
-        ``direction``: by default the KG's own. ``most``: an entity with more paths is refused.
+        The default ``direction`` is the KG's. An entity with more than ``most`` paths is refused.
         Raises EntityNotFoundError, UsageError.
         """
         from kgqa.graph.model import keys_array
@@ -238,10 +239,10 @@ class KG:
         return EntityPaths(found, shown, len(table), hops)
 
     def check(self, statement: Any) -> Check:
-        """Return whether a statement is in the graph, and by which edges.
+        """Return whether a statement is in the graph, and its edges.
 
-        ``statement`` is a triple (head, relation, tail) of ids or names, a list of triples that
-        follow each other, a path as text (``A -> relation -> B -> …``), or a path of an answer.
+        ``statement`` is a triple (head, relation, tail) of ids or names, a list of consecutive
+        triples, a path as text (``A -> relation -> B -> …``), or a path of an answer.
         Raises EntityNotFoundError, UsageError.
         """
         from kgqa.api.check import check
@@ -260,10 +261,10 @@ class KG:
         end: str = "",
         vocab_size: int | None = None,
     ) -> PathLanguage:
-        """Return the language of all paths out of ``entities``, for Hugging Face ``generate``.
+        """Return the language of all paths from ``entities``, for Hugging Face ``generate``.
 
-        ``entities`` are ids or names, ``tokenizer`` a transformers tokenizer; ``start`` and ``end``
-        are the markers that a model was trained to write around a path. Raises
+        ``entities`` are ids or names, and ``tokenizer`` is a transformers tokenizer. ``start`` and
+        ``end`` are the markers that a model was trained to write around a path. Raises
         EntityNotFoundError, EmptyLanguageError, ModelError.
         """
         from kgqa.api.language import path_language
@@ -278,7 +279,7 @@ class KG:
         return path_language(store, keys, rules, form, tokenizer, vocab_size)
 
     def index(self, *, workers: int | None = None, **options: Any) -> IndexBuild:
-        """Build the trie index, or go on with one that was stopped.
+        """Build the trie index, or continue a run that was stopped.
 
         ``options`` are those of :class:`kgqa.api.index.IndexOptions`. Raises UsageError, DataError.
         """
@@ -287,7 +288,7 @@ class KG:
         return build_index(self.home, self.store, {"workers": workers, **options})
 
     def tries(self, entity: str) -> list[dict[str, Any]]:
-        """Return the size of an entity's trie in each index of this KG that holds it.
+        """Return the size of an entity's trie in each index of this KG that contains it.
 
         Raises EntityNotFoundError.
         """
@@ -303,7 +304,7 @@ class KG:
     ) -> dict[str, Any]:
         """Return the token trie of an entity as ``kgqa tries export --json`` prints it.
 
-        ``form``: lines of tokens, or a Graphviz drawing; ``options`` are those of
+        ``form`` selects lines of tokens or a Graphviz drawing. ``options`` are those of
         :class:`kgqa.api.index.PathOptions`. Raises EntityNotFoundError, EmptyLanguageError.
         """
         from kgqa.api.index import trie_text
@@ -332,12 +333,12 @@ class KG:
         remove: str | Path | Sequence[str | Path] = (),
         **options: Any,
     ) -> dict[str, Any]:
-        """Add the triples of files to this KG, and remove those of others, all or nothing.
+        """Add the triples of files to this KG and remove those of others, in one atomic change.
 
-        The KG is then what a load of its changed triples would give. ``options`` are those of
-        :class:`kgqa.api.update.UpdateOptions` and of the loader; those that the KG was loaded with
-        hold, unless they are about files. Returns what ``kgqa update --json`` prints. Raises
-        UsageError if the KG is attached, DumpMalformedError, IngestError, GraphError.
+        The KG is then what loading the changed triples would give. ``options`` are those of
+        :class:`kgqa.api.update.UpdateOptions` and of the loader. Options that the KG was loaded
+        with apply again, except those about files. Returns what ``kgqa update --json`` prints.
+        Raises UsageError if the KG is attached, DumpMalformedError, IngestError, GraphError.
         """
         from kgqa.api.update import update
 
@@ -345,12 +346,11 @@ class KG:
         return update(self.home, self.store, _paths(add), given)
 
     def learn(self, **options: Any) -> LearnReport:
-        """Make this KG's own path ranker, which the method auto then takes.
+        """Train a path ranker for this KG, which the method auto then uses.
 
-        It learns from questions that are made from the KG alone, and from ``questions``, a file of
-        people's questions with their answers (some 25 help). What was learnt is kept if it is
-        better on questions that were held out. Returns what was measured. Raises UsageError,
-        DataError.
+        It learns from questions made from the KG and from ``questions``, a file of people's
+        questions with their answers (about 25 help). It is kept if it is better on held-out
+        questions. Returns what was measured. Raises UsageError, DataError.
         """
         from kgqa.api.training import learn
 
@@ -359,7 +359,7 @@ class KG:
         return report
 
     def browser_url(self, found: Answer | EntityPaths) -> str | None:
-        """Return a Neo4j Browser link that draws the facts, None if the store is not Neo4j."""
+        """Return a Neo4j Browser link that draws the facts, or None if the store is not Neo4j."""
         if self._store.url.startswith("sqlite"):
             return None
         from kgqa.graph.browser import browser_url

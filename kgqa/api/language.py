@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PathLanguage:
-    """Every path out of some entities as token sequences, and nothing else.
+    """All paths from some entities as token sequences, and nothing else.
 
-    ``constraint`` answers which tokens may follow; ``lexicon`` holds the tokens of names and
-    relations, ``store`` the KG that paths are checked in.
+    ``constraint`` says which tokens may follow, ``lexicon`` holds the tokens of names and
+    relations, and ``store`` is the KG in which paths are checked.
     """
 
     store: GraphStore
@@ -34,16 +34,17 @@ class PathLanguage:
     ) -> ConstraintLogitsProcessor:
         """Return the ``LogitsProcessor`` that keeps ``generate`` inside the language.
 
-        ``prompt`` is what the tokenizer returned for it (one prompt or several alike), or its
-        number of tokens. ``eos_token_id``: what ends a sequence, by default the tokenizer's own
-        end token. It fails closed: where no path goes on, only the end may follow.
+        ``prompt`` is what the tokenizer returned for the prompt (or for several prompts of the same
+        length), or its number of tokens. ``eos_token_id`` ends a sequence; the default is the
+        tokenizer's end token. The processor fails closed: if no path continues, only the end token
+        may follow.
         """
         return processor([self], prompt, eos_token_id=eos_token_id)
 
     def prefix_allowed_tokens_fn(
         self, prompt: Any, *, eos_token_id: int | None = None
     ) -> PrefixAllowedTokens:
-        """Return the same as a ``prefix_allowed_tokens_fn``."""
+        """Return the same constraint as a ``prefix_allowed_tokens_fn``."""
         from kgqa.decoding.generate import PrefixAllowedTokens
 
         end = self.lexicon.encoder.eos_id if eos_token_id is None else eos_token_id
@@ -52,8 +53,8 @@ class PathLanguage:
     def read(self, sequences: Any, prompt: Any) -> list[GroundedPath]:
         """Return the paths that ``generate`` wrote, each once, every edge checked in the store.
 
-        ``sequences``: its output for one prompt, shape ``[n, columns]``, prompt included. What it
-        fills its list with and what a length limit cut off is left out.
+        ``sequences`` is its output for one prompt, of shape ``[n, columns]``, including the prompt.
+        Sequences that only fill up the list or that a length limit cut off are left out.
         """
         from kgqa.decoding.generate import accepted
         from kgqa.paths.ground import ground
@@ -91,7 +92,7 @@ def path_language(
 def processor(
     languages: Sequence[PathLanguage], prompt: Any, *, eos_token_id: int | None = None
 ) -> ConstraintLogitsProcessor:
-    """Return one ``LogitsProcessor`` for a batch: each prompt has the language at its place.
+    """Return one ``LogitsProcessor`` for a batch, with one language for each prompt.
 
     ``prompt`` is the batch that the tokenizer returned, padded on the left, or its number of
     columns. Raises UsageError if there is no language.

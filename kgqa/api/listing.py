@@ -19,8 +19,9 @@ REGISTRIES = {
 def options(name: str | None = None) -> dict[str, Any]:
     """Return the options of a method, a search, a loader, a store or a question format.
 
-    Each option's type, default and sentence by its name, under the kinds that have an entry
-    ``name``. Without a name: every entry of every kind, with its sentence. Raises UsageError.
+    The options are dictionaries of type, default and help by option name, under each kind that has
+    an entry ``name``. Without a name, return every entry of every kind, with its help. Raises
+    UsageError.
     """
     if name is None:
         return {

@@ -26,7 +26,7 @@ class StoringOptions(Options):
     """How a load reaches its store, for every loader."""
 
     method: Literal["auto", "admin", "bolt"] | None = option(
-        None, "By neo4j-admin's bulk import, or over Bolt (auto).", flag=True, group="Neo4j"
+        None, "Bulk import with neo4j-admin, or over Bolt (auto).", flag=True, group="Neo4j"
     )
     neo4j_home: Path | None = option(
         None, "The server's folder, for method admin (KGQA_NEO4J_HOME).", flag=True, group="Neo4j"
@@ -35,7 +35,7 @@ class StoringOptions(Options):
         None, "Let a bulk import replace a database with other KGs.", flag=True, group="Neo4j"
     )
     work_folder: Path | None = option(
-        None, "Where the stages of the load are kept; by default the data folder.", flag=True
+        None, "Folder for the stages of the load (by default the data folder).", flag=True
     )
 
 
@@ -45,7 +45,7 @@ class ExtractionOptions(Options):
     general_model: str | None = option(
         None, "The general LLM that extracts triples.", flag=True, group="text"
     )
-    cache_calls: bool = option(True, "Keep its replies, and do not ask twice.")
+    cache_calls: bool = option(True, "Cache its replies, so that no call is made twice.")
 
 
 def ingest(
@@ -57,14 +57,14 @@ def ingest(
     progress: Progress | None = None,
     **options: Any,
 ) -> KG:
-    """Load a dump as the KG named ``kg``, and return it open; ``kg.loaded`` has the counts.
+    """Load a dump as the KG named ``kg`` and return it open; ``kg.loaded`` has the counts.
 
-    ``loader``: freebase, conceptnet, umls, triples, text, or one that another package registered.
-    ``sources``: files or folders; without any, the dumps folder is searched, then the bundled
-    sample is taken. ``options`` are the loader's (``kgqa.options("triples")`` lists them) and those
-    of :class:`StoringOptions`. Lines that are malformed are counted and written to a rejects file;
-    nothing is visible before the whole KG is stored. Raises DumpNotFoundError, DumpMalformedError,
-    IngestError, UsageError, StoreUnavailableError.
+    ``loader`` is freebase, conceptnet, umls, triples, text, or one that another package registered.
+    ``sources`` are files or folders; without any, the dumps folder is searched, and then the
+    bundled sample is used. ``options`` are the loader's (``kgqa.options("triples")`` lists them)
+    and those of :class:`StoringOptions`. Malformed lines are counted and written to a rejects file.
+    The KG becomes visible only when all of it is stored. Raises DumpNotFoundError,
+    DumpMalformedError, IngestError, UsageError, StoreUnavailableError.
     """
     place = Home(home, graph=graph, kg=kg, progress=progress)
     return load(place, loader, [Path(source) for source in sources], options)
@@ -203,12 +203,13 @@ def attach(
     progress: Progress | None = None,
     **options: Any,
 ) -> KG:
-    """Use a Neo4j database as it is, read-only, as the KG ``name``, and return it open.
+    """Use an existing Neo4j database, read-only, as the KG ``name``, and return it open.
 
-    ``label`` is of the nodes that are entities, ``id_property`` and ``name_property`` are theirs;
-    ``options`` are the other fields of :class:`kgqa.graph.attached.Attachment`. Ids and
-    names are read once and kept in the data folder; edges are read when they are needed. Raises
-    UsageError, StoreUnavailableError, GraphError.
+    ``label`` is the label of the nodes that are entities; ``id_property`` and ``name_property`` are
+    their properties with the id and the name. ``options`` are the other fields of
+    :class:`kgqa.graph.attached.Attachment`. Ids and names are read once and kept in the data
+    folder; edges are read when they are needed. Raises UsageError, StoreUnavailableError,
+    GraphError.
     """
     place = Home(home, graph=graph, kg=name, progress=progress)
     attach_to(

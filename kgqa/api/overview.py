@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 def status(home: str | Path | Home | None = None, *, verify: bool = False) -> dict[str, Any]:
-    """Return KGs, their indexes, the model, the dumps, and what is missing.
+    """Return the KGs, their indexes, the model, the dumps, and what is missing.
 
-    What cannot be reached is reported in ``missing``, not raised. ``verify``: check every byte of
-    every index.
+    Anything that cannot be reached is listed under ``missing`` and does not raise an error.
+    ``verify``: check every byte of every index.
     """
     home = home if isinstance(home, Home) else Home(home)
     settings = home.settings

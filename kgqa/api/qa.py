@@ -48,8 +48,8 @@ class QA:
     """A KG and a method, ready for many questions.
 
     ``options`` has the method's options with their defaults. Models are loaded with the first
-    question, and stay loaded; close the session with :meth:`close` or ``with``. Not for several
-    threads at once. Raises UsageError for options that do not fit.
+    question and stay loaded. Close the session with :meth:`close`, or use ``with``. It must not be
+    used by several threads at once. Raises UsageError for unsuitable options.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class QA:
 
     @cached_property
     def method(self) -> Method[Any]:
-        """The method with its models, which are loaded when this is first used."""
+        """The method with its models, which are loaded on first use."""
         from kgqa.methods.resources import Resources
 
         self._resources = Resources(
@@ -106,8 +106,8 @@ class QA:
     ) -> Iterator[Any]:
         """Yield the answer to each question, in their order; they may share forward passes.
 
-        A :class:`kgqa.Question` brings topic entities and choices of its own. ``errors``: raise the
-        error of a question that fails, or return it in the answer's place and go on.
+        A :class:`kgqa.Question` may have its own topic entities and choices. ``errors``: raise the
+        error of a question that fails, or return it instead of the answer and continue.
         """
         asked = (
             Asked(one)
@@ -130,20 +130,20 @@ class QA:
     def as_completed(
         self, questions: Iterable[Asked]
     ) -> Generator[tuple[int, Answer | KgqaError], None, None]:
-        """Yield each question's number with its answer or its error, as they come.
+        """Yield each question's number with its answer or its error, as soon as it is available.
 
-        Questions are taken when there is room for them, so that an iterable may go on while others
-        are answered.
+        Questions are taken from the iterable only when they can be processed, so it may wait for
+        further questions while others are answered.
         """
         return self._answers(self._kg(), questions)
 
     def answers(
         self, store: GraphStore, questions: Sequence[Question], *, linked: bool = False
     ) -> Iterator[tuple[int, Answer | KgqaError]]:
-        """Yield each question's number with its answer or its error, as they come.
+        """Yield each question's number with its answer or its error, as soon as it is available.
 
-        ``store``: the KG, or a question's own graph. ``linked``: find topic entities even for
-        questions that bring them. A method that needs no topic entities is asked without them.
+        ``store`` is the KG, or a question's own graph. ``linked``: find topic entities even for
+        questions that have them. A method that needs no topic entities is asked without them.
         """
         from kgqa.questions.meanings import known_topics
 
@@ -160,18 +160,18 @@ class QA:
             yield from found
 
     def calls(self) -> tuple[int, int]:
-        """Return the general LLM's calls, and those that a cache answered and were not made."""
+        """Return the numbers of the general LLM's calls and of those answered from the cache."""
         general = self.method.general
         used = general.usage if general is not None else None
         return (used.calls, used.cached) if used else (0, 0)
 
     @property
     def kg_llms(self) -> frozenset[tuple[object, ...]]:
-        """The KG-LLMs that this session has loaded, by what they are named."""
+        """The KG-LLMs that this session has loaded, by name."""
         return frozenset() if self._resources is None else self._resources.kg_llms
 
     def close(self) -> None:
-        """Give back the models, the index, and the connection to a general LLM."""
+        """Release the models, the index, and the connection to a general LLM."""
         if self._resources is not None:
             self._resources.close()
             self._resources = None

@@ -26,13 +26,13 @@ class UpdateOptions(Options):
     """How a KG is changed, beside the options of the loader that reads the triples."""
 
     remove: list[Path] | None = option(
-        None, "File of triples to remove; again for another.", flag=True
+        None, "File of triples to remove; may be given several times.", flag=True
     )
     remove_names: Path | None = option(
         None, "File of names to remove: an id, a tab and a name on each line.", flag=True
     )
     loader: str | None = option(
-        None, "What reads the files: by default the loader that the KG was loaded by.", flag=True
+        None, "The loader that reads the files (by default the one that loaded the KG).", flag=True
     )
 
 

@@ -15,11 +15,16 @@ class WorkerOptions(Options):
     """Where work is done, and by how many."""
 
     workers: int | None = option(
-        None, "Processes (1), or units at once on Ray (all its CPUs).", flag=True, ge=1
+        None,
+        "Number of processes (1), or of simultaneous units on Ray (all its CPUs).",
+        flag=True,
+        ge=1,
     )
-    engine: Literal["local", "ray"] = option("local", "Where the work is done.", flag=True)
+    engine: Literal["local", "ray"] = option("local", "Where the work runs.", flag=True)
     address: str | None = option(
-        None, "With engine ray: the cluster, HOST:PORT or 'auto'; else one's own.", flag=True
+        None,
+        "With engine ray: the cluster, HOST:PORT or 'auto' (by default a local one).",
+        flag=True,
     )
 
     def executor(self) -> Executor:

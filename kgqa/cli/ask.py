@@ -37,22 +37,22 @@ def ask(
     ] = None,
     choices: Annotated[
         str | None,
-        typer.Option(help="Answer with one of these: a,b,c (a comma inside one: \\,)."),
+        typer.Option(help="Choose one of these answers: a,b,c (a comma inside one: \\,)."),
     ] = None,
     method: Annotated[
         str | None, typer.Option(help="auto, rank, gcr, kg-cot, dog, ensemble, retrieval. [auto]")
     ] = None,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Say what each answer is made of.")
+        bool, typer.Option("--verbose", "-v", help="Show how each answer was found.")
     ] = False,
     chat: Annotated[
-        bool, typer.Option("--chat", help="A prompt that stays; /help lists its commands.")
+        bool, typer.Option("--chat", help="Keep a prompt open; /help lists its commands.")
     ] = False,
 ) -> None:
     """Answer questions with facts, and show the path of facts behind each answer.
 
-    The most used options are flags; `kgqa options METHOD` lists all that a method has, which are
-    given by --set.
+    The most common options are flags. `kgqa options METHOD` lists all options of a method, which
+    you can set with --set.
     """
     from kgqa.api import QA
     from kgqa.api.kg import DEFAULT_METHOD

@@ -12,7 +12,7 @@ from kgqa.cli.common import Run
 
 def attach(
     run: Run,
-    name: Annotated[str, typer.Argument(help="What the KG is called here, for --kg.")],
+    name: Annotated[str, typer.Argument(help="A name for the KG, for --kg.")],
     label: Annotated[str, typer.Option(help="The label of the entities.")],
     id_property: Annotated[
         str, typer.Option(help="Their property with the id: text or whole numbers, unique.")
@@ -25,20 +25,20 @@ def attach(
         str | None, typer.Option(help="A further label of nodes that are mediators.")
     ] = None,
     mediators: Annotated[
-        str | None, typer.Option(help="Or a pattern that ids of mediators match from their start.")
+        str | None, typer.Option(help="A pattern that matches the start of the ids of mediators.")
     ] = None,
     value_label: Annotated[
-        str | None, typer.Option(help="A further label of literal values, where walks end.")
+        str | None, typer.Option(help="A further label of literal values, where paths end.")
     ] = None,
     direction: Annotated[
-        Literal["out", "in", "both"], typer.Option(help="Which way edges are walked.")
+        Literal["out", "in", "both"], typer.Option(help="Direction in which edges are followed.")
     ] = "both",
 ) -> None:
-    """Use the Neo4j database at --graph as it is, read-only; nothing is ever written to it.
+    """Use the existing Neo4j database at --graph, read-only; nothing is ever written to it.
 
-    The nodes of one label are the entities, the edges between them the facts. Their ids and names
-    are read once and kept in the home; edges are read from the server when they are needed. After
-    a change of the graph run `kgqa attach` again. To forget a KG, delete its folder in the home.
+    The nodes with one label are the entities, and the edges between them are the facts. Ids and
+    names are read once and kept in the home; edges are read from the server when they are needed.
+    If the graph changes, run `kgqa attach` again. To detach a KG, delete its folder in the home.
     """
     survey = attach_to(
         run.home,

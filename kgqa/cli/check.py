@@ -15,9 +15,9 @@ def check(
         str, typer.Argument(help='In quotes: "head -> relation -> tail", or a longer path.')
     ],
 ) -> None:
-    """Say whether a statement is in the graph, and by which edges. Exit code 1 if it is not.
+    """Check whether a statement is in the graph, and show its edges. Exit code 1 if it is not.
 
-    Heads and tails are ids or names, relations are as `kgqa paths` shows them.
+    Give heads and tails by id or name, and relations as `kgqa paths` shows them.
     """
     with run.kg() as kg:
         found = kg.check(statement)

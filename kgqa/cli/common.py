@@ -110,14 +110,14 @@ class _Terminal:
 
 
 _COMMON: dict[str, Any] = {
-    "kg": Annotated[str | None, typer.Option(help="The KG's name; the only one by default.")],
+    "kg": Annotated[str | None, typer.Option(help="The KG's name (by default the only KG).")],
     "graph": Annotated[
         str | None,
         typer.Option(help="The store: sqlite:///…, neo4j://host:7687, bolt://host:7687."),
     ],
     "home": Annotated[str | None, typer.Option(help="The folder where kgqa keeps its data.")],
     "as_json": Annotated[
-        bool, typer.Option("--json", help="Print one JSON object on stdout, nothing else.")
+        bool, typer.Option("--json", help="Print one JSON object to stdout and nothing else.")
     ],
     "debug": Annotated[bool, typer.Option("--debug", help="Show tracebacks.")],
 }

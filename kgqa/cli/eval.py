@@ -32,10 +32,10 @@ def eval(
     ] = None,
     compare: Annotated[
         tuple[Path, Path] | None,
-        typer.Option(help="Instead: the folders of two runs (--out) to compare."),
+        typer.Option(help="Compare two runs instead: their folders (--out)."),
     ] = None,
 ) -> None:
-    """Answer every question of a file; figures are percentages over all of them."""
+    """Answer every question of a file, and print figures as percentages over all of them."""
     if compare is not None:
         if format is not None or options.get("out") is not None:
             raise UsageError(

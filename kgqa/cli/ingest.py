@@ -33,7 +33,7 @@ def ingest(
         list[Path] | None,
         typer.Argument(
             help="The dump's files or folder (plain, .gz, .bz2, .zst; - is standard input); "
-            "without it the dumps folder is searched."
+            "by default the dumps folder is searched."
         ),
     ] = None,
     show_filters: Annotated[
@@ -43,18 +43,18 @@ def ingest(
         bool | None,
         typer.Option(
             "--learn/--no-learn",
-            help="Teach the KG how people ask for its relations, too: done in a terminal for "
-            "triples and text of up to 20,000 edges.",
+            help="Also learn how people ask for the KG's relations (by default in a terminal, for "
+            "triples and text of up to 20,000 edges).",
         ),
     ] = None,
 ) -> None:
     """Load a dump, and replace the KG of that name in one step.
 
-    Malformed lines are counted and written to a rejects file with line number and reason. A load
-    that was stopped goes on after its last finished stage. In a terminal a small KG of your own is
-    learnt next, as `kgqa learn` does it; stop that with Ctrl-C, and the KG stays as it was loaded.
-    Flags belong to the loader that their
-    group names; `kgqa options triples` lists all options of a loader.
+    Malformed lines are counted and written to a rejects file with their line number and the reason.
+    If a load is stopped, the same command continues after the last finished stage. In a terminal,
+    `kgqa learn` then runs for a small KG of your own; you can stop it with Ctrl-C, and the KG stays
+    as it was loaded. Flags belong to the loader that their group names; `kgqa options triples`, for
+    example, lists all options of a loader.
     """
     if show_filters:
         _show_filters(run, loader, options)

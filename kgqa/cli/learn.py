@@ -10,7 +10,7 @@ from kgqa.cli.common import Run, takes_options
 
 @takes_options(training.LearnOptions)
 def learn(run: Run, options: dict[str, Any]) -> None:
-    """Learn how people ask for a KG's relations, from the KG alone or their questions too."""
+    """Learn how people ask for a KG's relations, from the KG alone or also from questions."""
     with run.kg() as kg:
         report = kg.learn(**options)
         name = kg.name
@@ -23,11 +23,11 @@ def show_learnt(name: str, report: Any) -> None:
 
     say(
         f"{report.made:,} made questions, {report.questions:,} of people, {report.seconds:.0f} s. "
-        f"Of {report.held_out:,} held out, worded as none that was learnt from, its own ranker "
-        f"puts the right relation path first for {report.first_after:.0f} %, the universal one for "
+        f"Of {report.held_out:,} questions that were held out, its own ranker puts the right "
+        f"relation path first for {report.first_after:.0f} %, the universal one for "
         f"{report.first_before:.0f} %."
     )
     if report.folder is None:
-        say("That is not surely better, so questions are answered as before.")
+        say("This is not reliably better, so questions are answered as before.")
     else:
         say(f'{name} has its own ranker now: kgqa ask "…" --kg {name}')

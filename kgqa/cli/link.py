@@ -12,7 +12,7 @@ from kgqa.cli.common import Run
 def link(
     run: Run,
     question: Annotated[str, typer.Argument(help="A question, or a name.")],
-    limit: Annotated[int, typer.Option(help="Candidates that are shown.", min=1)] = 10,
+    limit: Annotated[int, typer.Option(help="Number of candidates to show.", min=1)] = 10,
     encoder: Annotated[
         str | None,
         typer.Option(
@@ -21,7 +21,7 @@ def link(
         ),
     ] = None,
 ) -> None:
-    """Show which entities a question may be about, and what each one's score is made of."""
+    """Show which entities a question may be about, and how their scores are composed."""
     with run.kg() as kg:
         found = kg.linked(question, limit, encoder=encoder)
     candidates = found["candidates"]

@@ -13,11 +13,11 @@ from kgqa.cli.common import Run
 def paths(
     run: Run,
     entity: Annotated[str, typer.Argument(help="An id or a name.")],
-    hops: Annotated[int, typer.Option(help="Hops at most.", min=1)] = 2,
-    limit: Annotated[int, typer.Option(help="Paths that are shown.", min=1)] = 50,
+    hops: Annotated[int, typer.Option(help="Maximum number of hops.", min=1)] = 2,
+    limit: Annotated[int, typer.Option(help="Number of paths to show.", min=1)] = 50,
     direction: Annotated[
         Literal["out", "in", "both"] | None,
-        typer.Option(help="Which way edges are walked; by default the KG's."),
+        typer.Option(help="Direction in which edges are followed (by default the KG's)."),
     ] = None,
     mediators: Annotated[
         Literal["collapse", "keep"], typer.Option(help="Whether mediators are collapsed or kept.")

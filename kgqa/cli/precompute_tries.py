@@ -10,7 +10,7 @@ from kgqa.cli.common import Run, takes_options
 
 @takes_options(IndexOptions)
 def precompute_tries(run: Run, options: dict[str, Any]) -> None:
-    """Build the trie index, or go on with one that was stopped."""
+    """Build the trie index, or continue a run that was stopped."""
     with run.kg() as kg:
         built = kg.index(**options)
     counts = built.counts

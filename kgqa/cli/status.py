@@ -16,7 +16,7 @@ def status(
         bool, typer.Option("--verify", help="Check every byte of every index.")
     ] = False,
 ) -> None:
-    """Show what there is, what fits to what, and what is missing."""
+    """Show the KGs, models and indexes, which of them fit together, and what is missing."""
     found = kgqa.status(run.home, verify=verify)
     run.print(lambda: _show(found), found)
     if verify and any(index["faults"] for kg in found["kgs"] for index in kg["indexes"]):

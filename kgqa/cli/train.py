@@ -23,14 +23,14 @@ def data(
     out: Annotated[Path, typer.Option(help="The file of examples to write.")],
     options: dict[str, Any],
 ) -> None:
-    """Write the training examples that questions and a KG give, to look at them."""
+    """Write the training examples made from questions and a KG, for inspection."""
     report = training.training_examples(run.home, out, options)
     run.print(lambda: run.say(f"{report.examples:,} examples in {out}"), report.to_dict())
 
 
 @takes_options(training.AdapterTraining)
 def adapter(run: Run, out: OutFlag, options: dict[str, Any]) -> None:
-    """Train a LoRA adapter or a whole model; a stopped run goes on from its last checkpoint."""
+    """Train a LoRA adapter or a whole model; a stopped run continues from its last checkpoint."""
     report = training.train_adapter(run.home, out, options)
     held = "none" if report.held_out_loss is None else f"{report.held_out_loss:.3f}"
     right = "" if report.path_accuracy is None else f", path accuracy {report.path_accuracy:.1f} %"
@@ -50,7 +50,7 @@ def adapter(run: Run, out: OutFlag, options: dict[str, Any]) -> None:
 
 @takes_options(training.ReasonerTraining)
 def reasoner(run: Run, out: OutFlag, options: dict[str, Any]) -> None:
-    """Train a graph reasoner for --method kg-cot; a stopped run goes on from its checkpoint."""
+    """Train a graph reasoner for --method kg-cot; a stopped run continues from its checkpoint."""
     report = training.train_reasoner(run.home, out, options)
 
     encoder = f" --set encoder={options['encoder']}" if options.get("encoder") else ""

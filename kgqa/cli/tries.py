@@ -28,12 +28,12 @@ def export(
         Literal["txt", "dot"],
         typer.Option("--format", help="Lines of tokens, or a Graphviz drawing."),
     ] = "txt",
-    limit: Annotated[int, typer.Option(help="Token sequences that are shown.", min=1)] = 50,
+    limit: Annotated[int, typer.Option(help="Number of token sequences to show.", min=1)] = 50,
 ) -> None:
     """Show the token trie of an entity: what a model may write about it.
 
-    txt: a token sequence on each line, `|` between tokens, `{5}` if any of five may follow.
-    dot: a drawing for Graphviz, forced tokens in one box.
+    txt: one token sequence per line, with `|` between tokens; `{5}` means any of five may follow.
+    dot: a drawing for Graphviz, with forced tokens in one box.
     """
     with run.kg() as kg:
         shown = kg.trie_text(entity, form, limit, **options)

@@ -20,10 +20,10 @@ def update(
         list[Path] | None, typer.Argument(help="Files of triples to add, as `kgqa ingest` reads.")
     ] = None,
 ) -> None:
-    """Add triples to a KG and remove others, all or nothing.
+    """Add triples to a KG and remove others, in one atomic change.
 
-    Malformed lines are counted and written to a rejects file. What is to be removed and is not
-    there is counted and named. The index keeps what the change does not reach.
+    Malformed lines are counted and written to a rejects file. Triples to remove that are not in the
+    KG are counted and named. The index keeps the tries that the change does not affect.
     """
     with run.kg() as kg:
         counts = kg.update(add=file or [], **options)

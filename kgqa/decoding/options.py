@@ -12,12 +12,10 @@ class BeamOptions(Options):
 class DiverseOptions(Options):
     """The options of diverse beam search."""
 
-    groups: int | None = option(
-        None, "Groups of beams that are kept apart, 1 to K; by default K.", ge=1
-    )
+    groups: int | None = option(None, "Number of groups of beams, 1 to K (by default K).", ge=1)
     diversity_penalty: float = option(
         1.0,
-        "What a token loses for each hypothesis of an earlier group that has just chosen it.",
+        "Penalty of a token for each hypothesis of an earlier group that has just chosen it.",
         ge=0.0,
     )
 
@@ -27,7 +25,7 @@ class ExactOptions(Options):
 
     max_forward_passes: int | None = option(
         None,
-        "Forward passes that a question may take part in; then it ends with the paths that it has.",
+        "Maximum number of forward passes for a question; the search then ends with what it found.",
         ge=1,
     )
 
@@ -35,4 +33,4 @@ class ExactOptions(Options):
 class SampleOptions(Options):
     """The options of sampling without replacement."""
 
-    seed: int = option(0, "The seed of the random numbers; the same seed draws the same.", ge=0)
+    seed: int = option(0, "Seed of the random numbers.", ge=0)

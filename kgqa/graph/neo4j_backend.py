@@ -33,19 +33,19 @@ _CHECKOUT = Path(__file__).resolve().parents[2]
 class Neo4jOptions(StoreOptions):
     """How a Neo4j server is used; an account in its URL goes before the one given here."""
 
-    username: str = option("neo4j", "The server's user.")
-    password: SecretStr | None = option(None, "The user's password; none is sent without it.")
-    database: str | None = option(None, "The database, if not the one served by default.")
+    username: str = option("neo4j", "User name on the server.")
+    password: SecretStr | None = option(None, "The user's password (by default none is sent).")
+    database: str | None = option(None, "The database (by default the server's).")
     method: Method = option(
-        "auto", "How a KG is written: by neo4j-admin, over Bolt, or by whichever fits."
+        "auto", "How to write a KG: with neo4j-admin, over Bolt, or whichever fits."
     )
     neo4j_home: Path | None = option(
-        None, "The folder of the server's installation or Compose file, for its importer."
+        None, "Folder of the server's installation or Compose file, for the bulk import."
     )
     replace_database: bool = option(
-        False, "Whether the importer may replace a database that holds other KGs."
+        False, "Let the bulk import replace a database that holds other KGs."
     )
-    work_folder: Path | None = option(None, "Where the importer's files are written.")
+    work_folder: Path | None = option(None, "Folder for the files of the bulk import.")
 
 
 class Neo4jStores(StoreBackend):

@@ -36,23 +36,27 @@ class MethodOptions(Options):
     graph_in_prompt: ClassVar[bool] = False  # whether a preset must have a place for a graph
     has_prompt: ClassVar[bool] = True  # whether a preset's prompt is of use
 
-    k: int = option(10, "How many paths to look for.", flag=True, ge=1, le=1_000)
+    k: int = option(10, "Number of paths to find.", flag=True, ge=1, le=1_000)
     hops: int | None = option(
         None,
-        "Hops of a path at most (as the model was trained).",
+        "Maximum number of hops of a path (by default as the model was trained).",
         flag=True,
         group=_WALKS,
         ge=1,
         le=32,
     )
     direction: Literal["out", "in", "both"] | None = option(
-        None, "Edges are walked along, against or both ways (as the KG says).", group=_WALKS
+        None,
+        "Follow edges in their direction, against it, or both (by default as the KG says).",
+        group=_WALKS,
     )
     mediators: Literal["collapse", "keep"] | None = option(
-        None, "Unnamed nodes are part of a hop, or kept (as the model was trained).", group=_WALKS
+        None,
+        "Collapse mediators into hops, or keep them (by default as the model was trained).",
+        group=_WALKS,
     )
     preset: str | None = option(
-        None, "Prompt, markers and walk rules by name.", flag=True, group=_KG_LLM
+        None, "A named set of prompt, markers and walk rules.", flag=True, group=_KG_LLM
     )
     general_model: str | None = option(
         None,
@@ -61,13 +65,13 @@ class MethodOptions(Options):
         group=_GENERAL,
     )
     answer_tokens: int | None = option(
-        None, "Tokens that the general LLM may answer with.", group=_GENERAL, ge=1
+        None, "Maximum number of tokens in the general LLM's reply.", group=_GENERAL, ge=1
     )
     cache_calls: bool = option(
-        True, "Keep the general LLM's replies, and do not ask twice.", group=_GENERAL
+        True, "Cache the general LLM's replies, so that no call is made twice.", group=_GENERAL
     )
     concurrency: int = option(
-        8, "Calls of the general LLM at a time.", group=_GENERAL, ge=1, le=256
+        8, "Number of simultaneous calls to the general LLM.", group=_GENERAL, ge=1, le=256
     )
 
     def check(self, settings: Settings) -> None:
@@ -123,14 +127,17 @@ class SampleOptions(Options):
     """Which sample of an entity's paths is meant, if not all of them."""
 
     sample: int | None = option(
-        None, "Use an index of at most so many paths of each entity.", group=_WALKS, ge=1
+        None,
+        "Use an index with a sample of at most this many paths per entity.",
+        group=_WALKS,
+        ge=1,
     )
     sample_walk: Literal["breadth", "depth", "random"] | None = option(
-        None, "Which paths a sample has: the first ones (breadth), or random walks.", group=_WALKS
+        None,
+        "Which paths a sample contains: the shortest, the first depth-first, or random walks.",
+        group=_WALKS,
     )
-    sample_seed: int | None = option(
-        None, "Seed of a sample of random walks (0).", group=_WALKS, ge=0
-    )
+    sample_seed: int | None = option(None, "Seed of the random walks (0).", group=_WALKS, ge=0)
 
     def sampled(self) -> Sample | None:
         """Return the sample that is meant, None for all paths."""
@@ -156,36 +163,47 @@ class GcrOptions(SampleOptions, KgLlmOptions):
 
     parts: ClassVar[Mapping[str, Registry]] = {"search": SEARCHES}
 
-    search: str = option("beam", "Which search finds the paths.", flag=True, group=_KG_LLM)
+    search: str = option("beam", "The search that finds the paths.", flag=True, group=_KG_LLM)
     search_options: Any = option(None, "The search's own options, which are given by their names.")
     score_rule: Literal["vocabulary", "allowed"] | None = option(
         None,
-        "Probabilities over the vocabulary, or what the graph allows (as the model was trained).",
+        "Normalise over the vocabulary, or over what the graph allows (by default as trained).",
         group=_KG_LLM,
     )
     length_penalty: float = option(
-        0.0, "Divide a path's score by its tokens to this power, as generate does.", group=_KG_LLM
+        0.0,
+        "Divide a path's score by its number of tokens to this power, as generate does.",
+        group=_KG_LLM,
     )
     time_limit: float | None = option(
-        None, "Seconds that decoding a question may take; then it is an error.", group=_SPEED, gt=0
+        None,
+        "Time limit in seconds for decoding a question; exceeding it is an error.",
+        group=_SPEED,
+        gt=0,
     )
     budget: int | None = option(
-        None, "Tokens that a forward pass is filled up to (measured).", group=_SPEED, ge=1
+        None, "Number of tokens in a forward pass (by default measured).", group=_SPEED, ge=1
     )
     together: int | None = option(
-        None, "Questions that share a forward pass (what suits the device).", group=_SPEED, ge=1
+        None,
+        "Number of questions that share a forward pass (by default what suits the device).",
+        group=_SPEED,
+        ge=1,
     )
     expand: bool = option(
-        True, "Walk relation paths again for the tails that were not decoded.", group=_ANSWERS
+        True, "Follow relation paths again to the tails that were not decoded.", group=_ANSWERS
     )
     answer_threshold: float | None = option(
-        None, "Answers weigh at least this part of the first one.", group=_ANSWERS, ge=0, le=1
+        None, "Minimum weight of an answer, relative to the first one.", group=_ANSWERS, ge=0, le=1
     )
     min_confidence: float | None = option(
-        None, "With a lower confidence there is no answer.", group=_ANSWERS, ge=0, le=1
+        None, "Give no answer if the confidence is lower.", group=_ANSWERS, ge=0, le=1
     )
     max_tails: int | None = option(
-        None, "A relation path with more tails is not expanded (200).", group=_ANSWERS, ge=1
+        None,
+        "Maximum number of tails of a relation path that is expanded (200).",
+        group=_ANSWERS,
+        ge=1,
     )
 
     def check(self, settings: Settings) -> None:
@@ -213,7 +231,7 @@ class CardOptions(MethodOptions):
     """The options of a method whose model has a sentence encoder named in its card."""
 
     encoder: str | None = option(
-        None, "The sentence encoder that the model was trained with, a name or a folder (MiniLM)."
+        None, "Name or folder of the sentence encoder that the model was trained with (MiniLM)."
     )
 
 
@@ -223,12 +241,13 @@ class KgCotOptions(CardOptions):
     has_prompt: ClassVar[bool] = False
 
     reasoner: str | None = option(
-        None, "A graph reasoner's folder, or the name of a bundled one (what fits the KG)."
+        None,
+        "A graph reasoner's folder, or the name of a bundled one (by default what fits the KG).",
     )
-    paths_each: int = option(1, "Paths of each of the K likeliest entities.", ge=1)
+    paths_each: int = option(1, "Number of paths to each of the K most likely entities.", ge=1)
     answer_threshold: float | None = option(
         None,
-        "Answers score at least this part of the first one (as the reasoner was trained).",
+        "Minimum score of an answer, relative to the first one (by default the reasoner's).",
         group=_ANSWERS,
         ge=0,
         le=1,
@@ -240,30 +259,34 @@ class DogOptions(KgLlmOptions):
 
     graph_in_prompt: ClassVar[bool] = True
 
-    beams: int = option(3, "Chains, and triplets that are tried at each step.", ge=1, le=16)
-    steps: int = option(5, "Triplets of a chain at most.", ge=1, le=64)
+    beams: int = option(3, "Number of chains, and of triplets tried at each step.", ge=1, le=16)
+    steps: int = option(5, "Maximum number of triplets in a chain.", ge=1, le=64)
     walk: Literal["filtered", "store"] = option(
-        "filtered", "Walk in the prompt's graph, or in all of the store.", group=_WALKS
+        "filtered", "Follow the prompt's graph, or the whole store.", group=_WALKS
     )
     visibility: Literal["full", "local"] = option(
-        "full", "The prompt shows its whole graph, or what touches visited entities."
+        "full", "Show the whole graph in the prompt, or only what touches visited entities."
     )
     triplets: int | None = option(
-        None, "Triplets of the graph in the prompt (as the model was trained, or 120).", ge=1
+        None,
+        "Number of triplets in the prompt (by default as the model was trained, or 120).",
+        ge=1,
     )
-    cap: int = option(300, "Triplets that are compared with the question.", ge=1)
+    cap: int = option(300, "Number of triplets that are compared with the question.", ge=1)
     encoder: str | None = option(
-        None, "A sentence-transformers name or folder (MiniLM), which compares them."
+        None, "Name or folder of the sentence encoder that compares them (MiniLM)."
     )
-    chain_tokens: int = option(512, "Tokens of a chain.", ge=2)
+    chain_tokens: int = option(512, "Maximum number of tokens in a chain.", ge=2)
     thought_tokens: int = option(
-        128, "Tokens of a thought after which a chain ends that opens no triplet.", ge=1
+        128,
+        "Maximum number of tokens in a thought; a chain that opens no triplet by then ends.",
+        ge=1,
     )
     time_limit: float | None = option(
-        None, "Seconds that the chains of a question may take.", group=_SPEED, gt=0
+        None, "Time limit in seconds for the chains of a question.", group=_SPEED, gt=0
     )
     budget: int | None = option(
-        None, "Tokens that a forward pass is filled up to (measured).", group=_SPEED, ge=1
+        None, "Number of tokens in a forward pass (by default measured).", group=_SPEED, ge=1
     )
 
     @model_validator(mode="after")
@@ -292,21 +315,21 @@ class RankOptions(CardOptions):
     )
     answer_threshold: float | None = option(
         None,
-        "Answers score at least this part of the first one (0.7).",
+        "Minimum score of an answer, relative to the first one (0.7).",
         group=_ANSWERS,
         ge=0,
         le=1,
     )
     refuse_above: float | None = option(
         None,
-        "No answer if the graph lacks what is asked for with a higher probability (the ranker's).",
+        "Give no answer if the graph lacks it with a higher probability (by default the ranker's).",
         group=_ANSWERS,
         ge=0,
         le=1,
     )
     conditions: bool = option(
         True,
-        "Entities, values and superlatives that a question names choose among the answers.",
+        "Filter answers by the entities, values and superlatives in the question.",
         group=_ANSWERS,
     )
 
@@ -320,8 +343,10 @@ class AutoOptions(EnsembleOptions, RankOptions):
 class RetrievalOptions(MethodOptions):
     """The options of dense retrieval."""
 
-    encoder: str | None = option(None, "A sentence-transformers name or folder (MiniLM).")
-    cap: int = option(2000, "Of an entity with more paths, take a sample of so many.", ge=1)
+    encoder: str | None = option(None, "Name or folder of the sentence encoder (MiniLM).")
+    cap: int = option(
+        2000, "Maximum number of paths of an entity; if it has more, a sample is used.", ge=1
+    )
 
 
 class UnconstrainedOptions(KgLlmOptions):
@@ -329,7 +354,7 @@ class UnconstrainedOptions(KgLlmOptions):
 
     baseline: ClassVar[bool] = True
 
-    path_tokens: int = option(96, "Tokens of a path at most.", ge=1)
+    path_tokens: int = option(96, "Maximum number of tokens in a path.", ge=1)
 
 
 class AllPathsOptions(MethodOptions):
@@ -337,8 +362,12 @@ class AllPathsOptions(MethodOptions):
 
     needs_general: ClassVar[bool] = True
 
-    prompt_tokens: int = option(2000, "Tokens that the paths may take of the prompt.", ge=1)
-    cap: int = option(2000, "Of an entity with more paths, take a sample of so many.", ge=1)
+    prompt_tokens: int = option(
+        2000, "Maximum number of tokens that paths take up in the prompt.", ge=1
+    )
+    cap: int = option(
+        2000, "Maximum number of paths of an entity; if it has more, a sample is used.", ge=1
+    )
 
 
 class DirectOptions(MethodOptions):
@@ -352,5 +381,5 @@ class DirectOptions(MethodOptions):
 class SelfConsistencyOptions(DirectOptions):
     """The options of the vote of several replies."""
 
-    samples: int = option(5, "Replies of each question.", ge=1)
-    temperature: float = option(0.7, "Temperature at which they are sampled.", ge=0)
+    samples: int = option(5, "Number of replies for each question.", ge=1)
+    temperature: float = option(0.7, "Temperature at which the replies are sampled.", ge=0)

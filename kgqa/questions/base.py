@@ -155,7 +155,7 @@ def iter_questions(
 def read_questions(
     path: Path, format: str = "jsonl", limit: int | None = None, **options: Any
 ) -> QuestionFile:
-    """Return the first ``limit`` entries, with bad ones. Raises DataError without any question."""
+    """Return up to ``limit`` entries, with malformed ones. Raises DataError if none is valid."""
     file = QuestionFile([], [], path, format)
     for one in islice(iter_questions(path, format, **options), limit):
         if isinstance(one, Question):

@@ -15,7 +15,7 @@ class AskForm(Options):
     """A question; the method's options stand beside these fields."""
 
     question: str = option(..., "The question.", min_length=1, max_length=2_000)
-    kg: str | None = option(None, "The KG's name; the only one by default.")
+    kg: str | None = option(None, "The KG's name (by default the only KG).")
     method: str = option(DEFAULT_METHOD, "The method.")
     entities: tuple[str, ...] = option(
         (), "Topic entities, by id or name, instead of those that linking finds.", max_length=16
@@ -37,7 +37,7 @@ class LinkForm(Options):
     """A question whose entities are looked for."""
 
     question: str = option(..., "A question, or a name.", min_length=1, max_length=2_000)
-    kg: str | None = option(None, "The KG's name; the only one by default.")
+    kg: str | None = option(None, "The KG's name (by default the only KG).")
     limit: int = option(10, "Candidates at most.", ge=1, le=100)
 
 
@@ -45,12 +45,12 @@ class PathsForm(Options):
     """An entity whose paths are listed."""
 
     entity: str = option(..., "An entity, by id or name.", min_length=1, max_length=_ENTITY)
-    kg: str | None = option(None, "The KG's name; the only one by default.")
+    kg: str | None = option(None, "The KG's name (by default the only KG).")
     hops: int = option(2, "Hops at most; 1 gives the neighbours.", ge=1, le=4)
     limit: int = option(50, "Paths at most.", ge=1, le=500)
     offset: int = option(0, "Paths that are passed over.", ge=0)
     direction: Literal["out", "in", "both"] | None = option(
-        None, "Which way edges are walked; by default the KG's."
+        None, "Direction in which edges are followed (by default the KG's)."
     )
     mediators: Literal["collapse", "keep"] = option(
         "collapse", "Whether mediators are collapsed or kept."
@@ -65,12 +65,12 @@ class CheckForm(Options):
         "`head -> relation -> tail` or a longer path, a triple, a list of triples, or a path of "
         "an answer.",
     )
-    kg: str | None = option(None, "The KG's name; the only one by default.")
+    kg: str | None = option(None, "The KG's name (by default the only KG).")
 
 
 class EntitiesForm(Options):
     """The beginning of a name, as it is typed."""
 
     prefix: str = option(..., "The beginnings of words of a name.", max_length=_ENTITY)
-    kg: str | None = option(None, "The KG's name; the only one by default.")
+    kg: str | None = option(None, "The KG's name (by default the only KG).")
     limit: int = option(8, "Entities at most.", ge=1, le=50)

@@ -39,8 +39,10 @@ _INSTRUCTIONS = (
 )
 
 Kg = Annotated[str | None, Field(description="The KG's name; needed only if there are several.")]
-Limit = Annotated[int, Field(ge=1, le=50, description="How many to give at most.")]
-Offset = Annotated[int, Field(ge=0, description="How many to pass over: the former next_offset.")]
+Limit = Annotated[int, Field(ge=1, le=50, description="Maximum number of results.")]
+Offset = Annotated[
+    int, Field(ge=0, description="Number of results to skip: the previous next_offset.")
+]
 Name = Annotated[str, Field(max_length=1_000, description="An entity, by id or name.")]
 Question = Annotated[str, Field(min_length=1, max_length=2_000, description="The question.")]
 
@@ -65,7 +67,9 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
         entities: Annotated[
             list[str], Field(max_length=16, description="Topic entities, by id or name.")
         ] = [],  # noqa: B006 - never changed; None would be in the schema
-        method: Annotated[str, Field(description="How to answer; leave it out.")] = DEFAULT_METHOD,
+        method: Annotated[
+            str, Field(description="The method; omit it for the default.")
+        ] = DEFAULT_METHOD,
         limit: Limit = 5,
     ) -> Annotated[CallToolResult, Answered]:
         """Answer a question from the graph, with the checked path of facts behind each answer."""
@@ -88,11 +92,13 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
     async def paths(
         entity: Name,
         kg: Kg = None,
-        hops: Annotated[int, Field(ge=1, le=3, description="Hops of a path at most.")] = 2,
+        hops: Annotated[
+            int, Field(ge=1, le=3, description="Maximum number of hops of a path.")
+        ] = 2,
         limit: Limit = 20,
         offset: Offset = 0,
     ) -> Annotated[CallToolResult, PathPage]:
-        """List paths of facts out of an entity, a page at a time."""
+        """List paths of facts that start at an entity, one page at a time."""
         given = {"entity": entity, "hops": hops, "limit": limit, "offset": offset}
         return await _result(lambda: _paths(sessions, kg, given))
 
@@ -100,7 +106,7 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
     async def neighbours(
         entity: Name, kg: Kg = None, limit: Limit = 20, offset: Offset = 0
     ) -> Annotated[CallToolResult, PathPage]:
-        """List the facts about an entity in both directions, a page at a time."""
+        """List the facts about an entity in both directions, one page at a time."""
         given = {"entity": entity, "hops": 1, "direction": "both"}
         return await _result(
             lambda: _paths(sessions, kg, {**given, "limit": limit, "offset": offset})

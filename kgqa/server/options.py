@@ -11,7 +11,7 @@ class ServeOptions(Options):
     """The options of ``kgqa serve``."""
 
     host: str = option(
-        "127.0.0.1", "Address to listen on; one that others reach needs KGQA_API_KEY to be set."
+        "127.0.0.1", "Address to listen on; one that others can reach requires KGQA_API_KEY."
     )
     port: int = option(8080, "Port to listen on; 0 takes a free one.", ge=0, le=65_535)
     allowed_host: tuple[str, ...] = option(
@@ -21,10 +21,15 @@ class ServeOptions(Options):
         (), "A model, adapter, reasoner, ranker or general model that a request may name."
     )
     max_models: int = option(
-        1, "KG-LLMs in memory; the least recently used goes.", group=_LIMITS, ge=1
+        1,
+        "Maximum number of KG-LLMs in memory; the least recently used is dropped.",
+        group=_LIMITS,
+        ge=1,
     )
-    max_queue: int = option(64, "Questions that may wait.", group=_LIMITS, ge=1)
-    max_body: int = option(1_000_000, "Bytes of a request.", group=_LIMITS, ge=1_000)
+    max_queue: int = option(64, "Maximum number of waiting questions.", group=_LIMITS, ge=1)
+    max_body: int = option(
+        1_000_000, "Maximum size of a request in bytes.", group=_LIMITS, ge=1_000
+    )
     time_limit: float = option(
-        120.0, "Seconds that a question may take, waiting included.", group=_LIMITS, gt=0
+        120.0, "Time limit for a question in seconds, including waiting.", group=_LIMITS, gt=0
     )

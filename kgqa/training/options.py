@@ -40,17 +40,21 @@ class QuestionSource(Options):
     questions: tuple[str, ...] = _flag((), "A file of questions, or FORMAT=FILE; may be repeated.")
     format: str = _flag("jsonl", "The format of files that are named without one.")
     topics: Path | None = _flag(None, "Topic entities by question id, for lines that name none.")
-    self: bool = _flag(False, "Make questions from the KG: from its relations' names.")
+    self: bool = _flag(False, "Make questions from the KG, from the names of its relations.")
     templates: Path | None = _flag(
         None, "A file of relations' phrases: also train on questions made from them."
     )
-    per_relation: int = _flag(12, "Made examples of a relation.", ge=0)
-    per_pair: int = _flag(2, "Made examples of several relations in turn.", ge=0)
-    entities: int = _flag(20_000, "Entities that `self` looks at.", ge=1)
-    hops: int | None = _flag(None, "Hops at most.", ge=1, le=32)
-    direction: Literal["out", "in", "both"] | None = _flag(None, "Which way edges are walked.")
-    mediators: Literal["collapse", "keep"] | None = _flag(None, "What becomes of mediators.")
-    held_out: bool = _flag(True, "Leave a fixed fifth out.")
+    per_relation: int = _flag(12, "Number of made examples for each relation.", ge=0)
+    per_pair: int = _flag(2, "Number of made examples for each sequence of relations.", ge=0)
+    entities: int = _flag(20_000, "Number of entities that `self` examines.", ge=1)
+    hops: int | None = _flag(None, "Maximum number of hops.", ge=1, le=32)
+    direction: Literal["out", "in", "both"] | None = _flag(
+        None, "Direction in which edges are followed."
+    )
+    mediators: Literal["collapse", "keep"] | None = _flag(
+        None, "Whether mediators are collapsed or kept."
+    )
+    held_out: bool = _flag(True, "Hold out a fixed fifth.")
     seed: int = _flag(0, "Seed.", ge=0)
 
     @property
@@ -92,20 +96,18 @@ class ExampleOptions(QuestionSource):
     }
 
     method: Literal["gcr", "dog"] = _flag(
-        "gcr", "What it learns to write: paths, or chains of thoughts and triplets."
+        "gcr", "What the model learns to write: paths, or chains of thoughts and triplets."
     )
     preset: str | None = _flag(None, "gcr: prompt, markers, paths and settings as published.")
     paths: Selection | None = _flag(
-        None, "Paths of the relation paths that fit the answers best; every shortest."
+        None, "Use paths of the relation paths that fit the answers best, or every shortest path."
     )
     per_question: int | None = _flag(
-        None, "Examples of a question at most (4; all of shortest).", ge=1
+        None, "Maximum number of examples per question (4; with shortest, all).", ge=1
     )
-    general_model: str | None = _flag(
-        None, "A general LLM that puts questions of `self` into other words."
-    )
-    phrased: int = _flag(400, "Questions that it puts into words.", ge=1)
-    triplets: int | None = _flag(None, "dog: triplets of the graph in a prompt (120).", ge=1)
+    general_model: str | None = _flag(None, "A general LLM that rephrases the questions of `self`.")
+    phrased: int = _flag(400, "Number of questions that it rephrases.", ge=1)
+    triplets: int | None = _flag(None, "dog: number of triplets in a prompt (120).", ge=1)
     encoder: str | None = _flag(None, "dog: the sentence encoder that chooses them (MiniLM).")
 
     @property
@@ -168,16 +170,20 @@ class TrainingSettings(Options):
     schedule: Literal["cosine", "linear", "constant_with_warmup"] = option(
         "cosine", "How the learning rate falls."
     )
-    batch_size: int = _flag(16, "Examples that are run together.", ge=1)
-    accumulation: int = _flag(1, "Batches of a step.", ge=1)
-    max_tokens: int = _flag(256, "Tokens of prompt and path; a longer example is left out.", ge=1)
-    loss: Loss = _flag("path", "What is learnt: the path, or its relations and end alone.")
-    full: bool = _flag(False, "Train all weights, not an adapter.")
+    batch_size: int = _flag(16, "Number of examples in a batch.", ge=1)
+    accumulation: int = _flag(1, "Number of batches in a step.", ge=1)
+    max_tokens: int = _flag(
+        256, "Maximum number of tokens in prompt and path; longer examples are left out.", ge=1
+    )
+    loss: Loss = _flag("path", "Train on the whole path, or only on its relations and end.")
+    full: bool = _flag(False, "Train all weights instead of an adapter.")
     checkpoint_every: int = _flag(100, "Steps between checkpoints; 0: none.", ge=0)
     check_every: int = _flag(
         200, "Steps between checks on held-out questions; 0: at the end.", ge=0
     )
-    check_questions: int = _flag(50, "Held-out questions whose paths are decoded; 0: none.", ge=0)
+    check_questions: int = _flag(
+        50, "Number of held-out questions whose paths are decoded; 0: none.", ge=0
+    )
     seed: int = _flag(0, "Seed.", ge=0)
 
 
@@ -189,9 +195,9 @@ class AdapterTraining(ExampleOptions, TrainingSettings):
 
     model: str | None = _flag(None, "The model to train.")
     start_from: str | None = _flag(
-        None, "An adapter to go on from: its folder, or a bundled one's name."
+        None, "An adapter to continue from: its folder, or the name of a bundled one."
     )
-    resume: bool = _flag(True, "Go on from the last checkpoint of a run that was stopped.")
+    resume: bool = _flag(True, "Continue from the last checkpoint of a run that was stopped.")
 
     @property
     def settings(self) -> TrainingSettings:
@@ -228,14 +234,16 @@ class ReasonerSettings(Options):
     )
     epochs: float = _flag(10.0, "Passes over the questions; may be less than 1.", ge=0.001)
     learning_rate: float = _flag(1e-3, "Peak learning rate.", ge=0)
-    batch_size: int = _flag(16, "Questions of a step.", ge=1)
-    hidden: int = _flag(192, "Units of the model's hidden layers.", ge=1)
+    batch_size: int = _flag(16, "Number of questions in a step.", ge=1)
+    hidden: int = _flag(192, "Number of units in the hidden layers.", ge=1)
     dropout: float = _flag(0.2, "Dropout.", ge=0, le=0.9)
     # 100 on WebQSP and 10 on CWQ in the public programs
-    answer_weight: float = _flag(10.0, "Weight of an answer beside another entity.", ge=1)
-    hop_weight: float = _flag(0.01, "Of the loss of the number of hops, if it is known.", ge=0)
+    answer_weight: float = _flag(10.0, "Weight of an answer relative to another entity.", ge=1)
+    hop_weight: float = _flag(
+        0.01, "Weight of the loss of the number of hops, if it is known.", ge=0
+    )
     path_weight: float = _flag(
-        0.1, "Of the loss of relation paths; 0: answers alone, as published.", ge=0
+        0.1, "Weight of the loss of relation paths; 0: only answers, as published.", ge=0
     )
     decay: float = option(0.01, "Weight decay.", ge=0)
     checks: int = option(10, "How often the check questions are asked, the end included.", ge=1)
@@ -246,10 +254,12 @@ class ReasonerSettings(Options):
 class ReasonerTraining(QuestionSource, ReasonerSettings):
     """How a graph reasoner is trained, and on what."""
 
-    hops: int = _flag(2, "Steps of the walk, and hops of a path.", ge=1, le=32)
-    made: int = _flag(8_000, "Made questions at most.", ge=1)
+    hops: int = _flag(
+        2, "Number of steps, which is the maximum number of hops of a path.", ge=1, le=32
+    )
+    made: int = _flag(8_000, "Maximum number of made questions.", ge=1)
     encoder: str | None = _flag(None, "The question encoder: a name or a folder (MiniLM).")
-    resume: bool = _flag(True, "Go on from the last checkpoint of a run that was stopped.")
+    resume: bool = _flag(True, "Continue from the last checkpoint of a run that was stopped.")
 
     @property
     def settings(self) -> ReasonerSettings:
@@ -269,12 +279,11 @@ class ReasonerTraining(QuestionSource, ReasonerSettings):
 class LearnOptions(Options):
     """How a KG's own path ranker is made."""
 
-    questions: Path | None = _flag(
-        None, "A file of people's questions with their answers, to learn from as well."
-    )
+    questions: Path | None = _flag(None, "A file of people's questions and answers to learn from.")
     format: str = _flag("jsonl", "The format of the file.")
     phrases: Path | None = _flag(
-        None, "A file of the relations' phrases, to edit: written if it is not there, else used."
+        None,
+        "A file of phrases for the relations: written for editing if it is missing, else used.",
     )
     start_from: str = option("universal", "The path ranker that is fitted: a name or a folder.")
     encoder: str | None = option(None, "The sentence encoder that it was trained with (MiniLM).")

@@ -74,7 +74,7 @@ DEFAULT = Row(
 )
 VOTE = Row(
     "vote",
-    "no expansion: a vote over decoded paths",
+    "no expansion: a vote over the decoded paths",
     (
         "--set",
         "expand=false",
@@ -113,8 +113,9 @@ TABLES = (
                 slow=True,
             ),
         ),
-        "*Paths in the graph* is the share of written paths that are there; published is the share "
-        "among correctly answered questions, which stands here under *grounded of correct*.",
+        "*Paths in the graph* is the share of written paths that are in the graph. The published "
+        "figures are the share among correctly answered questions, which is *grounded of correct* "
+        "here.",
     ),
     Table(
         "The two models",
@@ -141,14 +142,14 @@ TABLES = (
         ),
     ),
     Table(
-        "Paths that are decoded (K)",
+        "Number of decoded paths (K)",
         tuple(
             Row(f"k{k}" if k != 10 else "default", f"K = {k}", ("--k", str(k)) if k != 10 else ())
             for k in (1, 3, 5, 10, 20)
         ),
     ),
     Table(
-        "Hops of a path (L)",
+        "Maximum number of hops (L)",
         tuple(
             Row(
                 f"l{hops}" if hops != 2 else "default",
@@ -160,7 +161,7 @@ TABLES = (
         sizes=True,
     ),
     Table(
-        "The search",
+        "Search",
         (
             Row("default", "beam"),
             Row("diverse", "diverse beam, penalty 1", ("--search", "diverse")),
@@ -186,7 +187,7 @@ TABLES = (
             DEFAULT,
             Row(
                 "retrieval",
-                "dense retrieval of the ten nearest paths, a vote",
+                "dense retrieval of the ten nearest paths, with a vote",
                 ("--method", "retrieval"),
             ),
             Row(
@@ -206,7 +207,7 @@ TABLES = (
         ),
     ),
     Table(
-        "A graph with faults",
+        "A faulty graph",
         (Row("default", "the graph as it is"), *noise_rows()),
         "Gold answers are those of the unchanged graph. Paths are checked in the changed one.",
     ),
@@ -343,9 +344,9 @@ def markdown(
     parts = [
         f"{' and '.join(f'{asked[one]} {SETS[one]}' for one in asked)} questions of the validation "
         f"fifths, drawn at random; {about} 95 % bootstrap intervals in brackets. **The subgraph "
-        "over-represents answers, so these figures compare with no published one**; the published "
-        "figures of GCR (Freebase, whole test sets, an 8B model) stand in a column of their own. "
-        "Where a row was asked of fewer questions, it is said in its first cell; they are some of "
+        "over-represents answers, so these figures cannot be compared with published ones**; the "
+        "published figures of GCR (Freebase, whole test sets, an 8B model) are in a separate "
+        "column. If a row was asked fewer questions, its first cell says so; they are a subset of "
         "the others.",
     ]
     for table in TABLES:
