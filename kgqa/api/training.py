@@ -88,7 +88,33 @@ def learn(home: Home, store: GraphStore, given: dict[str, Any]) -> LearnReport:
 
     folder, kg = home.folder(store.info.name), store.info.name
     with writing(folder, kg):
-        return learn(store, folder, options, **_places(home))
+        report = learn(store, folder, options, **_places(home))
+        if not options.adapter:
+            return report
+        return report.model_copy(update={"adapter": _own_adapter(home, store, folder, options)})
+
+
+def _own_adapter(
+    home: Home, store: GraphStore, folder: Path, options: LearnOptions
+) -> AdapterReport:
+    """Train the KG's own adapter, from the one that answered so far."""
+    from kgqa.methods.resources import model_and_adapter
+    from kgqa.models.kg_llm import DEFAULT_ADAPTER, OWN_ADAPTER
+    from kgqa.training.adapters import train_adapter
+
+    model, adapter = model_and_adapter(home.settings, store)
+    asked = () if options.questions is None else (f"{options.format}={options.questions}",)
+    out = folder / OWN_ADAPTER
+    start = DEFAULT_ADAPTER if adapter in (None, str(out)) else adapter
+    training = AdapterTraining(
+        self=True,
+        questions=asked,
+        model=model,
+        start_from=start if model is None else None,
+        epochs=1.0,
+        seed=options.seed,
+    )
+    return train_adapter(store, training, out, **_places(home))
 
 
 @contextmanager

@@ -59,8 +59,8 @@ def model_and_adapter(
 ) -> tuple[str | None, str | None]:
     """Return the model and the adapter that are meant for a KG; None stands for the offline one's.
 
-    If nothing names an adapter, the bundled one that was trained on such a KG is. Raises
-    GraphError.
+    If nothing names an adapter, the KG's own is meant, or the bundled one that was trained on such
+    a KG. Raises GraphError.
     """
     from kgqa.models.kg_llm import NO_ADAPTER, suited_adapter
     from kgqa.models.presets import UNTUNED
@@ -69,7 +69,8 @@ def model_and_adapter(
     if adapter is None and preset in UNTUNED:
         adapter = NO_ADAPTER
     elif adapter is None and model is None and store is not None:
-        adapter = suited_adapter(store.relations().known)
+        folder = settings.kg_folder(store.info.name)
+        adapter = suited_adapter(folder, store.relations().known)
     return model, adapter
 
 

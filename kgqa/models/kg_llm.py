@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 BUNDLED_ADAPTERS = Path(__file__).parent.parent / "data" / "adapters"
 DEFAULT_ADAPTER = "freebase"
+OWN_ADAPTER = Path("models") / "adapter"  # in a KG's folder
 NO_ADAPTER = "none"
 PLANS_FILE = "decoding.json"  # see kgqa.models.profile
 _WEIGHTS = "adapter_model.safetensors"
@@ -189,11 +190,13 @@ def adapter_folder(model: str | None, adapter: str | None) -> Path | None:
     return folder
 
 
-def suited_adapter(relations: Sequence[str]) -> str | None:
-    """Return the bundled adapter that was trained on a KG of these relations, None if none was.
+def suited_adapter(kg_folder: Path, relations: Sequence[str]) -> str | None:
+    """Return the adapter of the KG in ``kg_folder``, or a bundled one for such ``relations``.
 
-    Without one the default adapter is taken, which reads other relations as well as it can.
+    None stands for the default adapter, which reads other relations as well as it can.
     """
+    if (kg_folder / OWN_ADAPTER / CARD_FILE).is_file():
+        return str(kg_folder / OWN_ADAPTER)
     for folder in sorted(BUNDLED_ADAPTERS.glob(f"*/{CARD_FILE}")):
         card = read_card(folder.parent)
         if relations and card.calibrated_on and card.suits(relations):

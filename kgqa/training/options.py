@@ -285,6 +285,9 @@ class LearnOptions(Options):
         None,
         "A file of phrases for the relations: written for editing if it is missing, else used.",
     )
+    adapter: bool = _flag(
+        False, "Also train an adapter for the KG-LLM of `gcr`, which takes longer."
+    )
     start_from: str = option("universal", "The path ranker that is fitted: a name or a folder.")
     encoder: str | None = option(None, "The sentence encoder that it was trained with (MiniLM).")
     learning_rate: float = option(1e-3, "Learning rate.", gt=0)

@@ -13,25 +13,21 @@ import torch
 from torch.nn.functional import normalize
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
     from torch import Tensor
 
     from kgqa.models.path_ranker import PathRanker
     from kgqa.progress import Progress
-    from kgqa.training.ranker_fit import RankingBatch
+    from kgqa.training.ranker_fit import RankerSettings, RankingBatch
 
     Head = tuple[NDArray[np.float32], NDArray[np.float32]]
 
-_RANK = 32
-_STEPS = 60
-_TOGETHER = 64  # questions of a step, of each part
+_TOGETHER = 64  # questions of a step
 _WARM_UP = 10  # steps in which the learning rate rises
 
 
-class _Part:
-    """Questions of one source: vectors, which relation paths each has, which of them are right."""
+class _Questions:
+    """Questions: their vectors, which relation paths each has, and which of those are right."""
 
     def __init__(self, ranker: PathRanker, batch: RankingBatch) -> None:
         paths = len(batch.paths)
@@ -63,31 +59,36 @@ class _Part:
 
 
 def fit_head(
-    ranker: PathRanker, batches: Sequence[RankingBatch], rate: float, seed: int, progress: Progress
+    ranker: PathRanker,
+    batch: RankingBatch,
+    settings: RankerSettings,
+    progress: Progress,
+    strength: float = 1.0,
 ) -> Head:
-    """Return a head for ``ranker`` that fits ``batches``, all of which count as much.
+    """Return a head for ``ranker`` that fits ``batch``; if it has one already, that is in it.
 
-    If it has one already, it is in the new one. ``rate``: the learning rate.
+    ``strength``: the part of the change that is kept. Less than all is surer to do no harm to what
+    the ranker knew (weight-space ensembles: Wortsman et al., arXiv 2109.01903).
     """
-    draw = torch.Generator().manual_seed(seed)
-    parts = [_Part(ranker, batch) for batch in batches]
-    width = ranker.encoder.width
-    down = (torch.randn(_RANK, width, generator=draw) / width**0.5).requires_grad_()
-    up = torch.zeros(width, _RANK, requires_grad=True)
-    optimizer = torch.optim.AdamW([down, up], lr=rate, weight_decay=0.0)
+    draw = torch.Generator().manual_seed(settings.seed)
+    questions = _Questions(ranker, batch)
+    width, steps = ranker.encoder.width, settings.steps
+    down = (torch.randn(settings.rank, width, generator=draw) / width**0.5).requires_grad_()
+    up = torch.zeros(width, settings.rank, requires_grad=True)
+    optimizer = torch.optim.AdamW([down, up], lr=settings.rate, weight_decay=0.0)
     schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: min((step + 1) / _WARM_UP, 1.0) * (1 - step / _STEPS)
+        optimizer, lambda step: min((step + 1) / _WARM_UP, 1.0) * (1 - step / steps)
     )
-    with progress.task("learning", _STEPS, "steps") as task:
-        for _ in range(_STEPS):
-            loss = torch.stack([part.loss(down, up, draw) for part in parts]).mean()
+    with progress.task("learning", steps, "steps") as task:
+        for _ in range(steps):
+            loss = questions.loss(down, up, draw)
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             schedule.step()
             task.tell(f"loss {float(loss.detach()):.2f}")
             task.advance()
-    return joined(ranker.head, (down.numpy(force=True), up.numpy(force=True)))
+    return joined(ranker.head, (down.numpy(force=True), (strength * up).numpy(force=True)))
 
 
 def joined(first: Head | None, second: Head) -> Head:

@@ -28,7 +28,7 @@ from kgqa.paths.phrases import PHRASES_FILE, phrases_of, read_phrases, write_phr
 from kgqa.paths.walk import WalkRules
 from kgqa.paths.words import TOPIC
 from kgqa.training.questions import read_file
-from kgqa.training.ranker_fit import first_right, log_likelihoods
+from kgqa.training.ranker_fit import RankerSettings, first_right, log_likelihoods
 from kgqa.training.ranker_head import fit_head
 from kgqa.training.ranker_made import made_questions, phrased
 from kgqa.training.ranker_questions import batch_of, kg_questions
@@ -37,6 +37,8 @@ from kgqa.training.reports import LearnReport
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from numpy.typing import NDArray
 
     from kgqa.graph.store import GraphStore
     from kgqa.models.path_ranker import PathRanker
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
 _LEAST = 8  # questions of people that something is learnt from
 _HELD_OUT = 4  # one of so many
 _NO_ANSWER = 7  # one of so many made questions is asked as if the graph could not answer it
+_STEPS, _STEPS_OF_PEOPLE = 60, 20
+_STRENGTH = 0.5  # of what is learnt from made questions
 _LIKELY = 0.2  # probability of what a made question asks for: others mostly ask for something else
 
 
@@ -93,14 +97,14 @@ def learn(
     likely: Sequence[float] = (
         np.exp(log_likelihoods(start, [batch_of(every)])).tolist() if every else ()
     )
-    kept = [
-        (one, question)
-        for one, question, share in zip(drawn, every, likely, strict=True)
+    kept = [  # longer paths stay out of it: a wording for one relation says nothing about them
+        (one, one.of_relations(words, start))
+        for one, share in zip(drawn, likely, strict=True)
         if share >= _LIKELY or one.text in phrased(words, one.hop)
     ]
     for place in range(0, len(kept), _NO_ANSWER):  # what is missing must not seem to be there
         one, _ = kept[place]
-        if any(steps[0] != one.hop for steps in one.among):
+        if sum(len(steps) == 1 for steps in one.among) > 1:
             kept[place] = one, one.without_answer(words, start, -1 - place)
     made = [question for one, question in kept if not one.held_out]
     people = asked[::_HELD_OUT]
@@ -115,16 +119,25 @@ def learn(
     checks = [batch_of(held)]
 
     def fitted(theirs: Sequence[KgQuestion]) -> PathRanker:
-        batches = [batch_of(some) for some in (theirs, made) if some]
-        head = fit_head(start, batches, options.learning_rate, options.seed, progress)
-        return replace(start, head=head)
+        ranker, rate, seed = start, options.learning_rate, options.seed
+        if made:
+            settings = RankerSettings(steps=_STEPS, rate=rate, seed=seed)
+            head = fit_head(ranker, batch_of(made), settings, progress, _STRENGTH)
+            ranker = replace(ranker, head=head)
+        if theirs:  # last, and few steps: they are few
+            steps = _STEPS_OF_PEOPLE if made else _STEPS
+            settings = RankerSettings(steps=steps, rate=rate, seed=seed)
+            ranker = replace(ranker, head=fit_head(ranker, batch_of(theirs), settings, progress))
+        return ranker
 
     before, first_before = log_likelihoods(start, checks), first_right(start, checks)
     own = fitted([one for place, one in enumerate(asked) if place % _HELD_OUT])
     after, first_after = log_likelihoods(own, checks), first_right(own, checks)
     gain = after - before
-    better = first_after >= first_before and gain.mean() > gain.std() / math.sqrt(len(gain))
-    better = better and (not people or gain[: len(people)].mean() > 0)
+    better = first_after >= first_before and gain.mean() > _error(gain)
+    if people:  # of few, chance alone may say that it is a little worse
+        theirs = gain[: len(people)]
+        better = better and theirs.mean() > -_error(theirs)
     if better:
         if asked:  # with those that were held out, too
             own = fitted(asked)
@@ -151,6 +164,11 @@ def learn(
         first_after=100 * first_after,
         seconds=time.perf_counter() - began,
     )
+
+
+def _error(values: NDArray[np.float64]) -> float:
+    """Return the standard error of the mean of ``values``."""
+    return float(values.std() / math.sqrt(len(values)))
 
 
 def _take_phrases(store: GraphStore, folder: Path, file: Path, progress: Progress) -> None:

@@ -65,10 +65,17 @@ class MadeQuestion:
         """Return the question as a ranker is fitted to it."""
         return kg_question(words, ranker, self._asked, self.topic, self.among, [(self.hop,)])
 
+    def of_relations(self, words: RankWords, ranker: PathRanker) -> KgQuestion:
+        """Return the question with the relations of its topic alone, no longer paths."""
+        return kg_question(words, ranker, self._asked, self.topic, self._single(), [(self.hop,)])
+
     def without_answer(self, words: RankWords, ranker: PathRanker, group: int) -> KgQuestion:
-        """Return the question as if its topic had not the relation; ``group``: in place of it."""
-        others = [steps for steps in self.among if steps[0] != self.hop]
+        """Return the same as if its topic had not the relation; ``group`` stands for the topic."""
+        others = [steps for steps in self._single() if steps[0] != self.hop]
         return kg_question(words, ranker, self._asked, group, others, [])
+
+    def _single(self) -> list[tuple[Hop, ...]]:
+        return [steps for steps in self.among if len(steps) == 1]
 
     @property
     def _asked(self) -> str:

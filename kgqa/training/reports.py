@@ -35,26 +35,6 @@ class TrainingReport(BaseModel):
         return {**figures, "data": data}
 
 
-class LearnReport(TrainingReport):
-    """What learning gave: mean log-likelihoods of the questions held out, before and after.
-
-    ``first_before``, ``first_after``: per cent of them whose likeliest relation path is right.
-    ``folder``: where the ranker is, None if it was not better and is not kept. ``questions``: of
-    people; ``made``: from the KG alone.
-    """
-
-    folder: Path | None
-    questions: int
-    made: int
-    unusable: int
-    held_out: int
-    before: float
-    after: float
-    first_before: float
-    first_after: float
-    seconds: float
-
-
 class ExamplesReport(TrainingReport):
     """How many examples were written into ``file``, and how many are held out."""
 
@@ -81,6 +61,27 @@ class AdapterReport(TrainingReport):
     path_accuracy: float | None = None
     checked: int = 0
     resumed_from: int | None = None
+
+
+class LearnReport(TrainingReport):
+    """What learning gave: mean log-likelihoods of the questions held out, before and after.
+
+    ``first_before``, ``first_after``: per cent of them whose likeliest relation path is right.
+    ``folder``: where the ranker is, None if it was not better and is not kept. ``questions``: of
+    people; ``made``: from the KG alone. ``adapter``: what training one gave, if it was wanted.
+    """
+
+    folder: Path | None
+    questions: int
+    made: int
+    unusable: int
+    held_out: int
+    before: float
+    after: float
+    first_before: float
+    first_after: float
+    seconds: float
+    adapter: AdapterReport | None = None
 
 
 class ReasonerReport(TrainingReport):

@@ -173,10 +173,10 @@ def test_learning_needs_questions_that_the_kg_can_answer(
 def test_a_small_graph_is_learnt_when_it_is_loaded_in_a_terminal(
     kgqa: Kgqa, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kgqa.training import ranker_head, ranker_learn
+    from kgqa.training import ranker_learn
 
     monkeypatch.setattr(ranker_learn, "_LIKELY", 0.0)
-    monkeypatch.setattr(ranker_head, "_STEPS", 1)
+    monkeypatch.setattr(ranker_learn, "_STEPS", 1)
     new, source = tmp_path / "home", tmp_path / "services.tsv"
     source.write_text((home.parent / "services.tsv").read_text())
     quiet = kgqa("ingest", "triples", source, "--home", new)

@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from kgqa.errors import AdapterMismatchError, ModelError, ModelNotFoundError, UsageError
 from kgqa.models.adapter import AdapterCard
 from kgqa.models.device import pick_device
-from kgqa.models.kg_llm import KgLLM, load_kg_llm
+from kgqa.models.kg_llm import OWN_ADAPTER, KgLLM, load_kg_llm, suited_adapter
 from kgqa.models.presets import preset
 from kgqa.models.pretrained import quiet
 from kgqa.progress import Silent
@@ -220,3 +220,15 @@ def test_a_device_that_cannot_run_is_a_usage_error(device: str) -> None:
 def test_some_device_is_always_picked() -> None:
     assert pick_device(None).type in ("cpu", "cuda", "mps")
     assert pick_device("cpu") == torch.device("cpu")
+
+
+def test_the_adapter_that_was_trained_on_such_a_kg_is_meant(tmp_path: Path) -> None:
+    films = ["directed_by", "written_by", "release_year", "budget"]
+    assert suited_adapter(tmp_path, films) == "metaqa"
+    assert suited_adapter(tmp_path, ["people.person.parents", "film.film.genre"]) == "freebase"
+    assert suited_adapter(tmp_path, ["on_call_for", "owned_by", "written_by"]) is None
+    assert suited_adapter(tmp_path, []) is None
+    own = tmp_path / OWN_ADAPTER
+    own.mkdir(parents=True)
+    TINY_CARD.write(own)
+    assert suited_adapter(tmp_path, films) == str(own)
