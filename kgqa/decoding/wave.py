@@ -158,8 +158,11 @@ class PrefixTree:
 
         def add(node: WaveNode) -> None:
             above = [node]
-            while self.forced_free and (up := above[-1].parent) not in cached and up not in wave:
-                above.append(self.node(up))
+            while self.forced_free and above[-1].token != NO_TOKEN:
+                up = self.node(above[-1].parent)
+                if up.state in cached or up.state in wave:
+                    break
+                above.append(up)
             wave.update((one.state, one) for one in reversed(above))
 
         wanted = [self.node(state) for state in self.missing(demanded)]
