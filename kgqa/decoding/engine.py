@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from kgqa.decoding.search import Demand, Search, SearchResult
+    from kgqa.decoding.wave import WaveNode
     from kgqa.progress import Progress
     from kgqa.trie.constraint import Constraint
 
@@ -150,7 +151,8 @@ class Engine:
             while True:
                 while len(live) < self.together and (taken := next(waiting, None)) is not None:
                     try:
-                        live.append(_Live(*taken, self._clock))
+                        free = self.plan.way == "tree" and self.plan.limit is None
+                        live.append(_Live(*taken, self._clock, forced_free=free))
                     except KgqaError as error:
                         taken[1].search.close()
                         yield taken[0], DecodingOutcome(None, error, 0, 0.0)
@@ -252,7 +254,7 @@ class Engine:
             asked = one.asked
             if room < 1:
                 break
-            if one.demand is not None:
+            if one.demand is not None and not one.covers:
                 self._tree.keep_only(asked, one.demand)
             if asked.uncached > room:
                 parts.append((one, WavePart(asked, room, [])))
@@ -260,7 +262,9 @@ class Engine:
             deepest = None if limit is None else limit - len(asked.prompt)
             try:
                 with stopped_by(one.look):
-                    nodes = asked.tree.choose(one.demanded, share, deepest=deepest)
+                    nodes = one.uncovered or asked.tree.choose(
+                        one.demanded, share, deepest=deepest, cached=asked.above
+                    )
                     nodes = nodes[: max(room - asked.uncached, 1)]
                     asked.tree.expansion([node.state for node in nodes])
             except KgqaError as error:  # the constraint's store may fail; others go on
@@ -293,12 +297,22 @@ class Engine:
 
 
 class _Live:
-    def __init__(self, number: int, request: DecodingRequest, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        number: int,
+        request: DecodingRequest,
+        clock: Callable[[], float],
+        *,
+        forced_free: bool,
+    ) -> None:
         self.number = number
         self.request = request
         self._clock = clock
         self._began = clock()
-        tree = PrefixTree(request.constraint)
+        free = forced_free and request.rule == "allowed"
+        tree = PrefixTree(request.constraint, forced_free=free)
+        self.covers = free and request.coverage  # tokens that only coverage asks for come last
+        self.uncovered: list[WaveNode] = []
         self.asked = PromptTree(request.prompt, tree, request.rule, coverage=request.coverage)
         self.ended = False
         self.demand: Demand | None = None
@@ -332,6 +346,9 @@ class _Live:
     def _advance(self) -> None:
         tree = self.asked.tree
         try:
+            if self._result is not None:
+                self._end()
+                return
             if self.demand is None:
                 self.demand = next(self.request.search)
             while not tree.missing(self.demand.states):
@@ -341,9 +358,17 @@ class _Live:
                 said = f"The search cannot end within {most} forward passes with what it has."
                 self.request.search.throw(ForwardPassesSpentError(said, "Only exact search can."))
         except StopIteration as end:
-            self._result, self.ended = end.value, True
+            self._result = end.value
+            self._end()
         except KgqaError as error:
             self.fail(error)
+
+    def _end(self) -> None:
+        """End, unless the coverage of what was found is still to be learned."""
+        assert self._result is not None
+        found = [one.state for one in self._result.hypotheses] if self.covers else []
+        self.uncovered = self.asked.tree.uncovered(found)
+        self.ended = not self.uncovered
 
     def fail(self, error: KgqaError) -> None:
         """End with an error."""

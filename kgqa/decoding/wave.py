@@ -18,7 +18,7 @@ from kgqa.paths.walk import empty_paths
 from kgqa.trie.constraint import Expansion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Container, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -47,10 +47,15 @@ class WaveNode:
 
 
 class PrefixTree:
-    """The prefixes of one constraint that one prompt's search has met. Not for several threads."""
+    """The prefixes of one constraint that one prompt's search has met. Not for several threads.
 
-    def __init__(self, constraint: Constraint) -> None:
+    ``forced_free``: a token without an alternative is known to score 0 (by the rule "allowed"), so
+    that it is run only if something below it must be.
+    """
+
+    def __init__(self, constraint: Constraint, *, forced_free: bool = False) -> None:
         self._constraint = constraint
+        self.forced_free = forced_free
         start = constraint.start()
         self.start = start
         self._moves: dict[int, tuple[_Ints, _Ints]] = {}  # tokens, states
@@ -58,10 +63,12 @@ class PrefixTree:
         self._covered: dict[int, float] = {}  # the log-coverage of states, if it was learned
         self._parent: dict[int, int] = {}  # of every state that a known move leads to
         self._nodes = {start: WaveNode(start, NO_TOKEN, start, 0)}
-        self._totals = {start: 0.0}  # exact, of states that have been scored
+        self._totals = {start: 0.0}  # exact, of states below those that have been scored
 
     def missing(self, states: Sequence[int]) -> list[int]:
         """Return those of ``states`` whose moves have no score yet, each once, in order."""
+        if self.forced_free:
+            self._expand(states)
         return [state for state in dict.fromkeys(states) if state not in self._scores]
 
     def scored(self, states: Sequence[int]) -> Scored:
@@ -109,6 +116,19 @@ class PrefixTree:
             found.append(self._covered[state])
         return tuple(found[::-1])
 
+    def uncovered(self, ends: Iterable[int]) -> list[WaveNode]:
+        """Return the nodes above ``ends`` whose coverage was not learned, parents first."""
+        found: dict[int, WaveNode] = {}
+        for state in ends:
+            above: list[WaveNode] = []
+            while state != self.start:
+                state = self.node(state).parent
+                if state in self._covered or state in found:
+                    break
+                above.append(self.node(state))
+            found.update((node.state, node) for node in reversed(above))
+        return list(found.values())
+
     def learn(self, states: Sequence[int], scores: _Floats, covered: _Floats | None = None) -> None:
         """Keep the scores of the moves out of ``states`` (parents first), in expansion order.
 
@@ -121,18 +141,38 @@ class PrefixTree:
             tokens, _ = self._moves[state]
             self._scores[state] = scores[done : done + len(tokens)]
             done += len(tokens)
-            self._totals[state] = self._prefix_total(self.node(state))
 
     def choose(
-        self, demanded: Sequence[int], budget: int, *, deepest: int | None = None
+        self,
+        demanded: Sequence[int],
+        budget: int,
+        *,
+        deepest: int | None = None,
+        cached: Container[int] = (),
     ) -> list[WaveNode]:
-        """Return ``demanded`` nodes, parents first, then look-ahead to ``budget``."""
-        wave = [self.node(state) for state in self.missing(demanded)]
+        """Return ``demanded`` nodes, parents first, then look-ahead to ``budget``.
+
+        Where forced tokens are free, what is above a node and not ``cached`` stands before it.
+        """
+        wave: dict[int, WaveNode] = {}
+
+        def add(node: WaveNode) -> None:
+            above = [node]
+            while self.forced_free and above[-1].token != NO_TOKEN:
+                up = self.node(above[-1].parent)
+                if up.state in cached or up.state in wave:
+                    break
+                above.append(up)
+            wave.update((one.state, one) for one in reversed(above))
+
+        wanted = [self.node(state) for state in self.missing(demanded)]
+        for node in wanted:
+            add(node)
         if len(wave) >= budget:
-            return wave
+            return list(wave.values())
         frontier = _Frontier(deepest)
         self._push_known(frontier, demanded, budget)
-        edge = [(self._prefix_total(node), node) for node in wave]
+        edge = [(self._total(node.state), node) for node in wanted]
         for _ in range(_ROUNDS):
             self._expand([node.state for _, node in edge])
             for priority, node in edge:
@@ -149,10 +189,10 @@ class PrefixTree:
             edge = edge[: budget - len(wave)]
             for _, node in edge:
                 self._nodes[node.state] = node
-                wave.append(node)
+                add(node)
             if len(wave) >= budget:
                 break
-        return wave
+        return list(wave.values())
 
     def forced_run(self, state: int, length: int) -> list[int]:
         """Return the states that follow ``state`` without a choice, at most ``length`` of them."""
@@ -177,18 +217,27 @@ class PrefixTree:
             below = found.state[mine]
             self._moves[state] = (found.token[mine], below)
             self._parent.update(dict.fromkeys(below.tolist(), state))
+            if self.forced_free and len(below) == 1 and state != self.start:
+                self._scores[state] = np.zeros(1)
 
-    def _prefix_total(self, node: WaveNode) -> float:
-        if node.token == NO_TOKEN:
-            return 0.0
-        move = np.flatnonzero(self._moves[node.parent][1] == node.state)[0]
-        return self._totals[node.parent] + float(self._scores[node.parent][move])
+    def _total(self, state: int) -> float:
+        """Return the sum of the scores down to ``state``, all of which are known."""
+        above: list[WaveNode] = []
+        while state not in self._totals:
+            above.append(self.node(state))
+            state = above[-1].parent
+        total = self._totals[state]
+        for node in reversed(above):
+            move = np.flatnonzero(self._moves[node.parent][1] == node.state)[0]
+            total += float(self._scores[node.parent][move])
+            self._totals[node.state] = total
+        return total
 
     def _push_known(self, frontier: _Frontier, demanded: Sequence[int], budget: int) -> None:
         reached = [state for state in demanded if state in self._scores]
         for state in reached:  # grows while it is read
             tokens, below = self._moves[state]
-            totals = self._totals[state] + self._scores[state]
+            totals = self._total(state) + self._scores[state]
             best = np.argsort(-totals, kind="stable")[:budget]
             new = []
             for move in best.tolist():

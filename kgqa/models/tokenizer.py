@@ -19,6 +19,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tokenizers import Tokenizer
+from tokenizers.models import BPE
 
 from kgqa.errors import ModelError
 from kgqa.trie.check import NAMES
@@ -36,6 +37,10 @@ _SPACES = "▁Ġ"  # how SentencePiece and byte-level tokenizers write a space i
 # and truncation change with each call; the post-processor and the decoder never touch those ids.
 _DECISIVE = ("added_tokens", "normalizer", "pre_tokenizer", "model")
 _OWN_CODE = ("__call__", "_encode_plus", "decode", "_decode")  # where Python may change the ids
+_LLAMA_3 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 _LEFT_OUT = ("truncation", "padding")  # they never touch the ids of a part
 # what a bare encoder reports of itself
 _KNOWN = (
@@ -140,6 +145,11 @@ class HFEncoder(PartEncoder):
             self.dummy_prefix = str(tokenizer.convert_ids_to_tokens(bare[0]))[0] in _SPACES
 
     @property
+    def splits_at_spaces(self) -> bool:
+        """Whether the ids of a printable text begin with those of any part before a lone space."""
+        return self._bare is not None and self._bare.splits_at_spaces
+
+    @property
     def tokenizer(self) -> PreTrainedTokenizerBase:
         """The transformers tokenizer underneath."""
         return self._tokenizer
@@ -170,8 +180,10 @@ class HFEncoder(PartEncoder):
         return text
 
     def _plain(self, texts: Sequence[str]) -> list[list[int]]:
-        if len(texts) >= _MANY and (bare := self._bare) is not None:
-            return bare._plain(texts)
+        if len(texts) >= _MANY or "_bare" in vars(self):
+            bare = self._bare
+            if bare is not None:
+                return bare._plain(texts)
         return self._slowly(texts)
 
     @cached_property
@@ -220,6 +232,31 @@ class BareEncoder(PartEncoder):
         tokenizer = Tokenizer.from_str(self._serialised)
         tokenizer.encode_special_tokens = True  # a name that spells one is text
         return tokenizer
+
+    @cached_property
+    def splits_at_spaces(self) -> bool:
+        """Whether the ids of a printable text begin with those of any part before a lone space.
+
+        So it is if nothing rewrites the text and a regular expression splits it of which no match
+        has a space but as its first character: GPT-2's (SmolLM2 has it) and Llama 3's.
+        """
+        tokenizer = self.tokenizer
+        if (
+            tokenizer.normalizer is not None
+            or not isinstance(tokenizer.model, BPE)
+            or tokenizer.model.dropout
+            or not all(one.special for one in tokenizer.get_added_tokens_decoder().values())
+        ):
+            return False
+        form = json.loads(tokenizer.pre_tokenizer.__getstate__()) if tokenizer.pre_tokenizer else {}
+        first, *_ = form.get("pretokenizers", [form])
+        if first.get("type") == "ByteLevel":
+            return bool(first["use_regex"])
+        return first.get("type") == "Split" and (
+            first["pattern"],
+            first["behavior"],
+            first["invert"],
+        ) == ({"Regex": _LLAMA_3}, "Isolated", False)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of token ids, special tokens written out."""

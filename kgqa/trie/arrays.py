@@ -72,6 +72,12 @@ class Sequences:
         lengths = self.offsets[rows + 1] - starts
         return Sequences(self.tokens[ranges(starts, lengths)], offsets_of(lengths))
 
+    def after(self, count: int) -> Sequences:
+        """Return what each sequence has after its first ``count`` tokens."""
+        lengths = self.lengths - count
+        tokens = self.tokens[ranges(self.offsets[:-1] + count, lengths)]
+        return Sequences(tokens, offsets_of(lengths))
+
     def shared_prefix(self, one: IntArray, other: IntArray) -> IntArray:
         """Return how many first tokens each row of ``one`` shares with the row of ``other``."""
         found = np.empty(len(one), np.int64)

@@ -13,6 +13,7 @@ import numpy as np
 from kgqa.graph.model import Kind
 from kgqa.paths.triplets import as_paths, joined_rows
 from kgqa.paths.walk import TAIL, PathTable, admissible, empty_paths, hops_out_of, ordered
+from kgqa.trie.arrays import dense
 from kgqa.trie.constraint import nothing_to_write
 from kgqa.trie.lazy import LazyConstraint, Segment, Segments, segment_of
 from kgqa.trie.stored import distinct_pairs
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from kgqa.trie.lexicon import PathLexicon
 
 
+_MANY = 1_024  # names of which only the first words are tokenised until one of those is written
+
+
 class _GraphSegments(Segments):
     """Segments of paths in one graph, the names and hops of many in few calls.
 
@@ -38,34 +42,55 @@ class _GraphSegments(Segments):
         self._lexicon = lexicon
         self.closing = lexicon.closing
 
-    def heads(self, rows: IntArray) -> Segment:
-        """Return the segment of the heads of ``rows``."""
-        keys, text_of = np.unique(rows[:, 0], return_inverse=True)
-        return segment_of(0, rows, self._lexicon.heads(self._store, keys), text_of)
+    def heads(self, several: list[IntArray]) -> list[Segment]:
+        """Return the segments of the heads of ``several`` rows, named together."""
+        return self._named([(0, rows) for rows in several], begun=False)
 
     def follow(self, ends: Iterable[tuple[Segment, int]]) -> None:
         """Put into ``following`` what may follow each leaf of a segment, for all together."""
-        names: list[tuple[Segment, int, IntArray]] = []
-        relations: list[tuple[Segment, int, IntArray]] = []
+        named: dict[tuple[bool, bool], list[tuple[Segment, int]]] = {}
+        relations: list[tuple[Segment, int]] = []
         for segment, leaf in ends:
-            (relations if segment.level % 2 else names).append((segment, leaf, segment.of(leaf)))
-        if names:
-            extended = self._extended([(segment.level // 2, rows) for segment, _, rows in names])
-            for (segment, leaf, _), rows in zip(names, extended, strict=True):
+            if segment.begun or segment.level % 2:
+                named.setdefault((segment.begun, segment.level == 0), []).append((segment, leaf))
+            else:
+                relations.append((segment, leaf))
+        if relations:
+            paths = [(segment.level // 2, segment.of(leaf)) for segment, leaf in relations]
+            for (segment, leaf), rows in zip(relations, self._extended(paths), strict=True):
                 level = segment.level + 1
                 pairs, text_of = distinct_pairs(rows[:, 2 * level - 1], rows[:, 2 * level + 1])
                 texts = self._lexicon.relations(self._store, pairs)
                 segment.following[leaf] = segment_of(level, rows, texts, text_of)
-        if relations:
-            tails = [rows[:, 2 * segment.level + 2] for segment, _, rows in relations]
-            keys, number = np.unique(np.concatenate(tails), return_inverse=True)
-            texts = self._lexicon.tails(self._store, keys)
-            split = np.split(number, np.cumsum([len(one) for one in tails[:-1]]))
-            for (segment, leaf, rows), of in zip(relations, split, strict=True):
-                mine, text_of = np.unique(of, return_inverse=True)
-                of_mine = texts if len(mine) == len(keys) else texts.take(mine)
-                following = segment_of(segment.level + 1, rows, of_mine, text_of)
-                segment.following[leaf] = following
+        for (begun, _), some in named.items():
+            paths = [(segment.level + (not begun), segment.of(leaf)) for segment, leaf in some]
+            for (segment, leaf), names in zip(some, self._named(paths, begun=begun), strict=True):
+                segment.following[leaf] = names
+
+    def _named(self, paths: list[tuple[int, IntArray]], *, begun: bool) -> list[Segment]:
+        """Return the segment of the entities at each level, all heads or none, of rows.
+
+        Of many only the first words are tokenised at first; ``begun``: the rests of names.
+        """
+        columns = [rows[:, 2 * level] for level, rows in paths]
+        keys, number = dense(np.concatenate(columns))
+        heads, lexicon = paths[0][0] == 0, self._lexicon
+        words = not begun and len(keys) > _MANY and lexicon.encoder.splits_at_spaces
+        if words:
+            texts, word = lexicon.first_words(self._store, keys, heads=heads)
+            number = word[number]
+        else:
+            texts = (lexicon.heads if heads else lexicon.tails)(self._store, keys)
+        split = np.split(number, np.cumsum([len(column) for column in columns[:-1]]))
+        found = []
+        for (level, rows), column, of in zip(paths, columns, split, strict=True):
+            mine, text_of = dense(of)
+            of_mine = texts if len(mine) == len(texts) else texts.take(mine)
+            if begun:
+                word_, _ = lexicon.first_words(self._store, column[:1], heads=heads)
+                of_mine = of_mine.after(len(word_.tokens))
+            found.append(segment_of(level, rows, of_mine, text_of, begun=words))
+        return found
 
     def _extended(self, paths: list[tuple[int, IntArray]]) -> list[IntArray]:
         return [rows for _, rows in paths]
@@ -88,7 +113,7 @@ class ComposedConstraint(LazyConstraint):
         rows = np.full((len(topics), 4 * rules.hops + 2), -1, np.int64)
         rows[:, 0] = topics
         rows[:, _ONWARD] = True
-        super().__init__(walks, [walks.heads(rows)], rules.hops)
+        super().__init__(walks, walks.heads([rows]), rules.hops)
 
     def ground(self, state: int) -> PathTable:
         """Return every id path that the text of the end ``state`` stands for."""
@@ -165,12 +190,11 @@ class TripletLanguage(_GraphSegments):
     def _read(self, keys: IntArray) -> None:
         if not len(keys):
             return
-        found = self._triplets.around(keys)
-        heads = [rows[:, 0] for rows in found if len(rows)]
-        if heads:  # into the lexicon's memory, from where each segment takes its own
-            self._lexicon.heads(self._store, np.unique(np.concatenate(heads)))
-        for key, rows in zip(keys.tolist(), found, strict=True):
-            self._around[key] = self.heads(rows) if len(rows) else None
+        found = dict(zip(keys.tolist(), self._triplets.around(keys), strict=True))
+        self._around |= dict.fromkeys(found)
+        there = {key: rows for key, rows in found.items() if len(rows)}
+        if there:
+            self._around |= zip(there, self.heads(list(there.values())), strict=True)
 
 
 class TripletConstraint(LazyConstraint):

@@ -34,7 +34,8 @@ class Segment:
 
     ``level``: segments before it (even: entities, odd: relations). ``rows``: the paths, as
     whoever makes the segments has them. ``groups``: which have a leaf's text. ``following``:
-    segments by leaf.
+    segments by leaf. ``begun``: whether the texts are first words of names, whose rests follow as
+    segments of the same level.
     """
 
     level: int
@@ -42,6 +43,7 @@ class Segment:
     rows: IntArray
     groups: Groups
     following: dict[int, Segment] = field(default_factory=dict)
+    begun: bool = False
 
     def of(self, leaf: int) -> IntArray:
         """Return the paths whose text in this segment is that of ``leaf``."""
@@ -63,11 +65,13 @@ class Segments(ABC):
         return segment.of(leaf)
 
 
-def segment_of(level: int, rows: IntArray, texts: Sequences, text_of: IntArray) -> Segment:
+def segment_of(
+    level: int, rows: IntArray, texts: Sequences, text_of: IntArray, *, begun: bool = False
+) -> Segment:
     """Return the segment of ``rows``; ``text_of``: which of ``texts`` each has in it."""
     distinct = in_order(texts)
     groups = Groups(distinct.number[text_of], len(distinct))
-    return Segment(level, build_trie(distinct), rows, groups)
+    return Segment(level, build_trie(distinct), rows, groups, begun=begun)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +136,7 @@ class LazyConstraint(ABC):
             ends = [
                 (state, one.segment, one.leaf)
                 for state, one in waiting
-                if one.leaf >= 0 and one.segment.level < self._last_level
+                if one.leaf >= 0 and (one.segment.begun or one.segment.level < self._last_level)
             ]
             unknown = dict.fromkeys(
                 (segment, leaf) for _, segment, leaf in ends if leaf not in segment.following
@@ -150,7 +154,8 @@ class LazyConstraint(ABC):
             tokens, first = segment.trie.children(position.node)
             for at, token in enumerate(tokens.tolist(), first):
                 nexts.setdefault(token, []).append(_position(segment, at))
-            if position.leaf >= 0 and segment.level > 0 and segment.level % 2 == 0:
+            whole = position.leaf >= 0 and not segment.begun
+            if whole and segment.level > 0 and segment.level % 2 == 0:
                 rows = self._segments.ended(segment, position.leaf)
                 closed += [rows] if len(rows) else []
         reached = {token: _State(positions) for token, positions in nexts.items()}

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kgqa.errors import MarkerMissingError
-from kgqa.trie.arrays import Sequences, sequences
+from kgqa.trie.arrays import Sequences, dense, sequences
 from kgqa.trie.limits import look
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
@@ -40,7 +40,7 @@ class PathLexicon:
         self.opening: tuple[int, ...] = (self._marker(form.start),) if form.start else ()
         self.closing: int = self._marker(form.end) if form.end else encoder.eos_id
         self._store: GraphStore | None = None
-        self._heads, self._tails, self._relations = _Pool(), _Pool(), _Pool()
+        self.clear()
 
     def _marker(self, marker: str) -> int:
         token = self.encoder.marker_id(marker)
@@ -52,10 +52,11 @@ class PathLexicon:
             )
         return token
 
-    def _encode(self, texts: Iterable[str]) -> list[list[int]]:
-        texts = list(texts)
+    def _encode(self, texts: Sequence[str], part: _Part) -> list[list[int]]:
         distinct = list(dict.fromkeys(texts))
-        ids = self.encoder.encode(distinct)
+        ids = self.encoder.encode([part.gap + text for text in distinct])
+        if part.before or part.behind:
+            ids = [[*part.before, *one, *part.behind] for one in ids]
         if len(distinct) == len(texts):
             return ids
         of = dict(zip(distinct, ids, strict=True))
@@ -63,13 +64,41 @@ class PathLexicon:
 
     def heads(self, store: GraphStore, keys: IntArray) -> Sequences:
         """Return the token ids of each entity's name as a path's head, the opening marker first."""
+        return self._named(store, keys, heads=True)
+
+    def tails(self, store: GraphStore, keys: IntArray) -> Sequences:
+        """Return the token ids of each entity's name as a tail."""
+        return self._named(store, keys, heads=False)
+
+    def first_words(
+        self, store: GraphStore, keys: IntArray, *, heads: bool
+    ) -> tuple[Sequences, IntArray]:
+        """Return the token ids of the distinct first words of names, and which each entity has.
+
+        They begin what :meth:`heads` or :meth:`tails` gives, if the encoder ``splits_at_spaces``.
+        """
         self._belong_to(store)
+        part = self._heads if heads else self._tails
+
+        def encoded(new: list[str]) -> list[list[int]]:
+            return self._encode(new, part)
+
+        numbers = keys.tolist()
+        for some in _pieces([key for key in numbers if key not in part.word]):
+            words = [_first_word(name) for name in names_of(store, np.array(some))]
+            part.word.update(zip(some, part.words.rows(words, encoded).tolist(), strict=True))
+        rows = np.fromiter(map(part.word.__getitem__, numbers), np.int64, len(numbers))
+        distinct, number = dense(rows)
+        return part.words.at(distinct), number
+
+    def _named(self, store: GraphStore, keys: IntArray, *, heads: bool) -> Sequences:
+        self._belong_to(store)
+        part = self._heads if heads else self._tails
 
         def encoded(new: list[int]) -> list[list[int]]:
-            ids = self._encode(self.form.lead + name for name in names_of(store, np.array(new)))
-            return [[*self.opening, *one] for one in ids]
+            return self._encode(names_of(store, np.array(new)), part)
 
-        return self._heads.take(keys.tolist(), encoded)
+        return part.names.take(keys.tolist(), encoded)
 
     def relations(self, store: GraphStore, pairs: IntArray) -> Sequences:
         """Return the token ids of relations (step pairs ``[n, 2]``), with the links around."""
@@ -77,21 +106,10 @@ class PathLexicon:
 
         def encoded(new: list[tuple[int, int]]) -> list[list[int]]:
             names = store.relations().names
-            labels = (self.form.relation(first, second, names) for first, second in new)
-            ids = self._encode(self.form.gap + label for label in labels)
-            return [[*self.link, *one, *self.link] for one in ids]
+            labels = [self.form.relation(first, second, names) for first, second in new]
+            return self._encode(labels, self._relations)
 
-        return self._relations.take(list(map(tuple, pairs.tolist())), encoded)
-
-    def tails(self, store: GraphStore, keys: IntArray) -> Sequences:
-        """Return the token ids of each entity's name as a tail."""
-        self._belong_to(store)
-
-        def encoded(new: list[int]) -> list[list[int]]:
-            gap = self.form.gap
-            return self._encode(gap + name for name in names_of(store, np.array(new)))
-
-        return self._tails.take(keys.tolist(), encoded)
+        return self._relations.names.take(list(map(tuple, pairs.tolist())), encoded)
 
     def sequence(self, head: str, hops: Sequence[tuple[str, str]]) -> list[int]:
         """Return the token ids of a path of a head's name and each hop's relation and tail."""
@@ -101,7 +119,7 @@ class PathLexicon:
         """Return :meth:`sequence` in parts; names of entities stand at the odd places."""
         gap = self.form.gap
         texts = [self.form.lead + head, *(gap + part for hop in hops for part in hop)]
-        head_ids, *rest = self._encode(texts)
+        head_ids, *rest = self.encoder.encode(texts)
         found = [[*self.opening], head_ids]
         for relation, tail in zip(rest[::2], rest[1::2], strict=True):
             found += [[*self.link, *relation, *self.link], tail]
@@ -114,12 +132,29 @@ class PathLexicon:
 
     def clear(self) -> None:
         """Forget all names, so that a long run over a whole KG keeps its memory bounded."""
-        self._heads, self._tails, self._relations = _Pool(), _Pool(), _Pool()
+        form = self.form
+        self._heads = _Part(form.lead, self.opening)
+        self._tails = _Part(form.gap)
+        self._relations = _Part(form.gap, self.link, self.link)
 
     def _belong_to(self, store: GraphStore) -> None:
         if store is not self._store:  # its keys are others
             self.clear()
             self._store = store
+
+
+class _Part:
+    """A part of paths: what stands around its text, and the token ids that are known."""
+
+    def __init__(
+        self, gap: str, before: tuple[int, ...] = (), behind: tuple[int, ...] = ()
+    ) -> None:
+        self.gap, self.before, self.behind = gap, before, behind
+        self.names, self.words = _Pool(), _Pool()
+        self.word: dict[int, int] = {}  # the row of each entity's first word
+
+    def __len__(self) -> int:
+        return len(self.names) + len(self.word)
 
 
 class _Pool:
@@ -138,18 +173,37 @@ class _Pool:
 
         What was encoded stays if a time limit ends it (:mod:`kgqa.trie.limits`).
         """
-        new = [key for key in dict.fromkeys(keys) if key not in self._row]
-        for start in range(0, len(new), _AT_ONCE):
-            look()
-            some = new[start : start + _AT_ONCE]
+        return self.at(self.rows(keys, encoded))
+
+    def rows(
+        self, keys: Sequence[Any], encoded: Callable[[list[Any]], Sequence[Sequence[int]]]
+    ) -> IntArray:
+        """Return the row of each key, whose ids :meth:`at` gives."""
+        for some in _pieces([key for key in dict.fromkeys(keys) if key not in self._row]):
             ids = sequences(encoded(some))
             self._offsets.frombytes((self._offsets[-1] + ids.offsets[1:]).tobytes())
             self._tokens.frombytes(ids.tokens.tobytes())
             self._row.update(zip(some, range(len(self._row), len(self._offsets) - 1), strict=True))
-        rows = np.fromiter(map(self._row.__getitem__, keys), np.int64, len(keys))
+        return np.fromiter(map(self._row.__getitem__, keys), np.int64, len(keys))
+
+    def at(self, rows: IntArray) -> Sequences:
+        """Return the ids of rows."""
         # views, that must be gone before the arrays grow again: ``take`` copies
         tokens, offsets = (np.frombuffer(one, np.int64) for one in (self._tokens, self._offsets))
         return Sequences(tokens, offsets).take(rows)
+
+
+def _pieces(new: list[Any]) -> Iterator[list[Any]]:
+    """Yield what is to be read and tokenised, some at a time, unless the time is over."""
+    for start in range(0, len(new), _AT_ONCE):
+        look()
+        yield new[start : start + _AT_ONCE]
+
+
+def _first_word(name: str) -> str:
+    """Return what stands before the first space, if that is a lone one in plain text, or all."""
+    word, _, rest = name.partition(" ")
+    return word if word and rest and rest[0] != " " and name.isprintable() else name
 
 
 def names_of(store: GraphStore, keys: IntArray) -> list[str]:

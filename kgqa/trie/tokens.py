@@ -23,6 +23,10 @@ class TokenEncoder(Protocol):
     def eos_id(self) -> int:
         """The token that ends a text of the model."""
 
+    @property
+    def splits_at_spaces(self) -> bool:
+        """Whether the ids of a printable text begin with those of any part before a lone space."""
+
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the token ids of each text: nothing added, special tokens split."""
 

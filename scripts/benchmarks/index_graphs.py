@@ -6,22 +6,29 @@ import csv
 import functools
 import os
 import random
+import statistics
+import sys
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest import mock
 
 import pyarrow as pa
 
+from benchmarks.common import worked
 from kgqa.graph.model import EDGE_SCHEMA, ENTITY_SCHEMA, EdgeBatch, EntityBatch, Kind
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.graph.sqlite_write import SqliteWriter
 from kgqa.loading.pipeline import assemble
 from kgqa.paths.format import PathFormat
+from kgqa.paths.walk import WalkRules
 from kgqa.progress import Silent
+from kgqa.trie import composed
+from kgqa.trie.composed import ComposedConstraint
 from kgqa.trie.lexicon import PathLexicon
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from pathlib import Path
 
     from kgqa.graph.model import GraphTables
     from kgqa.graph.store import GraphStore
@@ -77,6 +84,32 @@ def subgraph(data: Path) -> GraphTables:
     return tables_of("subgraph", ((row[0], row[1], row[2]) for row in rows), None)
 
 
+def hub(data: Path, tails: int) -> GraphTables:
+    """Return a hub, entity ``hub``, with so many ``tails`` of one relation, each of its own name.
+
+    Names are real ones of three graphs; more are made of the first words and the rests of those.
+    """
+    names: dict[str, None] = {}
+    for file, separator in (
+        ("fb13/triples_named.tsv", "\t"),
+        ("metaqa/kb.txt", "|"),
+        ("freebase_subgraph/mid2name.tsv", "\t"),
+    ):
+        for line in (data / file).read_text("utf-8").splitlines():
+            first, *_, last = line.split(separator)
+            names[last.replace("_", " ")] = None
+            names |= {} if file.endswith("mid2name.tsv") else {first.replace("_", " "): None}
+    real = sorted(filter(None, names))
+    choose = random.Random(tails)
+    choose.shuffle(real)
+    parts = [name.partition(" ") for name in real if " " in name]
+    chosen = dict.fromkeys(real[:tails])
+    while len(chosen) < tails:
+        chosen["".join((*choose.choice(parts)[:2], choose.choice(parts)[2]))] = None
+    called = {"hub": "Hub", **{f"m.{at:07}": name for at, name in enumerate(chosen)}}
+    return tables_of("hub", (("hub", "has", id_) for id_ in called if id_ != "hub"), called)
+
+
 @functools.cache
 def encoder_at(cache: Path) -> HFEncoder:
     """Load the offline model's tokenizer, once a process."""
@@ -100,6 +133,46 @@ def start(make: Callable[[], tuple[GraphStore, PathLexicon]]) -> None:
     store, lexicon = make()
     with store:
         lexicon.encoder.encode(["a name"])
+
+
+def peak_mb() -> float:
+    """Return the most memory that this process has held, in MB; since it began, not its parent."""
+    status = Path("/proc/self/status").read_text("ascii")
+    return next(int(one.split()[1]) for one in status.splitlines() if "VmHWM" in one) / 1_024
+
+
+def hub_costs(
+    make: Callable[[], tuple[GraphStore, PathLexicon]], rounds: int, beams: int
+) -> dict[str, float]:
+    """Return what ten beams to their ends cost in a graph of :func:`hub`, in CPU milliseconds.
+
+    ``first``: every name new; ``after``: the same again; ``peak_mb``. With more than one round also
+    ``whole``: all names tokenised whole at once, as a tokenizer needs that joins words.
+    """
+    store, lexicon = make()
+    times: dict[str, list[float]] = {}
+    with store:
+        lexicon.encoder.encode(["a name"])
+        key = store.keys_of(["hub"])
+
+        def ask() -> dict[str, int]:
+            constraint = ComposedConstraint(store, key, WalkRules(1), lexicon)
+            return beam_walk(constraint, beams, 1)
+
+        for _ in range(rounds):
+            lexicon.clear()
+            first_ms, seen = worked(ask)
+            times.setdefault("first", []).append(first_ms)
+            times.setdefault("after", []).extend(worked(ask)[0] for _ in range(3))
+            if rounds > 1:
+                lexicon.clear()
+                with mock.patch.object(composed, "_MANY", sys.maxsize):
+                    whole_ms, whole = worked(ask)
+                times.setdefault("whole", []).append(whole_ms)
+                assert whole == seen
+    return {name: statistics.median(column) for name, column in times.items()} | {
+        "peak_mb": peak_mb()
+    }
 
 
 def beam_walk(constraint: Constraint, beams: int, seed: int) -> dict[str, int]:

@@ -27,6 +27,8 @@ from benchmarks.index_graphs import (
     drop_from_page_cache,
     encoder_at,
     fb15k237,
+    hub,
+    hub_costs,
     new_lexicon,
     resources,
     start,
@@ -386,6 +388,26 @@ class Bench:
             f"composed_{where}_names_new_ms": statistics.median(first),
             f"composed_{where}_ms": rows[0][2],
         }
+
+    def hub(self) -> dict[str, Any]:
+        """Many tails of one relation, in a process without a model library."""
+        figures: dict[str, Any] = {}
+        for tails, rounds in ((10_000, 3),) if self.quick else ((100_000, 3), (1_000_000, 1)):
+            graph = write_store(self.scratch / f"hub{tails}.sqlite", hub(self.data, tails))
+            with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+                found = pool.submit(hub_costs, self.resources(graph), rounds, BEAMS).result()
+            figures |= {f"hub_{tails}_{name}": value for name, value in found.items()}
+            whole = f" (all names whole: {found['whole']:,.0f})" if "whole" in found else ""
+            print(
+                f"  {tails:,} tails, K = 10: {found['first']:,.0f} ms the first time{whole}, "
+                f"{found['after']:,.0f} ms after; {found['peak_mb']:,.0f} MB",
+                flush=True,
+            )
+        if not self.quick:
+            figures["hub_first_ms"] = figures["hub_100000_first"]
+            figures["hub_after_ms"] = figures["hub_100000_after"]
+            figures["hub_million_mb"] = figures["hub_1000000_peak_mb"]
+        return figures
 
     def _on_neo4j(self) -> dict[str, Any]:
         """Start a Neo4j of its own, load the graph, measure, stop it."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgqa.decoding.engine import DecodingRequest, Engine, Plan
+from kgqa.decoding.engine import DecodingOutcome, DecodingRequest, Engine, Plan
 from kgqa.decoding.options import ExactOptions
 from kgqa.decoding.search import run
 from kgqa.decoding.searches import ExactSearch, beam
@@ -93,6 +93,56 @@ def test_together_each_finds_what_it_finds_alone(
     assert sorted(found) == list(range(count))
     for number, one in enumerate(asked):
         assert same(found[number].found(), alone(model, *one))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@given(
+    seed=st.integers(0, 1_000),
+    together=st.integers(1, 4),
+    budget=st.integers(1, 60),
+    exact=st.booleans(),
+)
+@settings(max_examples=8)
+def test_forced_tokens_that_are_not_run_change_nothing(
+    family: str, seed: int, together: int, budget: int, exact: bool
+) -> None:
+    """By the rule "allowed", against whole prefixes, where every token is run: coverage too."""
+    model, asked = tiny_model(family), questions(5, seed=seed)
+
+    def outcomes(way: Literal["tree", "plain"]) -> list[DecodingOutcome]:
+        engine = Engine(model, Plan(way=way, budget=budget), together=together)
+        requests = (
+            DecodingRequest(
+                prompt=prompt,
+                constraint=constraint,
+                search=ExactSearch(ExactOptions()).start(constraint, k)
+                if exact
+                else beam(constraint, k),
+                rule="allowed",
+                coverage=number % 2 == 0,
+            )
+            for number, (prompt, constraint, k) in enumerate(asked)
+        )
+        return [outcome for _, outcome in sorted(engine.run(requests), key=lambda one: one[0])]
+
+    for one, other in zip(outcomes("tree"), outcomes("plain"), strict=True):
+        assert same(one.found(), other.found())
+        assert len(one.coverage) == len(other.coverage)
+        for mine, theirs in zip(one.coverage, other.coverage, strict=True):
+            assert mine == pytest.approx(theirs, abs=1e-4)
+
+
+def test_one_path_needs_the_model_for_its_coverage_only() -> None:
+    language = constraint_of([[5, *range(10, 30), EOS]])
+
+    def passes(**more: Any) -> int:
+        engine = Engine(tiny_model("llama"), Plan(budget=1))
+        assert engine.decode(request(PROMPT, language, 2, **more)).found().hypotheses
+        return engine.forward_passes
+
+    assert passes(rule="allowed") == 1
+    assert passes(rule="allowed", coverage=True) == 2
+    assert passes() == 22
 
 
 def test_together_they_need_fewer_forwards() -> None:

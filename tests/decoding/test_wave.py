@@ -55,6 +55,24 @@ def test_a_wave_holds_the_demand_then_distinct_prefixes_up_to_the_budget(
         demanded = [s for s in below if not constraint.is_end([s])[0]]
 
 
+def test_what_is_forced_waits_for_what_is_below_it() -> None:
+    rows = [[one, *range(10, 20), two, EOS] for one in (2, 3) for two in (4, 5)]
+    tree = PrefixTree(constraint_of(rows), forced_free=True)
+    assert [node.state for node in tree.choose([tree.start], 1)] == [tree.start]
+    learn(tree, [tree.start])
+    states = tree.scored([tree.start]).moves.state.tolist()
+    assert not tree.missing(states), "forced: nothing is to be scored"
+    for _ in range(10):
+        scored = tree.scored(states)
+        assert (scored.scores == 0).all()
+        states = scored.moves.state.tolist()
+    assert tree.missing(states) == states
+    wave = tree.choose(states[:1], 1, cached={tree.start})
+    assert tree.prefix(states[0]) == [node.token for node in wave]
+    learn(tree, [node.state for node in wave])
+    assert tree.prefix(states[0]) == [2, *range(10, 20)]
+
+
 def test_a_forced_run_is_scored_to_its_end() -> None:
     tree = PrefixTree(constraint_of([[5, *range(10, 30), 2, EOS], [5, *range(10, 30), 3, EOS]]))
     wave = tree.choose([tree.start], 22)

@@ -4,6 +4,7 @@ import os
 import pickle
 import subprocess
 import sys
+from itertools import cycle, pairwise
 from pathlib import Path
 
 import pytest
@@ -200,6 +201,33 @@ def test_a_sentencepiece_space() -> None:
 @pytest.mark.model
 def test_the_offline_model(smollm_folder: Path) -> None:
     assert_same(HFEncoder(AutoTokenizer.from_pretrained(smollm_folder), vocab_size=49216))
+
+
+def assert_split_at_spaces(encoder: HFEncoder) -> None:
+    assert encoder.splits_at_spaces
+    plain = [chr(at) for at in range(33, sys.maxunicode, 23) if chr(at).isprintable()]
+    firsts = [f"{gap}{one}{two}" for gap in ("", " ") for one, two in pairwise(plain)]
+    firsts += [
+        f"{gap}{name.split(' ')[0]}" for gap in ("", " ") for name in NAMES if name[0] != " "
+    ]
+    rests = [f" {two}{one}" for one, two in pairwise([*plain, *plain])] + [" it's", " 's", " 12"]
+    wholes = [first + rest for first, rest in zip(firsts, cycle(rests), strict=False)]
+    for first, whole in zip(encoder.encode(firsts), encoder.encode(wholes), strict=True):
+        assert whole[: len(first)] == first
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama3"])
+def test_published_vocabularies_split_at_spaces(name: str) -> None:
+    assert_split_at_spaces(real_encoder(name))
+
+
+@pytest.mark.model
+def test_the_offline_model_splits_at_spaces(encoder: HFEncoder) -> None:
+    assert_split_at_spaces(encoder)
+
+
+def test_a_tokenizer_that_may_join_words_does_not_split_at_spaces() -> None:
+    assert not HFEncoder(sentencepiece_like()).splits_at_spaces
 
 
 def test_what_a_worker_imports_holds_no_model_library() -> None:

@@ -31,6 +31,7 @@ class CharacterEncoder:
     """One token a character; 0 ends a text. ``<a>`` and ``</a>`` are its only markers."""
 
     fingerprint = "characters"
+    splits_at_spaces = True
     vocab_size = 0x110000 + 3
     eos_id = 0
 
@@ -48,6 +49,7 @@ class PairEncoder(CharacterEncoder):
     """One token for two characters: a part of odd length shifts what comes after it."""
 
     fingerprint = "pairs"
+    splits_at_spaces = False
     vocab_size = 1 << 31
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:

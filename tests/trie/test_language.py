@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
+from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,6 +16,7 @@ from kgqa.graph.model import Kind, keys_array
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules, walk
+from kgqa.trie import composed
 from kgqa.trie.composed import ComposedConstraint
 from kgqa.trie.index import open_index
 from kgqa.trie.index.constraint import MarisaConstraint
@@ -64,7 +66,8 @@ def test_stored_composed_and_brute_force_are_one_language(tables, rules, data, t
         for path in brute_force(tables, topic, rules):
             expected[text_of(tables, path, FORM)].append(path)
     lexicon = PathLexicon(CharacterEncoder(), FORM)
-    with store_of(tables, tmp_path) as store:
+    many = data.draw(st.sampled_from([0, 4, 1_000]))  # beyond, names are begun by their first words
+    with store_of(tables, tmp_path) as store, patch.object(composed, "_MANY", many):
         if not expected:
             with pytest.raises(EmptyLanguageError):
                 stored(store, topics, rules)
@@ -195,6 +198,30 @@ def test_composing_costs_calls_by_step_not_by_state(tmp_path) -> None:
             calls.append(counted.calls)
     assert max(calls) <= 3
     assert sum(calls) <= 8
+
+
+def test_of_a_hubs_names_only_those_are_tokenised_whose_first_word_is_written(tmp_path) -> None:
+    names = [f"{'Ada' if at % 50 else 'Bo'} number {at}" for at in range(2_000)]
+    tables = tables_of(
+        [entity("hub", "hub"), *(entity(f"s{at:04}", name) for at, name in enumerate(names))],
+        [("hub", "r", f"s{at:04}") for at in range(2_000)],
+    )
+    encoder = CharacterEncoder()
+    encoded: list[str] = []
+    encode = encoder.encode
+    encoder.encode = lambda texts: encoded.extend(texts) or encode(texts)  # type: ignore[method-assign]
+    with store_of(tables, tmp_path) as store:
+        lexicon = PathLexicon(encoder, FORM)
+        constraint = ComposedConstraint(store, keys_array([0]), WalkRules(1), lexicon)
+        encoded.clear()
+        state = constraint.start()
+        for token in lexicon.sequence("hub", [("r", "Bo")])[:-1]:
+            moves = constraint.expand([state])
+            state = int(moves.state[moves.token.tolist().index(token)])
+        assert set(encoded) == {" Ada", " Bo", " r", " hub"}
+        encoded.clear()
+        constraint.expand([state])
+    assert sorted(encoded) == sorted(f" {name}" for name in names if name[0] == "B")
 
 
 class _Counting:

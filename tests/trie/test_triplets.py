@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from typing import TYPE_CHECKING
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ from kgqa.paths.triplets import (
     turned,
 )
 from kgqa.paths.walk import hops_out_of
+from kgqa.trie import composed
 from kgqa.trie.composed import TripletLanguage
 from kgqa.trie.lexicon import PathLexicon
 from tests.graph.tables import entity, random_tables, tables_of
@@ -96,7 +98,8 @@ def test_the_language_is_that_of_brute_force(tables, keep, entered, data, tmp_pa
     every = all_triplets(tables, keep=keep, entered=entered)
     nodes = [key for key, kind in enumerate(kinds) if keep or kind != Kind.MEDIATOR]
     steps = data.draw(st.lists(st.lists(st.sampled_from(nodes), min_size=1), min_size=1))
-    with store_of(tables, tmp_path) as store:
+    many = data.draw(st.sampled_from([0, 2, 1_000]))  # beyond, names are begun by first words
+    with store_of(tables, tmp_path) as store, patch.object(composed, "_MANY", many):
         source = StoreTriplets(store, "keep" if keep else "collapse", entered=entered)
         shared = TripletLanguage(store, source, lexicon)
         visited: set[int] = set()
