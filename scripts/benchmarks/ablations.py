@@ -170,14 +170,14 @@ TABLES = (
             VOTE,
             Row(
                 "combined",
-                "relation paths combined, answers from 0.3",
+                "relation paths combined, answer threshold 0.3",
                 ("--set", "max_tails=1", *FROM_03),
             ),
-            Row("expanded", "and expanded", FROM_03),
-            Row("default", "and 0.9 with several topic entities: the default"),
+            Row("expanded", "the same, and expanded", FROM_03),
+            Row("default", "the same, threshold 0.9 for several topic entities: the default"),
         ),
-        "Each row adds a step of [From paths to answers](answers.md) to the one above it. Relation "
-        "paths with a single tail are still expanded in the third.",
+        "Each row adds a step of [From paths to answers](answers.md) to the row above it. In the "
+        "second row, relation paths with a single tail are still expanded.",
     ),
     Table(
         "Mediators",
