@@ -73,7 +73,12 @@ def find_sources(sources: Sequence[Path], what: str) -> list[Path]:
     return found
 
 
-def nothing_read(what: str, sources: Sequence[Path], report: Report) -> DumpMalformedError:
+def nothing_read(
+    what: str,
+    sources: Sequence[Path],
+    report: Report,
+    hint: str = "Check that the loader fits the file.",
+) -> DumpMalformedError:
     """Return the error for a load in which no line has the dump's form."""
     names = ", ".join(display_name(source) for source in sources[:3]) + (
         " …" if len(sources) > 3 else ""
@@ -84,7 +89,7 @@ def nothing_read(what: str, sources: Sequence[Path], report: Report) -> DumpMalf
     why = f" (mostly: {common[0][0]})" if common else ""
     return DumpMalformedError(
         f"None of the {report.lines:,} lines of {names} has the form of {what}{why}.",
-        "Check that the loader fits the file.",
+        hint,
     )
 
 

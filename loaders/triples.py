@@ -112,7 +112,11 @@ class TriplesLoader:
                     yield from map(ValueBatch, part.values)
                     yield from map(EdgeBatch, part.edges)
             if not nodes.any:
-                raise nothing_read("a triple", found, report)
+                hint = (
+                    "Name the columns by `columns`, with _ for one that is not wanted; prose is "
+                    "read by `kgqa ingest text`."
+                )
+                raise nothing_read("a triple", found, report, hint)
             yield from nodes.rest()
             yield relation_batch(
                 {

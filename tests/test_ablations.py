@@ -12,8 +12,6 @@ import pytest
 
 from kgqa.questions.base import is_held_out
 from scripts.benchmarks.ablations import (
-    BEGIN,
-    END,
     TABLES,
     Row,
     Runner,
@@ -21,8 +19,8 @@ from scripts.benchmarks.ablations import (
     markdown,
     runs,
     trie_sizes,
-    write_between,
 )
+from scripts.benchmarks.common import write_between
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 FIGURES: dict[str, Any] = {
@@ -103,7 +101,9 @@ def test_tables_show_figures_intervals_and_failures() -> None:
     failed = {"failed": "Error: no server | at all"}
     direct = {**FIGURES, "method": "direct", "grounded_paths": 0.0}
     found = {"webqsp": {"default": FIGURES, "general": failed, "direct": direct, "l1": FIGURES}}
-    text = markdown(found, {"webqsp": {1: 12.0}}, {"webqsp": 30}, "seed 0.")
+    found["cwq"] = {"default": FIGURES}
+    text = markdown(found, {"webqsp": {1: 12.0}}, {"webqsp": 30, "cwq": 30}, "seed 0.")
+    assert "K = 1" not in text  # no row of that table but the default was run
     assert "over-represents answers" in text
     default = next(line for line in text.splitlines() if line.startswith("| the default"))
     assert "72.2 [59.3, 83.3] | 94.4 | 66.9 | 95.0 | 1.23" in default
@@ -121,14 +121,13 @@ def test_tables_show_figures_intervals_and_failures() -> None:
 
 def test_only_what_stands_between_the_comments_is_replaced(tmp_path: Path) -> None:
     file = tmp_path / "doc.md"
-    file.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n", "utf-8")
-    write_between(file, r"new \1")
-    write_between(file, r"newer \1")
-    assert file.read_text("utf-8") == f"before\n{BEGIN}\nnewer \\1\n{END}\nafter\n"
-    file.write_text("nothing", "utf-8")
+    file.write_text("before\n<!-- x: begin -->\nold\n<!-- x: end -->\nafter\n", "utf-8")
+    write_between(f"{file}#x", r"new \1")
+    write_between(f"{file}#x", r"newer \1")
+    said = "before\n<!-- x: begin -->\nnewer \\1\n<!-- x: end -->\nafter\n"
+    assert file.read_text("utf-8") == said
     with pytest.raises(SystemExit, match="no place"):
-        write_between(file, "new")
-    assert BEGIN in (CHECKOUT / "docs" / "results.md").read_text("utf-8")
+        write_between(f"{file}#y", "new")
 
 
 def test_a_run_that_fails_says_why_and_is_not_kept(tmp_path: Path) -> None:

@@ -171,3 +171,21 @@ def test_every_step_of_a_reproduction_is_a_script_with_these_flags(tmp_path: Pat
     page = script["page"](tmp_path, tmp_path / "out")
     assert "command: bench_cold --shared DIR > FOLDER\n" in page
     assert str(tmp_path) not in page
+
+
+def test_every_bundled_model_has_commands_that_train_it(tmp_path: Path) -> None:
+    """Read by the command line itself, which complains of the KG only where flags are right."""
+    from typer.testing import CliRunner
+
+    from kgqa.cli.app import app
+
+    script = runpy.run_path(str(CHECKOUT / "scripts" / "train_bundled"))
+    data = CHECKOUT / "kgqa" / "data"
+    bundled = {file.parent.relative_to(data).as_posix() for file in data.rglob("*.safetensors")}
+    assert set(script["MODELS"]) == bundled
+    for name in bundled:
+        for program, *words in script["commands"](name, tmp_path, tmp_path / name):
+            assert program == "-m" or (CHECKOUT / "scripts" / program).is_file()
+            if program == "-m":
+                done = CliRunner().invoke(app, [*words[1:], "--home", str(tmp_path)])
+                assert "KGNotFoundError" in repr(done.exception), (name, done.output)

@@ -104,16 +104,18 @@ def _show(run: Run, kg: KG, *, learn: bool) -> int:
                 f"{counts['lines']:,} lines in {counts['seconds']:.1f} s."
             )
         show_unused(counts, "left out on purpose")
-        if kg.info.loader in ("triples", "text"):
-            ask = f'kgqa ask "…" --kg {counts["kg"]}'
-            say(
-                "It can be asked now. Learning how people ask for its relations takes a minute or "
-                f"two more; Ctrl-C stops it, and leaves the KG as it is: {ask}"
-                if learn
-                else f"Ask it: {ask}; kgqa learn --kg {counts['kg']} first teaches how people ask "
-                "for its relations, in a minute or two.",
-                style="dim",
+        hint = f'Ask it: kgqa ask "…" --kg {counts["kg"]}'
+        if learn:
+            hint += (
+                ". Learning how people ask for its relations takes a minute or two more; Ctrl-C "
+                "stops it, and leaves the KG as it is."
             )
+        elif kg.info.loader in ("triples", "text"):
+            hint += (
+                ". How people ask for its relations can be learnt first, in a minute or two: "
+                f"kgqa learn --kg {counts['kg']}"
+            )
+        say(hint, style="dim")
 
     run.print(human, counts)
     return int(counts.get("failed", 0))

@@ -35,6 +35,7 @@ Walk: TypeAlias = Literal["out", "in", "both"]
 ScoreRule: TypeAlias = Literal["vocabulary", "allowed"]
 WeightsName: TypeAlias = Annotated[str, Field(pattern=r"^[\w-]+\.safetensors$")]  # beside its card
 
+BUNDLED_ADAPTERS = Path(__file__).parent.parent / "data" / "adapters"
 CARD_FILE = "kgqa.json"
 FORMAT_VERSION = 2
 # Strict: True is not a number of hops. Infinity is written as text, which JSON has no number for.
@@ -130,7 +131,8 @@ def read_card(folder: Path) -> AdapterCard:
         version=FORMAT_VERSION,
         older={1: _of_version_1},
         missing=f"An adapter is a folder with {CARD_FILE}, adapter_config.json and "
-        "adapter_model.safetensors, as `kgqa train` writes it.",
+        "adapter_model.safetensors, as `kgqa train` writes it, or one that comes with kgqa: "
+        f"{', '.join(sorted(one.name for one in BUNDLED_ADAPTERS.iterdir()))}.",
         again="Train the adapter again with `kgqa train run`.",
     )
 

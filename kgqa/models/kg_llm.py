@@ -7,7 +7,6 @@ the tokenizer and the card, which :func:`load_encoder` loads without the weights
 from __future__ import annotations
 
 import dataclasses
-import re
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,7 +15,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import torch
 
 from kgqa.errors import AdapterMismatchError, ModelError, UsageError, first_line
-from kgqa.models.adapter import CARD_FILE, AdapterCard, read_card
+from kgqa.models.adapter import (
+    BUNDLED_ADAPTERS,
+    CARD_FILE,
+    AdapterCard,
+    model_folder,
+    read_card,
+)
 from kgqa.models.device import pick_device
 from kgqa.models.locate import ModelFolder, locate_model, same_base
 from kgqa.models.prompt import encode_prompt, prompt_pieces
@@ -27,7 +32,6 @@ if TYPE_CHECKING:
 
     from kgqa.progress import Progress
 
-BUNDLED_ADAPTERS = Path(__file__).parent.parent / "data" / "adapters"
 DEFAULT_ADAPTER = "freebase"
 OWN_ADAPTER = Path("models") / "adapter"  # in a KG's folder
 NO_ADAPTER = "none"
@@ -183,11 +187,7 @@ def adapter_folder(model: str | None, adapter: str | None) -> Path | None:
         return bundled if model is None and (bundled / CARD_FILE).is_file() else None
     if adapter == NO_ADAPTER:
         return None
-    folder = Path(adapter).expanduser()
-    bundled = BUNDLED_ADAPTERS / adapter
-    if not folder.exists() and re.fullmatch(r"[\w-]+", adapter) and bundled.is_dir():
-        return bundled
-    return folder
+    return model_folder(adapter, BUNDLED_ADAPTERS)
 
 
 def suited_adapter(kg_folder: Path, relations: Sequence[str]) -> str | None:

@@ -10,11 +10,10 @@ import contextlib
 import json
 import os
 import random
-import re
 import statistics
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from kgqa.errors import EntityNotFoundError
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 
 KG = "fbsub"
 SETS = {"webqsp": "WebQSP", "cwq": "CWQ"}
-BEGIN, END = "<!-- ablations: begin -->", "<!-- ablations: end -->"
 MOST_PATHS = 200_000  # paths of an entity that are counted
 _OURS = ("KGQA_", "NEO4J_", "OPENAI_")
 _KEPT = ("KGQA_CACHE", "KGQA_DEVICE")
@@ -72,14 +70,8 @@ DEFAULT = Row(
     "the default: K 10, L 2, beam, expansion, no general LLM",
     published="58.0 / 70.1 / 57.0 and 32.8 / 64.3 / 39.4 (P / R / F1 without the general LLM)",
 )
-VOTE = Row(
-    "vote",
-    "no expansion: a vote over the decoded paths",
-    (
-        "--set",
-        "expand=false",
-    ),
-)
+FROM_03 = ("--set", "answer_threshold=0.3")
+VOTE = Row("vote", "no expansion: a vote over the decoded paths", ("--set", "expand=false"))
 GENERAL = Row(
     "general",
     "with the general LLM",
@@ -172,7 +164,21 @@ TABLES = (
             ),
         ),
     ),
-    Table("Expansion", (Row("default", "relation paths expanded"), VOTE)),
+    Table(
+        "From paths to answers",
+        (
+            VOTE,
+            Row(
+                "combined",
+                "relation paths combined, answer threshold 0.3",
+                ("--set", "max_tails=1", *FROM_03),
+            ),
+            Row("expanded", "the same, and expanded", FROM_03),
+            Row("default", "the same, threshold 0.9 for several topic entities: the default"),
+        ),
+        "Each row adds a step of [From paths to answers](answers.md) to the row above it. In the "
+        "second row, relation paths with a single tail are still expanded.",
+    ),
     Table(
         "Mediators",
         (
@@ -265,6 +271,8 @@ class Runner:
         some = f"-{self.costly}" if row.costly and self.costly else ""
         file = self.out / "questions" / f"{name}{some}.jsonl"
         made = [f"{name}-graph", str(file), "--split", "validation", "--kg", row.kg, *row.flags]
+        if "--method" not in row.flags:
+            made += ["--method", "gcr"]
         if row.general:
             made += ["--general-model", self.model]
             if self.answer_tokens is not None:
@@ -349,8 +357,10 @@ def markdown(
         "column. If a row was asked fewer questions, its first cell says so; they are a subset of "
         "the others.",
     ]
-    for table in TABLES:
-        if not any(row.name in figures[one] for one in figures for row in table.rows):
+    run = {name for one in figures.values() for name in one}
+    for every in TABLES:
+        table = replace(every, rows=tuple(row for row in every.rows if row.name in run))
+        if len(table.rows) < 2:  # nothing to compare
             continue
         parts += ["", f"### {table.title}", "", *_table(table, figures, sizes, asked)]
         if table.said:
@@ -417,12 +427,3 @@ def _share(figures: Mapping[str, Mapping[str, Mapping[str, Any]]], row: str, nam
         else:
             shown.append(f"{found[name]:.1f}")
     return " / ".join(shown) if any(shown) else ""
-
-
-def write_between(document: Path, text: str, begin: str = BEGIN, end: str = END) -> None:
-    """Write ``text`` between the two comments of a Markdown file."""
-    whole = document.read_text("utf-8")
-    if whole.count(begin) != 1 or whole.count(end) != 1 or whole.index(begin) > whole.index(end):
-        raise SystemExit(f"{document} has no place for the tables: {begin} and {end}, once each.")
-    pattern = re.compile(re.escape(begin) + ".*" + re.escape(end), re.DOTALL)
-    document.write_text(pattern.sub(lambda _: f"{begin}\n{text}\n{end}", whole), "utf-8")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shlex
 import sys
 import time
@@ -34,6 +35,18 @@ def print_goals(figures: Mapping[str, Any], goals: Mapping[str, tuple[float, boo
             value = figures[name]
             met = value >= target if at_least else value <= target
             print(f"goal {name} {value:.4g} {target:g} {'met' if met else 'missed'}")
+
+
+def write_between(place: str, text: str) -> None:
+    """Write ``text`` between two comments of a Markdown file; ``place``: FILE#NAME of both."""
+    file, _, name = place.partition("#")
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    document = Path(file)
+    whole = document.read_text("utf-8")
+    if whole.count(begin) != 1 or whole.count(end) != 1 or whole.index(begin) > whole.index(end):
+        raise SystemExit(f"{document} has no place for the tables: {begin} and {end}, once each.")
+    pattern = re.compile(re.escape(begin) + ".*" + re.escape(end), re.DOTALL)
+    document.write_text(pattern.sub(lambda _: f"{begin}\n{text}\n{end}", whole), "utf-8")
 
 
 def timed(work: Callable[..., T], *given: Any) -> tuple[float, T]:

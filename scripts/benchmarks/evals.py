@@ -12,12 +12,20 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
+from kgqa.graph.sqlite import SqliteStore
 from kgqa.graph.sqlite_file import FILE_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
+SETS = {  # title, form, file, KG
+    "webqsp": ("WebQSP", "webqsp-graph", "freebase_subgraph/webqsp.dev-half.jsonl", "fbsub"),
+    "cwq": ("CWQ", "cwq-graph", "freebase_subgraph/cwq.dev-half.jsonl", "fbsub"),
+    "metaqa1": ("MetaQA, 1 hop", "metaqa", "metaqa/1-hop/qa_dev.txt", "metaqa"),
+    "metaqa2": ("MetaQA, 2 hops", "metaqa", "metaqa/2-hop/qa_dev.txt", "metaqa"),
+    "metaqa3": ("MetaQA, 3 hops", "metaqa", "metaqa/3-hop/qa_dev.txt", "metaqa"),
+}
 _HIDDEN = ("KGQA_KG", "KGQA_GRAPH", "KGQA_HOME", "NEO4J_URI", "KGQA_GENERAL_MODEL")
 
 
@@ -58,6 +66,12 @@ def load(kgs: Iterable[str], data: Path, home: Path) -> None:
             kgqa(["ingest", "triples", str(data / file), "--kg", kg, *flags], home)
         else:
             kgqa(["ingest", kg, str(data / kg), "--kg", kg], home)
+
+
+def loaded(kg: str, data: Path, home: Path) -> SqliteStore:
+    """Return the store of a KG, which is loaded from the folder ``data`` unless it is there."""
+    load([kg], data, home)
+    return SqliteStore(home / kg / FILE_NAME, name=kg)
 
 
 def figures(arguments: Sequence[str], home: Path, out: Path) -> dict[str, Any]:

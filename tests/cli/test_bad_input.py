@@ -88,9 +88,7 @@ def test_two_kgs_and_none_named(kgqa: Kgqa, tmp_path: Path) -> None:
     error = kgqa("paths", "b", "--home", tmp_path / "home").error
     assert "one, two" in error
     assert "--kg" in error
-    assert (
-        "there is: one, two" in kgqa("paths", "b", "--kg", "x", "--home", tmp_path / "home").error
-    )
+    assert "only one, two" in kgqa("paths", "b", "--kg", "x", "--home", tmp_path / "home").error
 
 
 def test_a_home_that_cannot_be_written(kgqa: Kgqa, tmp_path: Path) -> None:
