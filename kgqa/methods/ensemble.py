@@ -335,8 +335,9 @@ def pool(votes: Sequence[tuple[float, Findings]]) -> list[RankedAnswer]:
         }
         shares.append((weight, share))
         for key, one in every.items():
-            if key not in known or (one.grounded and not known[key].grounded):
-                known[key] = one
+            before = known.setdefault(key, one)
+            better = one if one.grounded and not before.grounded else before
+            known[key] = replace(better, conditions=before.conditions or one.conditions)
     heavy = sum(weight for weight, _ in shares)
     score = {
         key: math.prod(

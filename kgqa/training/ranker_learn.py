@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 _LEAST = 8  # questions of people that something is learnt from
 _HELD_OUT = 4  # one of so many
 _NO_ANSWER = 7  # one of so many made questions is asked as if the graph could not answer it
-_STEPS, _STEPS_OF_PEOPLE = 60, 20
+_STEPS, _STEPS_OF_PEOPLE = 60, 8
 _STRENGTH = 0.5  # of what is learnt from made questions
 _LIKELY = 0.2  # probability of what a made question asks for: others mostly ask for something else
 

@@ -204,6 +204,16 @@ def test_what_one_grounded_is_grounded() -> None:
     assert len(pool([(1.0, _with(said, nameless)), (1.0, answer({"x": 1.0}))])) == 2
 
 
+def test_the_conditions_that_a_member_found_met_are_shown() -> None:
+    met: Any = ("opened after 1975",)
+    which = RankedAnswer("x", "x", 1.0, True, conditions=met)
+    for votes in (
+        [_with(answer({}), which), answer({"x": 1.0})],
+        [answer({"x": 1.0}), _with(answer({}), which)],
+    ):
+        assert pool([(1.0, one) for one in votes])[0].conditions == met
+
+
 def _with(said: Answer, one: RankedAnswer) -> Answer:
     from dataclasses import replace
 
