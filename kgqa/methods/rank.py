@@ -54,7 +54,9 @@ if TYPE_CHECKING:
 ANSWER_THRESHOLD = 0.7  # chosen on the graphs of scripts/bench_own
 MOST_ANSWERS = 500  # with a path each
 MOST_EXPLAINED = 10  # relation paths of a topic entity that an answer keeps
-MET = (0.5, 2.2)  # slope and shift of the confidence if conditions are met: bench_confidence --own
+# Slope and shift of the confidence: scripts/bench_confidence --own.
+MET = (0.5, 2.2)  # if conditions are met
+SEVERAL = (0.4, 1.3)  # of several topic entities, whose probabilities were multiplied
 MOST_ELSEWHERE = 1_000  # relations that are read once a session
 ELSEWHERE = 2.0  # less of a logit, if entities of other kinds have it; chosen on those graphs too
 _HOW_MANY = re.compile(r"\W*(how many|number of|count)\b", re.IGNORECASE)
@@ -163,7 +165,8 @@ class Rank(Method[RankOptions]):
                 notes.append(_not_there(question.topics, weighed))
         if chosen and _is_count(question.question, answers):
             notes.append(f"Counted: {sum(score >= least for score in scores.values()):,}.")
-        sure = MET if narrowed.conditions else (1.0, 0.0)
+        sure = SEVERAL if len(question.topics) > 1 else (1.0, 0.0)
+        sure = MET if narrowed.conditions else sure
         shown, expanded = _shown(evidence, self.options.k)
         grounded = time.perf_counter()
         return Findings(

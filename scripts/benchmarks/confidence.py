@@ -93,12 +93,13 @@ def ask(
 
 def ask_own(
     folders: Sequence[Path], file: str, home: Path, **options: float
-) -> dict[str, list[tuple[Seen, bool]]]:
-    """Return of each graph's questions in ``file`` what rank says, and whether by conditions.
+) -> dict[str, list[tuple[Seen, str]]]:
+    """Return of each graph's questions in ``file`` what rank says, and of what kind an answer is.
 
-    The evidence is the first entity's score, of one that no answer is given for 0.
+    The evidence is the first entity's score, of one that no answer is given for 0. Kinds are those
+    whose confidence has a fit of its own: ``conditions``, ``several`` topic entities, else none.
     """
-    found: dict[str, list[tuple[Seen, bool]]] = {}
+    found: dict[str, list[tuple[Seen, str]]] = {}
     for folder in folders:
         names = folder / "names.tsv"
         more = {"names": names} if names.exists() else {}
@@ -115,7 +116,8 @@ def ask_own(
                 given = () if isinstance(answer, KgqaError) else answer.answers
                 right = bool(given) and bool({given[0].id, given[0].name} & {*one.answers})
                 seen = Seen(given[0].score if given else 0.0, right, bool(one.answers))
-                mine.append((seen, bool(given) and bool(given[0].conditions)))
+                kind = "several" if given and len(answer.topic_entities) > 1 else ""
+                mine.append((seen, "conditions" if given and given[0].conditions else kind))
     return found
 
 
@@ -145,7 +147,7 @@ def fit(seen: Sequence[Seen]) -> tuple[float, float]:
         slope = inputs.T @ (said - right) + 0.1 * (found - wanted)
         bend = (inputs * (said * (1 - said))[:, None]).T @ inputs + 0.1 * np.eye(2)
         step = np.linalg.solve(bend, slope)
-        found = found - step
+        found = found - step / max(1.0, np.abs(step).max())  # or it may leap past the best one
         if np.abs(step).max() < 1e-9:
             break
     return (float(found[0]), float(found[1])) if found[0] > 0 else (1.0, 0.0)
