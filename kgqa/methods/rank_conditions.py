@@ -58,6 +58,7 @@ def narrowed_by_question(
     likeliest = {
         word
         for paths, one in zip(found, weighed, strict=True)
+        if paths.steps  # a topic entity may have no edge
         for hop in paths.steps[int(np.argmax(one.probability))]
         for word in words.hop(hop).split()
     }

@@ -236,6 +236,12 @@ def test_an_entity_without_facts_is_an_error(store: SqliteStore, ranker: PathRan
         answered(store, rank(ranker), about(store, "alone"))
 
 
+def test_of_several_topics_one_may_have_no_facts(store: SqliteStore, ranker: PathRanker) -> None:
+    asked = about(store, "alone", "mill", question="who owns alone or mill, opened after 1975?")
+    answer = answered(store, rank(ranker), asked)
+    assert {one.id for one in (*answer.answers, *answer.others)} >= {"Ada", "Cy", "Bonn"}
+
+
 def test_of_a_hub_the_likely_paths_are_read_or_a_note_says_so(
     store: SqliteStore, ranker: PathRanker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
