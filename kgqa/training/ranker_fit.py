@@ -159,13 +159,19 @@ def _changes(model: Any) -> Changes:
 
 def first_right(start: PathRanker, batches: Sequence[RankingBatch]) -> float:
     """Return the part of answerable questions whose likeliest candidate is right, in 0..1."""
+    right = rights(start, batches)
+    return float(right.mean()) if len(right) else 0.0
+
+
+def rights(start: PathRanker, batches: Sequence[RankingBatch]) -> NDArray[np.bool_]:
+    """Return of each answerable question whether its likeliest candidate is right."""
     right = []
     for batch in batches:
         logits = start.logits(batch.questions, batch.paths, batch.hops)
         for row, (candidates, gold) in enumerate(zip(batch.candidates, batch.gold, strict=True)):
             if gold:
                 right.append(candidates[int(np.argmax(logits[row, candidates]))] in gold)
-    return float(np.mean(right)) if right else 0.0
+    return np.array(right, bool)
 
 
 def log_likelihoods(start: PathRanker, batches: Sequence[RankingBatch]) -> NDArray[np.float64]:

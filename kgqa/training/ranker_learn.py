@@ -1,8 +1,8 @@
 """Learning a KG: the universal path ranker with a head that is fitted to questions about one KG.
 
-They are made from the KG alone, in people's words; people's own, if there are any, count as much as
-all of those together. A part of people's own and of the wordings is held out: only if the fitted
-ranker is better there, by more than chance would have it, is it kept.
+They are made from the KG alone, in people's words; people's own, if there are any, come last. A
+part of the wordings is held out, and each quarter of people's questions is asked of what the others
+taught: only if the fitted ranker is better there is it kept.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kgqa.paths.phrases import PHRASES_FILE, phrases_of, read_phrases, write_phr
 from kgqa.paths.walk import WalkRules
 from kgqa.paths.words import TOPIC
 from kgqa.training.questions import read_file
-from kgqa.training.ranker_fit import RankerSettings, first_right, log_likelihoods
+from kgqa.training.ranker_fit import RankerSettings, log_likelihoods, rights
 from kgqa.training.ranker_head import fit_head
 from kgqa.training.ranker_made import made_questions, phrased
 from kgqa.training.ranker_questions import batch_of, kg_questions
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from kgqa.training.ranker_questions import KgQuestion
 
 _LEAST = 8  # questions of people that something is learnt from
-_HELD_OUT = 4  # one of so many
+_PARTS = 4  # of people's questions
 _NO_ANSWER = 7  # one of so many made questions is asked as if the graph could not answer it
 _STEPS, _STEPS_OF_PEOPLE = 60, 8
 _STRENGTH = 0.5  # of what is learnt from made questions
@@ -107,16 +107,14 @@ def learn(
         if sum(len(steps) == 1 for steps in one.among) > 1:
             kept[place] = one, one.without_answer(words, start, -1 - place)
     made = [question for one, question in kept if not one.held_out]
-    people = asked[::_HELD_OUT]
-    held = [*people, *(question for one, question in kept if one.held_out)]
-    if not held or (not asked and len(made) < _LEAST):
+    apart = [question for one, question in kept if one.held_out]
+    if not asked and (not apart or len(made) < _LEAST):
         raise DataError(
             f"No questions can be made about {store.info.name}: its relations are like none that "
             "people's questions are known for.",
             "Give some questions of the kind that will be asked, with their answers, by "
             "`questions`.",
         )
-    checks = [batch_of(held)]
 
     def fitted(theirs: Sequence[KgQuestion]) -> PathRanker:
         ranker, rate, seed = start, options.learning_rate, options.seed
@@ -130,17 +128,33 @@ def learn(
             ranker = replace(ranker, head=fit_head(ranker, batch_of(theirs), settings, progress))
         return ranker
 
-    before, first_before = log_likelihoods(start, checks), first_right(start, checks)
-    own = fitted([one for place, one in enumerate(asked) if place % _HELD_OUT])
-    after, first_after = log_likelihoods(own, checks), first_right(own, checks)
+    parts = [asked[number::_PARTS] for number in range(_PARTS)] if asked else []
+    checks = [batch_of(some) for some in (*parts, apart) if some]
+    rankers = [  # each part is asked of what the others taught: they are too few to set some aside
+        fitted([one for other in parts if other is not part for one in other]) for part in parts
+    ]
+    own = fitted(asked)
+    rankers += [own] if apart else []
+    before, after = (
+        np.concatenate([log_likelihoods(each, [one]) for each, one in zip(by, checks, strict=True)])
+        for by in ([start] * len(checks), rankers)
+    )
+    was, now = (
+        [rights(each, [one]) for each, one in zip(by, checks, strict=True)]
+        for by in ([start] * len(checks), rankers)
+    )
+    first_before, first_after = (
+        float(np.concatenate(each).sum() / max(1, sum(map(len, each)))) for each in (was, now)
+    )
     gain = after - before
-    better = first_after >= first_before and gain.mean() > _error(gain)
-    if people:  # of few, chance alone may say that it is a little worse
-        theirs = gain[: len(people)]
-        better = better and theirs.mean() > -_error(theirs)
+    if asked:  # what they ask counts, and one more of them that is right may be chance
+        right_before, right_after = (
+            sum(one.sum() for one in each[: len(parts)]) for each in (was, now)
+        )
+        better = right_after > right_before + 1 and gain.mean() > 0
+    else:
+        better = first_after >= first_before and gain.mean() > _error(gain)
     if better:
-        if asked:  # with those that were held out, too
-            own = fitted(asked)
         assert own.head is not None
         described = {
             "kg": store.info.name,
@@ -148,7 +162,7 @@ def learn(
             "asked": len(asked),
             "changed": store.info.changed,
             "relations": store.info.next_relation,
-            "held_out": {"questions": len(held), "before": first_before, "after": first_after},
+            "held_out": {"questions": len(gain), "before": first_before, "after": first_after},
         }
         changes = {**ranker_changes(options.start_from), HEAD: own.head}
         save_path_ranker(out, replace(start.card, described=described), changes)
@@ -157,7 +171,7 @@ def learn(
         questions=len(asked),
         made=len(made),
         unusable=unusable,
-        held_out=len(held),
+        held_out=len(gain),
         before=float(before.mean()),
         after=float(after.mean()),
         first_before=100 * first_before,
