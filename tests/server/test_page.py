@@ -156,7 +156,7 @@ def test_twenty_wrong_inputs_get_a_sentence_each(page: Any, served: Served) -> N
     for text in WRONG:
         page.fill("#q", text)
         page.click("#go")
-        page.wait_for_selector("#result[aria-busy=false] article, [role=alert]")
+        page.wait_for_selector("#result[aria-busy=false] :is(article, [role=alert])")
         shown = page.inner_text("#result")
         assert len(shown) > 20, text
         assert "undefined" not in shown.replace(text, ""), text
