@@ -68,9 +68,9 @@ def model_and_adapter(
     model, adapter = model or settings.model, adapter or settings.adapter
     if adapter is None and preset in UNTUNED:
         adapter = NO_ADAPTER
-    elif adapter is None and model is None and store is not None:
+    elif adapter is None and store is not None:
         folder = settings.kg_folder(store.info.name)
-        adapter = suited_adapter(folder, store.relations().known)
+        adapter = suited_adapter(model, folder, store.relations().known)
     return model, adapter
 
 

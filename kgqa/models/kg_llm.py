@@ -24,6 +24,7 @@ from kgqa.models.adapter import (
 )
 from kgqa.models.device import pick_device
 from kgqa.models.locate import ModelFolder, locate_model, same_base
+from kgqa.models.offline import SMOLLM
 from kgqa.models.prompt import encode_prompt, prompt_pieces
 from kgqa.models.tokenizer import BareEncoder, HFEncoder
 
@@ -190,13 +191,17 @@ def adapter_folder(model: str | None, adapter: str | None) -> Path | None:
     return model_folder(adapter, BUNDLED_ADAPTERS)
 
 
-def suited_adapter(kg_folder: Path, relations: Sequence[str]) -> str | None:
+def suited_adapter(model: str | None, kg_folder: Path, relations: Sequence[str]) -> str | None:
     """Return the adapter of the KG in ``kg_folder``, or a bundled one for such ``relations``.
 
+    The KG's own is meant if it was trained for ``model``; bundled ones are the offline model's.
     None stands for the default adapter, which reads other relations as well as it can.
     """
-    if (kg_folder / OWN_ADAPTER / CARD_FILE).is_file():
-        return str(kg_folder / OWN_ADAPTER)
+    own = kg_folder / OWN_ADAPTER
+    if (own / CARD_FILE).is_file() and same_base(read_card(own).base_model, model or SMOLLM):
+        return str(own)
+    if model is not None:
+        return None
     for folder in sorted(BUNDLED_ADAPTERS.glob(f"*/{CARD_FILE}")):
         card = read_card(folder.parent)
         if relations and card.calibrated_on and card.suits(relations):

@@ -89,7 +89,7 @@ def learn(
             raise DataError(
                 f"{options.questions} has {len(asked)} questions that {store.info.name} can "
                 f"answer; {_LEAST} are needed to learn from.",
-                "Each names its `answers`, and topic entities that a path leads from to them.",
+                "Each line names its answers, and topic entities that a path leads from to them.",
             )
     drawn = made_questions(words, start, Random(options.seed), progress, cache)
     start.vectors([one.text.replace("{x}", TOPIC) for one in drawn])  # faster together

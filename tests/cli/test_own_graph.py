@@ -193,3 +193,29 @@ def test_a_small_graph_is_learnt_when_it_is_loaded_in_a_terminal(
     assert stopped.code == 0
     assert "Learning was stopped. The KG is there" in stopped.err
     assert kgqa("ask", "who is on call for search-index", "--home", new, "--json").json["answers"]
+
+
+def test_an_adapter_is_learnt_and_gcr_takes_it(
+    kgqa: Kgqa, home: Path, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from kgqa.training import ranker_learn
+
+    monkeypatch.setattr(ranker_learn, "made_questions", lambda *_: [])
+    new, source = tmp_path / "home", tmp_path / "services.tsv"
+    source.write_text((home.parent / "services.tsv").read_text())
+    kgqa("ingest", "triples", source, "--home", new)
+    file = tmp_path / "questions.jsonl"
+    rows = [
+        {"question": f"who is paged for {one}", "topic_entities": [one], "answers": [person]}
+        for one, person in list(zip(SERVICES, PEOPLE, strict=True))[:5]
+    ] + [
+        {"question": f"whose baby is {one}", "topic_entities": [one], "answers": [TEAMS[at % 2]]}
+        for at, one in enumerate(SERVICES[:5])
+    ]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    of = {"KGQA_MODEL": tiny_folder}
+    learnt = kgqa("learn", "--questions", file, "--adapter", "--home", new, "--json", **of)
+    assert learnt.json["adapter"]["examples"] > 0
+    asked = kgqa("ask", "whose baby is login", "--method", "gcr", "--home", new, "--json", **of)
+    assert asked.json["kg_llm"]["adapter"].endswith("adapter")
+    assert all(one["grounded"] for one in asked.json["answers"])
