@@ -194,7 +194,10 @@ DATA = "{data}"
 OUT = ("--out", "{home}/out", "--questions", f"{DATA}/questions.jsonl")
 KG_COT = ("--encoder", f"{DATA}/encoder", "--hidden", "16", "--epochs", "8")
 SMALL = ("--model", "{tiny}", "--epochs", "2", "--batch-size", "8", "--rank", "4")
-TINY = ("--set", f"start_from={DATA}/ranker", "--set", f"encoder={DATA}/encoder")
+TINY = (
+    *("--set", f"start_from={DATA}/ranker", "--set", f"encoder={DATA}/encoder"),
+    *("--set", "learning_rate=0.02"),  # a random encoder learns little at once
+)
 ASKED = [  # of these a ranker learns something that is kept
     ("who gets paged for", "onCallEngineer"),
     ("whose baby is", "ownedBy"),
