@@ -29,7 +29,12 @@ def _env(*names: str) -> AliasChoices:
 class Settings(BaseSettings):
     """What a command runs with. Fields are read from flags first, then from the environment."""
 
-    model_config = SettingsConfigDict(frozen=True, populate_by_name=True, extra="ignore")
+    model_config = SettingsConfigDict(
+        frozen=True,
+        populate_by_name=True,
+        extra="ignore",
+        env_prefix="KGQA_",  # the names of fields are read too: HOME is no data folder
+    )
 
     home: Path = Field(default_factory=default_home, validation_alias=_env("KGQA_HOME"))
     kg: str | None = Field(None, validation_alias=_env("KGQA_KG"))

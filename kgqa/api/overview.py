@@ -147,10 +147,10 @@ def _kg(home: Home, info: KGInfo, encoder: LoadedEncoder | None, *, verify: bool
 
 def _ranker(home: Home, info: KGInfo) -> dict[str, Any] | None:
     """Return what is known of the KG's own path ranker, None if it has none."""
-    from kgqa.models.path_ranker import CARD_FILE, OWN_RANKER, ranker_card
+    from kgqa.models.path_ranker import own_ranker, ranker_card
 
-    folder = home.folder(info.name) / OWN_RANKER
-    if not (folder / CARD_FILE).is_file():
+    folder = own_ranker(home.folder(info.name))
+    if folder is None:
         return None
     try:
         return {"folder": str(folder), **ranker_card(folder).described}

@@ -74,10 +74,10 @@ def train_reasoner(home: Home, out: Path, given: dict[str, Any]) -> ReasonerRepo
 
 def learns_at_once(home: Home, info: KGInfo) -> bool:
     """Return whether a KG that was just loaded should be learnt: a small one of the user's own."""
-    from kgqa.models.path_ranker import CARD_FILE, OWN_RANKER
+    from kgqa.models.path_ranker import own_ranker
 
-    own = home.folder(info.name) / OWN_RANKER / CARD_FILE  # perhaps learnt from people's questions
-    return info.loader not in _DUMPS and info.edges <= _MOST_EDGES and not own.exists()
+    small = info.loader not in _DUMPS and info.edges <= _MOST_EDGES
+    return small and own_ranker(home.folder(info.name)) is None  # perhaps learnt from questions
 
 
 def learn(home: Home, store: GraphStore, given: dict[str, Any]) -> LearnReport:
@@ -97,21 +97,25 @@ def learn(home: Home, store: GraphStore, given: dict[str, Any]) -> LearnReport:
 def _own_adapter(
     home: Home, store: GraphStore, folder: Path, options: LearnOptions
 ) -> AdapterReport:
-    """Train the KG's own adapter, from the one that answered so far."""
-    from kgqa.methods.resources import model_and_adapter
-    from kgqa.models.kg_llm import DEFAULT_ADAPTER, OWN_ADAPTER
+    """Train the KG's own adapter on people's questions, from the one that suits the KG without it.
+
+    Not on questions made from the KG: their wording is all that it would learn.
+    """
+    from kgqa.models.kg_llm import OWN_ADAPTER, suited_adapter
     from kgqa.training.adapters import train_adapter
 
-    model, adapter = model_and_adapter(home.settings, store)
-    asked = () if options.questions is None else (f"{options.format}={options.questions}",)
+    model = home.settings.model
+    start = home.settings.adapter or suited_adapter(model, None, store.relations().known)
     out = folder / OWN_ADAPTER
-    start = DEFAULT_ADAPTER if adapter in (None, str(out)) else adapter
     training = AdapterTraining(
-        self=True,
-        questions=asked,
+        questions=(f"{options.format}={options.questions}",),
+        held_out=False,
         model=model,
         start_from=start if model is None else None,
-        epochs=1.0,
+        epochs=3.0,
+        learning_rate=3e-4,
+        batch_size=8,
+        loss="relations",
         seed=options.seed,
     )
     return train_adapter(store, training, out, **_places(home))

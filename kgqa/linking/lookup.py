@@ -54,6 +54,7 @@ def find_hits(
     ``schema_words``: normalised words of ``question`` that speak of the KG's relations.
     """
     exact = _exact(store, found, language=bool(_OF_A_LANGUAGE.match(question.text.casefold())))
+    exact += _by_id(store, found)
     return [*exact, *_partial(store, question, found, exact, schema_words)]
 
 
@@ -92,6 +93,25 @@ def _exact(store: GraphStore, found: list[Mention], *, language: bool) -> list[t
                 (key, Hit(mention, whole) if likely is None else Hit(mention, "form", likely))
             )
     return hits
+
+
+def _by_id(store: GraphStore, found: list[Mention]) -> list[tuple[int, Hit]]:
+    """Return hits of ids that stand in the question as they are: part numbers, codes.
+
+    One of letters alone is a word, one of digits alone a number.
+    """
+    codes = {
+        mention.text: mention
+        for mention in found
+        if any(map(str.isdigit, mention.text)) and any(map(str.isalpha, mention.text))
+    }
+    if not codes:
+        return []
+    keys = store.keys_of(list(codes))
+    known = [(key, code) for key, code in zip(keys.tolist(), codes, strict=True) if key >= 0]
+    named = named_entities(store, keys_array([key for key, _ in known]))
+    there = set() if named is None else set(named.keys.tolist())
+    return [(key, Hit(codes[code], "name")) for key, code in known if key in there]
 
 
 def _partial(

@@ -27,7 +27,7 @@ from kgqa.methods.options import (
     RankOptions,
 )
 from kgqa.methods.rank import Rank
-from kgqa.models.path_ranker import CARD_FILE, OWN_RANKER, ranker_card
+from kgqa.models.path_ranker import bundled_rankers, own_ranker, ranker_card
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -41,12 +41,13 @@ if TYPE_CHECKING:
 
 # Chosen on development questions: docs/methods.md.
 WEIGHTS = {"gcr": 1.0, "kg-cot": 1.0, "rank": 1.0}
-SURE = 0.98
+SURE = 0.99
+THRESHOLD = 0.5  # of the pooled weight of an answer, beside the first one
 TOGETHER = 16  # questions that each member is given at a time
 FLOOR = 0.01  # what an entity has with a member that has never encountered it
 MUCH = 0.2  # part of its edges by which a KG has changed much
 _OF_NO_WEIGHT = ("together", "search_options")  # do not say that gcr is meant
-UNSURE = 0.25  # below this pooled confidence one member that finds no answer is believed, as it is
+UNSURE = 0.3  # below this pooled confidence one member that finds no answer is believed, as it is
 # if the others do not agree on one
 
 
@@ -175,7 +176,8 @@ class Ensemble(Method[EnsembleOptions]):
         else:
             threshold = self.options.answer_threshold
             if threshold is None:
-                threshold = RankingOptions().threshold(len(answers[0].topic_entities))
+                ranking = RankingOptions(answer_threshold=THRESHOLD)
+                threshold = ranking.threshold(len(answers[0].topic_entities))
             chosen = near_first([one.score for one in ranked], threshold)
         used = [answer for answer in answers if answer.kg_llm != NO_KG_LLM]
         paths: dict[tuple[object, ...], ScoredPath] = {}  # of several equal ones the first
@@ -218,7 +220,7 @@ class Auto(Ensemble):
     sure = SURE
 
     def _members(self) -> list[Callable[[], Method[Any]]]:
-        options, resources = self.options, self.resources
+        options, resources = cast("AutoOptions", self.options), self.resources
         general = self.general is not None
         if options.reasoner is None and (of_gcr := self._of_gcr()):
             resources.note(f"Answering by gcr, since {of_gcr} is set.")
@@ -233,7 +235,10 @@ class Auto(Ensemble):
             from kgqa.methods.kg_cot.method import KgCot
 
             reasoner = KgCot(chosen, resources, general=False)
-            ranker = Rank(cast("AutoOptions", options), resources, general=False)
+            beside = options.ranker
+            if beside is None and resources.store is None and named in bundled_rankers():
+                beside = named  # a graph of each question's own: what the reasoner is for
+            ranker = Rank(chosen.model_copy(update={"ranker": beside}), resources, general=False)
         except (AdapterMismatchError, ModelNotFoundError) as error:
             if options.reasoner is not None or options.encoder is not None:
                 raise
@@ -267,9 +272,8 @@ class Auto(Ensemble):
         store = self.resources.store
         chosen = cast("AutoOptions", self.options)
         if store is not None and chosen.ranker is None:
-            own = self.resources.settings.kg_folder(store.info.name) / OWN_RANKER
-            if (own / CARD_FILE).is_file():
-                chosen = chosen.model_copy(update={"ranker": str(own)})
+            own = own_ranker(self.resources.settings.kg_folder(store.info.name))
+            if own is not None:
                 self.resources.note(f"Ranked by what was learnt from {store.info.name}.")
                 if note := outgrown(ranker_card(own).described, store.info):
                     self.resources.note(note)

@@ -311,7 +311,7 @@ class RankOptions(CardOptions):
     has_prompt: ClassVar[bool] = False
 
     ranker: str | None = option(
-        None, "A path ranker's folder, or the name of a bundled one (universal)."
+        None, "A path ranker's folder, or the name of a bundled one (by default what suits the KG)."
     )
     answer_threshold: float | None = option(
         None,

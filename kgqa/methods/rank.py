@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import re
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,7 +37,6 @@ from kgqa.methods.rank_conditions import narrowed_by_question
 from kgqa.methods.rank_words import RankWords, Weighed, entity_scores
 from kgqa.methods.whether import SAYS_IT, YES, connection
 from kgqa.models.adapter import AdapterCard
-from kgqa.models.path_ranker import UNIVERSAL
 from kgqa.paths.ground import ground
 from kgqa.paths.relation_paths import MOST_PATHS, opened, relation_paths
 
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from kgqa.models.path_ranker import PathRanker
     from kgqa.paths.ground import GroundedPath
     from kgqa.paths.relation_paths import RelationPaths
+    from kgqa.paths.schema import Hop
 
 ANSWER_THRESHOLD = 0.7  # chosen on the graphs of scripts/bench_own
 MOST_ANSWERS = 500  # with a path each
@@ -71,9 +72,10 @@ class Rank(Method[RankOptions]):
 
     def __init__(self, options: RankOptions, resources: Resources, *, general: bool = True) -> None:
         super().__init__(options, resources, general=general)
-        self.ranker: PathRanker = resources.path_ranker(
-            options.ranker or UNIVERSAL, options.encoder
-        )
+        self.ranker: PathRanker = resources.path_ranker(options.ranker, options.encoder)
+        # A head is fitted to questions most of which have an answer, and finds one everywhere.
+        bare = () if self.ranker.head is None else (replace(self.ranker, head=None),)
+        self._judges = (*bare, self.ranker)  # what its own logits lack is named: it is the last
         self.card = AdapterCard(hops=self.ranker.card.hops)
         threshold, refuse = options.answer_threshold, options.refuse_above
         self.answer_threshold = ANSWER_THRESHOLD if threshold is None else threshold
@@ -236,12 +238,16 @@ class Rank(Method[RankOptions]):
         share = words.shares(self.ranker, logits)
         count = len(paths.steps)
         elsewhere = [hop for hop in words.schema.common(MOST_ELSEWHERE) if hop not in own]
-        beyond = words.logits(self.ranker, asked, [(hop,) for hop in elsewhere]) - ELSEWHERE
-        lacking = dict(zip(elsewhere, beyond.tolist(), strict=True))
-        least = max(lacking.values(), default=-math.inf)  # the likeliest: many are not likelier
-        lacking.update(zip(missing, logits[count:].tolist(), strict=True))
-        absent = np.logaddexp.reduce([self.ranker.none, least, *logits[count:]])
-        best = logits[:count].max(initial=-math.inf)
+        lacking: dict[Hop, float] = {}
+        odds = []  # logarithms
+        for ranker in self._judges:
+            fits = logits if ranker is self.ranker else words.logits(ranker, asked, every)
+            beyond = words.logits(ranker, asked, [(hop,) for hop in elsewhere]) - ELSEWHERE
+            lacking = dict(zip(elsewhere, beyond.tolist(), strict=True))
+            least = max(lacking.values(), default=-math.inf)  # the likeliest: many are not likelier
+            lacking.update(zip(missing, fits[count:].tolist(), strict=True))
+            absent = np.logaddexp.reduce([ranker.none, least, *fits[count:]])
+            odds.append(absent - fits[:count].max(initial=-math.inf))
         order = np.argsort(-share, kind="stable")[:MOST_EXPLAINED].tolist()
         shares = tuple(
             RelationShare(
@@ -254,7 +260,7 @@ class Rank(Method[RankOptions]):
         )
         return Weighed(
             share[:count],
-            math.exp(absent - np.logaddexp(absent, best)),
+            math.exp(-np.logaddexp(0.0, -np.mean(odds))),
             words.hop(max(lacking, key=lambda hop: lacking[hop])) if lacking else "",
             shares,
         )

@@ -161,10 +161,17 @@ class Resources:
             lambda: load_reasoner(name, encoder=encoder, **self._where()),
         )
 
-    def path_ranker(self, name: str, encoder: str | None = None) -> PathRanker:
-        """Return the path ranker of a folder or a bundled name, with an encoder or its own."""
-        from kgqa.models.path_ranker import load_path_ranker
+    def path_ranker(self, name: str | None = None, encoder: str | None = None) -> PathRanker:
+        """Return the path ranker of a folder or a bundled name, with an encoder or its own.
 
+        Without a name it is the one that suits the KG.
+        """
+        from kgqa.models.path_ranker import UNIVERSAL, load_path_ranker, suited_ranker
+
+        if name is None and self.store is not None:
+            folder = self.settings.kg_folder(self.store.info.name)
+            name = suited_ranker(self.store.relations().known, folder)
+        name = name or UNIVERSAL
         return self._model(
             ("ranker", name, encoder),
             lambda: load_path_ranker(name, encoder=encoder, **self._where()),

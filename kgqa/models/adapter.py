@@ -24,6 +24,7 @@ from pydantic import (
 from pydantic.dataclasses import dataclass
 
 from kgqa.errors import AdapterMismatchError, ModelError, ModelNotFoundError
+from kgqa.models.coverage import suits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -106,9 +107,7 @@ class AdapterCard:
 
     def suits(self, relations: Sequence[str]) -> bool:
         """Return whether most of these relations are among those that it was measured on."""
-        known = frozenset(self.calibrated_on)
-        found = sum(one in known or one.partition(".")[0] in known for one in relations)
-        return not known or 2 * found >= len(relations)
+        return suits(self.calibrated_on, relations)
 
     def to_json(self) -> str:
         """Return the card as it stands in ``kgqa.json``."""

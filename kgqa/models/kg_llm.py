@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
     from kgqa.progress import Progress
 
-DEFAULT_ADAPTER = "freebase"
+DEFAULT_ADAPTER = "freebase"  # where there is no KG
+UNIVERSAL_ADAPTER = "universal"
 OWN_ADAPTER = Path("models") / "adapter"  # in a KG's folder
 NO_ADAPTER = "none"
 PLANS_FILE = "decoding.json"  # see kgqa.models.profile
@@ -191,14 +192,21 @@ def adapter_folder(model: str | None, adapter: str | None) -> Path | None:
     return model_folder(adapter, BUNDLED_ADAPTERS)
 
 
-def suited_adapter(model: str | None, kg_folder: Path, relations: Sequence[str]) -> str | None:
-    """Return the adapter of the KG in ``kg_folder``, or a bundled one for such ``relations``.
+def suited_adapter(
+    model: str | None, kg_folder: Path | None, relations: Sequence[str]
+) -> str | None:
+    """Return which adapter suits a KG with these ``relations`` best.
 
-    The KG's own is meant if it was trained for ``model``; bundled ones are the offline model's.
-    None stands for the default adapter, which reads other relations as well as it can.
+    The KG's own in ``kg_folder`` is meant if it was trained for ``model``. Bundled ones are the
+    offline model's: one that was trained on such relations, or else the universal one. None, if
+    there are no relations, stands for the default adapter.
     """
-    own = kg_folder / OWN_ADAPTER
-    if (own / CARD_FILE).is_file() and same_base(read_card(own).base_model, model or SMOLLM):
+    own = None if kg_folder is None else kg_folder / OWN_ADAPTER
+    if (
+        own is not None
+        and (own / CARD_FILE).is_file()
+        and same_base(read_card(own).base_model, model or SMOLLM)
+    ):
         return str(own)
     if model is not None:
         return None
@@ -206,7 +214,7 @@ def suited_adapter(model: str | None, kg_folder: Path, relations: Sequence[str])
         card = read_card(folder.parent)
         if relations and card.calibrated_on and card.suits(relations):
             return folder.parent.name
-    return None
+    return UNIVERSAL_ADAPTER if relations else None
 
 
 def _quantization(quantize: Quantize, device: torch.device) -> Any:

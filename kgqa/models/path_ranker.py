@@ -31,6 +31,7 @@ from kgqa.models.adapter import (
     read_json_card,
     write_card_and_weights,
 )
+from kgqa.models.coverage import suits
 from kgqa.models.sentences import encoder_of_card, load_sentence_encoder
 
 if TYPE_CHECKING:
@@ -74,6 +75,9 @@ class RankerCard:
     none: _Finite = 0.0
     temperature: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)] = 1.0
     refuse_above: Annotated[float, Field(ge=0, le=1, strict=False)] = 0.88
+    # relations of the KG that it was trained for, or what stands before their first dot; () any
+    calibrated_on: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    extends: str = ""  # the bundled ranker whose changes come before its own; "" none
     described: dict[str, Any] = Field(default_factory=dict)  # data, settings, figures
     weights: WeightsName = "ranker.safetensors"
     format_version: int = FORMAT_VERSION
@@ -129,6 +133,32 @@ class PathRanker:
         return found
 
 
+def suited_ranker(relations: Sequence[str], kg_folder: Path | None = None) -> str:
+    """Return which ranker suits a KG with these ``relations`` best.
+
+    The KG's own in ``kg_folder``, a bundled one that was trained for such relations, or else the
+    universal one. Raises what :func:`ranker_card` raises.
+    """
+    if kg_folder is not None and (own := own_ranker(kg_folder)):
+        return str(own)
+    for name in bundled_rankers():
+        known = ranker_card(BUNDLED_RANKERS / name).calibrated_on
+        if relations and known and suits(known, relations):
+            return name
+    return UNIVERSAL
+
+
+def own_ranker(kg_folder: Path) -> Path | None:
+    """Return the folder of a KG's own ranker, None if it has none."""
+    folder = kg_folder / OWN_RANKER
+    return folder if (folder / CARD_FILE).is_file() else None
+
+
+def bundled_rankers() -> list[str]:
+    """Return the names of the bundled rankers."""
+    return sorted(file.parent.name for file in BUNDLED_RANKERS.glob(f"*/{CARD_FILE}"))
+
+
 def ranker_folder(name: str) -> Path:
     """Return the folder of a ranker: one of that path, else the bundled one of that name."""
     return model_folder(name, BUNDLED_RANKERS)
@@ -164,7 +194,7 @@ def load_path_ranker(
     """
     folder = ranker_folder(name)
     card = ranker_card(folder)
-    changes = dict(_changes(folder / card.weights))
+    changes = dict(ranker_changes(name))
     head = changes.pop(HEAD, None)
     chosen = encoder_of_card(card.encoder, encoder, folder)
     read_by = load_sentence_encoder(chosen, device=device, cache=cache, progress=progress)
@@ -199,7 +229,12 @@ def ranker_changes(name: str) -> Changes:
     Raises what :func:`load_path_ranker` raises.
     """
     folder = ranker_folder(name)
-    return _changes(folder / ranker_card(folder).weights)
+    card = ranker_card(folder)
+    own = _changes(folder / card.weights)
+    if not card.extends:
+        return own
+    before = ranker_folder(card.extends)
+    return {**_changes(before / ranker_card(before).weights), **own}
 
 
 def _changes(file: Path) -> Changes:

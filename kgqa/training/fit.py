@@ -120,7 +120,7 @@ def train(
             done = trainer.train(resume_from_checkpoint=None if last is None else str(last))
             final = trainer.evaluate() if held_rows else {}
             with writing_to(out):
-                _save(kg_llm, model, out, settings)
+                save_model(kg_llm, model, out, full=settings.full)
         result = AdapterReport(
             folder=out,
             examples=len(rows),
@@ -261,12 +261,15 @@ def _trainer(
     return trainer
 
 
-def _save(kg_llm: KgLLM, model: Any, out: Path, settings: TrainingSettings) -> None:
-    """Write the weights in bfloat16, half of what the optimiser worked with, and the card."""
+def save_model(kg_llm: KgLLM, model: Any, out: Path, *, full: bool = False) -> None:
+    """Write the weights in bfloat16, half of what the optimiser worked with, and the card.
+
+    ``full``: all weights with the tokenizer, not an adapter's. The folder ``out`` is there.
+    """
     part = out / ".part"
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir()
-    if settings.full:
+    if full:
         model.to(torch.bfloat16).save_pretrained(str(part))
         kg_llm.tokenizer.save_pretrained(str(part))
         replace(kg_llm.card, base_model="").write(part)  # a model of its own, whatever its name

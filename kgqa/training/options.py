@@ -285,10 +285,20 @@ class LearnOptions(Options):
         None,
         "A file of phrases for the relations: written for editing if it is missing, else used.",
     )
-    adapter: bool = _flag(
-        False, "Also train an adapter for the KG-LLM of `gcr`, which takes longer."
+    adapter: bool = _flag(False, "Also train an adapter for the method gcr, on the questions.")
+    start_from: str | None = option(
+        None, "The path ranker that is fitted: a name or a folder (by default what suits the KG)."
     )
-    start_from: str = option("universal", "The path ranker that is fitted: a name or a folder.")
     encoder: str | None = option(None, "The sentence encoder that it was trained with (MiniLM).")
     learning_rate: float = option(1e-3, "Learning rate.", gt=0)
     seed: int = option(0, "Seed.", ge=0)
+
+    @model_validator(mode="after")
+    def _has_questions_for_an_adapter(self) -> LearnOptions:
+        if self.adapter and self.questions is None:
+            raise UsageError(
+                "An adapter is trained on people's questions, and none are given.",
+                "Name a file of them (`questions`), or leave out `adapter`: the method gcr answers "
+                "with a bundled one.",
+            )
+        return self

@@ -7,7 +7,6 @@ stands for several that were left out counts as often (importance weights of a s
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ import torch
 from kgqa.models.path_ranker import RankerCard
 from kgqa.models.pretrained import quiet
 from kgqa.models.sentences_torch import TorchSentenceEncoder
+from kgqa.training.steps import take_steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from kgqa.progress import Progress
 
 _TARGETS = ["query", "key", "value", "dense"]  # linear layers of an encoder of BERT's family
-_WARM_UP = 20  # steps in which the learning rate rises
-_LEAST = 0.05  # of the learning rate, at the end
 _BESIDE = 2e-2  # learning rate of the numbers beside the encoder
 
 
@@ -97,20 +95,14 @@ def fit_ranker(
         {"params": [beside], "lr": _BESIDE},
     ]
     optimizer = torch.optim.AdamW(groups, weight_decay=0.01)
-    steps = settings.steps
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step, steps))
-    losses: list[float] = []
-    with progress.task("learning", steps, "steps") as task:
-        for _, batch in zip(range(steps), batches, strict=False):
-            loss = _loss(encoder, beside, batch)
-            optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            torch.nn.utils.clip_grad_norm_(weights, 1.0)
-            optimizer.step()
-            schedule.step()
-            losses.append(float(loss.detach()))
-            task.tell(f"loss {np.mean(losses[-20:]):.2f}")
-            task.advance()
+    loss = take_steps(
+        optimizer,
+        weights,
+        batches,
+        lambda batch: _loss(encoder, beside, batch),
+        settings.steps,
+        progress,
+    )
     scale, none, *bias = beside.detach().tolist()
     changes = _changes(model)
     model.unload()
@@ -118,11 +110,7 @@ def fit_ranker(
     made = RankerCard(
         encoder=card.encoder, hops=card.hops, scale=scale, none=none, hop_bias=tuple(bias)
     )
-    return FittedRanker(made, changes, float(np.mean(losses[-20:])) if losses else math.nan)
-
-
-def _rate(step: int, steps: int) -> float:
-    return min((step + 1) / _WARM_UP, 1.0) * max(_LEAST, 1 - step / steps)
+    return FittedRanker(made, changes, loss)
 
 
 def _loss(encoder: TorchSentenceEncoder, beside: Tensor, batch: RankingBatch) -> Tensor:

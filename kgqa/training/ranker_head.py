@@ -13,6 +13,8 @@ import torch
 from torch.nn.functional import normalize
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
     from torch import Tensor
 
@@ -45,14 +47,17 @@ class _Questions:
     def loss(self, down: Tensor, up: Tensor, draw: torch.Generator) -> Tensor:
         """Return the mean loss of some questions."""
         rows = torch.randint(len(self.questions), (_TOGETHER,), generator=draw)
+        used = self.among[rows, :-1].any(0).nonzero().squeeze(1)  # a small part of many
         questions, paths = (
             normalize(one + one @ down.T @ up.T, dim=-1)
-            for one in (self.questions[rows], self.paths)
+            for one in (self.questions[rows], self.paths[used])
         )
-        logits = self.scale * (questions @ paths.T) + self.bias
+        logits = self.scale * (questions @ paths.T) + self.bias[used]
         logits = torch.cat([logits, torch.full((len(rows), 1), self.none)], 1)
+        last = self.among.shape[1] - 1
+        columns = torch.cat([used, torch.tensor([last])])
         whole, right = (
-            logits.masked_fill(~which[rows], -torch.inf).logsumexp(1)
+            logits.masked_fill(~which[rows][:, columns], -torch.inf).logsumexp(1)
             for which in (self.among, self.right)
         )
         return (whole - right).mean()
@@ -89,6 +94,17 @@ def fit_head(
             task.tell(f"loss {float(loss.detach()):.2f}")
             task.advance()
     return joined(ranker.head, (down.numpy(force=True), (strength * up).numpy(force=True)))
+
+
+def averaged(heads: Sequence[Head], rank: int) -> Head:
+    """Return the head of ``rank`` that is nearest to the mean of ``heads``.
+
+    Fits of other seeds err in other ways (model soups: Wortsman et al., arXiv 2203.05482).
+    """
+    mean = np.mean([up @ down for down, up in heads], axis=0)
+    up, strength, down = np.linalg.svd(mean)
+    half = np.sqrt(strength[:rank])
+    return half[:, None] * down[:rank], up[:, :rank] * half
 
 
 def joined(first: Head | None, second: Head) -> Head:

@@ -23,6 +23,7 @@ from kgqa.models.path_ranker import (
     load_path_ranker,
     ranker_changes,
     save_path_ranker,
+    suited_ranker,
 )
 from kgqa.paths.phrases import PHRASES_FILE, phrases_of, read_phrases, write_phrases
 from kgqa.paths.walk import WalkRules
@@ -50,6 +51,7 @@ _LEAST = 8  # questions of people that something is learnt from
 _PARTS = 4  # of people's questions
 _NO_ANSWER = 7  # one of so many made questions is asked as if the graph could not answer it
 _STEPS, _STEPS_OF_PEOPLE = 60, 8
+_PER_STEP = 16  # of many questions of people: each takes part in about four steps
 _STRENGTH = 0.5  # of what is learnt from made questions
 _LIKELY = 0.2  # probability of what a made question asks for: others mostly ask for something else
 
@@ -63,8 +65,9 @@ def learn(
     cache: Path,
     progress: Progress,
 ) -> LearnReport:
-    """Fit the ranker that ``options`` start from to the KG, and keep it if it is better.
+    """Fit a ranker to the KG, and keep it if it is better than the one it starts from.
 
+    That is the one of ``options``, or else the bundled one that suits the KG.
     ``folder`` is the KG's, where it is kept. A run that is stopped changes nothing but the KG's
     phrases. Raises DataError if there are too few questions.
     """
@@ -72,42 +75,17 @@ def learn(
     out = folder / OWN_RANKER
     if options.phrases is not None:
         _take_phrases(store, folder, options.phrases, progress)
+    start_from = options.start_from or suited_ranker(store.relations().known)
     start = load_path_ranker(
-        options.start_from,
+        start_from,
         device=device,
         cache=cache,
         progress=progress,
         encoder=options.encoder,
     )
     words = RankWords(store, WalkRules(start.card.hops, store.info.direction), folder)
-    asked: list[KgQuestion] = []
-    unusable = 0
-    if options.questions is not None:
-        read = read_file(options.questions, options.format, None, progress)
-        asked, unusable = kg_questions(words, read.questions, start)
-        if len(asked) < _LEAST:
-            raise DataError(
-                f"{options.questions} has {len(asked)} questions that {store.info.name} can "
-                f"answer; {_LEAST} are needed to learn from.",
-                "Each line names its answers, and topic entities that a path leads from to them.",
-            )
-    drawn = made_questions(words, start, Random(options.seed), progress, cache)
-    start.vectors([one.text.replace("{x}", TOPIC) for one in drawn])  # faster together
-    every = [one.of_kg(words, start) for one in drawn]
-    likely: Sequence[float] = (
-        np.exp(log_likelihoods(start, [batch_of(every)])).tolist() if every else ()
-    )
-    kept = [  # longer paths stay out of it: a wording for one relation says nothing about them
-        (one, one.of_relations(words, start))
-        for one, share in zip(drawn, likely, strict=True)
-        if share >= _LIKELY or one.text in phrased(words, one.hop)
-    ]
-    for place in range(0, len(kept), _NO_ANSWER):  # what is missing must not seem to be there
-        one, _ = kept[place]
-        if sum(len(steps) == 1 for steps in one.among) > 1:
-            kept[place] = one, one.without_answer(words, start, -1 - place)
-    made = [question for one, question in kept if not one.held_out]
-    apart = [question for one, question in kept if one.held_out]
+    asked, unusable = _asked(words, options, start, progress)
+    made, apart = _made(words, options, start, progress, cache)
     if not asked and (not apart or len(made) < _LEAST):
         raise DataError(
             f"No questions can be made about {store.info.name}: its relations are like none that "
@@ -116,24 +94,19 @@ def learn(
             "`questions`.",
         )
 
-    def fitted(theirs: Sequence[KgQuestion]) -> PathRanker:
-        ranker, rate, seed = start, options.learning_rate, options.seed
-        if made:
-            settings = RankerSettings(steps=_STEPS, rate=rate, seed=seed)
-            head = fit_head(ranker, batch_of(made), settings, progress, _STRENGTH)
-            ranker = replace(ranker, head=head)
-        if theirs:  # last, and few steps: they are few
-            steps = _STEPS_OF_PEOPLE if made else _STEPS
-            settings = RankerSettings(steps=steps, rate=rate, seed=seed)
-            ranker = replace(ranker, head=fit_head(ranker, batch_of(theirs), settings, progress))
-        return ranker
-
+    taught = start
+    if made:
+        settings = RankerSettings(steps=_STEPS, rate=options.learning_rate, seed=options.seed)
+        head = fit_head(start, batch_of(made), settings, progress, _STRENGTH)
+        taught = replace(start, head=head)
+    least = _STEPS_OF_PEOPLE if made else _STEPS
     parts = [asked[number::_PARTS] for number in range(_PARTS)] if asked else []
     checks = [batch_of(some) for some in (*parts, apart) if some]
-    rankers = [  # each part is asked of what the others taught: they are too few to set some aside
-        fitted([one for other in parts if other is not part for one in other]) for part in parts
-    ]
-    own = fitted(asked)
+    rankers = []
+    for part in parts:  # each is asked of what the others taught: too few to set some aside
+        others = [one for other in parts if other is not part for one in other]
+        rankers.append(_fitted(taught, others, least, options, progress))
+    own = _fitted(taught, asked, least, options, progress)
     rankers += [own] if apart else []
     before, after = (
         np.concatenate([log_likelihoods(each, [one]) for each, one in zip(by, checks, strict=True)])
@@ -164,8 +137,9 @@ def learn(
             "relations": store.info.next_relation,
             "held_out": {"questions": len(gain), "before": first_before, "after": first_after},
         }
-        changes = {**ranker_changes(options.start_from), HEAD: own.head}
-        save_path_ranker(out, replace(start.card, described=described), changes)
+        changes = {**ranker_changes(start_from), HEAD: own.head}
+        card = replace(start.card, extends="", described=described)
+        save_path_ranker(out, card, changes)
     return LearnReport(
         folder=out if better else None,
         questions=len(asked),
@@ -178,6 +152,70 @@ def learn(
         first_after=100 * first_after,
         seconds=time.perf_counter() - began,
     )
+
+
+def _asked(
+    words: RankWords, options: LearnOptions, start: PathRanker, progress: Progress
+) -> tuple[list[KgQuestion], int]:
+    """Return people's questions that the KG can answer, and how many it cannot. Raises DataError.
+
+    Without a file of them there are none.
+    """
+    if options.questions is None:
+        return [], 0
+    read = read_file(options.questions, options.format, None, progress)
+    asked, unusable = kg_questions(words, read.questions, start, loose=read.loose)
+    if len(asked) < _LEAST:
+        raise DataError(
+            f"{options.questions} has {len(asked)} questions that {words.store.info.name} can "
+            f"answer; {_LEAST} are needed to learn from.",
+            "Each line names its answers, and topic entities that a path leads from to them.",
+        )
+    return asked, unusable
+
+
+def _made(
+    words: RankWords, options: LearnOptions, start: PathRanker, progress: Progress, cache: Path
+) -> tuple[list[KgQuestion], list[KgQuestion]]:
+    """Return questions made from the KG alone: to learn from, and those of held-out wordings."""
+    drawn = made_questions(words, start, Random(options.seed), progress, cache)
+    start.vectors([one.text.replace("{x}", TOPIC) for one in drawn])  # faster together
+    every = [one.of_kg(words, start) for one in drawn]
+    likely: Sequence[float] = (
+        np.exp(log_likelihoods(start, [batch_of(every)])).tolist() if every else ()
+    )
+    kept = [  # longer paths stay out of it: a wording for one relation says nothing about them
+        (one, one.of_relations(words, start))
+        for one, share in zip(drawn, likely, strict=True)
+        if share >= _LIKELY or one.text in phrased(words, one.hop)
+    ]
+    for place in range(0, len(kept), _NO_ANSWER):  # what is missing must not seem to be there
+        one, _ = kept[place]
+        if sum(len(steps) == 1 for steps in one.among) > 1:
+            kept[place] = one, one.without_answer(words, start, -1 - place)
+    made, apart = (
+        [question for one, question in kept if one.held_out == held_out]
+        for held_out in (False, True)
+    )
+    return made, apart
+
+
+def _fitted(
+    ranker: PathRanker,
+    asked: Sequence[KgQuestion],
+    least: int,
+    options: LearnOptions,
+    progress: Progress,
+) -> PathRanker:
+    """Return ``ranker`` with a head that is fitted to ``asked`` too, in ``least`` steps or more.
+
+    If there are no questions, it is ``ranker`` itself.
+    """
+    if not asked:
+        return ranker
+    steps = max(least, len(asked) // _PER_STEP)  # few, if they are few
+    settings = RankerSettings(steps=steps, rate=options.learning_rate, seed=options.seed)
+    return replace(ranker, head=fit_head(ranker, batch_of(asked), settings, progress))
 
 
 def _error(values: NDArray[np.float64]) -> float:

@@ -22,7 +22,7 @@ from kgqa.graph.files import write_whole
 from kgqa.models.path_ranker import ranker_folder
 from kgqa.paths.relation_paths import relation_paths
 from kgqa.paths.words import TOPIC
-from kgqa.training.ranker_domains import DOMAINS, Domain
+from kgqa.training.domains import DOMAINS, Domain
 from kgqa.training.ranker_questions import kg_question
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from kgqa.linking.resolve import resolve_entity
 from kgqa.paths.relation_paths import relation_paths
 from kgqa.paths.walk import relation_paths_to
 from kgqa.questions.meanings import known_topics, meanings_of
+from kgqa.training.gold import agreed, gold_paths
 from kgqa.training.ranker_fit import RankingBatch
 
 if TYPE_CHECKING:
@@ -83,11 +84,12 @@ def batch_of(questions: Sequence[KgQuestion]) -> RankingBatch:
 
 
 def kg_questions(
-    words: RankWords, questions: Sequence[Question], ranker: PathRanker
+    words: RankWords, questions: Sequence[Question], ranker: PathRanker, *, loose: bool = False
 ) -> tuple[list[KgQuestion], int]:
     """Return what questions are in the KG, one for each topic entity, and how many are unusable.
 
-    Raises GraphError.
+    One without answers has those that its gold relation paths lead to; ``loose``: they do not say
+    in which direction a predicate is walked. Raises GraphError.
     """
     store, rules = words.store, words.rules
     found: list[KgQuestion] = []
@@ -99,12 +101,16 @@ def kg_questions(
             topics = []
         answers = store.keys_of(list(meanings_of(store, question.answers, question.names).same))
         answers = answers[answers >= 0]
+        if topics and not question.answers and question.relation_paths:
+            starts = np.array([topic.key for topic in topics], np.int64)
+            answers = agreed(gold_paths(store, starts, question.relation_paths, rules, loose=loose))
+        answered = bool(question.answers or question.relation_paths)
         names = words.names(topics)
         usable = False
         for topic in topics:
             paths, _ = relation_paths(store, topic.key, rules)
             gold = _gold(store, topic.key, answers, rules, several=len(topics) > 1)
-            if not paths.steps or (question.answers and not gold.intersection(paths.steps)):
+            if not paths.steps or (answered and not gold.intersection(paths.steps)):
                 continue
             asked = words.question(question.question, topic.key, names)
             found.append(kg_question(words, ranker, asked, topic.key, paths.steps, gold))

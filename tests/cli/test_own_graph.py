@@ -219,3 +219,6 @@ def test_an_adapter_is_learnt_and_gcr_takes_it(
     asked = kgqa("ask", "whose baby is login", "--method", "gcr", "--home", new, "--json", **of)
     assert asked.json["kg_llm"]["adapter"].endswith("adapter")
     assert all(one["grounded"] for one in asked.json["answers"])
+    alone = kgqa("learn", "--adapter", "--home", new)
+    assert alone.code == 1
+    assert "An adapter is trained on people's questions, and none are given." in alone.err

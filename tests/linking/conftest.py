@@ -58,6 +58,7 @@ ENTITIES: dict[str, tuple[str, list[str]]] = {
     "m.moulin_a": ("Moulin Rouge", []),
     "m.moulin_b": ("Moulin Rouge!", []),
     "m.kent": ("Kentwich", []),
+    "P-1013": ("Cargo stator", []),
     "m.kent_hall": ("Kentwich Orange Hall", []),
     "m.york": ("Yorkwich", []),
     "m.york_hall": ("Yorkwich Purple Lantern Jubilee Hopscotch Gallery", []),

@@ -272,6 +272,12 @@ def test_names_are_looked_up_in_one_call(store: SqliteStore) -> None:
     assert counting.calls.count("suggest") <= 6
 
 
+def test_an_entity_is_found_by_its_id(store: SqliteStore) -> None:
+    assert link(store, "who do we buy P-1013 from")[0].id == "P-1013"
+    with pytest.raises(LinkingError):  # another part number names nothing
+        link(store, "who do we buy P-1014 from")
+
+
 def test_store_order_of_suggestions_does_not_matter(store: SqliteStore) -> None:
     class Shuffled(Counting):
         def suggest(self, text: str, limit: int = 5) -> IntArray:

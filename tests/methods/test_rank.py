@@ -213,6 +213,21 @@ def test_what_only_other_kinds_have_is_not_in_the_graph(
     assert answered(store, rank(both), about(store, "shop")).best.id == "Bo"
 
 
+def test_whether_an_answer_is_there_is_judged_with_and_without_the_head(
+    store: SqliteStore, ranker: PathRanker
+) -> None:
+    def odds(one: PathRanker) -> float:
+        confidence = answered(store, rank(one, refuse_above=0.0), about(store, "shop")).confidence
+        return float(np.log(confidence / (1 - confidence)))
+
+    wanted, bare = wanting(ranker, named(store, "x born in ?")), wanting(ranker)
+    headed = wanting(ranker, named(store, "x born in ?"))
+    width = ranker.encoder.width  # without its head it wants nothing
+    headed.head = np.zeros((1, width), np.float32), np.zeros((width, 1), np.float32)
+    assert odds(wanted) - odds(bare) > 1
+    assert odds(headed) == pytest.approx((odds(wanted) + odds(bare)) / 2)
+
+
 def test_none_of_them_can_be_likeliest(store: SqliteStore, ranker: PathRanker) -> None:
     card = RankerCard(encoder=ranker.card.encoder, none=50.0)
     unsure = PathRanker("unsure", card, ranker.encoder)

@@ -227,10 +227,12 @@ def test_the_adapter_that_was_trained_on_such_a_kg_is_meant(tmp_path: Path) -> N
     assert suited_adapter(None, tmp_path, films) == "metaqa"
     assert suited_adapter("Tiny-Llama", tmp_path, films) is None
     assert suited_adapter(None, tmp_path, ["people.person.parents", "film.genre"]) == "freebase"
-    assert suited_adapter(None, tmp_path, ["on_call_for", "owned_by", "written_by"]) is None
+    services = ["on_call_for", "owned_by", "written_by"]
+    assert suited_adapter(None, tmp_path, services) == "universal"
     assert suited_adapter(None, tmp_path, []) is None
     own = tmp_path / OWN_ADAPTER
     own.mkdir(parents=True)
     TINY_CARD.write(own)
     assert suited_adapter("models/tiny-llama", tmp_path, films) == str(own)
     assert suited_adapter(None, tmp_path, films) == "metaqa", "its own is of another model"
+    assert suited_adapter("models/tiny-llama", None, films) is None

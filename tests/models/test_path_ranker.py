@@ -10,10 +10,14 @@ import pytest
 
 from kgqa.errors import AdapterMismatchError, ModelError, ModelNotFoundError
 from kgqa.models.path_ranker import (
+    HEAD,
+    OWN_RANKER,
+    UNIVERSAL,
     RankerCard,
     load_path_ranker,
     ranker_changes,
     save_path_ranker,
+    suited_ranker,
 )
 from kgqa.models.sentences import load_trainable_encoder
 from kgqa.progress import Silent
@@ -65,6 +69,41 @@ def test_what_was_saved_is_loaded(encoder: Path, tmp_path: Path) -> None:
         load(tmp_path, encoder).logits(questions, paths, [1, 2, 5]), logits / 2
     )
     assert load(tmp_path, encoder).none == 1.0
+
+
+def test_the_ranker_of_a_kg_is_its_own_then_that_for_its_relations_then_the_universal_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundled, kg = tmp_path / "bundled", tmp_path / "kg"
+    save_path_ranker(bundled / UNIVERSAL, RankerCard(encoder="tiny"), {})
+    people = RankerCard(encoder="tiny", calibrated_on=("people", "film"))
+    save_path_ranker(bundled / "people", people, {})
+    monkeypatch.setattr("kgqa.models.path_ranker.BUNDLED_RANKERS", bundled)
+    relations = ["people.person.born", "hasPart"]
+    assert suited_ranker(relations, kg) == "people"
+    assert suited_ranker([*relations, "madeOf"], kg) == UNIVERSAL
+    assert suited_ranker([], kg) == UNIVERSAL
+    save_path_ranker(kg / OWN_RANKER, RankerCard(encoder="tiny"), {})
+    assert suited_ranker(relations, kg) == str(kg / OWN_RANKER)
+    assert suited_ranker(relations) == "people"
+
+
+def test_a_ranker_may_extend_a_bundled_one(
+    encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kgqa.models.path_ranker.BUNDLED_RANKERS", tmp_path / "bundled")
+    save_path_ranker(tmp_path / "bundled" / UNIVERSAL, RankerCard(encoder=str(encoder)), changes())
+    head = np.ones((2, WIDTH), np.float32), np.ones((WIDTH, 2), np.float32)
+    save_path_ranker(tmp_path / "own", RankerCard(encoder=str(encoder), extends=UNIVERSAL),
+                     {HEAD: head})  # fmt: skip
+    save_path_ranker(tmp_path / "whole", RankerCard(encoder=str(encoder)), changes() | {HEAD: head})
+    asked = ["q"], ["a", "b"], [1, 2]
+    extended, whole = (load(tmp_path / one, encoder) for one in ("own", "whole"))
+    np.testing.assert_array_equal(extended.logits(*asked), whole.logits(*asked))
+    assert set(ranker_changes(str(tmp_path / "own"))) == {WEIGHT, HEAD}
+    rewrite(tmp_path / "own", extends="another")
+    with pytest.raises(ModelNotFoundError, match="another"):
+        load(tmp_path / "own", encoder)
 
 
 def test_a_text_is_encoded_once(encoder: Path, tmp_path: Path) -> None:

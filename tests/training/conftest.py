@@ -1,11 +1,14 @@
-"""The tiny model, loaded again for each training, and a small KG that it can learn."""
+"""The tiny model, loaded again for each training, a small KG and a domain that it can learn."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+
+from tests.training.runs import PRACTICE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -59,3 +62,11 @@ def town(town_file: Path) -> Iterator[SqliteStore]:
 
     with SqliteStore(town_file) as store:
         yield store
+
+
+@pytest.fixture(scope="module")
+def practice(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of a domain to train on."""
+    file = tmp_path_factory.mktemp("domains") / "practice.json"
+    file.write_text(json.dumps(PRACTICE))
+    return file

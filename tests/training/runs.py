@@ -68,5 +68,28 @@ class Deadly(Silent):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+PRACTICE = {
+    "domain": "a veterinary practice",
+    "types": {
+        "pet": {"nouns": ["pet"], "is": "species", "names": ["Rex", "Tiger", "Coco"]},
+        "vet": {"nouns": ["vet"], "is": "person", "names": ["Dr. Whit", "Dr. Bo"]},
+        "town": {"nouns": ["town"], "is": "place", "names": ["Bonn", "Kiel"]},
+        "weight": {"nouns": ["weight"], "is": "quantity", "names": ["3 kg", "9 kg"]},
+    },
+    "relations": [
+        {"name": "treated by", "head": "pet", "tail": "vet", "forward": ["who saw {x}?"] * 6,
+         "backward": ["whom did {x} see"] * 5},
+        {"name": "lives in", "head": "vet", "tail": "town", "forward": ["{x} dwells where"] * 6,
+         "backward": ["vets of {x}"]},
+        {"name": "weight", "head": "pet", "tail": "weight", "forward": ["how heavy is {x}"] * 6},
+    ],
+    "two_hops": [
+        {"path": ["treated by", "lives in"], "questions": ["where does the doctor of {x} live"]},
+        {"path": ["treated by", "^treated by"], "questions": ["who shares a vet with {x}"]},
+        {"path": ["lives in", "treated by"], "questions": ["a chain that does not fit {x}"]},
+    ],
+}  # fmt: skip
+
+
 if __name__ == "__main__":
     run(Path(sys.argv[1]), Path(sys.argv[2]), Deadly(int(sys.argv[3])))

@@ -27,55 +27,27 @@ from kgqa.progress import Silent
 from kgqa.questions import Question
 from kgqa.registry import validated
 from kgqa.training import ranker_learn, ranker_made
+from kgqa.training.domains import Domain, batches_of
 from kgqa.training.options import LearnOptions
-from kgqa.training.ranker_domains import Domain, batches_of
 from kgqa.training.ranker_fit import (
     RankerSettings,
     first_right,
     fit_ranker,
     log_likelihoods,
 )
-from kgqa.training.ranker_head import joined
+from kgqa.training.ranker_head import averaged, joined
 from kgqa.training.ranker_learn import learn
 from kgqa.training.ranker_made import made_questions
 from kgqa.training.ranker_questions import batch_of, kg_questions
 from tests.graph.tables import entity, tables_of
 from tests.methods.reasoners import encoder_folder
+from tests.training.runs import PRACTICE
 from tests.trie.language import store_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from kgqa.graph.sqlite import SqliteStore
-
-PRACTICE = {
-    "domain": "a veterinary practice",
-    "types": {
-        "pet": {"nouns": ["pet"], "is": "species", "names": ["Rex", "Tiger", "Coco"]},
-        "vet": {"nouns": ["vet"], "is": "person", "names": ["Dr. Whit", "Dr. Bo"]},
-        "town": {"nouns": ["town"], "is": "place", "names": ["Bonn", "Kiel"]},
-        "weight": {"nouns": ["weight"], "is": "quantity", "names": ["3 kg", "9 kg"]},
-    },
-    "relations": [
-        {"name": "treated by", "head": "pet", "tail": "vet", "forward": ["who saw {x}?"] * 6,
-         "backward": ["whom did {x} see"] * 5},
-        {"name": "lives in", "head": "vet", "tail": "town", "forward": ["{x} dwells where"] * 6,
-         "backward": ["vets of {x}"]},
-        {"name": "weight", "head": "pet", "tail": "weight", "forward": ["how heavy is {x}"] * 6},
-    ],
-    "two_hops": [
-        {"path": ["treated by", "lives in"], "questions": ["where does the doctor of {x} live"]},
-        {"path": ["treated by", "^treated by"], "questions": ["who shares a vet with {x}"]},
-        {"path": ["lives in", "treated by"], "questions": ["a chain that does not fit {x}"]},
-    ],
-}  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def practice(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = tmp_path_factory.mktemp("domains") / "practice.json"
-    file.write_text(json.dumps(PRACTICE))
-    return file
 
 
 @pytest.fixture
@@ -165,6 +137,19 @@ def test_joined_heads_change_as_the_one_after_the_other(ranker: PathRanker) -> N
     np.testing.assert_allclose(found, plain, atol=1e-5)
 
 
+def test_averaged_heads_change_by_their_mean() -> None:
+    draw = np.random.default_rng(0).normal
+    heads = [(draw(size=(2, 8)), draw(size=(8, 2))) for _ in range(3)]
+    down, up = averaged(heads, 6)
+    np.testing.assert_allclose(up @ down, np.mean([one @ two for two, one in heads], axis=0))
+    down, up = averaged(heads, 1)  # the nearest of its rank
+    assert down.shape == (1, 8)
+    assert up.shape == (8, 1)
+    strength = np.linalg.svd(np.mean([one @ two for two, one in heads], axis=0))[1]
+    rest = np.mean([one @ two for two, one in heads], axis=0) - up @ down
+    np.testing.assert_allclose(np.linalg.norm(rest), np.linalg.norm(strength[1:]))
+
+
 @pytest.fixture(scope="module")
 def shops(tmp_path_factory: pytest.TempPathFactory) -> SqliteStore:
     names = [f"Shop {letter}" for letter in "KLMNOPQRSTUV"]
@@ -199,6 +184,9 @@ def test_questions_know_the_relation_paths_to_their_answers(
     assert first.asked == "who runs x"
     assert [one.partition(" such as ")[0] for one in first.gold] == ["x owner ?"]
     assert made[-1].gold == frozenset()
+    gold = Question("gold", "who runs Shop K", ["Shop K"], [], relation_paths=[("owner",)])
+    (by_path,), unusable = kg_questions(words_of(shops, ranker), [gold], ranker)
+    assert (by_path.gold, unusable) == (first.gold, 0)
     batch = batch_of(made)
     assert len(batch.paths) == len(set(batch.paths))
     assert batch.gold[-1] == []

@@ -5,14 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kgqa.errors import AdapterMismatchError, ModelNotFoundError
+from kgqa.models.coverage import MOSTLY, known_part
 from kgqa.models.graph_reasoner_card import bundled_reasoners, read_reasoner_card, reasoner_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from kgqa.graph.store import GraphStore
-
-KNOWN = 0.5  # part of a KG's relations that a reasoner of ids must have been trained with
 
 
 def fitting_reasoner(store: GraphStore | None) -> tuple[str, str]:
@@ -28,9 +25,10 @@ def fitting_reasoner(store: GraphStore | None) -> tuple[str, str]:
     by_text = [name for name, card in cards.items() if card.relations_by == "text"]
     if store is None:
         return (by_text or list(cards))[0], ""
-    known = {name: known_part(card.relations, store) for name, card in cards.items()}
+    relations = store.relations().known
+    known = {name: known_part(card.relations, relations) for name, card in cards.items()}
     best = max(cards, key=lambda name: known[name])
-    if known[best] >= KNOWN:
+    if known[best] >= MOSTLY:
         return best, ""
     if not by_text:
         raise AdapterMismatchError(
@@ -42,10 +40,3 @@ def fitting_reasoner(store: GraphStore | None) -> tuple[str, str]:
         f"The reasoner {by_text[0]} was trained on another KG, and reads the relations of "
         f"{store.info.name} by their words. {train}"
     )
-
-
-def known_part(relations: Sequence[str], store: GraphStore) -> float:
-    """Return the part of the store's relations (not edges) that are among ``relations``, else 1."""
-    known = set(relations)
-    ids = store.relations().known
-    return sum(one in known for one in ids) / len(ids) if ids else 1.0

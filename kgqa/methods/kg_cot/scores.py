@@ -14,9 +14,9 @@ import numpy as np
 import torch
 
 from kgqa.errors import AdapterMismatchError
-from kgqa.methods.kg_cot.fitting import KNOWN, known_part
 from kgqa.methods.kg_cot.hops import HopTable
 from kgqa.methods.kg_cot.walk import FLOOR, Level, walk_rows
+from kgqa.models.coverage import MOSTLY, known_part
 from kgqa.models.graph_reasoner import relation_logits
 
 if TYPE_CHECKING:
@@ -102,8 +102,8 @@ class BoundReasoner:
                 f"The reasoner {reasoner.name} walks {card.hops} hops at most, not {rules.hops}.",
                 f"Set `hops` to {card.hops}, or train one: kgqa train kg-cot.",
             )
-        part = known_part(card.relations, store)
-        if card.relations_by == "ids" and part < KNOWN:
+        part = known_part(card.relations, relations.known)
+        if card.relations_by == "ids" and part < MOSTLY:
             raise AdapterMismatchError(
                 f"The reasoner {reasoner.name} was trained with {part:.0%} of the relations of the "
                 f"KG {store.info.name}: it is another KG's, and knows relations by their ids.",

@@ -1,4 +1,4 @@
-"""Invented domains that the universal path ranker is trained on: schemas with people's questions.
+"""Invented domains that the universal models are trained on: schemas with people's questions.
 
 A domain has types of entities with some names, relations between them with questions that ask for
 either end in people's own words, and questions about two relations in turn. A file is JSON::
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from random import Random
 
 DOMAINS = Path(__file__).parent.parent / "data" / "training" / "domains"
+HELD_OUT = (  # to check on, never trained on
+    "chess_federation", "films_and_actors", "hospital_wards_and_staff", "insurance_claims",
+    "it_helpdesk_assets", "public_library", "consulting_projects_and_clients", "human_anatomy",
+)  # fmt: skip
 
 Steps: TypeAlias = "tuple[tuple[int, int], ...]"
 
@@ -111,7 +115,7 @@ class Domain:
         longer = [one for one in self.questions if len(one.path) > 1]
         asked = asked[: _QUESTIONS - _MORE_OF_TWO]
         asked += random.sample(longer, min(_MORE_OF_TWO, len(longer)))
-        asked += list(self._composed(random, int(_COMPOSED * _QUESTIONS)))
+        asked += list(self.composed(random, int(_COMPOSED * _QUESTIONS)))
         return self._batch(asked, random)
 
     def checks(self) -> RankingBatch:
@@ -145,8 +149,8 @@ class Domain:
                 batch.gold.append([gold] if answerable else [])
         return batch
 
-    def _composed(self, random: Random, count: int) -> Iterator[Asked]:
-        """Yield questions about two relations: the one's question about the other's noun phrase."""
+    def composed(self, random: Random, count: int) -> Iterator[Asked]:
+        """Yield at most ``count`` questions: of one relation about the noun phrase of another."""
         for _ in range(count):
             type_ = random.choice(sorted(self.ends))
             path = random.choice(sorted(self.ends[type_]))
