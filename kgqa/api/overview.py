@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from kgqa.api.home import Home
-from kgqa.errors import KgqaError, without_secrets
+from kgqa.errors import KgqaError, ModelNotFoundError, without_secrets
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,7 +45,7 @@ def status(home: str | Path | Home | None = None, *, verify: bool = False) -> di
         f"{kg['name']} has no index that fits the model. "
         f"Build it: kgqa precompute-tries --kg {kg['name']}"
         for kg in kgs
-        if not any(index["fits"] for index in kg["indexes"])
+        if not (kg["indexes"] if encoder is None else any(one["fits"] for one in kg["indexes"]))
     ]
     dumps = settings.dumps_folder
     files = sorted(path.name for path in dumps.iterdir()) if dumps.is_dir() else []
@@ -62,8 +62,14 @@ def status(home: str | Path | Home | None = None, *, verify: bool = False) -> di
 
 def _encoder(home: Home) -> LoadedEncoder:
     from kgqa.models.kg_llm import load_encoder
+    from kgqa.models.offline import SMOLLM, smollm_is_converted
 
     settings = home.settings
+    if settings.model is None and not smollm_is_converted(settings.cache_folder):
+        raise ModelNotFoundError(  # converting takes half a minute, and nobody asked for it here
+            f"The offline model {SMOLLM} is not prepared yet.",
+            "Prepare it: kgqa setup",
+        )
     return load_encoder(
         settings.model, settings.adapter, cache=settings.cache_folder, progress=home.progress
     )

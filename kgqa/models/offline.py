@@ -53,10 +53,7 @@ def converted_gguf(file: Path, cache: Path, progress: Progress, *, name: str | N
     """
     _check(file)
     name = name or file.stem
-    stat = file.stat()
-    identity = f"{_LAYOUT}\n{file.resolve()}\n{stat.st_size}\n{stat.st_mtime_ns}"
-    digest = hashlib.sha256(identity.encode()).hexdigest()[:12]
-    folder = cache / "models" / f"{name}-{digest}"
+    folder = _converted_folder(file, cache, name)
     if folder.is_dir():
         return folder
     from kgqa.models.pretrained import quiet
@@ -64,6 +61,13 @@ def converted_gguf(file: Path, cache: Path, progress: Progress, *, name: str | N
     with progress.task(f"converting {name} (once)"), quiet():
         write_once(folder, f"The converted model {name}", lambda into: _convert(file, into))
     return folder
+
+
+def _converted_folder(file: Path, cache: Path, name: str) -> Path:
+    stat = file.stat()
+    identity = f"{_LAYOUT}\n{file.resolve()}\n{stat.st_size}\n{stat.st_mtime_ns}"
+    digest = hashlib.sha256(identity.encode()).hexdigest()[:12]
+    return cache / "models" / f"{name}-{digest}"
 
 
 def write_once(folder: Path, what: str, write: Callable[[Path], None]) -> None:
@@ -163,6 +167,11 @@ def smollm_folder(cache: Path, progress: Progress) -> Path:
     Raises ModelNotFoundError, ModelError.
     """
     return converted_gguf(smollm_gguf(), cache, progress, name=SMOLLM)
+
+
+def smollm_is_converted(cache: Path) -> bool:
+    """Return whether :func:`smollm_folder` has nothing to convert. Raises ModelNotFoundError."""
+    return _converted_folder(smollm_gguf(), cache, SMOLLM).is_dir()
 
 
 def minilm_folder() -> Path:

@@ -218,6 +218,13 @@ def test_status_of_an_empty_home_says_what_to_do(kgqa: Kgqa, tmp_path: Path) -> 
     assert any("kgqa ingest" in line for line in done["missing"])
 
 
+def test_status_converts_no_model(kgqa: Kgqa, home: Path, tmp_path: Path) -> None:
+    done = kgqa("status", "--json", "--home", home, KGQA_CACHE=tmp_path / "cache").json
+    assert done["kg_llm"] is None
+    assert [line for line in done["missing"] if "kgqa setup" in line] == done["missing"]
+    assert not (tmp_path / "cache").exists()
+
+
 def test_eval(kgqa: Kgqa, home: Path, tmp_path: Path) -> None:
     asked = tmp_path / "questions.jsonl"
     questions = [

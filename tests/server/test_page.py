@@ -97,6 +97,41 @@ def test_ask_watch_and_look(page: Any, served: Served) -> None:
     assert QUESTION in page.inner_text("#history-list")
 
 
+@pytest.mark.parametrize("asked", [True, False])
+def test_what_is_typed_while_the_page_loads_stays(page: Any, served: Served, asked: bool) -> None:
+    held: list[Any] = []
+    page.route("**/api/kgs", lambda route: held.append(route))
+    page.goto(served.url)
+    page.fill("#q", QUESTION)
+    if asked:
+        page.click("#go")
+        answered(page)
+    for route in held:
+        route.continue_()
+    page.unroute("**/api/kgs")
+    page.wait_for_selector("#sub:has-text('facts')", state="attached")
+    assert page.input_value("#q") == QUESTION
+    if not asked:
+        page.click("#go")
+        answered(page)
+    assert page.inner_text("article.first h3") == "Ada Birch"
+
+
+def test_enter_under_another_question_asks_that_one(page: Any, served: Served) -> None:
+    page.goto(served.url)
+    page.wait_for_selector("#kg option", state="attached")
+    held: list[Any] = []
+    page.route("**/api/ask", lambda route: held.append(route))
+    page.fill("#q", "who leads Payments")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#result[aria-busy=true]", state="attached")
+    page.unroute("**/api/ask")
+    page.fill("#q", QUESTION)
+    page.keyboard.press("Enter")
+    answered(page)
+    assert page.inner_text("article.first h3") == "Ada Birch"
+
+
 def test_a_shared_address_asks_the_same(page: Any, served: Served) -> None:
     page.goto(address(served, "who owns it", entity="price-feed", k=3))
     answered(page)

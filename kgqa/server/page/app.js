@@ -8,6 +8,7 @@ const KEPT = 50; // questions of the history
 const HISTORY = "kgqa-history";
 
 let running = null; // what stops the question that is being asked
+let current = ""; // the address of that question
 let topics = []; // chosen entities: {id, name}
 let suggested = [], marked = -1, typing = null;
 
@@ -33,16 +34,22 @@ function address(given) {
 /** Fill the form from the page's address; returns whether there is a question to ask. */
 function fromAddress() {
   const query = new URLSearchParams(location.search);
-  byId("q").value = query.get("q") ?? "";
+  byId("q").value = query.get("q") ?? byId("q").value;
   for (const name of ["k", "hops"]) byId(name).value = /^\d+$/.exec(query.get(name) ?? "")?.[0] ?? "";
+  topics = query.getAll("entity").map((id) => ({ id, name: id }));
+  choices();
+  fit();
+  return (query.get("q") ?? "").trim() !== "";
+}
+
+/** Choose the graph and the method that the page's address names. */
+function choices() {
+  const query = new URLSearchParams(location.search);
   for (const [name, otherwise] of [["kg", null], ["method", "auto"]]) {
     const value = query.get(name) ?? otherwise;
     if (value && [...byId(name).options].some((one) => one.value === value)) byId(name).value = value;
   }
-  topics = query.getAll("entity").map((id) => ({ id, name: id }));
   chips();
-  fit();
-  return byId("q").value.trim() !== "";
 }
 
 async function ask({ remember = true } = {}) {
@@ -50,16 +57,15 @@ async function ask({ remember = true } = {}) {
   if (!given.q) return;
   running?.abort();
   const stop = (running = new AbortController());
-  if (remember && location.pathname + location.search !== address(given)) {
-    history.pushState(null, "", address(given));
-  }
+  current = address(given);
+  if (remember && location.pathname + location.search !== current) history.pushState(null, "", current);
   document.title = visible(`${given.q} · kgqa`);
   document.body.classList.add("asked");
   byId("result").replaceChildren();
   byId("result").setAttribute("aria-busy", "true");
   byId("go").textContent = "Stop";
   say("Asking …", true);
-  const body = { question: given.q, kg: given.kg || undefined, method: given.method,
+  const body = { question: given.q, kg: given.kg || undefined, method: given.method || undefined,
     k: given.k, hops: given.hops, entities: given.entities.map((one) => one.id) };
   try {
     const response = await call("/api/ask", body, stop.signal, "text/event-stream");
@@ -421,6 +427,7 @@ function fit() {
 }
 
 async function start() {
+  const asks = fromAddress(); // before anything is waited for, so that what is typed meanwhile stays
   const found = await json("/api/kgs");
   byId("kg").replaceChildren(...found.kgs.map((one) => el("option", { value: one.name, textContent: one.name })));
   byId("method").replaceChildren(...[...found.methods].sort((a, b) => (b.name === "auto") - (a.name === "auto"))
@@ -429,7 +436,9 @@ async function start() {
   const [first] = found.kgs;
   byId("sub").textContent = found.kgs.length > 1 ? `${found.kgs.length} graphs: ${found.kgs.map((one) => one.name).join(", ")}. Every answer comes with its path of facts.`
     : `${first.name}: ${number(first.entities)} entities, ${number(first.edges)} facts. Every answer comes with its path, checked in the graph.`;
-  if (fromAddress()) await ask({ remember: false });
+  choices();
+  if (document.body.classList.contains("asked")) return; // asked while the graphs were looked up
+  if (asks) await ask({ remember: false });
   else await loading();
 }
 
@@ -446,8 +455,9 @@ async function loading() {
 
 byId("ask").addEventListener("submit", (event) => {
   event.preventDefault();
-  if (running) running.abort();
-  else ask();
+  const same = event.submitter !== null || address(form()) === current; // the button says Stop
+  if (running && same) running.abort();
+  else ask(); // Enter under another question asks that one instead
 });
 byId("q").addEventListener("input", fit);
 byId("q").addEventListener("keydown", (event) => {
