@@ -4,7 +4,8 @@ On a KG of a user's own a few dozen relation paths leave a topic entity: choosin
 all there is to do. A path ranker (:mod:`kgqa.models.path_ranker`) gives each a probability, beside
 "none of them"; an entity's is that of the likeliest one that leads to it, and of several topic
 entities the product. If a relation that the topic has not fits better, one that entities of its
-kind usually have or, much better, any other of the KG, the answer is "not in this graph".
+kind usually have or, much better, any other of the KG or one that other KGs have, the answer is
+"not in this graph".
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ MOST_EXPLAINED = 10  # relation paths of a topic entity that an answer keeps
 MET = (0.5, 2.2)  # if conditions are met
 SEVERAL = (0.4, 1.3)  # of several topic entities, whose probabilities were multiplied
 MOST_ELSEWHERE = 1_000  # relations that are read once a session
-ELSEWHERE = 2.0  # less of a logit, if entities of other kinds have it; chosen on those graphs too
+ELSEWHERE = 3.0  # less of a logit, if entities of other kinds or other KGs have it; chosen there
 _HOW_MANY = re.compile(r"\W*(how many|number of|count)\b", re.IGNORECASE)
 _NUMBER = re.compile(r"\W*\d[\d.,]*(\s*\S{1,6})?")  # with a unit, perhaps
 
@@ -237,14 +238,19 @@ class Rank(Method[RankOptions]):
         logits = words.logits(self.ranker, asked, every)
         share = words.shares(self.ranker, logits)
         count = len(paths.steps)
-        elsewhere = [hop for hop in words.schema.common(MOST_ELSEWHERE) if hop not in own]
+        common = words.schema.common(MOST_ELSEWHERE)
+        elsewhere = [hop for hop in common if hop not in own]
         lacking: dict[Hop, float] = {}
+        unknown = -math.inf
         odds = []  # logarithms
         for ranker in self._judges:
             fits = logits if ranker is self.ranker else words.logits(ranker, asked, every)
             beyond = words.logits(ranker, asked, [(hop,) for hop in elsewhere]) - ELSEWHERE
             lacking = dict(zip(elsewhere, beyond.tolist(), strict=True))
-            least = max(lacking.values(), default=-math.inf)  # the likeliest: many are not likelier
+            # a KG with so many relations says what there is to ask for
+            few = len(common) < MOST_ELSEWHERE
+            unknown = ranker.logit_elsewhere(asked) - ELSEWHERE if few else -math.inf
+            least = max([*lacking.values(), unknown])  # the likeliest: many are not likelier
             lacking.update(zip(missing, fits[count:].tolist(), strict=True))
             absent = np.logaddexp.reduce([ranker.none, least, *fits[count:]])
             odds.append(absent - fits[:count].max(initial=-math.inf))
@@ -258,10 +264,12 @@ class Rank(Method[RankOptions]):
             )
             for at in order
         )
+        likeliest = max(lacking, key=lambda hop: lacking[hop], default=None)
+        named = likeliest is not None and lacking[likeliest] >= unknown
         return Weighed(
             share[:count],
             math.exp(-np.logaddexp(0.0, -np.mean(odds))),
-            words.hop(max(lacking, key=lambda hop: lacking[hop])) if lacking else "",
+            words.hop(likeliest) if likeliest and named else "",
             shares,
         )
 

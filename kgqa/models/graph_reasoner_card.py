@@ -62,7 +62,8 @@ class ReasonerCard:
     width: _AtLeastOne
     hidden: _AtLeastOne
     relations: Annotated[tuple[str, ...], Field(min_length=1)]  # ids, in the order of the weights
-    texts: tuple[str, ...] = ()  # the relations' words, if they are read by them
+    # the relations' words, if they are read by them and their ids do not say them
+    texts: tuple[str, ...] = ()
     beta_reads: BetaReads = "tokens"
     answer_threshold: Annotated[float, Field(ge=0, le=1)] = 0.5  # part of the first one's score
     described: dict[str, Any] = Field(default_factory=dict)  # data, settings, figures
@@ -79,7 +80,7 @@ class ReasonerCard:
     @model_validator(mode="after")
     def _texts_fit(self) -> ReasonerCard:
         wanted = len(self.relations) if self.relations_by == "text" else 0
-        if len(self.texts) != wanted:
+        if len(self.texts) not in (0, wanted):
             raise ValueError(f"there are {len(self.texts)} texts of relations, not {wanted}")
         return self
 

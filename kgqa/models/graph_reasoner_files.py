@@ -41,7 +41,7 @@ _BY_DIRECTION = {"words": 0.0, "bias_of_words": 0.0, "bias": UNTRAINED}
 class LoadedReasoner:
     """A reasoner that is ready: its model in eval mode on the CPU, and what encodes questions.
 
-    ``words``: the vectors of the card's ``texts``, ``[n, width]``; None if relations are ids.
+    ``words``: the vectors of the relations' words, ``[n, width]``; None if relations are ids.
     """
 
     name: str
@@ -112,7 +112,7 @@ def _weights(
         raise ModelError(f"The weights {file} are damaged: {error}.", AGAIN) from None
     words = state.pop(_WORDS, None)
     state = _whole(state, card)
-    wanted = (len(card.texts), card.width) if card.texts else None
+    wanted = (len(card.relations), card.width) if card.relations_by == "text" else None
     if (None if words is None else tuple(words.shape)) != wanted:
         raise ModelError(f"The weights {file} hold no vectors for the card's relations.", AGAIN)
     if not all(bool(one.isfinite().all()) for one in state.values()):

@@ -8,6 +8,9 @@ changes of its weights (LoRA, arXiv 2106.09685) with a softmax over all relation
 topic; with no changes it is the plain similarity of words. What is learnt from one KG is a *head*:
 a low-rank change of the vectors themselves, so that texts need to be read only once to fit it.
 
+A ranker may also know relations that other KGs have, as vectors of the same encoder: a question
+that fits one of these better than anything in the KG asks for what the KG does not say.
+
 A ranker on disk is a folder with ``ranker.json``, its card, and ``ranker.safetensors``.
 """
 
@@ -51,6 +54,7 @@ CARD_FILE = "ranker.json"
 FORMAT_VERSION = 1
 _MOST_KEPT = 100_000  # vectors of texts in memory, 1.5 kB each
 HEAD = "head"  # stands among the changes of weights
+_ELSEWHERE = "elsewhere"  # the tensor of relations that other KGs have
 _DOWN, _UP = ".down", ".up"  # the two factors of a weight's change
 _AGAIN = "Train it again with `kgqa learn`."
 
@@ -88,12 +92,14 @@ class PathRanker:
     """A ranker that is ready. Vectors of texts are kept. Not for use by several threads.
 
     ``head``: the factors ``[rank, width]`` and ``[width, rank]`` of what is added to vectors.
+    ``elsewhere``: vectors of relations that other KGs have, ``[n, width]``, without the head.
     """
 
     name: str
     card: RankerCard
     encoder: SentenceEncoder
     head: tuple[NDArray[np.float32], NDArray[np.float32]] | None = None
+    elsewhere: NDArray[np.float32] | None = None
     _kept: dict[str, NDArray[np.float32]] = dataclasses.field(default_factory=dict)
 
     def logits(
@@ -111,6 +117,13 @@ class PathRanker:
         bias = [card.hop_bias[min(one, len(card.hop_bias)) - 1] for one in hops]
         return (card.scale * cosine + np.array(bias, np.float32)) / card.temperature
 
+    def logit_elsewhere(self, question: str) -> float:
+        """Return how well the best relation that other KGs have fits; -inf if none is known."""
+        if self.elsewhere is None:
+            return -np.inf
+        cosine = self._with_head(self.elsewhere) @ self.vectors([question])[0]
+        return float(self.scaled(cosine.max(keepdims=True), [1])[0])
+
     @property
     def none(self) -> float:
         """The logit of "none of them"."""
@@ -126,10 +139,14 @@ class PathRanker:
         found = np.zeros((len(texts), self.encoder.width), np.float32)
         for row, text in enumerate(texts):
             found[row] = self._kept[text]
-        if self.head is not None:
-            down, up = self.head
-            found += found @ down.T @ up.T
-            found /= np.linalg.norm(found, axis=1, keepdims=True)
+        return self._with_head(found)
+
+    def _with_head(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+        if self.head is None:
+            return vectors
+        down, up = self.head
+        changed = vectors + vectors @ down.T @ up.T
+        found: NDArray[np.float32] = changed / np.linalg.norm(changed, axis=1, keepdims=True)
         return found
 
 
@@ -196,10 +213,13 @@ def load_path_ranker(
     card = ranker_card(folder)
     changes = dict(ranker_changes(name))
     head = changes.pop(HEAD, None)
+    elsewhere = relations_elsewhere(name)
     chosen = encoder_of_card(card.encoder, encoder, folder)
     read_by = load_sentence_encoder(chosen, device=device, cache=cache, progress=progress)
     try:
-        if head is not None and {head[0].shape[1:], head[1].shape[:1]} != {(read_by.width,)}:
+        sizes = set() if head is None else {head[0].shape[1:], head[1].shape[:1]}
+        sizes |= set() if elsewhere is None else {elsewhere.shape[1:]}
+        if sizes - {(read_by.width,)}:
             raise ValueError(HEAD)
         read_by.change({name: up @ down for name, (down, up) in changes.items()})
     except (ValueError, RuntimeError):
@@ -207,16 +227,25 @@ def load_path_ranker(
             f"The weights {folder / card.weights} are not of the encoder {read_by.name}.", _AGAIN
         ) from None
     shown = folder.name if folder.parent == BUNDLED_RANKERS else str(folder)
-    return PathRanker(shown, card, read_by, head)
+    return PathRanker(shown, card, read_by, head, elsewhere)
 
 
-def save_path_ranker(folder: Path, card: RankerCard, changes: Changes) -> None:
+def save_path_ranker(
+    folder: Path,
+    card: RankerCard,
+    changes: Changes,
+    elsewhere: NDArray[np.float32] | None = None,
+) -> None:
     """Write card and weights (float16) into ``folder``, which is made. Raises ModelError.
 
     ``changes``: for the name of each changed weight ``[out, in]`` of the encoder the factors
     ``[rank, in]`` and ``[out, rank]``, whose product is added to it; ``HEAD`` names the head's.
+    ``elsewhere``: see :class:`PathRanker`; kept as 8-bit integers.
     """
-    state = {}
+    state: dict[str, NDArray[Any]] = {}
+    if elsewhere is not None:
+        most = np.abs(elsewhere).max(axis=1, keepdims=True)
+        state[_ELSEWHERE] = np.round(elsewhere / most * 127).astype(np.int8)
     for name, (down, up) in changes.items():
         state[name + _DOWN] = np.ascontiguousarray(down, np.float16)
         state[name + _UP] = np.ascontiguousarray(up, np.float16)
@@ -237,15 +266,39 @@ def ranker_changes(name: str) -> Changes:
     return {**_changes(before / ranker_card(before).weights), **own}
 
 
+def relations_elsewhere(name: str) -> NDArray[np.float32] | None:
+    """Return the vectors of relations that other KGs have, as a ranker's encoder reads them.
+
+    One that changes another's vectors by a head alone knows the same ones. Raises what
+    :func:`load_path_ranker` raises.
+    """
+    folder = ranker_folder(name)
+    card = ranker_card(folder)
+    state = _state(folder / card.weights)
+    found = state.get(_ELSEWHERE)
+    if found is None:
+        heads = all(key.startswith(HEAD) for key in state)
+        return relations_elsewhere(card.extends) if card.extends and heads else None
+    length: NDArray[np.float32] = np.linalg.norm(found, axis=1, keepdims=True)
+    return found / length
+
+
 def _changes(file: Path) -> Changes:
+    state = _state(file)
+    names = sorted(name.removesuffix(_UP) for name in state if name.endswith(_UP))
+    try:
+        return {name: (state[name + _DOWN], state[name + _UP]) for name in names}
+    except KeyError as error:
+        raise ModelError(f"The weights {file} are damaged: {error}.", _AGAIN) from None
+
+
+def _state(file: Path) -> dict[str, NDArray[np.float32]]:
     if not file.is_file():
         raise ModelNotFoundError(f"The path ranker {file.parent} has no {file.name}.", _AGAIN)
     try:
         state = {name: one.astype(np.float32) for name, one in load_file(file).items()}
-        names = sorted(name.removesuffix(_UP) for name in state if name.endswith(_UP))
-        found = {name: (state[name + _DOWN], state[name + _UP]) for name in names}
-    except (OSError, SafetensorError, ValueError, KeyError) as error:
+    except (OSError, SafetensorError, ValueError) as error:
         raise ModelError(f"The weights {file} are damaged: {error}.", _AGAIN) from None
     if not all(np.isfinite(one).all() for one in state.values()):
         raise ModelError(f"The weights {file} are damaged: not all are numbers.", _AGAIN)
-    return found
+    return state

@@ -22,6 +22,7 @@ from kgqa.models.path_ranker import (
     OWN_RANKER,
     load_path_ranker,
     ranker_changes,
+    relations_elsewhere,
     save_path_ranker,
     suited_ranker,
 )
@@ -139,7 +140,7 @@ def learn(
         }
         changes = {**ranker_changes(start_from), HEAD: own.head}
         card = replace(start.card, extends="", described=described)
-        save_path_ranker(out, card, changes)
+        save_path_ranker(out, card, changes, relations_elsewhere(start_from))
     return LearnReport(
         folder=out if better else None,
         questions=len(asked),

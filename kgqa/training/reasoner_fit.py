@@ -25,6 +25,7 @@ import numpy as np
 import torch
 
 from kgqa.errors import DataError, ModelError
+from kgqa.methods.kg_cot.scores import relation_words
 from kgqa.methods.kg_cot.walk import FLOOR
 from kgqa.models.graph_reasoner_card import ReasonerCard
 from kgqa.models.graph_reasoner_files import save_reasoner
@@ -296,6 +297,7 @@ def _card(
         "f1": round(result.f1, 1),
         "step": result.steps,
     }
+    relations = tuple(run.table.store.relations().ids)
     return ReasonerCard(
         hops=rules.hops,
         direction=rules.direction,
@@ -305,8 +307,8 @@ def _card(
         encoder=encoder,
         width=run.model.shape.width,
         hidden=settings.hidden,
-        relations=tuple(run.table.store.relations().ids),
-        texts=tuple(run.texts),
+        relations=relations,
+        texts=() if run.texts == list(map(relation_words, relations)) else tuple(run.texts),
         answer_threshold=result.answer_threshold,
         described={
             **result.data,

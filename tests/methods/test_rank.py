@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from kgqa.graph.sqlite import SqliteStore
     from kgqa.graph.store import GraphStore
+    from kgqa.methods.base import LinkedQuestion
     from kgqa.paths.ground import GroundedPath
 
 EDGES = [
@@ -211,6 +213,29 @@ def test_what_only_other_kinds_have_is_not_in_the_graph(
     assert answer.notes[-1] == said
     both = wanting(ranker, named(store, "x born in ?"), named(store, "x owner ?"))
     assert answered(store, rank(both), about(store, "shop")).best.id == "Bo"
+
+
+def test_what_only_other_kgs_have_is_not_in_the_graph(
+    store: SqliteStore, ranker: PathRanker
+) -> None:
+    question = about(store, "shop", question="what is its phone number?")
+    wanted = wanting(ranker)
+    assert answered(store, rank(wanted), question).answers
+    texts = words_asked(store, wanted, question)
+    wanted.card = replace(wanted.card, scale=30.0)
+    wanted.elsewhere = wanted.vectors(texts)
+    answer = answered(store, rank(wanted), question)
+    assert answer.answers == ()
+    assert answer.notes[-1] == "Not in this graph: shop has no fact that answers this."
+    wanted.elsewhere = -wanted.elsewhere
+    assert answered(store, rank(wanted), question).answers
+
+
+def words_asked(store: SqliteStore, ranker: PathRanker, question: LinkedQuestion) -> list[str]:
+    """What the ranker reads of a question about one topic entity."""
+    words = module.RankWords(store, WalkRules(2, "both"))
+    (topic,) = question.topics
+    return [words.question(question.question, topic.key, words.names(question.topics))]
 
 
 def test_whether_an_answer_is_there_is_judged_with_and_without_the_head(

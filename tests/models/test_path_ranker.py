@@ -92,7 +92,10 @@ def test_a_ranker_may_extend_a_bundled_one(
     encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kgqa.models.path_ranker.BUNDLED_RANKERS", tmp_path / "bundled")
-    save_path_ranker(tmp_path / "bundled" / UNIVERSAL, RankerCard(encoder=str(encoder)), changes())
+    elsewhere = np.random.default_rng(3).normal(size=(5, WIDTH)).astype(np.float32)
+    elsewhere /= np.linalg.norm(elsewhere, axis=1, keepdims=True)
+    card = RankerCard(encoder=str(encoder))
+    save_path_ranker(tmp_path / "bundled" / UNIVERSAL, card, changes(), elsewhere)
     head = np.ones((2, WIDTH), np.float32), np.ones((WIDTH, 2), np.float32)
     save_path_ranker(tmp_path / "own", RankerCard(encoder=str(encoder), extends=UNIVERSAL),
                      {HEAD: head})  # fmt: skip
@@ -101,9 +104,30 @@ def test_a_ranker_may_extend_a_bundled_one(
     extended, whole = (load(tmp_path / one, encoder) for one in ("own", "whole"))
     np.testing.assert_array_equal(extended.logits(*asked), whole.logits(*asked))
     assert set(ranker_changes(str(tmp_path / "own"))) == {WEIGHT, HEAD}
+    assert extended.elsewhere is not None
+    np.testing.assert_allclose(extended.elsewhere, elsewhere, atol=0.01)
+    assert whole.elsewhere is None
+    assert whole.logit_elsewhere("q") == -np.inf
+    nearest = (extended._with_head(extended.elsewhere) @ extended.vectors(["q"])[0]).max()
+    expected = extended.card.scale * nearest + extended.card.hop_bias[0]
+    assert extended.logit_elsewhere("q") == pytest.approx(float(expected), abs=1e-3)
     rewrite(tmp_path / "own", extends="another")
     with pytest.raises(ModelNotFoundError, match="another"):
         load(tmp_path / "own", encoder)
+
+
+def test_relations_of_other_kgs_belong_to_the_encoder_that_read_them(
+    encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kgqa.models.path_ranker.BUNDLED_RANKERS", tmp_path)
+    card = RankerCard(encoder=str(encoder))
+    save_path_ranker(tmp_path / UNIVERSAL, card, {}, np.ones((1, WIDTH), np.float32))
+    extended = RankerCard(encoder=str(encoder), extends=UNIVERSAL)
+    save_path_ranker(tmp_path / "changed", extended, changes())
+    assert load(tmp_path / "changed", encoder).elsewhere is None
+    save_path_ranker(tmp_path / "odd", card, {}, np.ones((1, WIDTH // 2), np.float32))
+    with pytest.raises(ModelError, match="are not of the encoder"):
+        load(tmp_path / "odd", encoder)
 
 
 def test_a_text_is_encoded_once(encoder: Path, tmp_path: Path) -> None:

@@ -119,7 +119,8 @@ class BoundReasoner:
         assert reasoner.words is not None  # the card says so, and loading has checked it
         self._step = steps_by(np.arange(len(relations)), card.direction)
         self._texts = [relation_words(name) for name in relations.names]
-        place = {text: at for at, text in enumerate(card.texts)}
+        texts = card.texts or [relation_words(one) for one in card.relations]
+        place = {text: at for at, text in enumerate(texts)}
         self._known = np.array([place.get(text, -1) for text in self._texts], np.int64)
         self._words = torch.zeros(len(relations), card.width)
         there = np.flatnonzero(self._known >= 0)
