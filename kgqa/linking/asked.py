@@ -4,10 +4,22 @@ from __future__ import annotations
 
 import re
 
+_VERB = (
+    r"(?:is|are|was|were|am|do|does|did|has|have|had|can|could|will|would"
+    r"|isn't|aren't|wasn't|weren't|don't|doesn't|didn't|hasn't|haven't)"
+)
+# "so, did x …", "the mill, is that x's?"
 _WHETHER = re.compile(
-    r"\W*(?:(?:so|and|but)\W+)?(?:is|are|was|were|am|do|does|did|has|have|had|can|could|will|would"
-    r"|isn't|aren't|wasn't|weren't|don't|doesn't|didn't|hasn't|haven't)\b(?! there\b)",
+    rf"\W*(?:(?:so|and|but)\W+|[^,:?]+[,:]\s+)?{_VERB}\b(?! there\b)", re.IGNORECASE
+)
+# "x owns it, doesn't she", "x owns it, right?"
+_TAG = re.compile(
+    r"(?:\b\w+n't\s+(?:it|he|she|they|we|you|that)|,\s*(?:right|correct|true|yes|no))\W*$",
     re.IGNORECASE,
+)
+# "was it x who …", "is x the one who …": who stands for what was named
+_RELATIVE = re.compile(
+    r"(\b(?:the|an?|it)\s+(?:[^\s,?]+\s+){1,5}?)(?:who|whose|which|when|where)\b", re.IGNORECASE
 )
 _SOMETHING_ELSE = re.compile(
     r"\b(?:or|who|whom|whose|which|what|what's|where|when|why|how|any\w*|some\w*|tell|know|ever)\b",
@@ -25,4 +37,7 @@ def asks_whether(question: str) -> bool:
     >>> asks_whether("Which is it?"), asks_whether("Do you know who runs Bonn?")
     (False, False)
     """
-    return bool(_WHETHER.match(question)) and not _SOMETHING_ELSE.search(question)
+    question = question.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
+    if not (_WHETHER.match(question) or _TAG.search(question)):
+        return False
+    return not _SOMETHING_ELSE.search(_RELATIVE.sub(r"\1", question))
