@@ -59,6 +59,8 @@ MOST_EXPLAINED = 10  # relation paths of a topic entity that an answer keeps
 # Slope and shift of the confidence: scripts/bench_confidence --own.
 MET = (0.5, 2.2)  # if conditions are met
 SEVERAL = (0.4, 1.3)  # of several topic entities, whose probabilities were multiplied
+# of "yes", fitted on the 104 questions of tests/data/own*/*/yes_no.jsonl
+SAID, LEAST_SAID = (0.6, 2.4), 1e-4
 MOST_ELSEWHERE = 1_000  # relations that are read once a session
 ELSEWHERE = 3.0  # less of a logit, if entities of other kinds or other KGs have it; chosen there
 _HOW_MANY = re.compile(r"\W*(how many|number of|count)\b", re.IGNORECASE)
@@ -216,6 +218,7 @@ class Rank(Method[RankOptions]):
             if path is not None
         ]
         yes = bool(shown) and asked.probability >= SAYS_IT
+        sure = calibrated(max(asked.probability, LEAST_SAID), *SAID)
         said = f"Not in this graph: no path between {first.name} and {second.name} says this."
         return Findings(
             answers=(RankedAnswer(None, YES, asked.probability, True),) if yes else (),
@@ -225,7 +228,7 @@ class Rank(Method[RankOptions]):
             forward_passes=1,
             notes=tuple(notes) if yes else (*notes, said),
             search=SearchUse("rank"),
-            confidence=asked.probability if yes else 1.0 - asked.probability,
+            confidence=sure if yes else 1.0 - sure,
             relations=tuple(share for one in weighed for share in one.likeliest),
         )
 
