@@ -62,7 +62,7 @@ SEVERAL = (0.4, 1.3)  # of several topic entities, whose probabilities were mult
 # of "yes", fitted on the 104 questions of tests/data/own*/*/yes_no.jsonl
 SAID, LEAST_SAID = (0.6, 2.4), 1e-4
 MOST_ELSEWHERE = 1_000  # relations that are read once a session
-ELSEWHERE = 3.0  # less of a logit, if entities of other kinds or other KGs have it; chosen there
+ELSEWHERE = 3.5  # less of a logit, if entities of other kinds or other KGs have it; chosen there
 _HOW_MANY = re.compile(r"\W*(how many|number of|count)\b", re.IGNORECASE)
 _NUMBER = re.compile(r"\W*\d[\d.,]*(\s*\S{1,6})?")  # with a unit, perhaps
 
@@ -78,7 +78,8 @@ class Rank(Method[RankOptions]):
         self.ranker: PathRanker = resources.path_ranker(options.ranker, options.encoder)
         # A head is fitted to questions most of which have an answer, and finds one everywhere.
         bare = () if self.ranker.head is None else (replace(self.ranker, head=None),)
-        self._judges = (*bare, self.ranker)  # what its own logits lack is named: it is the last
+        refuses = self.ranker.head is None or self.ranker.card.head_refuses
+        self._judges = (*bare, self.ranker) if refuses else bare  # the last names what is missing
         self.card = AdapterCard(hops=self.ranker.card.hops)
         threshold, refuse = options.answer_threshold, options.refuse_above
         self.answer_threshold = ANSWER_THRESHOLD if threshold is None else threshold

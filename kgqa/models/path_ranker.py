@@ -81,6 +81,7 @@ class RankerCard:
     refuse_above: Annotated[float, Field(ge=0, le=1, strict=False)] = 0.88
     # relations of the KG that it was trained for, or what stands before their first dot; () any
     calibrated_on: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    head_refuses: bool = True  # whether its head has a say in what the graph lacks
     extends: str = ""  # the bundled ranker whose changes come before its own; "" none
     described: dict[str, Any] = Field(default_factory=dict)  # data, settings, figures
     weights: WeightsName = "ranker.safetensors"

@@ -9,7 +9,7 @@ import pytest
 
 from kgqa.models.path_ranker import PathRanker, RankerCard
 from kgqa.training.domains import Domain
-from kgqa.training.elsewhere import relations_elsewhere
+from kgqa.training.elsewhere import attributes, relations_elsewhere
 from tests.methods.reasoners import WIDTH, encoder_folder, tiny_encoder
 
 if TYPE_CHECKING:
@@ -39,3 +39,10 @@ def test_fewer_groups_lie_among_them(practice: Path, ranker: PathRanker) -> None
     assert np.linalg.norm(found, axis=1) == pytest.approx(1.0, abs=1e-5)
     again = relations_elsewhere(ranker, [domain], groups=2)
     np.testing.assert_array_equal(found, again)
+
+
+def test_attributes_are_read_as_relations_are() -> None:
+    texts = attributes()
+    assert "x phone number ? such as +44 20 7946 0018, 555-0134" in texts
+    assert len(set(texts)) == len(texts)
+    assert all(one.startswith("x ") and " ? such as " in one for one in texts)
