@@ -44,6 +44,8 @@ from kgqa.paths.relation_paths import MOST_PATHS, opened, relation_paths
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from numpy.typing import NDArray
+
     from kgqa.answers.answer import TopicEntity
     from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
@@ -237,27 +239,10 @@ class Rank(Method[RankOptions]):
         self, words: RankWords, asked: str, topic: TopicEntity, paths: RelationPaths
     ) -> Weighed:
         own = {one[0] for one in paths.steps if len(one) == 1}
-        missing = words.schema.missing(own)
-        every = [*paths.steps, *((hop,) for hop in missing)]
+        every = [*paths.steps, *((hop,) for hop in words.schema.missing(own))]
+        count = len(paths.steps)
         logits = words.logits(self.ranker, asked, every)
         share = words.shares(self.ranker, logits)
-        count = len(paths.steps)
-        common = words.schema.common(MOST_ELSEWHERE)
-        elsewhere = [hop for hop in common if hop not in own]
-        lacking: dict[Hop, float] = {}
-        unknown = -math.inf
-        odds = []  # logarithms
-        for ranker in self._judges:
-            fits = logits if ranker is self.ranker else words.logits(ranker, asked, every)
-            beyond = words.logits(ranker, asked, [(hop,) for hop in elsewhere]) - ELSEWHERE
-            lacking = dict(zip(elsewhere, beyond.tolist(), strict=True))
-            # a KG with so many relations says what there is to ask for
-            few = len(common) < MOST_ELSEWHERE
-            unknown = ranker.logit_elsewhere(asked) - ELSEWHERE if few else -math.inf
-            least = max([*lacking.values(), unknown])  # the likeliest: many are not likelier
-            lacking.update(zip(missing, fits[count:].tolist(), strict=True))
-            absent = np.logaddexp.reduce([ranker.none, least, *fits[count:]])
-            odds.append(absent - fits[:count].max(initial=-math.inf))
         order = np.argsort(-share, kind="stable")[:MOST_EXPLAINED].tolist()
         shares = tuple(
             RelationShare(
@@ -268,13 +253,41 @@ class Rank(Method[RankOptions]):
             )
             for at in order
         )
+        return Weighed(share[:count], *self._lacks(words, asked, every, count, logits), shares)
+
+    def _lacks(
+        self,
+        words: RankWords,
+        asked: str,
+        every: Sequence[Sequence[Hop]],
+        count: int,
+        logits: NDArray[np.float32],
+    ) -> tuple[float, str]:
+        """Return how sure it is that a topic lacks what is asked for, and what that may be.
+
+        Of ``every`` relation path the topic has the first ``count``, and others of its kind the
+        rest; ``logits`` are the ranker's own. What it may lack is a relation of the KG, or "".
+        """
+        own = {one[0] for one in every[:count] if len(one) == 1}
+        missing = [one[0] for one in every[count:]]
+        common = words.schema.common(MOST_ELSEWHERE)
+        elsewhere = [hop for hop in common if hop not in own]
+        few = len(common) < MOST_ELSEWHERE  # else the KG itself says what there is to ask for
+        odds = []  # logarithms
+        for ranker in self._judges:
+            fits = logits if ranker is self.ranker else words.logits(ranker, asked, every)
+            beyond = words.logits(ranker, asked, [(hop,) for hop in elsewhere]) - ELSEWHERE
+            lacking = dict(zip(elsewhere, beyond.tolist(), strict=True))
+            unknown = ranker.logit_elsewhere(asked) - ELSEWHERE if few else -math.inf
+            least = max([*lacking.values(), unknown])  # the likeliest: many are not likelier
+            lacking.update(zip(missing, fits[count:].tolist(), strict=True))
+            absent = np.logaddexp.reduce([ranker.none, least, *fits[count:]])
+            odds.append(absent - fits[:count].max(initial=-math.inf))
         likeliest = max(lacking, key=lambda hop: lacking[hop], default=None)
-        named = likeliest is not None and lacking[likeliest] >= unknown
-        return Weighed(
-            share[:count],
+        known = likeliest is not None and lacking[likeliest] >= unknown
+        return (
             math.exp(-np.logaddexp(0.0, -np.mean(odds))),
-            words.hop(likeliest) if likeliest and named else "",
-            shares,
+            words.hop(likeliest) if likeliest and known else "",
         )
 
     def _left_out(
