@@ -139,8 +139,9 @@ def learn(
             "held_out": {"questions": len(gain), "before": first_before, "after": first_after},
         }
         changes = {**ranker_changes(start_from), HEAD: own.head}
-        # what is made of the KG's own facts says little about what it lacks
-        card = replace(start.card, extends="", head_refuses=False, described=described)
+        # questions made of the KG's own facts say little about what it lacks
+        refuses = bool(asked)
+        card = replace(start.card, extends="", head_refuses=refuses, described=described)
         save_path_ranker(out, card, changes, relations_elsewhere(start_from))
     return LearnReport(
         folder=out if better else None,
