@@ -212,9 +212,9 @@ def load_path_ranker(
     """
     folder = ranker_folder(name)
     card = ranker_card(folder)
-    changes = dict(ranker_changes(name))
+    known, elsewhere = _read(name)
+    changes = dict(known)
     head = changes.pop(HEAD, None)
-    elsewhere = relations_elsewhere(name)
     chosen = encoder_of_card(card.encoder, encoder, folder)
     read_by = load_sentence_encoder(chosen, device=device, cache=cache, progress=progress)
     try:
@@ -258,13 +258,7 @@ def ranker_changes(name: str) -> Changes:
 
     Raises what :func:`load_path_ranker` raises.
     """
-    folder = ranker_folder(name)
-    card = ranker_card(folder)
-    own = _changes(folder / card.weights)
-    if not card.extends:
-        return own
-    before = ranker_folder(card.extends)
-    return {**_changes(before / ranker_card(before).weights), **own}
+    return _read(name)[0]
 
 
 def relations_elsewhere(name: str) -> NDArray[np.float32] | None:
@@ -273,24 +267,31 @@ def relations_elsewhere(name: str) -> NDArray[np.float32] | None:
     One that changes another's vectors by a head alone knows the same ones. Raises what
     :func:`load_path_ranker` raises.
     """
+    return _read(name)[1]
+
+
+def _read(name: str) -> tuple[Changes, NDArray[np.float32] | None]:
+    """Return a ranker's changes and the relations elsewhere, with those of the one it extends."""
     folder = ranker_folder(name)
     card = ranker_card(folder)
     state = _state(folder / card.weights)
-    found = state.get(_ELSEWHERE)
-    if found is None:
-        heads = all(key.startswith(HEAD) for key in state)
-        return relations_elsewhere(card.extends) if card.extends and heads else None
-    length: NDArray[np.float32] = np.linalg.norm(found, axis=1, keepdims=True)
-    return found / length
-
-
-def _changes(file: Path) -> Changes:
-    state = _state(file)
-    names = sorted(name.removesuffix(_UP) for name in state if name.endswith(_UP))
+    names = sorted(one.removesuffix(_UP) for one in state if one.endswith(_UP))
     try:
-        return {name: (state[name + _DOWN], state[name + _UP]) for name in names}
+        changes = {one: (state[one + _DOWN], state[one + _UP]) for one in names}
     except KeyError as error:
-        raise ModelError(f"The weights {file} are damaged: {error}.", _AGAIN) from None
+        raise ModelError(
+            f"The weights {folder / card.weights} are damaged: {error}.", _AGAIN
+        ) from None
+    elsewhere = state.get(_ELSEWHERE)
+    if elsewhere is not None:
+        length: NDArray[np.float32] = np.linalg.norm(elsewhere, axis=1, keepdims=True)
+        elsewhere = elsewhere / length
+    if not card.extends:
+        return changes, elsewhere
+    before, known = _read(card.extends)
+    if elsewhere is None and set(changes) <= {HEAD}:
+        elsewhere = known
+    return {**before, **changes}, elsewhere
 
 
 def _state(file: Path) -> dict[str, NDArray[np.float32]]:
