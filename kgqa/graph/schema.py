@@ -1,0 +1,146 @@
+"""The schema of a KG: its types, their properties, and which relations lead from where to where.
+
+A *property* is a typed value of an entity or of a fact. What a walk sees of it: a property of an
+entity is an edge to a value node; a fact that has properties is a mediator with three kinds of
+edges (from its head and to its tail by the fact's own relation, to its values by the properties'
+names), so a property of a fact is a qualifier, as a Freebase mediator's is. Plans and Cypher see
+the property graph itself.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, runtime_checkable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kgqa.graph.model import IntArray
+
+ValueType: TypeAlias = Literal[
+    "integer", "float", "boolean", "date", "time", "datetime", "duration", "point", "text"
+]
+Value: TypeAlias = "bool | int | float | str"
+"""A property's value as JSON has it: dates, times and durations as ISO 8601, a point as WKT."""
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """A property of the entities of a type, or of the facts of a relation.
+
+    ``many``: its value is a list, each member of ``type``. ``count``: how many have it.
+    ``walked``: whether it is an edge for walks; long texts and embeddings are not. ``also``: what
+    people call it.
+    """
+
+    name: str
+    type: ValueType
+    many: bool = False
+    count: int = 0
+    examples: tuple[Value, ...] = ()
+    walked: bool = True
+    also: tuple[str, ...] = ()
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EntityType:
+    """A class of entities: a Neo4j label, a Freebase type, a table.
+
+    ``names``: the properties that are the entities' name and aliases, the name first.
+    """
+
+    name: str
+    count: int
+    properties: tuple[Property, ...] = ()
+    id_property: str | None = None
+    names: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RelationPattern:
+    """A relation (by id) from entities of one type to those of another; "" is no type."""
+
+    relation: str
+    head: str
+    tail: str
+    count: int
+    properties: tuple[Property, ...] = ()
+    also: tuple[str, ...] = ()
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphSchema:
+    """Types and relation patterns, the most frequent first; ``sampled``: counts are estimates."""
+
+    types: tuple[EntityType, ...]
+    relations: tuple[RelationPattern, ...]
+    sampled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Facts of some relations at a frontier: row in it, relation key, other end, fact node or -1.
+
+    Parallel facts are rows of their own. Sorted by (row, relation, other, fact).
+    """
+
+    row: IntArray
+    relation: IntArray
+    other: IntArray
+    fact: IntArray
+
+
+@runtime_checkable
+class PropertyGraph(Protocol):
+    """What a store of a property graph gives beside :class:`kgqa.graph.store.GraphStore`.
+
+    Methods raise ``GraphError`` only.
+    """
+
+    def schema(self) -> GraphSchema:
+        """Return the schema; read once for each version and kept."""
+
+    def instances(self, type_: str) -> IntArray:
+        """Return the keys of the entities of a type, ascending; "" is every entity."""
+
+    def property_values(self, keys: IntArray, name: str) -> tuple[IntArray, list[Value]]:
+        """Return (row, value) of the property ``name`` of entities or fact nodes, by row.
+
+        Each member of a list is a row of its own, in the list's order.
+        """
+
+    def facts(self, keys: IntArray, relations: Sequence[int], *, inverse: bool) -> Facts:
+        """Return the facts of ``relations`` whose head (``inverse``: tail) is in ``keys``."""
+
+
+def fact_id(head: str, relation: str, tail: str, number: int | str = 0) -> str:
+    """Return the id of the mediator that stands for a fact with properties.
+
+    ``number`` tells parallel facts apart. The id says which fact it is:
+
+    >>> fact_id("Keanu Reeves", "ACTED_IN", "The Matrix")
+    '["Keanu Reeves","ACTED_IN","The Matrix",0]'
+    """
+    return json.dumps([head, relation, tail, number], ensure_ascii=False, separators=(",", ":"))
+
+
+def read_fact_id(id_: str) -> tuple[str, str, str] | None:
+    """Return head, relation and tail of a fact's id; None if it is not one.
+
+    Ids are data of the graph: whoever shows them checks that these are the mediator's own ends.
+    """
+    if not id_.startswith('["'):
+        return None
+    try:
+        parts = json.loads(id_)
+    except ValueError:
+        return None
+    if len(parts) != 4 or not all(isinstance(part, str) for part in parts[:3]):
+        return None
+    head, relation, tail = parts[:3]
+    return head, relation, tail
