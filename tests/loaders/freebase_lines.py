@@ -11,9 +11,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from kgqa.graph.literals import value_id, value_name
 from kgqa.graph.model import ALIAS
 from kgqa.loaders.freebase_block import Filters
-from kgqa.loaders.ntriples import TRIPLE, is_blank, unescape, value_id, value_name, why_not
+from kgqa.loaders.ntriples import TRIPLE, is_blank, unescape, why_not
 
 NS = "http://rdf.freebase.com/ns/"
 BASEKB = "http://rdf.basekb.com/ns/"
