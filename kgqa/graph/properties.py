@@ -62,11 +62,16 @@ class StoredPropertyGraph(PropertyGraph, ABC):
         """Return key, id, name, kind, types and properties (JSON) of ``keys`` that are there."""
 
     @abstractmethod
-    def neighbours(self, keys: IntArray, direction: Direction) -> Adjacency: ...
+    def neighbours(self, keys: IntArray, direction: Direction) -> Adjacency:
+        """See :class:`kgqa.graph.store.GraphStore`, as of the two below."""
+
     @abstractmethod
-    def entities(self, keys: IntArray) -> Entities: ...
+    def entities(self, keys: IntArray) -> Entities:
+        """Return ids, names and kinds."""
+
     @abstractmethod
-    def relations(self) -> Relations: ...
+    def relations(self) -> Relations:
+        """Return all relations."""
 
     def schema(self) -> GraphSchema:
         """Return the schema; read once for each version and kept."""
@@ -384,7 +389,8 @@ class _Survey:
             sets = len(self._sets)
             packed = self._set_of[heads[plain]].astype(np.int64) * len(self._relations)
             packed = (packed + relations[plain]) * sets + self._set_of[tails[plain]]
-            for code, times in zip(*(c.tolist() for c in np.unique(packed, return_counts=True))):
+            codes, counts = np.unique(packed, return_counts=True)
+            for code, times in zip(codes.tolist(), counts.tolist(), strict=True):
                 head_relation, tail_set = divmod(code, sets)
                 head_set, relation = divmod(head_relation, len(self._relations))
                 found[head_set, relation, tail_set] += times
