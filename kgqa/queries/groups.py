@@ -64,6 +64,8 @@ def required(plan: Plan) -> tuple[set[int] | None, set[int]]:
                 return "node", root(end)
         return "hop", number
 
+    if not groups:
+        return None, set()
     counted: set[tuple[str, int]] = set()
     for given in plan.items():
         if isinstance(given, Aggregate):
