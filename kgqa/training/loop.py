@@ -95,7 +95,8 @@ class Fit(Generic[BatchT]):
     best: Best | None = None
 
     def __post_init__(self) -> None:
-        self._rates = torch.optim.lr_scheduler.LambdaLR(self.optimizer, self.schedule)
+        rate = self.schedule
+        self._rates = torch.optim.lr_scheduler.LambdaLR(self.optimizer, lambda step: rate(step))
 
     @property
     def mean_loss(self) -> float:
