@@ -72,7 +72,7 @@ def _show(run: Run, kg: KG) -> int:
                 f"{named}, {counts['mediators']:,} mediators, {counts['edges']:,} edges from "
                 f"{counts['lines']:,} lines in {counts['seconds']:.1f} s."
             )
-        show_unused(counts, "left out on purpose")
+        show_unused(counts)
         say(f'Ask it: kgqa ask "…" --kg {counts["kg"]}', style="dim")
 
     run.print(human, counts)
