@@ -348,42 +348,6 @@ METHODS = Registry(
             "what suits the KG: kg-cot, rank and gcr if trained for it, otherwise rank",
             "kgqa.methods.options:AutoOptions",
         ),
-        Entry(
-            "retrieval",
-            "kgqa.methods.retrieval:Retrieval",
-            "the paths whose text is nearest to the question",
-            "kgqa.methods.options:RetrievalOptions",
-        ),
-        Entry(
-            "unconstrained",
-            "kgqa.methods.unconstrained:Unconstrained",
-            "baseline: gcr without the constraint",
-            "kgqa.methods.options:UnconstrainedOptions",
-        ),
-        Entry(
-            "all-paths",
-            "kgqa.methods.retrieval:AllPaths",
-            "baseline: every path in the prompt of a general LLM",
-            "kgqa.methods.options:AllPathsOptions",
-        ),
-        Entry(
-            "direct",
-            "kgqa.methods.direct:Direct",
-            "baseline: a general LLM without the KG",
-            "kgqa.methods.options:DirectOptions",
-        ),
-        Entry(
-            "cot",
-            "kgqa.methods.direct:ChainOfThought",
-            "baseline: the same, thinking step by step",
-            "kgqa.methods.options:DirectOptions",
-        ),
-        Entry(
-            "self-consistency",
-            "kgqa.methods.direct:SelfConsistency",
-            "baseline: the vote of several such replies",
-            "kgqa.methods.options:SelfConsistencyOptions",
-        ),
     ),
 )
 

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from random import Random
 
-DOMAINS = Path(__file__).parent.parent / "data" / "training" / "domains"
+DATA = Path(__file__).parents[2] / "tests" / "data" / "training"
+DOMAINS = DATA / "domains"
 HELD_OUT = (  # to check on, never trained on
     "chess_federation", "films_and_actors", "hospital_wards_and_staff", "insurance_claims",
     "it_helpdesk_assets", "public_library", "consulting_projects_and_clients", "human_anatomy",
