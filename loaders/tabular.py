@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from kgqa.graph.model import Batch, Direction
     from kgqa.loaders.base import Rejects, Report
-    from kgqa.loaders.tabular_files import Table
     from kgqa.loaders.tabular_mapping import TableMapping
+    from kgqa.loaders.tabular_table import Table
     from kgqa.progress import Progress
 
 MAPPING_FILE = "mapping.toml"

@@ -1,31 +1,22 @@
-"""Tables from where they lie: delimited files, Parquet, JSON lines, Excel, SQLite, a database.
-
-A table is columns of strings (or of lists of them), the number of each row as a person finds it in
-the file, and the keys that its source declares.
-"""
+"""Tables from where they lie: delimited files, Parquet, Arrow, JSON lines, workbooks, SQLite."""
 
 from __future__ import annotations
 
-import json
-import sqlite3
-from contextlib import closing
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 from pyarrow import feather, parquet
 from pyarrow import json as arrow_json
 
-from kgqa.errors import DumpMalformedError, DumpNotFoundError, UsageError, without_secrets
-from kgqa.loaders.tabular_csv import Broken, read_csv, repaired
-from kgqa.loaders.tabular_values import as_cells
+from kgqa.errors import DumpMalformedError, DumpNotFoundError, UsageError
+from kgqa.loaders.tabular_csv import read_csv, repaired
+from kgqa.loaders.tabular_databases import read_excel, read_sqlite
+from kgqa.loaders.tabular_table import Table, arrow_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from kgqa.graph.model import IntArray
     from kgqa.progress import Progress
 
 _COMPRESSED = (".gz", ".bz2", ".zst")
@@ -36,30 +27,6 @@ _LINES = (".jsonl", ".ndjson")
 _EXCEL = (".xlsx", ".xlsm")
 _SQLITE = (".db", ".sqlite", ".sqlite3", ".db3")
 _MAGIC = b"SQLite format 3\0"
-_ABOUT = b"kgqa"  # key of a schema's metadata: what a table's source declares
-
-
-@dataclass(slots=True)
-class Table:
-    """A table; ``rows``: the number of each row in ``source``.
-
-    ``key``: columns that are declared as the primary key. ``foreign``: column -> (table, column)
-    that it is declared to point to. ``left_out``: columns that hold bytes or embeddings.
-    """
-
-    name: str
-    source: str
-    columns: dict[str, pa.ChunkedArray]
-    rows: IntArray
-    key: tuple[str, ...] = ()
-    foreign: dict[str, tuple[str, str]] = field(default_factory=dict)
-    left_out: list[str] = field(default_factory=list)
-    broken: list[tuple[Broken, str]] = field(default_factory=list)
-    mended: int = 0
-    note: str = ""
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
 
 def read_tables(sources: Sequence[Path], progress: Progress) -> list[Table]:
@@ -118,9 +85,9 @@ def _tables_of(path: Path) -> Iterator[Table]:
     name = path.name.split(".")[0]
     try:
         if ending in _SQLITE or _starts(path) == _MAGIC:
-            yield from _sqlite(path)
+            yield from read_sqlite(path)
         elif ending in _EXCEL:
-            yield from _excel(path)
+            yield from read_excel(path)
         elif ending in _PARQUET:
             yield arrow_table(name, path.name, parquet.read_table(path))
         elif ending in _ARROW:
@@ -129,7 +96,7 @@ def _tables_of(path: Path) -> Iterator[Table]:
             yield arrow_table(name, path.name, arrow_json.read_json(path))
         else:
             yield _delimited(name, path)
-    except (pa.ArrowInvalid, OSError, sqlite3.Error) as error:
+    except (pa.ArrowInvalid, OSError) as error:
         reason = str(error).splitlines()[0]
         raise DumpMalformedError(
             f"{path.name} cannot be read as a table: {reason}.", "Check the file."
@@ -148,146 +115,3 @@ def _delimited(name: str, path: Path) -> Table:
     table.broken, table.note = broken, found.note
     table.mended = len(found.broken) - len(broken)
     return table
-
-
-def arrow_table(name: str, source: str, table: pa.Table, rows: IntArray | None = None) -> Table:
-    """Return an Arrow table as a table; its metadata may declare keys (see :func:`declared`)."""
-    about = json.loads((table.schema.metadata or {}).get(_ABOUT, b"{}"))
-    made = Table(
-        name,
-        about.get("source") or source,
-        {},
-        np.arange(1, len(table) + 1) if rows is None else rows,
-        tuple(about.get("key", ())),
-        {column: (to[0], to[1]) for column, to in about.get("foreign", {}).items()},
-    )
-    for column in table.column_names:
-        cells = as_cells(table.column(column))
-        if cells is None:
-            if table.column(column).null_count < len(table):
-                made.left_out.append(column)
-        elif cells.null_count < len(cells) or not len(table):
-            made.columns[column] = cells
-    return made
-
-
-def declared(
-    table: pa.Table,
-    key: Iterable[str],
-    foreign: Mapping[str, tuple[str, str]],
-    source: str = "",
-) -> pa.Table:
-    """Return an Arrow table whose metadata declare its keys, and where it comes from."""
-    about = json.dumps({"key": list(key), "foreign": dict(foreign), "source": source}).encode()
-    return table.replace_schema_metadata({_ABOUT: about})
-
-
-# -- workbooks and databases --------------------------------------------------------------------
-
-
-def _excel(path: Path) -> Iterator[Table]:
-    try:
-        import openpyxl
-    except ImportError:
-        raise UsageError(
-            f"{path.name} is read with the package openpyxl, which is not installed.",
-            "pip install 'kgqa[excel]', or save the sheets as CSV.",
-        ) from None
-    book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-    with closing(book):
-        several = len(book.sheetnames) > 1
-        for sheet in book.worksheets:
-            rows = list(sheet.iter_rows(values_only=True))
-            filled = [n for n, row in enumerate(rows) if any(cell is not None for cell in row)]
-            if len(filled) < 2:
-                continue
-            header = ["" if cell is None else str(cell).strip() for cell in rows[filled[0]]]
-            places = {name: place for place, name in enumerate(header) if name}
-            columns = {
-                name: [rows[n][place] if place < len(rows[n]) else None for n in filled[1:]]
-                for name, place in places.items()
-            }
-            name = sheet.title if several else path.name.split(".")[0]
-            source = f"{path.name}, sheet {sheet.title}" if several else path.name
-            yield arrow_table(name, source, _typed(columns), np.array(filled[1:]) + 1)
-
-
-def _sqlite(path: Path) -> Iterator[Table]:
-    with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
-        database.text_factory = lambda raw: raw.decode(errors="replace")
-        listed = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
-        for (name,) in database.execute(listed).fetchall():
-            if name.startswith("sqlite_"):
-                continue
-            quoted = '"' + name.replace('"', '""') + '"'
-            described = database.execute(f"PRAGMA table_info({quoted})").fetchall()
-            key = [row[1] for row in sorted(described, key=lambda row: row[5]) if row[5]]
-            foreign = {}
-            for row in database.execute(f"PRAGMA foreign_key_list({quoted})").fetchall():
-                to = row[4] or _sqlite_key(database, row[2])
-                foreign[row[3]] = (row[2], to)
-            cells = database.execute(f"SELECT * FROM {quoted}").fetchall()
-            names = [row[1] for row in described]
-            columns = dict(zip(names, map(list, zip(*cells, strict=True)), strict=False))
-            table = declared(_typed(columns), key, foreign)
-            yield arrow_table(name, f"{path.name}, table {name}", table)
-
-
-def _sqlite_key(database: sqlite3.Connection, table: str) -> str:
-    quoted = '"' + table.replace('"', '""') + '"'
-    rows = database.execute(f"PRAGMA table_info({quoted})").fetchall()
-    return next((row[1] for row in rows if row[5]), "rowid")
-
-
-def read_database(url: str) -> dict[str, pa.Table]:
-    """Return the tables of a relational database by name, each with its declared keys.
-
-    ``url`` is one that SQLAlchemy opens. Raises UsageError, DumpMalformedError.
-    """
-    try:
-        import sqlalchemy
-    except ImportError:
-        raise UsageError(
-            "A database is read with the package SQLAlchemy, which is not installed.",
-            "pip install 'kgqa[sql]', and the driver of your database, psycopg for example.",
-        ) from None
-    tables: dict[str, pa.Table] = {}
-    try:
-        engine = sqlalchemy.create_engine(url)
-        inspector = sqlalchemy.inspect(engine)
-        with engine.connect() as connection:
-            for name in inspector.get_table_names():
-                key = inspector.get_pk_constraint(name)["constrained_columns"]
-                foreign = {
-                    found["constrained_columns"][0]: (
-                        found["referred_table"],
-                        found["referred_columns"][0],
-                    )
-                    for found in inspector.get_foreign_keys(name)
-                    if len(found["constrained_columns"]) == 1
-                }
-                found = sqlalchemy.Table(name, sqlalchemy.MetaData(), autoload_with=engine)
-                rows = connection.execute(sqlalchemy.select(found)).fetchall()
-                names = [column.name for column in found.columns]
-                columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=False))
-                tables[name] = declared(_typed(columns), key, foreign, f"table {name}")
-        engine.dispose()
-    except (sqlalchemy.exc.SQLAlchemyError, ImportError) as error:
-        reason = without_secrets(str(error).splitlines()[0])
-        raise DumpMalformedError(
-            f"The database cannot be read: {reason}.",
-            "Check the URL, and that its driver is there.",
-        ) from None
-    return tables
-
-
-def _typed(columns: Mapping[str, list[Any]]) -> pa.Table:
-    """Return lists of Python values as a table; a column of several types becomes text."""
-    arrays = {}
-    for name, values in columns.items():
-        try:
-            arrays[name] = pa.array(values)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
-            texts = [None if v is None or isinstance(v, bytes) else str(v) for v in values]
-            arrays[name] = pa.array(texts, pa.string())
-    return pa.table(arrays)

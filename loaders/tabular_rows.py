@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from kgqa.graph.model import Batch, BoolArray, IntArray
     from kgqa.loaders.base import Rejects
-    from kgqa.loaders.tabular_files import Table
     from kgqa.loaders.tabular_mapping import ColumnMapping, TableMapping
+    from kgqa.loaders.tabular_table import Table
 
 _SLICE = 1 << 16  # rows that are put together at once
 _TEXT = pa.string()
