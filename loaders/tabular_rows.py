@@ -18,7 +18,7 @@ from kgqa.graph.model import EDGE_SCHEMA, ENTITY_SCHEMA, EdgeBatch, EntityBatch,
 from kgqa.loaders.base import relation_batch
 from kgqa.loaders.strings import json_objects, mask_of
 from kgqa.loaders.tabular_headers import ARRAY
-from kgqa.loaders.tabular_values import as_json, members
+from kgqa.loaders.tabular_values import LONG, as_json, members
 from kgqa.loaders.tabular_words import spoken
 
 if TYPE_CHECKING:
@@ -172,8 +172,13 @@ class Rows:
         for name, kind in part.columns():
             if not kind.property:
                 continue
-            columns[kind.property] = self._json(part, name, kind)
+            column = columns[kind.property] = self._json(part, name, kind)
             walked.add(kind.property)
+            if (
+                name not in part.mapped.key
+                and (pc.min(pc.utf8_length(column)).as_py() or LONG) < LONG
+            ):
+                self._relations.add(kind.property)
         return json_objects({**columns, **part.provenance()}, len(part)), walked
 
     def _json(self, part: _Part, name: str, kind: ColumnMapping) -> pa.Array:
