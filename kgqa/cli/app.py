@@ -34,6 +34,7 @@ COMMANDS = {
     "ask": "Answer questions with facts, and show the path of facts behind each answer.",
     "serve": "Serve a page, an HTTP API, a chat endpoint and MCP.",
     "learn": "Learn how people ask for a KG's relations.",
+    "query": "Run a plan over the whole graph, without a model.",
     "paths": "Show the paths of an entity.",
     "link": "Show which entities a question may be about.",
     "check": "Check whether a statement is in the graph, and show its edges.",

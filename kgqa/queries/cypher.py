@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from kgqa.graph.schema import GraphSchema, Value
-    from kgqa.queries.plan import Item
+    from kgqa.queries.plan import Hop, Item
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TEXT = {"contains": "CONTAINS", "starts with": "STARTS WITH", "ends with": "ENDS WITH"}
@@ -106,6 +106,7 @@ class _Statement:
         self.members: dict[PropertyRef, str] = {}
         self.named: dict[Any, str] = {}  # items that a WITH has given a name
         self.bound: set[int] = set()
+        self.pairs = self._pairs(plan.hops)
 
     def _variable(self, name: str) -> str:
         self.values.variables += 1
@@ -124,7 +125,6 @@ class _Statement:
             lines = before.lines(start=self.nodes[0])
             self.bound.add(0)
         lines += self._matches()
-        self.unwound = False
         lines += self._unwind(
             [item for item in plan.group if self._many(item)]
             + [
@@ -176,89 +176,70 @@ class _Statement:
     def _matches(self) -> list[str]:
         plan = self.plan
         where = [one for one in plan.where if not isinstance(one.left, Aggregate)]
-        nodes, needed = (None, set()) if not wants_empty(plan) else required(plan)
+        nodes, needed = required(plan) if wants_empty(plan) else (None, set())
         if nodes is None:
             nodes, needed = set(range(plan.pattern_size)), set(range(len(plan.hops)))
         optional = [number for number in range(len(plan.hops)) if number not in needed]
         if optional and 0 in self.bound and 0 not in nodes:
             raise PlanError("This plan cannot be written as one statement of Cypher.")
-        lines: list[str] = []
         chains = self._chains_of(sorted(needed))
-        lone = sorted(nodes - {e for n in needed for e in self._ends(n)} - self.bound)
-        matches = [[f"MATCH {self._node(node)}", [node], []] for node in lone]
-        matches += [["", self._chain_nodes(chain), chain] for chain in chains]
-        for text, ends, chain in matches:
-            known = set(self.bound)
-            text = text or "MATCH " + self._path(chain)
+        lone = nodes - {end for number in needed for end in self._ends(number)} - self.bound
+        parts: list[tuple[list[int], list[int]]] = [([node], []) for node in sorted(lone)]
+        parts += [(self._chain_nodes(chain), chain) for chain in chains]
+        lines: list[str] = []
+        reached: set[int] = set()
+        for place, (ends, chain) in enumerate(parts or [([0], [])]):
+            path = self._path(chain) if chain else self._node(ends[0])
             self.bound |= set(ends)
-            conditions = self._apart(ends)
-            conditions += self._class_again(ends, known)
-            reached = {n for n in range(len(plan.hops)) if n in self._hops_bound(chains, chain)}
-            for one in list(where):
-                if self._speaks_of(one, self.bound, reached):
-                    conditions.append(self.comparison(one))
-                    where.remove(one)
-            lines += [text, *self._where(conditions)]
-        if 0 in self.bound and not matches:
-            lines += self._left_where(where)
-        if plan.without:
-            conditions = [self._without(number) for number in range(len(plan.without))]
-            last = next((n for n in range(len(lines) - 1, -1, -1) if lines[n][:5] == "MATCH"), None)
-            if last is None or last == len(lines) - 1:
-                if last is None:
-                    lines.append(f"WITH {self.nodes[0]}")
-                lines += self._where(conditions)
-            else:
-                lines[-1] += "".join(f"\n  AND {one}" for one in conditions)
+            reached |= set(chain)
+            now = [one for one in where if self._speaks_of(one, self.bound, reached)]
+            where = [one for one in where if one not in now]
+            conditions = [*self._different(), *map(self.comparison, now)]
+            if place + 1 >= len(parts):
+                conditions += map(self._without, range(len(plan.without)))
+            if parts:
+                lines.append(f"MATCH {path}")
+            elif conditions:
+                lines.append(f"WITH {self.nodes[0]}")
+            lines += self._where(conditions)
         if optional:
             lines += self._optional(optional, where)
         return lines
-
-    def _left_where(self, where: list[Comparison]) -> list[str]:
-        conditions = [self.comparison(one) for one in where]
-        where.clear()
-        return [f"WITH {self.nodes[0]}", *self._where(conditions)] if conditions else []
 
     def _optional(self, optional: list[int], where: list[Comparison]) -> list[str]:
         chains = self._chains_of(optional)
         relations = [self.plan.hops[number].relation for number in optional]
         if len(chains) > 1 and len(set(relations)) < len(relations):
             raise PlanError("This plan cannot be written as one statement of Cypher.")
-        paths, conditions = [], []
+        paths = []
         for chain in chains:
-            known = set(self.bound)
             paths.append(self._path(chain))
-            ends = self._chain_nodes(chain)
-            self.bound |= set(ends)
-            conditions += self._class_again(ends, known)
-        for whole in self.plan.chains:
-            pairs = self._apart([whole[0].source, *(hop.target for hop in whole)])
-            conditions += [pair for pair in pairs if pair not in conditions]
-        conditions += [self.comparison(one) for one in where]
+            self.bound |= set(self._chain_nodes(chain))
+        conditions = self._different() + [self.comparison(one) for one in where]
         return ["OPTIONAL MATCH " + ", ".join(paths), *self._where(conditions)]
 
     def _chains_of(self, numbers: Sequence[int]) -> list[list[int]]:
-        """Return hops in the plan's chains, as far as they hang together."""
+        """Return hops in the plan's chains, as far as they hang together.
+
+        Relationships of one pattern of Cypher are different. Those of a chain are, as its nodes
+        are; but not where it comes back to a node, nor those of a repeated relation.
+        """
         chains: list[list[int]] = []
         for number in numbers:
-            last = chains[-1][-1] if chains else None
+            hop = self.plan.all_hops[number]
+            last = chains[-1] if chains else []
             if (
-                last is not None
-                and last == number - 1
-                and self.plan.hops[last].target == self.plan.hops[number].source
+                last
+                and last[-1] == number - 1
+                and self.plan.all_hops[last[-1]].target == hop.source
+                and hop.target not in self._chain_nodes(last)
+                and not hop.repeated
+                and not self.plan.all_hops[last[-1]].repeated
             ):
-                chains[-1].append(number)
+                last.append(number)
             else:
                 chains.append([number])
         return chains
-
-    def _hops_bound(self, chains: list[list[int]], last: list[int]) -> set[int]:
-        bound: set[int] = set()
-        for chain in chains:
-            bound |= set(chain)
-            if chain is last:
-                break
-        return bound if last else set()
 
     def _ends(self, number: int) -> tuple[int, int]:
         hop = self.plan.all_hops[number]
@@ -293,39 +274,37 @@ class _Statement:
             known.add(hop.target)
         return text
 
-    def _class_again(self, ends: Iterable[int], known: set[int]) -> list[str]:
-        """Return the test of node 0's class, which what it was called before may not be."""
-        class_ = self.plan.nodes[0]
-        if self.plan.first is None or 0 not in known or not class_ or 0 not in ends:
-            return []
-        given = self.plan.first.give[0]
-        same = isinstance(given, NodeRef) and self.plan.first.nodes[given.node] == class_
-        return [] if same else [f"{self.nodes[0]}:{quoted(class_)}"]
+    def _different(self) -> list[str]:
+        """Return that the nodes of a chain which are bound now differ, each pair once."""
+        pairs = [pair for pair in self.pairs if set(pair) <= self.bound]
+        self.pairs = [pair for pair in self.pairs if pair not in pairs]
+        return [f"{self.nodes[one]} <> {self.nodes[other]}" for one, other in pairs]
 
-    def _apart(self, ends: Sequence[int]) -> list[str]:
-        distinct = list(dict.fromkeys(ends))
-        return [
-            f"{self.nodes[one]} <> {self.nodes[other]}"
-            for place, other in enumerate(distinct)
-            for one in distinct[:place]
-            if self.index.may_be_one(self.plan.nodes[one], self.plan.nodes[other])
-        ]
+    def _pairs(self, hops: tuple[Hop, ...]) -> list[tuple[int, int]]:
+        """Return the pairs of nodes of a chain of ``hops`` that could be one node."""
+        classes = self.plan.nodes
+        chains = [[chain[0].source, *(hop.target for hop in chain)] for chain in chains_of(hops)]
+        return list(
+            dict.fromkeys(
+                (one, other)
+                for nodes in map(list, map(dict.fromkeys, chains))
+                for place, other in enumerate(nodes)
+                for one in nodes[:place]
+                if self.index.may_be_one(classes[one], classes[other])
+            )
+        )
 
     def _without(self, number: int) -> str:
         part = self.plan.without[number]
         start = len(self.plan.hops) + sum(len(one.hops) for one in self.plan.without[:number])
-        bound = set(self.bound)
-        lines, place = [], start
-        conditions = []
-        for chain in chains_of(part.hops):
-            numbers = list(range(place, place + len(chain)))
-            place += len(chain)
-            lines.append("MATCH " + self._path(numbers))
-            ends = self._chain_nodes(numbers)
-            self.bound |= set(ends)
-            conditions += self._apart(ends)
+        bound, pairs, lines = set(self.bound), self.pairs, []
+        self.pairs = self._pairs(part.hops)
+        for chain in self._chains_of(range(start, start + len(part.hops))):
+            lines.append("MATCH " + self._path(chain))
+            self.bound |= set(self._chain_nodes(chain))
+        conditions = self._different()
         conditions += [self.comparison(one) for one in part.where]
-        self.bound = bound
+        self.bound, self.pairs = bound, pairs
         return "NOT EXISTS { " + " ".join([*lines, *self._where(conditions)]) + " }"
 
     @staticmethod
@@ -399,12 +378,9 @@ class _Statement:
             refs = dict.fromkeys([ref for item in plan.group for ref in owners(item)] + list(*sets))
             lines.append("WITH DISTINCT " + ", ".join(self.item(ref) for ref in refs))
             lists = False
-        with_ = self._named(plan.group)
-        for one in aggregates:
-            name = self._variable(one.kind)
-            with_.append(f"{self._aggregate(one, lists)} AS {name}")
-        names = [text.rsplit(" AS ", 1)[1] for text in with_[len(with_) - len(aggregates) :]]
-        self.named |= dict(zip(aggregates, names, strict=True))
+        counted = [(self._aggregate(one, lists), self._variable(one.kind)) for one in aggregates]
+        with_ = self._named(plan.group) + [f"{text} AS {name}" for text, name in counted]
+        self.named |= dict(zip(aggregates, (name for _, name in counted), strict=True))
         lines.append("WITH " + ", ".join(with_))
         conditions = [self.comparison(one) for one in plan.having]
         if plan.group and all(isinstance(item, PropertyRef | Arithmetic) for item in plan.group):
@@ -521,7 +497,7 @@ class _Statement:
             return f"{text} IS {'NOT ' if one.operator.startswith('not') else ''}NULL"
         kind = self.index.kind(self.plan, one.left)
         negated = one.operator == "<>" or one.operator.startswith("not ")
-        plain = "=" if one.operator in ("<>", "not in") else one.operator.removeprefix("not ")
+        plain = "=" if one.operator == "<>" else one.operator.removeprefix("not ")
         many = kind is not None and kind.many and one.left not in self.named
         test = self._test("one" if many else text, plain, one, kind.type if kind else "text")
         if many:
