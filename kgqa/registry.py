@@ -305,6 +305,12 @@ LOADERS = Registry(
             "kgqa.loaders.options:TriplesOptions",
         ),
         Entry(
+            "tables",
+            "kgqa.loaders.tabular:TablesLoader",
+            "your own tables, one row a thing: CSV, Parquet, Excel, SQLite, a database",
+            "kgqa.loaders.options:TablesOptions",
+        ),
+        Entry(
             "text",
             "kgqa.loaders.text:TextLoader",
             "text, from which a general LLM extracts triples",

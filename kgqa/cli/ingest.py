@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,14 +21,14 @@ def ingest(
     run: Run,
     loader: Annotated[
         str,
-        typer.Argument(help="The kind of dump: freebase, conceptnet, umls, triples or text."),
+        typer.Argument(help="The kind of dump: tables, triples, text, freebase, conceptnet, umls."),
     ],
     options: dict[str, Any],
     source: Annotated[
-        list[Path] | None,
+        list[str] | None,
         typer.Argument(
-            help="The dump's files or folder (plain, .gz, .bz2, .zst; - is standard input); "
-            "by default the dumps folder is searched."
+            help="The dump's files or folder (plain, .gz, .bz2, .zst; - is standard input), or the "
+            "URL of a database; by default the dumps folder is searched."
         ),
     ] = None,
     show_filters: Annotated[
