@@ -134,10 +134,13 @@ class _Statement:
             ]
         )
         lines += self._grouped() if plan.grouped else self._rows()
-        order = self._order()
         if start:
             (given,) = plan.give
-            lines.append(f"WITH DISTINCT {self.item(given)} AS {start}{self._sorts()}")
+            distinct = "" if self.named or plan.grouped else "DISTINCT "
+            lines.append(f"WITH {distinct}{self.item(given)} AS {start}")
+            if distinct:
+                self.named[given] = start
+            order = self._order()
         else:
             names = self._columns()
             distinct = "" if self.named or plan.grouped else "DISTINCT "
@@ -155,12 +158,6 @@ class _Statement:
         if self.limit is not None:
             lines.append(f"LIMIT {self.limit}")
         return lines
-
-    def _sorts(self) -> str:
-        sorts = [
-            name for item, name in self.named.items() if any(s.by == item for s in self.plan.order)
-        ]
-        return "".join(f", {name}" for name in dict.fromkeys(sorts))
 
     def _columns(self) -> list[str]:
         names: list[str] = []
