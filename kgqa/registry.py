@@ -294,6 +294,12 @@ LOADERS = Registry(
             "kgqa.loaders.options:TriplesOptions",
         ),
         Entry(
+            "tables",
+            "kgqa.loaders.tabular:TablesLoader",
+            "your own tables, one row a thing: CSV, Parquet, Excel, SQLite, a database",
+            "kgqa.loaders.options:TablesOptions",
+        ),
+        Entry(
             "text",
             "kgqa.loaders.text:TextLoader",
             "text, from which a general LLM extracts triples",
@@ -341,42 +347,6 @@ METHODS = Registry(
             "kgqa.methods.ensemble:Auto",
             "what suits the KG: kg-cot, rank and gcr if trained for it, otherwise rank",
             "kgqa.methods.options:AutoOptions",
-        ),
-        Entry(
-            "retrieval",
-            "kgqa.methods.retrieval:Retrieval",
-            "the paths whose text is nearest to the question",
-            "kgqa.methods.options:RetrievalOptions",
-        ),
-        Entry(
-            "unconstrained",
-            "kgqa.methods.unconstrained:Unconstrained",
-            "baseline: gcr without the constraint",
-            "kgqa.methods.options:UnconstrainedOptions",
-        ),
-        Entry(
-            "all-paths",
-            "kgqa.methods.retrieval:AllPaths",
-            "baseline: every path in the prompt of a general LLM",
-            "kgqa.methods.options:AllPathsOptions",
-        ),
-        Entry(
-            "direct",
-            "kgqa.methods.direct:Direct",
-            "baseline: a general LLM without the KG",
-            "kgqa.methods.options:DirectOptions",
-        ),
-        Entry(
-            "cot",
-            "kgqa.methods.direct:ChainOfThought",
-            "baseline: the same, thinking step by step",
-            "kgqa.methods.options:DirectOptions",
-        ),
-        Entry(
-            "self-consistency",
-            "kgqa.methods.direct:SelfConsistency",
-            "baseline: the vote of several such replies",
-            "kgqa.methods.options:SelfConsistencyOptions",
         ),
     ),
 )

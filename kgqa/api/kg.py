@@ -367,11 +367,11 @@ class KG:
         return update(self.home, self.store, _paths(add), given)
 
     def learn(self, **options: Any) -> LearnReport:
-        """Train a path ranker for this KG, which the method auto then uses.
+        """Fit a path ranker for this KG to ``questions``; the method auto then uses it.
 
-        It learns from questions made from the KG and from ``questions``, a file of people's
-        questions with their answers (about 25 help). It is kept if it is better on held-out
-        questions. Returns what was measured. Raises UsageError, DataError.
+        ``questions`` is a file of people's questions with their answers. The ranker is kept if it
+        is better on held-out ones. ``phrases`` is a file of the relations' words, which the KG
+        keeps. Returns what was measured. Raises UsageError, DataError.
         """
         from kgqa.api.training import learn
 

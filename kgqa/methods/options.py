@@ -30,9 +30,7 @@ _SPEED = "speed"
 class MethodOptions(Options):
     """The options that every method has."""
 
-    baseline: ClassVar[bool] = False  # whether it leaves the graph: only to be measured
     needs_topics: ClassVar[bool] = True  # whether it starts at topic entities
-    needs_general: ClassVar[bool] = False  # whether a general LLM writes all of the answers
     graph_in_prompt: ClassVar[bool] = False  # whether a preset must have a place for a graph
     has_prompt: ClassVar[bool] = True  # whether a preset's prompt is of use
 
@@ -102,11 +100,6 @@ class MethodOptions(Options):
                     f"The method kg-cot has no prompt, so the preset {name} does not fit it.",
                     "Leave out `preset`.",
                 )
-        if self.needs_general and not (self.general_model or settings.general_model):
-            raise UsageError(
-                "A general LLM writes the answers of this method, and none is named.",
-                "Name one with `general_model`, and OPENAI_BASE_URL for a server of your own.",
-            )
 
 
 class KgLlmOptions(MethodOptions):
@@ -338,48 +331,3 @@ class AutoOptions(EnsembleOptions, RankOptions):
     """The options of the default method."""
 
     has_prompt: ClassVar[bool] = True
-
-
-class RetrievalOptions(MethodOptions):
-    """The options of dense retrieval."""
-
-    encoder: str | None = option(None, "Name or folder of the sentence encoder (MiniLM).")
-    cap: int = option(
-        2000, "Maximum number of paths of an entity; if it has more, a sample is used.", ge=1
-    )
-
-
-class UnconstrainedOptions(KgLlmOptions):
-    """The options of gcr without the constraint."""
-
-    baseline: ClassVar[bool] = True
-
-    path_tokens: int = option(96, "Maximum number of tokens in a path.", ge=1)
-
-
-class AllPathsOptions(MethodOptions):
-    """The options of the prompt with every path."""
-
-    needs_general: ClassVar[bool] = True
-
-    prompt_tokens: int = option(
-        2000, "Maximum number of tokens that paths take up in the prompt.", ge=1
-    )
-    cap: int = option(
-        2000, "Maximum number of paths of an entity; if it has more, a sample is used.", ge=1
-    )
-
-
-class DirectOptions(MethodOptions):
-    """The options of a general LLM without the KG."""
-
-    baseline: ClassVar[bool] = True
-    needs_topics: ClassVar[bool] = False
-    needs_general: ClassVar[bool] = True
-
-
-class SelfConsistencyOptions(DirectOptions):
-    """The options of the vote of several replies."""
-
-    samples: int = option(5, "Number of replies for each question.", ge=1)
-    temperature: float = option(0.7, "Temperature at which the replies are sampled.", ge=0)
