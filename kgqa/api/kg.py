@@ -21,11 +21,12 @@ if TYPE_CHECKING:
     from kgqa.api.language import PathLanguage
     from kgqa.api.qa import QA
     from kgqa.evaluation import Evaluation
-    from kgqa.graph.model import KGInfo
+    from kgqa.graph.model import Direction, KGInfo
     from kgqa.graph.store import GraphStore
     from kgqa.linking.linker import Candidate
     from kgqa.linking.resolve import Resolution
     from kgqa.paths.ground import Fact, GroundedPath
+    from kgqa.paths.walk import Mediators
     from kgqa.training.reports import LearnReport
 
 DEFAULT_METHOD = "auto"
@@ -225,8 +226,8 @@ class KG:
         limit: int = 50,
         offset: int = 0,
         most: int | None = None,
-        direction: Literal["out", "in", "both"] | None = None,
-        mediators: Literal["collapse", "keep"] = "collapse",
+        direction: Direction | None = None,
+        mediators: Mediators = "collapse",
     ) -> EntityPaths:
         """Return ``limit`` paths of at most ``hops`` hops from an entity, starting at ``offset``.
 
@@ -276,8 +277,8 @@ class KG:
         tokenizer: Any,
         *,
         hops: int = 2,
-        direction: Literal["out", "in", "both"] | None = None,
-        mediators: Literal["collapse", "keep"] = "collapse",
+        direction: Direction | None = None,
+        mediators: Mediators = "collapse",
         start: str = "",
         end: str = "",
         vocab_size: int | None = None,

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 from pydantic import model_validator
 
 from kgqa.errors import UsageError
+from kgqa.methods.options import WalkOptions
 from kgqa.models.presets import preset
 from kgqa.registry import QUESTION_FORMATS, Options, option
 
@@ -34,19 +35,14 @@ _GCR: Mapping[str, Any] = {
 _DOG: Mapping[str, Any] = {"batch_size": 1, "accumulation": 16, "max_tokens": 4096}
 
 
-class QuestionSource(Options):
+class QuestionSource(WalkOptions):
     """The files that questions come from, and which walks of the KG are paths."""
+
+    as_flags: ClassVar[tuple[str, ...]] = ("direction", "mediators")
 
     questions: tuple[str, ...] = _flag((), "A file of questions, or FORMAT=FILE; may be repeated.")
     format: str = _flag("jsonl", "The format of files that are named without one.")
     topics: Path | None = _flag(None, "Topic entities by question id, for lines that name none.")
-    hops: int | None = _flag(None, "Maximum number of hops.", ge=1, le=32)
-    direction: Literal["out", "in", "both"] | None = _flag(
-        None, "Direction in which edges are followed."
-    )
-    mediators: Literal["collapse", "keep"] | None = _flag(
-        None, "Whether mediators are collapsed or kept."
-    )
     held_out: bool = _flag(True, "Hold out a fixed fifth.")
     seed: int = _flag(0, "Seed.", ge=0)
 
