@@ -225,7 +225,7 @@ def attach_to(home: Home, **taken: Any) -> Attached:
     kg = check_kg_name(home.settings.kg) if home.settings.kg else None
     hint = "Name it: `kgqa attach neo4j://host:7687`, or set NEO4J_URI."
     if home.settings.graph_url is None:
-        raise UsageError("The Neo4j to attach is not named.", hint)
+        raise UsageError("No Neo4j URL given.", hint)
     account = {key: value for key, value in home.account.items() if key != "home"}
     server = store_backend(home.settings.graph_url, **account)
     if not isinstance(server, Neo4jStores):

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from kgqa.errors import EmptyLanguageError, EntityNotFoundError, KgqaError, LinkingError, UsageError
+from kgqa.graph.store import LiveStore
 from kgqa.registry import METHODS
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from kgqa.trie.index.reader import TrieIndex
 
 _MOST_TOPICS = 1_000  # that one question may start at
+_STATES = 4  # times a question is asked of a database that changes meanwhile
 _OTHERS = 5  # entities of a shared name that are listed
 
 
@@ -62,6 +64,10 @@ class QA:
         self.store = store
         self._version = store.info.version if store is not None else ""
         self._resources: Any = None
+        from kgqa.methods.resources import Models
+
+        self._models = home.models or Models()
+        self._previous: Any = None
 
     def on(self, store: GraphStore) -> QA:
         """Return a session with the same options about the KG in ``store``."""
@@ -82,10 +88,11 @@ class QA:
             store=self.store,
             progress=self._home.progress,
             open_index=self._open_index if self.store is not None else None,
-            models=self._home.models,
+            models=self._models,
             build_command=self._home.build_command,
         )
         method: Method[Any] = METHODS.entry(self.name).load()(self.options, self._resources)
+        self._previous = None
         return method
 
     def ask(
@@ -102,30 +109,44 @@ class QA:
         self,
         questions: Iterable[str | Question],
         *,
-        errors: Literal["raise", "return"] = "raise",
-    ) -> Iterator[Any]:
+        errors: Literal["return", "raise"] = "return",
+    ) -> Iterator[Answer]:
         """Yield the answer to each question, in their order; they may share forward passes.
 
-        A :class:`kgqa.Question` may have its own topic entities and choices. ``errors``: raise the
-        error of a question that fails, or return it instead of the answer and continue.
+        A :class:`kgqa.Question` may have its own topic entities and choices. A question that fails
+        yields an :class:`kgqa.Answer` without answers, whose ``error`` says why, and the rest are
+        answered; with ``errors="raise"`` its error is raised.
         """
-        asked = (
-            Asked(one)
-            if isinstance(one, str)
-            else Asked(one.question, tuple(one.topic_entities), tuple(one.choices))
-            for one in questions
-        )
+        texts: list[str] = []
+
+        def asked() -> Iterator[Asked]:
+            for given in questions:
+                one = (
+                    Asked(given)
+                    if isinstance(given, str)
+                    else Asked(given.question, tuple(given.topic_entities), tuple(given.choices))
+                )
+                texts.append(one.question)
+                yield one
+
         waiting: dict[int, Answer | KgqaError] = {}
         turn = 0
-        with closing(self.as_completed(asked)) as found:
-            for number, answer in found:
-                waiting[number] = answer
+        with closing(self.as_completed(asked())) as completed:
+            for number, result in completed:
+                waiting[number] = result
                 while turn in waiting:
-                    one = waiting.pop(turn)
-                    if isinstance(one, KgqaError) and errors == "raise":
-                        raise one
-                    yield one
+                    answer = waiting.pop(turn)
+                    if isinstance(answer, KgqaError):
+                        if errors == "raise":
+                            raise answer
+                        answer = self._failed(texts[turn], answer)
+                    yield answer
                     turn += 1
+
+    def _failed(self, question: str, error: KgqaError) -> Answer:
+        from kgqa.answers.answer import Answer
+
+        return Answer(question=question, method=self.name, topic_entities=(), error=error)
 
     def as_completed(
         self, questions: Iterable[Asked]
@@ -193,11 +214,41 @@ class QA:
             raise ValueError("this session is for questions that bring a graph of their own")
         self.store.refresh()
         if self.store.info.version != self._version:  # so has what was made for the one before
+            self._previous = self.__dict__.get("method")  # its models are wanted again
             self.close()
             self._version = self.store.info.version
         return self.store
 
     def _answers(
+        self, store: GraphStore, questions: Iterable[Asked]
+    ) -> Generator[tuple[int, Answer | KgqaError], None, None]:
+        if isinstance(store, LiveStore):
+            return self._live_answers(questions)
+        return self._state_answers(store, questions)
+
+    def _live_answers(
+        self, questions: Iterable[Asked]
+    ) -> Generator[tuple[int, Answer | KgqaError], None, None]:
+        """Yield answers each of which is of one state of a database that others change."""
+        for number, asked in enumerate(questions):
+            for _ in range(_STATES):
+                store = self._kg()
+                assert isinstance(store, LiveStore)
+                try:
+                    ((_, answer),) = self._state_answers(store, [asked])
+                except KgqaError as error:
+                    answer = error
+                moved = store.has_moved()
+                if not moved:
+                    break
+            remarks = store.remarks()
+            if moved:
+                remarks.append("The database changed while this was answered, again and again.")
+            if remarks and not isinstance(answer, KgqaError):
+                answer = replace(answer, notes=(*answer.notes, *remarks))
+            yield number, answer
+
+    def _state_answers(
         self, store: GraphStore, questions: Iterable[Asked]
     ) -> Generator[tuple[int, Answer | KgqaError], None, None]:
         notes: dict[int, list[str]] = {}
@@ -304,7 +355,7 @@ def topic_entities(
         others = [one for one in candidates if (one.start, one.end) == span and one.id != topic.id]
         if others:
             notes.append(
-                f"'{topic.mention}' is taken for {topic.name} ({topic.id}); it may also be: "
+                f"Interpreted '{topic.mention}' as {topic.name} ({topic.id}). Others of that name: "
                 f"{_listed(others)}. Choose with `entities`."
             )
     return [TopicEntity(one.key, one.id, one.name, round(one.score, 4)) for one in chosen]
@@ -312,7 +363,10 @@ def topic_entities(
 
 def shared_name(asked: str, found: Resolution) -> str:
     """Return the note that other entities have the name ``asked``, too."""
-    return f"'{asked}' means {found.id}, the best connected one; others: {_listed(found.others)}."
+    return (
+        f"Interpreted '{asked}' as {found.id}, the best connected one; others: "
+        f"{_listed(found.others)}."
+    )
 
 
 def _listed(found: Sequence[Any]) -> str:

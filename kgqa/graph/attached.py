@@ -41,11 +41,12 @@ class Words:
 class Naming:
     """How nodes of a label are known; ``name``: properties, the name first, then other names.
 
-    ``id``: a property whose value is unique, or "" for the server's own element id.
+    ``id``: a property whose value is unique, or "" for the server's own element id; None if the
+    survey is to choose.
     """
 
     name: tuple[str, ...] = ()
-    id: str = ""
+    id: str | None = None
     also: tuple[str, ...] = ()
     description: str = ""
     properties: dict[str, Words] = field(default_factory=dict)

@@ -215,11 +215,18 @@ class AttachedPropertyGraph(ABC):
         self, labels: Sequence[str], held: dict[str, Any]
     ) -> list[tuple[str, Any]]:
         """Return the properties of a node that are edges to values."""
-        known = [found for label in labels if (found := self._of_labels.get(label)) is not None]
+        known = [label for label in labels if label in self._of_labels]
+        naming = self.nodes.naming
+
+        def is_walked(name: str) -> bool:
+            # the id of one label may look like a key of other nodes to another
+            own = [label for label in known if naming[label].id == name] or known
+            return all(self._of_labels[label].get(name, True) for label in own)
+
         return [
             (name, value)
             for name, value in self.taken_properties(labels, held).items()
-            if value is not None and all(one.get(name, True) for one in known)
+            if value is not None and is_walked(name)
         ]
 
     def walked_qualifiers(self, type_: str, held: dict[str, Any]) -> list[tuple[str, Any]]:

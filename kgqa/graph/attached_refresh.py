@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _PAUSE = 10.0  # times the last one's duration that are between two surveys, and at least so long
 _LEAST = 2.0
 _LOG = logging.getLogger(__name__)
+_WAIT = 30.0  # seconds
+_running: dict[Path, threading.Thread] = {}
 _lock = threading.Lock()
 _next: dict[Path, float] = {}  # when the next survey of a folder may begin
 
@@ -33,14 +35,24 @@ def refresh_in_background(connection: Neo4jConnection, record: Attachment, folde
         if time.monotonic() < _next.get(folder, 0.0):
             return
         _next[folder] = float("inf")
-    threading.Thread(
+    thread = threading.Thread(
         target=_run, args=(connection, record, folder), name="kgqa survey", daemon=True
-    ).start()
+    )
+    connection.acquire()
+    with _lock:
+        _running[folder] = thread
+    thread.start()
+
+
+def finish_refresh(folder: Path) -> None:
+    """Wait for the survey of a folder that is under way, if one is."""
+    thread = _running.get(folder)
+    if thread is not None:
+        thread.join(_WAIT)
 
 
 def _run(connection: Neo4jConnection, record: Attachment, folder: Path) -> None:
     began = time.monotonic()
-    connection.acquire()
     try:
         with FileLock(folder / ".attach.lock", timeout=0):
             survey_database(connection, record, folder, Silent())
@@ -50,4 +62,5 @@ def _run(connection: Neo4jConnection, record: Attachment, folder: Path) -> None:
         connection.release()
         ended = time.monotonic()
         with _lock:
+            _running.pop(folder, None)
             _next[folder] = ended + max(_LEAST, _PAUSE * (ended - began))

@@ -23,7 +23,7 @@ from kgqa.graph.attached_find import NameFinder
 from kgqa.graph.attached_keys import FACTS, VALUES, kind_of, value_key, walked
 from kgqa.graph.attached_nodes import NamedNode, NodeReader
 from kgqa.graph.attached_properties import AttachedPropertyGraph
-from kgqa.graph.attached_refresh import refresh_in_background
+from kgqa.graph.attached_refresh import finish_refresh, refresh_in_background
 from kgqa.graph.attached_survey import settings_of, survey_database, version_of
 from kgqa.graph.model import Adjacency, Entities, EntityDetails, Kind, Relations, keys_array
 from kgqa.graph.neo4j import READ_TIMEOUT
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from kgqa.graph.neo4j import Neo4jConnection
 
 _KEPT = 200_000  # nodes, facts and values that are remembered of one state
+_SOON = 3.0  # seconds that a survey may take for closing to wait for the one under way
 _SHORT = 0.5  # seconds that a survey may take for a question to wait for a new one
 
 
@@ -124,7 +125,8 @@ class AttachedStore(AttachedPropertyGraph):
             (prefixes[0][name] or "").rpartition(":")[0] for name in ("node", "relationship")
         ]
         self._say(tokens[0])
-        names = [*survey.relations, *sorted(set(tokens[0]["types"]).difference(survey.relations))]
+        new = {*tokens[0]["types"], *tokens[0]["properties"]} if survey.state != self._state else ()
+        names = [*survey.relations, *sorted(set(new).difference(survey.relations))]
         self._relations = Relations(names, names, [None] * len(names))
         self._steps = {name: 2 * key for key, name in enumerate(names)}
         self._types = frozenset(tokens[0]["types"])
@@ -542,6 +544,8 @@ class AttachedStore(AttachedPropertyGraph):
             self._names = None
         if not self._closed:
             self._closed = True
+            if self.survey.seconds < _SOON:
+                finish_refresh(self.folder)
             self.connection.release()
 
     def __enter__(self) -> Self:

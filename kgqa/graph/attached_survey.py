@@ -123,14 +123,16 @@ class _Reading:
                 continue
             rows = [row["properties"] for row in self._rows("sample_nodes", label, limit=_SAMPLE)]
             columns[label] = columns_of(rows)
-            if label not in naming:
-                naming[label] = chosen_naming(
+            given = naming.get(label, Naming())
+            if given.id is None:
+                chosen = chosen_naming(
                     label,
                     columns[label],
                     len(rows),
                     constraints.get(label, set()),
                     lambda name, label=label: self._is_unique(label, name, counts[label]),  # type: ignore[misc]
                 )
+                naming[label] = replace(given, id=chosen.id, name=given.name or chosen.name)
         amounts = self._counts("count_relationships", self.types)
         present = [type_ for type_ in self.types if amounts[type_]]
         patterns = self._patterns(present, amounts, set(columns), naming)
@@ -203,7 +205,7 @@ class _Reading:
                         samples[pair].append(row["properties"])
             scale = amounts[type_] / seen if seen else 1.0
             for pair, count in between.items():
-                keys = {(type_, naming[end].id) for end in pair if end}
+                keys = {(type_, naming[end].id or "") for end in pair if end}
                 properties = self._properties(
                     type_, columns_of(samples[pair]), having[pair], keys, ()
                 )

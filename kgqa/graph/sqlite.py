@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from kgqa.graph.properties import Described
     from kgqa.graph.sqlite_change import SqliteChanger
     from kgqa.graph.store import GraphStore
+    from kgqa.progress import Progress
 
 _AGAIN = "Load the KG again with `kgqa ingest`."
 _TEXTS = TypeAdapter(list[str])
@@ -113,6 +114,21 @@ class SqliteStores(StoreBackend):
 
         assert isinstance(store, SqliteStore)
         return SqliteChanger(store)
+
+    def delete(self, kg: str, progress: Progress) -> bool:
+        """Delete a KG's file. Raises UsageError for a file that holds something else."""
+        del progress
+        path = self.path / check_kg_name(kg) / FILE_NAME
+        if self.holds_one:
+            if not self.path.exists():
+                return False
+            self._refuse_other(kg)
+            path = self.path
+        there = path.exists()
+        path.unlink(missing_ok=True)
+        for end in ("-wal", "-shm", "-journal"):
+            path.with_name(path.name + end).unlink(missing_ok=True)
+        return there
 
     @contextmanager
     def writer(self, kg: str) -> Iterator[SqliteWriter]:
