@@ -233,15 +233,14 @@ class QA:
         for number, asked in enumerate(questions):
             for _ in range(_STATES):
                 store = self._kg()
-                assert isinstance(store, LiveStore)
                 try:
                     ((_, answer),) = self._state_answers(store, [asked])
                 except KgqaError as error:
                     answer = error
-                moved = store.has_moved()
+                assert isinstance(store, LiveStore)
+                moved, remarks = store.has_moved(), store.remarks()
                 if not moved:
                     break
-            remarks = store.remarks()
             if moved:
                 remarks.append("The database changed while this was answered, again and again.")
             if remarks and not isinstance(answer, KgqaError):

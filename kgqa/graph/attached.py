@@ -163,7 +163,7 @@ def as_toml(record: Attachment) -> str:
             "",
             f"[types.{_key(label)}]",
             f"name = {_toml(one.name)}",
-            f"id = {_toml(one.id)}",
+            f"id = {_toml(one.id or '')}",
         ]
         lines += _called(one)
     for name, called in record.relations.items():

@@ -74,6 +74,13 @@ def survey_database(
                 named += writer.add(batch)
                 batch.clear()
         named += writer.add(batch)
+        if named < MOST_NAMED and (record.only or record.skip):
+            edges = sum(
+                {
+                    (one.relation, one.head, one.tail): one.count for one in survey.schema.relations
+                }.values()
+            )
+            survey = replace(survey, info=replace(survey.info, entities=named, edges=edges))
         survey = replace(
             survey,
             named=named,
@@ -101,7 +108,14 @@ class _Reading:
         self._tokens = tokens[0]
         labels, types = set(tokens[0]["labels"]), set(tokens[0]["types"])
         taken = selection_of(record, labels, types)
-        self.labels = sorted(labels.difference(taken["hidden"]))
+        self._only, self._hidden = frozenset(taken["labels"]), frozenset(taken["hidden"])
+        if self._only:
+            labels = {
+                row["label"]
+                for one in sorted(self._only & labels)
+                for row in self._rows("labels_beside", one, limit=_ALL_NODES)
+            }
+        self.labels = sorted(labels - self._hidden)
         only = set(taken["types"])
         self.types = sorted((only & types if only else types) - set(taken["untaken"]))
         self.sampled = (
@@ -121,7 +135,8 @@ class _Reading:
         for label in self.labels:
             if not counts[label]:
                 continue
-            rows = [row["properties"] for row in self._rows("sample_nodes", label, limit=_SAMPLE)]
+            sample = self._rows("sample_nodes", label, limit=_SAMPLE)
+            rows = [row["properties"] for row in sample if self._is_taken(row, ("labels",))]
             columns[label] = columns_of(rows)
             given = naming.get(label, Naming())
             if given.id is None:
@@ -171,7 +186,7 @@ class _Reading:
             mediators=0,
             values=0,
             relations=len(relations),
-            edges=sum(amounts.values()),
+            edges=self._tokens["relationships"],
             loader="attach",
         )
         indexed, texts = self._indexes()
@@ -194,13 +209,14 @@ class _Reading:
             having: dict[Pair, Counter[str]] = defaultdict(Counter)
             rows = self._rows("patterns", type_, limit=self._limit)
             seen = sum(row["count"] for row in rows)
-            for row in rows:
+            for row in filter(self._is_taken, rows):
                 for pair in _pairs(row, known):
                     between[pair] += row["count"]
                     having[pair].update(dict.fromkeys(row["names"], row["count"]))
             samples: dict[Pair, list[dict[str, Any]]] = defaultdict(list)
             if any(having.values()):
-                for row in self._rows("sample_relationships", type_, limit=_SAMPLE):
+                sample = self._rows("sample_relationships", type_, limit=_SAMPLE)
+                for row in filter(self._is_taken, sample):
                     for pair in _pairs(row, known):
                         samples[pair].append(row["properties"])
             scale = amounts[type_] / seen if seen else 1.0
@@ -211,6 +227,13 @@ class _Reading:
                 )
                 found.append(RelationPattern(type_, *pair, round(count * scale), properties))
         return sorted(found, key=lambda one: (-one.count, one.relation, one.head, one.tail))
+
+    def _is_taken(self, row: Any, names: Iterable[str] = ("heads", "tails")) -> bool:
+        """Return whether the nodes of a row, by their labels, are taken."""
+        return all(
+            (not self._only or self._only & set(row[end])) and not self._hidden & set(row[end])
+            for end in names
+        )
 
     def _properties(
         self,
@@ -298,5 +321,5 @@ def _foreign_keys(
     for one in patterns:
         for here, there in ((one.head, one.tail), (one.tail, one.head)):
             if here and there and here != there and (id_ := naming[there].id) != naming[here].id:
-                found.add((here, id_))
+                found.add((here, id_ or ""))
     return found

@@ -539,8 +539,8 @@ class TestOpening:
         with connect(films) as connection:
             found = attach(connection, home, None, Taken(), Silent())
             again = attach(connection, home, "films", Taken(), Silent())
+            assert found.kg == connection.database, "named after the database"
         assert again.record.types["Film"] == types["Film"]
-        assert found.kg == connection.database, "named after the database"
 
     @pytest.mark.parametrize(
         ("taken", "said"),
@@ -585,6 +585,7 @@ TEXT = st.text(st.characters(codec="utf-8"), max_size=9)
             TEXT,
             st.builds(
                 Naming,
+                id=TEXT,
                 name=st.lists(TEXT).map(tuple),
                 description=TEXT,
                 properties=st.dictionaries(TEXT, st.builds(Words, also=st.just(("x",)))),
