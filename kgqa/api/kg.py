@@ -21,11 +21,12 @@ if TYPE_CHECKING:
     from kgqa.api.language import PathLanguage
     from kgqa.api.qa import QA
     from kgqa.evaluation import Evaluation
-    from kgqa.graph.model import KGInfo
+    from kgqa.graph.model import Direction, KGInfo
     from kgqa.graph.store import GraphStore
     from kgqa.linking.linker import Candidate
     from kgqa.linking.resolve import Resolution
     from kgqa.paths.ground import Fact, GroundedPath
+    from kgqa.paths.walk import Mediators
     from kgqa.training.reports import LearnReport
 
 DEFAULT_METHOD = "auto"
@@ -225,8 +226,8 @@ class KG:
         limit: int = 50,
         offset: int = 0,
         most: int | None = None,
-        direction: Literal["out", "in", "both"] | None = None,
-        mediators: Literal["collapse", "keep"] = "collapse",
+        direction: Direction | None = None,
+        mediators: Mediators = "collapse",
     ) -> EntityPaths:
         """Return ``limit`` paths of at most ``hops`` hops from an entity, starting at ``offset``.
 
@@ -276,8 +277,8 @@ class KG:
         tokenizer: Any,
         *,
         hops: int = 2,
-        direction: Literal["out", "in", "both"] | None = None,
-        mediators: Literal["collapse", "keep"] = "collapse",
+        direction: Direction | None = None,
+        mediators: Mediators = "collapse",
         start: str = "",
         end: str = "",
         vocab_size: int | None = None,
@@ -367,11 +368,11 @@ class KG:
         return update(self.home, self.store, _paths(add), given)
 
     def learn(self, **options: Any) -> LearnReport:
-        """Train a path ranker for this KG, which the method auto then uses.
+        """Fit a path ranker for this KG to ``questions``; the method auto then uses it.
 
-        It learns from questions made from the KG and from ``questions``, a file of people's
-        questions with their answers (about 25 help). It is kept if it is better on held-out
-        questions. Returns what was measured. Raises UsageError, DataError.
+        ``questions`` is a file of people's questions with their answers. The ranker is kept if it
+        is better on held-out ones. ``phrases`` is a file of the relations' words, which the KG
+        keeps. Returns what was measured. Raises UsageError, DataError.
         """
         from kgqa.api.training import learn
 

@@ -33,7 +33,7 @@ COMMANDS = {
     "update": "Add triples to a KG, and remove others.",
     "ask": "Answer questions with facts, and show the path of facts behind each answer.",
     "serve": "Serve a page, an HTTP API, a chat endpoint and MCP.",
-    "learn": "Learn how people ask for a KG's relations.",
+    "learn": "Fit a KG's own path ranker to people's questions.",
     "paths": "Show the paths of an entity.",
     "link": "Show which entities a question may be about.",
     "check": "Check whether a statement is in the graph, and show its edges.",
