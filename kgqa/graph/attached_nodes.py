@@ -25,9 +25,9 @@ def selection_of(record: Attachment, labels: set[str], types: set[str]) -> dict[
     """Return the parameters that say what is taken: labels and types, and those left out."""
     return {
         "labels": [name for name in record.only if name in labels or name not in types],
-        "hidden": [*(name for name in record.skip if name in labels), *_OWN],
+        "hidden": [*record.skip, *_OWN],
         "types": [name for name in record.only if name in types],
-        "untaken": [name for name in record.skip if name in types],
+        "untaken": list(record.skip),
     }
 
 
