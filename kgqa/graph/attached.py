@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from kgqa.errors import GraphError, KgqaError, without_secrets
+from kgqa.errors import GraphError, without_secrets
 from kgqa.graph.files import write_whole
-from kgqa.graph.model import Direction, KGInfo  # noqa: TC001 - pydantic reads them
+from kgqa.graph.model import Direction  # noqa: TC001 - pydantic reads it
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
 RECORD_NAME = "attached.toml"
-_OLD_NAME = "attached.json"  # of versions that took one label
+OLD_NAME = "attached.json"  # of versions that took one label
 _STRICT = ConfigDict(extra="forbid")
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -106,7 +106,7 @@ def read_attachment(folder: Path) -> Attachment:
         return TypeAdapter(Attachment).validate_python(found)
     except FileNotFoundError:
         raise GraphError(
-            f"{folder / _OLD_NAME} is of an older version of kgqa.",
+            f"{folder / OLD_NAME} is of an older version of kgqa.",
             f"Attach the database again: `kgqa attach neo4j://host:7687 --kg {folder.name}`.",
         ) from None
     except OSError as error:
@@ -125,25 +125,7 @@ def read_attachment(folder: Path) -> Attachment:
 
 def is_attached(home: Path, kg: str) -> bool:
     """Return whether a KG of that name is attached in a home."""
-    return any((home / kg / name).is_file() for name in (RECORD_NAME, _OLD_NAME))
-
-
-def attached_kgs(home: Path, faults: list[KgqaError] | None = None) -> list[KGInfo]:
-    """Return the KGs attached in a home, by name, as they were surveyed last.
-
-    ``faults`` gets the errors of unreadable ones.
-    """
-    from kgqa.graph.attached_cache import read_info
-
-    found: list[KGInfo] = []
-    folders = {path.parent for name in (RECORD_NAME, _OLD_NAME) for path in home.glob(f"*/{name}")}
-    for folder in sorted(folders):
-        try:
-            found.append(read_info(folder, read_attachment(folder)))
-        except GraphError as error:
-            if faults is not None:
-                faults.append(error)
-    return found
+    return any((home / kg / name).is_file() for name in (RECORD_NAME, OLD_NAME))
 
 
 def as_toml(record: Attachment) -> str:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
 
-from kgqa.errors import KgqaError, StoreUnavailableError
-from kgqa.graph.attached import Naming  # noqa: TC001 - pydantic reads it
+from kgqa.errors import GraphError, KgqaError, StoreUnavailableError
+from kgqa.graph.attached import OLD_NAME, RECORD_NAME, Naming, read_attachment
 from kgqa.graph.model import KGInfo, Kind
 from kgqa.graph.names import normalise
 from kgqa.graph.schema import GraphSchema  # noqa: TC001 - pydantic reads it
@@ -129,6 +129,22 @@ def read_info(folder: Path, record: Attachment) -> KGInfo:
     except KgqaError:  # the survey is made again when the KG is opened
         source = source_of(record)
         return KGInfo(folder.name, source, "", record.direction, 0, 0, 0, 0, 0, loader="attach")
+
+
+def attached_kgs(home: Path, faults: list[KgqaError] | None = None) -> list[KGInfo]:
+    """Return the KGs attached in a home, by name, as they were surveyed last.
+
+    ``faults`` gets the errors of unreadable ones.
+    """
+    found: list[KGInfo] = []
+    folders = {path.parent for name in (RECORD_NAME, OLD_NAME) for path in home.glob(f"*/{name}")}
+    for folder in sorted(folders):
+        try:
+            found.append(read_info(folder, read_attachment(folder)))
+        except GraphError as error:
+            if faults is not None:
+                faults.append(error)
+    return found
 
 
 def source_of(record: Attachment) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from kgqa.graph.attached_cache import SurveyFile
     from kgqa.graph.attached_nodes import NodeReader
-    from kgqa.graph.attached_store import AttachedStore
+    from kgqa.graph.attached_properties import AttachedPropertyGraph
 
 _LOOK_UP = 2.0  # seconds that one look-up by name may take on the server
 _SCANNED = 100_000  # nodes of a label that may be looked through without an index
@@ -42,7 +42,7 @@ class NameFinder:
             if (label, property_) in indexed or counts.get(label, 0) <= _SCANNED
         ]
 
-    def keys_of(self, store: AttachedStore, ids: Sequence[str]) -> dict[str, int]:
+    def keys_of(self, store: AttachedPropertyGraph, ids: Sequence[str]) -> dict[str, int]:
         """Return the keys of ids that are there: ``Label:value``, facts' and values' ids."""
         found: dict[str, int] = {}
         values: dict[tuple[str, str], dict[str, str]] = {}
@@ -54,7 +54,7 @@ class NameFinder:
                     facts[id_] = FACTS + number
             elif id_.startswith('"'):
                 key = value_key(id_)
-                if key in store._values or self.having(store, 0, id_):
+                if store.knows_value(key) or self.having(store, 0, id_):
                     found[id_] = key
             elif id_.startswith("#"):
                 if id_[1:].isdecimal() and len(id_) < 20:
@@ -83,7 +83,7 @@ class NameFinder:
             found |= {id_: key for id_, key in facts.items() if named.get(key) == id_}
         return found
 
-    def find(self, store: AttachedStore, names: Sequence[str]) -> list[tuple[int, int]]:
+    def find(self, store: AttachedPropertyGraph, names: Sequence[str]) -> list[tuple[int, int]]:
         """Return (position, key) of the entities that have a name now, sorted."""
         forms = {place: form for place, name in enumerate(names) if (form := normalise(name))}
         positions, keys = self._file.find_names(list(forms.values()))
@@ -110,7 +110,7 @@ class NameFinder:
             }
         return sorted(pairs)
 
-    def _on_server(self, store: AttachedStore, names: Sequence[str]) -> set[int]:
+    def _on_server(self, store: AttachedPropertyGraph, names: Sequence[str]) -> set[int]:
         variants = sorted({change(name) for name in names for change in _VARIANTS})
         found: set[int] = set()
         for label, property_ in self._named_by:
@@ -123,7 +123,7 @@ class NameFinder:
 
     def _by_value(
         self,
-        store: AttachedStore,
+        store: AttachedPropertyGraph,
         label: str,
         property_: str,
         values: Sequence[Any],
@@ -141,7 +141,7 @@ class NameFinder:
         )
 
     def suggest(
-        self, store: AttachedStore, text: str, limit: int, *, prefix: bool = False
+        self, store: AttachedPropertyGraph, text: str, limit: int, *, prefix: bool = False
     ) -> list[int]:
         """Return keys of entities with a name like ``text``, best first."""
         found = self._file.suggest(text, max(limit, 0), prefix=prefix).tolist()
@@ -157,12 +157,14 @@ class NameFinder:
         there = store.there(found) if not self._complete else dict.fromkeys(found)
         return [key for key in dict.fromkeys(found) if key in there][: max(limit, 0)]
 
-    def topic_keys(self, store: AttachedStore, after: int, limit: int) -> list[int]:
+    def topic_keys(self, store: AttachedPropertyGraph, after: int, limit: int) -> list[int]:
         """Return keys above ``after`` of entities that have an edge and are there."""
         found = self._file.topic_keys(after, limit).tolist()
         return found if self._is_current else list(store.there(found))
 
-    def having(self, store: AttachedStore, row: int, id_: str) -> list[tuple[int, int, int, int]]:
+    def having(
+        self, store: AttachedPropertyGraph, row: int, id_: str
+    ) -> list[tuple[int, int, int, int]]:
         """Return the edges into a value: (row, step, key, kind) of nodes that have it."""
         value, _ = read_value(id_)
         kind = "text" if isinstance(value, str) else "number"

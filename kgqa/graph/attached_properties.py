@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from kgqa.graph.attached import Attachment, Called, Naming
     from kgqa.graph.attached_cache import Survey
-    from kgqa.graph.attached_nodes import NodeReader
-    from kgqa.graph.model import IntArray, Relations
+    from kgqa.graph.attached_nodes import NamedNode, NodeReader
+    from kgqa.graph.model import Entities, IntArray, Relations
     from kgqa.graph.schema import Value
 
 _CHUNK = 20_000  # nodes that one statement is given
@@ -65,6 +65,26 @@ class AttachedPropertyGraph(ABC):
         self, keys: Sequence[int], *, again: bool = False
     ) -> dict[int, tuple[int, str, int, dict[str, Any]]]:
         """Return facts by key."""
+
+    @abstractmethod
+    def entities(self, keys: IntArray) -> Entities:
+        """Return ids, names and kinds."""
+
+    @abstractmethod
+    def there(self, keys: Sequence[int]) -> dict[int, NamedNode]:
+        """Return those of the nodes ``keys`` that are there now."""
+
+    @abstractmethod
+    def step(self, name: str) -> int:
+        """Return the step along a relation."""
+
+    @abstractmethod
+    def intern(self, id_: str, name: str) -> int:
+        """Return the key of a value, which is known from now on."""
+
+    @abstractmethod
+    def knows_value(self, key: int) -> bool:
+        """Return whether a value was met in this state."""
 
     @property
     @abstractmethod

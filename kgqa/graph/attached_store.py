@@ -498,6 +498,10 @@ class AttachedStore(AttachedPropertyGraph):
             raise GraphError(f"Two values of {self.url} cannot be told apart: {id_}.")
         return key
 
+    def knows_value(self, key: int) -> bool:
+        """Return whether a value was met in this state."""
+        return key in self._values
+
     def _value(self, key: int) -> tuple[str, str]:
         try:
             return self._values[key]

@@ -256,10 +256,8 @@ class Sessions:
 
         An open store sees an update or a new load by itself, and an attached database is live.
         """
-        from kgqa.graph.store import LiveStore
-
         try:
-            if isinstance(kg.store, LiveStore):
+            if kg.is_live:
                 return False
         except KgqaError:  # attached to another database, perhaps
             return True
