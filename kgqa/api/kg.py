@@ -22,11 +22,14 @@ if TYPE_CHECKING:
     from kgqa.api.qa import QA
     from kgqa.evaluation import Evaluation
     from kgqa.graph.model import Direction, KGInfo
+    from kgqa.graph.schema import GraphSchema
     from kgqa.graph.store import GraphStore
     from kgqa.linking.linker import Candidate
     from kgqa.linking.resolve import Resolution
     from kgqa.paths.ground import Fact, GroundedPath
     from kgqa.paths.walk import Mediators
+    from kgqa.queries.plan import Plan
+    from kgqa.queries.result import QueryResult
     from kgqa.training.reports import LearnReport
 
 DEFAULT_METHOD = "auto"
@@ -105,6 +108,13 @@ class KG:
     def info(self) -> KGInfo:
         """The KG's name, source, counts, version and direction."""
         return self.store.info
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it is a database that others write to, which each question reads as it is."""
+        from kgqa.graph.store import LiveStore
+
+        return isinstance(self.store, LiveStore)
 
     @property
     def name(self) -> str:
@@ -270,6 +280,54 @@ class KG:
         from kgqa.api.check import check
 
         return check(self.store, statement)
+
+    def query(self, plan: str | Plan, *, rows: int = 10_000, seconds: float = 30.0) -> QueryResult:
+        """Return what a plan gives: the value itself, rows, and the facts behind each.
+
+        ``plan``: its text, as ``docs/queries.md`` has it. ``rows``, ``seconds``: the most that it
+        may give and take. Raises PlanError, which says what does not fit; TimeLimitError.
+        """
+        from dataclasses import replace
+
+        from kgqa.errors import PlanError
+        from kgqa.queries.check import SchemaIndex
+        from kgqa.queries.cypher import cypher_of
+        from kgqa.queries.result import QueryLimits
+        from kgqa.queries.run import run_plan
+        from kgqa.queries.text import parse_plan
+
+        store: Any = self._property_graph()
+        index = SchemaIndex(store.schema())
+        read = parse_plan(plan) if isinstance(plan, str) else plan
+        result = run_plan(read, store, index, QueryLimits(rows=rows, seconds=seconds))
+        try:
+            return replace(result, cypher=cypher_of(read, index).text)
+        except PlanError:  # rows are exact on every store; some plans are not one statement
+            return result
+
+    def cypher(self, plan: str | Plan) -> str:
+        """Return a plan as Cypher that runs in Neo4j Browser as it stands. Raises PlanError."""
+        from kgqa.queries.cypher import cypher_of
+        from kgqa.queries.text import parse_plan
+
+        read = parse_plan(plan) if isinstance(plan, str) else plan
+        return cypher_of(read, self.schema()).text
+
+    def schema(self) -> GraphSchema:
+        """Return the KG's classes, their properties, and which relations lead where."""
+        schema: GraphSchema = self._property_graph().schema()
+        return schema
+
+    def _property_graph(self) -> Any:
+        from kgqa.graph.schema import PropertyGraph
+
+        store = self.store
+        if not isinstance(store, PropertyGraph):
+            raise UsageError(
+                f"The store of {self.name} does not give classes and properties to query.",
+                "Load the KG again, or attach its database: `kgqa attach`.",
+            )
+        return store
 
     def constraint(
         self,

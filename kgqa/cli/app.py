@@ -33,6 +33,7 @@ COMMANDS = {
     "update": "Add triples to a KG, and remove others.",
     "ask": "Answer questions with facts, and show the path of facts behind each answer.",
     "serve": "Serve a page, an HTTP API, a chat endpoint and MCP.",
+    "query": "Run a plan over the whole graph, without a model.",
     "learn": "Fit a KG's own path ranker to people's questions.",
     "paths": "Show the paths of an entity.",
     "link": "Show which entities a question may be about.",
