@@ -7,6 +7,7 @@ The environment's names are those the field already has (``NEO4J_URI``, ``OPENAI
 from __future__ import annotations
 
 import ipaddress
+import os
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,10 @@ def default_home() -> Path:
     return Path(platformdirs.user_data_dir("kgqa"))
 
 
-def _env(*names: str) -> AliasChoices:
-    return AliasChoices(*names)
+def _setting(variable: str, description: str, default: Any = None) -> Any:
+    """Return a field that an environment variable sets; ``default``: a value, or what makes one."""
+    given = {"default_factory": default} if callable(default) else {"default": default}
+    return Field(**given, validation_alias=AliasChoices(variable), description=description)
 
 
 class Settings(BaseSettings):
@@ -36,27 +39,58 @@ class Settings(BaseSettings):
         env_prefix="KGQA_",  # the names of fields are read too: HOME is no data folder
     )
 
-    home: Path = Field(default_factory=default_home, validation_alias=_env("KGQA_HOME"))
-    kg: str | None = Field(None, validation_alias=_env("KGQA_KG"))
-    graph: str | None = Field(None, validation_alias=_env("KGQA_GRAPH"))
-    dumps: Path | None = Field(None, validation_alias=_env("KGQA_DUMPS"))
-    cache: Path | None = Field(None, validation_alias=_env("KGQA_CACHE"))
-    model: str | None = Field(None, validation_alias=_env("KGQA_MODEL"))
-    adapter: str | None = Field(None, validation_alias=_env("KGQA_ADAPTER"))
-    device: str | None = Field(None, validation_alias=_env("KGQA_DEVICE"))
-    general_model: str | None = Field(None, validation_alias=_env("KGQA_GENERAL_MODEL"))
+    home: Path = _setting(
+        "KGQA_HOME",
+        "The data folder: KGs with their indexes and learned models. (the user's data folder)",
+        default_home,
+    )
+    kg: str | None = _setting("KGQA_KG", "The KG that is meant. (the only one)")
+    graph: str | None = _setting(
+        "KGQA_GRAPH", "The store's URL, above `NEO4J_URI`. (SQLite in the data folder)"
+    )
+    dumps: Path | None = _setting(
+        "KGQA_DUMPS", "Where `kgqa ingest` looks for dumps. (`dumps` in the data folder)"
+    )
+    cache: Path | None = _setting(
+        "KGQA_CACHE", "Where converted models are kept. (the user's cache folder)"
+    )
+    model: str | None = _setting(
+        "KGQA_MODEL", "The KG-LLM: a hub name, a folder or a GGUF file. (SmolLM2-135M-Instruct)"
+    )
+    adapter: str | None = _setting(
+        "KGQA_ADAPTER",
+        "The KG-LLM's LoRA adapter: a folder, a name, or none. (the bundled one that suits the KG)",
+    )
+    device: str | None = _setting("KGQA_DEVICE", "cpu, cuda or cuda:N. (a GPU if there is one)")
+    general_model: str | None = _setting(
+        "KGQA_GENERAL_MODEL", "The general LLM's name on the OpenAI-compatible server. (none)"
+    )
 
-    neo4j_uri: str | None = Field(None, validation_alias=_env("NEO4J_URI"))
-    neo4j_username: str = Field("neo4j", validation_alias=_env("NEO4J_USERNAME"))
-    neo4j_password: SecretStr | None = Field(None, validation_alias=_env("NEO4J_PASSWORD"))
-    neo4j_database: str | None = Field(None, validation_alias=_env("NEO4J_DATABASE"))
-    neo4j_home: Path | None = Field(None, validation_alias=_env("KGQA_NEO4J_HOME"))
-    neo4j_browser: str | None = Field(None, validation_alias=_env("KGQA_NEO4J_BROWSER"))
+    neo4j_uri: str | None = _setting(
+        "NEO4J_URI",
+        "A Neo4j server; if it is set, KGs are there unless `KGQA_GRAPH` names another store.",
+    )
+    neo4j_username: str = _setting("NEO4J_USERNAME", "Neo4j's user. (neo4j)", "neo4j")
+    neo4j_password: SecretStr | None = _setting("NEO4J_PASSWORD", "Neo4j's password.")
+    neo4j_database: str | None = _setting(
+        "NEO4J_DATABASE", "Neo4j's database. (the user's default)"
+    )
+    neo4j_home: Path | None = _setting(
+        "KGQA_NEO4J_HOME", "The server's folder, for the bulk import of large KGs."
+    )
+    neo4j_browser: str | None = _setting(
+        "KGQA_NEO4J_BROWSER", "Address of Neo4j Browser, for links. (the server's own, port 7474)"
+    )
 
-    api_key: SecretStr | None = Field(None, validation_alias=_env("KGQA_API_KEY"))
+    api_key: SecretStr | None = _setting(
+        "KGQA_API_KEY",
+        "The key that clients of `kgqa serve` must send (not needed on this machine).",
+    )
 
-    openai_base_url: str | None = Field(None, validation_alias=_env("OPENAI_BASE_URL"))
-    openai_api_key: SecretStr | None = Field(None, validation_alias=_env("OPENAI_API_KEY"))
+    openai_base_url: str | None = _setting(
+        "OPENAI_BASE_URL", "Address of the OpenAI-compatible server. (OpenAI's)"
+    )
+    openai_api_key: SecretStr | None = _setting("OPENAI_API_KEY", "The key of that server.")
 
     @property
     def graph_url(self) -> str | None:
@@ -70,7 +104,19 @@ class Settings(BaseSettings):
 
     @property
     def cache_folder(self) -> Path:
-        """Where converted models are kept; several homes may share one (``KGQA_CACHE``)."""
+        """Where converted models are kept: once a user, whatever the home (``KGQA_CACHE``).
+
+        A user without a folder of their own to write to, as in a container, has it in the home.
+        """
+        if self.cache:
+            return self.cache
+        folder = Path(platformdirs.user_cache_dir("kgqa"))
+        there = next(one for one in (folder, *folder.parents) if one.exists())
+        return folder if os.access(there, os.W_OK) else self.home / "cache"
+
+    @property
+    def calls_folder(self) -> Path:
+        """Where replies of a general LLM are kept: with the data that they are about."""
         return self.cache or self.home / "cache"
 
     def kg_folder(self, kg: str) -> Path:

@@ -23,6 +23,7 @@
     │   └── GeneralModelError          the OpenAI-compatible server failed
     ├── WorkerError                    a worker process or a cluster is missing, or ended
     ├── TimeLimitError                 a question exceeded its time limit (TimeoutError)
+    ├── PlanError                      a plan that cannot be read, or does not fit (ValueError)
     └── DataError                      a question file that cannot be read (ValueError)
 
 A message is a sentence that says what was wrong and where; ``hint`` says what to do next. Neither
@@ -135,6 +136,10 @@ class WorkerError(KgqaError):
 
 class TimeLimitError(KgqaError, TimeoutError):
     """A question exceeded its time limit."""
+
+
+class PlanError(KgqaError, ValueError):
+    """A plan that cannot be read, or that does not fit the schema of the KG."""
 
 
 class DataError(KgqaError, ValueError):

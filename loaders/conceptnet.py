@@ -30,7 +30,7 @@ from kgqa.loaders.blocks import find_sources, nothing_read, read_blocks
 from kgqa.loaders.delimited import Fields, as_text, why_undecodable
 from kgqa.loaders.options import ConceptnetOptions
 from kgqa.loaders.strings import json_strings, mask_of, offsets_of
-from kgqa.loaders.tables import is_writable
+from kgqa.loaders.triples_rows import is_writable
 from kgqa.parallel import mapped
 
 if TYPE_CHECKING:

@@ -317,7 +317,9 @@ class _Rows:
             subject, _, mark, _ = self._fields.line(row).split(b"\t")
             if mark.startswith(b'"true"'):
                 self._part.mediator_types.add(local_name(subject))
-        for row in inverses.tolist():
+        iris = self._starts_with(_LT, inverses)
+        self._reject_all(inverses[~iris], "inverse is not an IRI")
+        for row in inverses[iris].tolist():
             subject, _, other, _ = self._fields.line(row).split(b"\t")
             self._part.inverses.add((local_name(subject), local_name(other)))
 

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kgqa.graph.literals import is_renamed, value_id, value_name
 from kgqa.loaders.delimited import as_text, spans
 from kgqa.loaders.strings import each_once, has_nul, mask_of, offsets_of
 
@@ -36,13 +37,8 @@ TRIPLE = re.compile(rf"[ \t]*{_IRI}[ \t]+{_IRI}[ \t]+(?:{_IRI}|{_TEXT}{_SUFFIX})
 
 SUFFIX = re.compile(_SUFFIX)
 """What follows a literal's last quote. Groups: language, datatype."""
-XSD = "http://www.w3.org/2001/XMLSchema#"
 OTHER_LANGUAGE = "other language"
 _QUOTE = ord('"')
-_NUMBERS = frozenset({"decimal", "integer", "int", "long", "float", "double", "nonNegativeInteger"})
-_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
-_CLOCK = re.compile(r"(-?\d{4,}-\d\d-\d\d)T(\d\d:\d\d)(:\d\d(?:\.\d+)?)?(Z|[+-]\d\d:\d\d)?")
-_MOST_DIGITS = 15  # beyond, a float would change the number
 
 
 def _without_groups(pattern: str) -> str:
@@ -233,54 +229,3 @@ def _text_of(term: bytes) -> str:
     if match is None:
         raise ValueError(why_not(line))
     return unescape(match[4])
-
-
-def value_id(text: str, language: str | None, datatype: str | None) -> str:
-    """Return the id of a literal: its text in quotes, with its type or language.
-
-    >>> value_id("1968-01-01", None, XSD + "date")
-    '"1968-01-01"^^xsd:date'
-    """
-    if language:
-        return f'"{text}"@{language}'
-    if not datatype:
-        return f'"{text}"'
-    short = f"xsd:{datatype.removeprefix(XSD)}" if datatype.startswith(XSD) else f"<{datatype}>"
-    return f'"{text}"^^{short}'
-
-
-def is_renamed(datatype: str | None) -> bool:
-    """Return whether people may write a literal of a type otherwise than as its text."""
-    kind = (datatype or "").removeprefix(XSD)
-    return kind in _NUMBERS or kind == "dateTime"
-
-
-def value_name(text: str, datatype: str | None) -> str:
-    """Return the literal as a person writes it.
-
-    >>> value_name("5.30", XSD + "double"), value_name("2010-05-01T10:00:00Z", XSD + "dateTime")
-    ('5.3', '2010-05-01 10:00')
-    """
-    kind = (datatype or "").removeprefix(XSD)
-    if kind in _NUMBERS:
-        return _number(text)
-    match = _CLOCK.fullmatch(text) if kind == "dateTime" else None
-    if match is None:
-        return text
-    day, minutes, seconds, zone = match.groups()
-    seconds = "" if seconds in (None, ":00") else seconds
-    zone = "" if zone in (None, "Z", "+00:00") else f" {zone}"
-    return f"{day} {minutes}{seconds}{zone}"
-
-
-def _number(text: str) -> str:
-    if not _NUMBER.fullmatch(text):
-        return text
-    if "e" in text or "E" in text:
-        number = float(text)
-        if abs(number) >= 10**_MOST_DIGITS or (number and abs(number) < 1e-6):
-            return text
-        text = f"{number:.{_MOST_DIGITS}g}"
-        text = text if "e" not in text else f"{number:.12f}"
-    text = text.removeprefix("+")
-    return text.rstrip("0").rstrip(".") if "." in text else text

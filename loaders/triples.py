@@ -31,11 +31,11 @@ from kgqa.loaders.base import relation_batch
 from kgqa.loaders.blocks import STDIN, display_name, find_sources, nothing_read, read_blocks
 from kgqa.loaders.ntriples import TRIPLE, is_blank
 from kgqa.loaders.options import TriplesOptions
-from kgqa.loaders.tables import QUOTED, Columns
 from kgqa.loaders.triples_json import read_json
 from kgqa.loaders.triples_nodes import MediatorRule, Names, Nodes, read_pairs
 from kgqa.loaders.triples_parquet import read_parquet
 from kgqa.loaders.triples_rdf import read_ntriples
+from kgqa.loaders.triples_rows import QUOTED, Columns
 from kgqa.loaders.triples_table import (
     find_layout,
     first_lines,
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from kgqa.graph.model import Batch, Direction
     from kgqa.loaders.base import Rejects, Report
     from kgqa.loaders.blocks import Block
-    from kgqa.loaders.tables import TriplesPart
+    from kgqa.loaders.triples_rows import TriplesPart
     from kgqa.progress import Progress
 
 _ENDINGS = {

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from kgqa.loaders.delimited import line_ends, lines_at, whole_lines
 from kgqa.loaders.strings import inside, mask_of
-from kgqa.loaders.tables import (
+from kgqa.loaders.triples_rows import (
     HALF,
     PARTS,
     Columns,
@@ -34,7 +34,7 @@ from kgqa.loaders.tables import (
 if TYPE_CHECKING:
     from kgqa.graph.model import BoolArray, IntArray
     from kgqa.loaders.blocks import Block
-    from kgqa.loaders.tables import Read
+    from kgqa.loaders.triples_rows import Read
 
     Keys = tuple[str, ...] | None  # None: an array
 

@@ -27,8 +27,8 @@ from kgqa.loaders.base import data_lines, entity_batch
 from kgqa.loaders.blocks import Block, read_blocks
 from kgqa.loaders.delimited import Fields, line_ends, lines_at
 from kgqa.loaders.strings import NO_TEXT, is_text, mask_of, stripped
-from kgqa.loaders.tables import TriplesPart, is_count
 from kgqa.loaders.triples_rdf import LABELS
+from kgqa.loaders.triples_rows import TriplesPart, is_count
 from kgqa.loaders.triples_table import COUNT_LINE, first_lines, opened
 from kgqa.parallel import mapped
 

@@ -12,7 +12,7 @@ from kgqa.errors import DumpMalformedError, UsageError
 from kgqa.loaders.blocks import STDIN
 from kgqa.loaders.delimited import as_text
 from kgqa.loaders.strings import each_once, json_strings
-from kgqa.loaders.tables import Columns, TriplesPart, members_of, texts_of, written
+from kgqa.loaders.triples_rows import Columns, TriplesPart, members_of, texts_of, written
 from kgqa.parallel import mapped
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kgqa.loaders.base import Report
-    from kgqa.loaders.tables import Read
+    from kgqa.loaders.triples_rows import Read
     from kgqa.progress import Progress
 
 _BATCH_ROWS = 1 << 16

@@ -16,7 +16,7 @@ from kgqa.loaders.base import BLANK
 from kgqa.loaders.delimited import line_ends, lines_at, whole_lines
 from kgqa.loaders.ntriples import OTHER_LANGUAGE, TRIPLE_LINE, is_blank, read_literals, why_not
 from kgqa.loaders.strings import inside, is_text, mask_of, stripped
-from kgqa.loaders.tables import TriplesPart
+from kgqa.loaders.triples_rows import TriplesPart
 
 if TYPE_CHECKING:
     from kgqa.graph.model import BoolArray, IntArray

@@ -28,7 +28,7 @@ from kgqa.loaders.delimited import (
     why_undecodable,
 )
 from kgqa.loaders.strings import json_strings, mask_of, stripped
-from kgqa.loaders.tables import (
+from kgqa.loaders.triples_rows import (
     PARTS,
     QUOTED,
     WHITESPACE,

@@ -6,9 +6,14 @@ import math
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from kgqa.frames import Tabular
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import pyarrow as pa
+
+    from kgqa.errors import KgqaError
     from kgqa.paths.ground import Fact, GroundedPath, PathEdge
 
 Source: TypeAlias = Literal["shard", "composed"]
@@ -269,12 +274,17 @@ class Findings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Answer(Findings):
-    """Everything that a method found for one question."""
+class Answer(Tabular, Findings):
+    """Everything that a method found for one question.
+
+    ``error``: why there is no answer, of a question that failed among several
+    (:meth:`kgqa.QA.batch`).
+    """
 
     question: str
     method: str
     topic_entities: tuple[TopicEntity, ...]
+    error: KgqaError | None = None
 
     def __post_init__(self) -> None:
         behind = self._behind()
@@ -339,7 +349,10 @@ class Answer(Findings):
         return [one for one in self.expanded if one.grounding.tail.id in ids]
 
     def to_dict(self, browser_url: str | None = None) -> dict[str, Any]:
-        """Return the answer as ``ask --json`` prints it."""
+        """Return the answer as ``ask --json`` prints it; of a question that failed, its error."""
+        if self.error is not None:
+            error = {"message": self.error.message, "hint": self.error.hint}
+            return {"question": self.question, "error": error}
         place = {id(path): number for number, path in enumerate(self.paths)}
         return {
             "question": self.question,
@@ -367,6 +380,37 @@ class Answer(Findings):
             "browser_url": browser_url,
         }
 
+    def to_arrow(self) -> pa.Table:
+        """Return the answers as a table, best first.
+
+        Columns: rank, id, name, score, grounded and path, the text of the best one (or null).
+        """
+        import pyarrow as pa
+
+        rows = [
+            (
+                rank,
+                ranked.id,
+                ranked.name,
+                ranked.score,
+                ranked.grounded,
+                ranked.paths[0].text if ranked.paths else None,
+            )
+            for rank, ranked in enumerate(self.answers, 1)
+        ]
+        columns = {
+            "rank": pa.int64(),
+            "id": pa.string(),
+            "name": pa.string(),
+            "score": pa.float64(),
+            "grounded": pa.bool_(),
+            "path": pa.string(),
+        }
+        return pa.table(
+            [pa.array([row[at] for row in rows], kind) for at, kind in enumerate(columns.values())],
+            names=list(columns),
+        )
+
     def __repr__(self) -> str:
         lines = [self.question]
         for number, one in enumerate(self.answers, 1):
@@ -374,7 +418,8 @@ class Answer(Findings):
             lines.append(f"{number}. {named}  {one.score:.3f}")
             lines += [f"     {path.text}" for path in one.paths]
             lines += [f"     {each.asked}: {each.grounding.text}" for each in one.conditions]
-        return "\n".join(lines if self.answers else [*lines, "No answer."])
+        why = f"Error: {self.error}" if self.error else "No answer."
+        return "\n".join(lines if self.answers else [*lines, why])
 
     def _repr_html_(self) -> str:
         """Return the answer as a notebook draws it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kgqa.api.deletion import delete
 from kgqa.api.home import Home
 from kgqa.api.kg import KG, EntityPaths
 from kgqa.api.language import PathLanguage, processor
@@ -31,6 +32,7 @@ __all__ = [
     "ask",
     "attach",
     "compare",
+    "delete",
     "ingest",
     "open",
     "options",

@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from kgqa.errors import UsageError
+from kgqa.frames import Tabular
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    import pyarrow as pa
 
     from kgqa.answers.answer import Answer
     from kgqa.api.check import Check
@@ -29,7 +32,7 @@ DEFAULT_METHOD = "auto"
 
 
 @dataclass(frozen=True, slots=True)
-class EntityPaths:
+class EntityPaths(Tabular):
     """Some paths of an entity: those shown, and how many there are ``of``.
 
     ``hops`` is the most edges that a path may have.
@@ -47,6 +50,24 @@ class EntityPaths:
             "paths": [_path_dict(path) for path in self.paths],
             "total": self.total,
         }
+
+    def to_arrow(self) -> pa.Table:
+        """Return the paths as a table.
+
+        Columns: path (its text), relations (a list), hops, tail_id and tail (the name).
+        """
+        import pyarrow as pa
+
+        relations = [path.relation_path for path in self.paths]
+        return pa.table(
+            {
+                "path": pa.array([path.text for path in self.paths], pa.string()),
+                "relations": pa.array(relations, pa.list_(pa.string())),
+                "hops": pa.array([len(path.edges) for path in self.paths], pa.int64()),
+                "tail_id": pa.array([path.tail.id for path in self.paths], pa.string()),
+                "tail": pa.array([path.tail.name for path in self.paths], pa.string()),
+            }
+        )
 
     def facts(self) -> list[Fact]:
         """Return the stored triples behind the paths, each once."""

@@ -102,30 +102,44 @@ class QA:
         self,
         questions: Iterable[str | Question],
         *,
-        errors: Literal["raise", "return"] = "raise",
-    ) -> Iterator[Any]:
+        errors: Literal["return", "raise"] = "return",
+    ) -> Iterator[Answer]:
         """Yield the answer to each question, in their order; they may share forward passes.
 
-        A :class:`kgqa.Question` may have its own topic entities and choices. ``errors``: raise the
-        error of a question that fails, or return it instead of the answer and continue.
+        A :class:`kgqa.Question` may have its own topic entities and choices. A question that fails
+        yields an :class:`kgqa.Answer` without answers, whose ``error`` says why, and the rest are
+        answered; with ``errors="raise"`` its error is raised.
         """
-        asked = (
-            Asked(one)
-            if isinstance(one, str)
-            else Asked(one.question, tuple(one.topic_entities), tuple(one.choices))
-            for one in questions
-        )
+        texts: list[str] = []
+
+        def asked() -> Iterator[Asked]:
+            for given in questions:
+                one = (
+                    Asked(given)
+                    if isinstance(given, str)
+                    else Asked(given.question, tuple(given.topic_entities), tuple(given.choices))
+                )
+                texts.append(one.question)
+                yield one
+
         waiting: dict[int, Answer | KgqaError] = {}
         turn = 0
-        with closing(self.as_completed(asked)) as found:
-            for number, answer in found:
-                waiting[number] = answer
+        with closing(self.as_completed(asked())) as completed:
+            for number, result in completed:
+                waiting[number] = result
                 while turn in waiting:
-                    one = waiting.pop(turn)
-                    if isinstance(one, KgqaError) and errors == "raise":
-                        raise one
-                    yield one
+                    answer = waiting.pop(turn)
+                    if isinstance(answer, KgqaError):
+                        if errors == "raise":
+                            raise answer
+                        answer = self._failed(texts[turn], answer)
+                    yield answer
                     turn += 1
+
+    def _failed(self, question: str, error: KgqaError) -> Answer:
+        from kgqa.answers.answer import Answer
+
+        return Answer(question=question, method=self.name, topic_entities=(), error=error)
 
     def as_completed(
         self, questions: Iterable[Asked]

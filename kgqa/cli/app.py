@@ -39,6 +39,7 @@ COMMANDS = {
     "check": "Check whether a statement is in the graph, and show its edges.",
     "precompute-tries": "Build the trie index, or continue a run that was stopped.",
     "tries": "Look at the tries that constrain a model.",
+    "rm": "Delete a KG, its index and what it learned.",
     "status": "Show the KGs, models and indexes, and what is missing.",
     "options": "List methods, searches, loaders, stores and formats with their options.",
     "attach": "Use an existing Neo4j database, read-only.",

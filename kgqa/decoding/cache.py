@@ -37,12 +37,6 @@ class ColumnCache:
         """The columns that somebody owns."""
         return int(self._used.sum())
 
-    @property
-    def last(self) -> int:
-        """One more than the last column that somebody owns."""
-        owned = np.flatnonzero(self._used)
-        return int(owned[-1]) + 1 if len(owned) else 0
-
     def take(self, count: int) -> NDArray[np.int64]:
         """Return ``count`` free columns, now owned by the caller, the lowest first."""
         free = np.flatnonzero(~self._used)
@@ -61,7 +55,9 @@ class ColumnCache:
 
     def aim(self, columns: NDArray[np.int64], device: torch.device) -> None:
         """Let the next forward pass write its tokens to ``columns``, one for each token."""
-        self._width = -(-self.last // _STEP) * _STEP
+        owned = np.flatnonzero(self._used)
+        last = int(owned[-1]) + 1 if len(owned) else 0
+        self._width = -(-last // _STEP) * _STEP
         self._columns = torch.from_numpy(columns).to(device)
 
     def clear(self) -> None:

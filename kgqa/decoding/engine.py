@@ -51,8 +51,7 @@ class Plan:
     """How a model is run: by trees or plainly, to which length by trees, how wide.
 
     ``why`` decided. ``limit``: tokens of prompt and path up to which trees are right, None: any.
-    ``budget``: tokens that look-ahead fills. ``milliseconds`` by width. ``packing``: the tokens
-    after which packed matrices have repaid their packing, None: never. Raises UsageError.
+    ``budget``: tokens that look-ahead fills. ``milliseconds`` by width. Raises UsageError.
     """
 
     way: Literal["tree", "plain"] = "tree"
@@ -60,7 +59,6 @@ class Plan:
     limit: int | None = None
     budget: int = DEFAULT_BUDGET
     milliseconds: dict[int, float] = field(default_factory=dict)
-    packing: int | None = None
 
     def __post_init__(self) -> None:
         if self.budget < 1:
@@ -133,7 +131,6 @@ class Engine:
         self._plain = PlainForward(model)
         self._widest: int | None = None  # tokens of a forward pass, once memory has run out
         self._attempted = 0  # tokens of the forward pass that is tried
-        self._tokens = 0  # of all trees so far
         self._running = False
 
     def decode(self, request: DecodingRequest) -> DecodingOutcome:
@@ -291,9 +288,6 @@ class Engine:
         for one, part in parts:
             one.count(seconds * part.tokens / total)
         self.forward_passes += 1
-        self._tokens += total
-        if self.plan.packing is not None and self._tokens >= self.plan.packing:
-            self._tree.pack(self.budget)
 
 
 class _Live:

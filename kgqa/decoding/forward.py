@@ -16,7 +16,6 @@ import numpy as np
 import torch
 
 from kgqa.decoding.cache import ColumnCache
-from kgqa.decoding.fixed import fixed_forward
 from kgqa.decoding.model import Sight, TreeModel
 from kgqa.decoding.wave import NO_TOKEN, PrefixTree
 from kgqa.errors import ModelError
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from transformers import PreTrainedModel
 
-    from kgqa.decoding.fixed import FixedForward
     from kgqa.decoding.search import Demand
     from kgqa.decoding.wave import WaveNode
 
@@ -112,22 +110,16 @@ class WavePart:
 
 
 class TreeForward:
-    """A model with the cache of all trees that are being decoded.
+    """A model with the cache of all trees that are being decoded."""
 
-    ``fixed``: by passes of fixed shapes (:mod:`kgqa.decoding.fixed`); None: on a GPU, if it can.
-    """
-
-    def __init__(self, model: PreTrainedModel | TreeModel, *, fixed: bool | None = None) -> None:
+    def __init__(self, model: PreTrainedModel | TreeModel) -> None:
         self.model = model
         self.cache = ColumnCache()
         self._given: Any = self.cache
-        self._fixed: FixedForward | None = None
         if not isinstance(model, TreeModel):
             from kgqa.decoding.transformers_cache import TransformersCache
 
             self._given = TransformersCache(self.cache)
-        elif model.device.type != "cpu" if fixed is None else fixed:
-            self._fixed = fixed_forward(model)
 
     def score(self, parts: Sequence[WavePart]) -> None:
         """Run one forward pass and let each question's tree learn what it says, all or nothing."""
@@ -139,8 +131,7 @@ class TreeForward:
         joint, rule = joined_moves(moves, counts), joint_rule(asked)
         scores = self._run(
             parts,
-            lambda states, head, where: log_probabilities(states, joint, rule, head, where),
-            np.stack([joint.row, joint.token]),
+            lambda states, head: log_probabilities(states, joint, rule, head),
         )
         starts = np.cumsum([len(one.row) for one in moves])[:-1].tolist()
         each = zip(parts, moves, counts, np.split(scores, starts), strict=True)
@@ -150,63 +141,37 @@ class TreeForward:
 
     def run(self, parts: Sequence[WavePart], read: Callable[[torch.Tensor], T]) -> T:
         """Run one pass; return ``read`` of the logits ``[nodes, vocabulary]``."""
-        return self._run(parts, lambda states, head, _: read(head(states) if head else states))
+        return self._run(parts, lambda states, head: read(head(states) if head else states))
 
     def clear(self) -> None:
         """Forget everything that is cached."""
         self.cache.clear()
-        if self._fixed is not None:
-            self._fixed.clear()
-
-    def pack(self, tokens: int) -> None:
-        """Pack the model's matrices, if it is run by its own forward pass."""
-        if isinstance(self.model, TreeModel):
-            self.model.pack(tokens)
 
     @torch.inference_mode()
     def _run(
         self,
         parts: Sequence[WavePart],
-        read: Callable[[torch.Tensor, Head | None, torch.Tensor | None], T],
-        more: NDArray[np.int64] | None = None,
+        read: Callable[[torch.Tensor, Head | None], T],
     ) -> T:
         columns = self.cache.take(sum(part.tokens for part in parts))
         try:
             packed = _Packed(parts, columns)
-            if self._fixed is not None:
-                result = self._by_fixed(self._fixed, packed, columns, read, more)
-            else:
-                self.cache.aim(columns, self.model.device)
-                result = read(*self._states(packed), None)
+            self.cache.aim(columns, self.model.device)
+            result = read(*self._states(packed))
         except BaseException:
             self.cache.give_back(columns)
             raise
         packed.settle()
         return result
 
-    def _by_fixed(
-        self,
-        fixed: FixedForward,
-        packed: _Packed,
-        columns: NDArray[np.int64],
-        read: Callable[[torch.Tensor, Head | None, torch.Tensor | None], T],
-        more: NDArray[np.int64] | None,
-    ) -> T:
-        kept = np.array(packed.kept, np.int64)
-        moves = np.empty((2, 0), np.int64) if more is None else more
-        up = np.concatenate([kept, moves.reshape(-1)])
-        last = self.cache.last
-        states, there = fixed.run(packed.tokens, packed.positions, columns, last, packed.seen, up)
-        where = None if more is None else there[len(kept) :].view(2, -1)
-        model: Any = self.model
-        return read(states[there[: len(kept)]], model.logits, where)
-
     def _states(self, packed: _Packed) -> tuple[torch.Tensor, Head | None]:
         """Return the nodes' last states and what makes logits of them, or logits and None."""
         model: Any = self.model
         device = model.device
         if isinstance(model, TreeModel):
-            states = model.states(packed.tokens, packed.positions, packed.sights(), self.cache)
+            states = model.states(
+                packed.tokens, packed.positions, packed.sights(device), self.cache
+            )
             return states[packed.kept], model.logits
         dtype = float_type(model)
         hidden = torch.from_numpy(~packed.seen(self.cache.width)).to(device)
@@ -273,7 +238,7 @@ class _Packed:
                 seen[row, columns] = True
         return seen
 
-    def sights(self) -> list[Sight]:
+    def sights(self, device: torch.device) -> list[Sight]:
         """Return what each question's tokens attend to."""
         found = []
         for part, prompt, above, first in self._new:
@@ -285,8 +250,9 @@ class _Packed:
             for row, own in enumerate(above.values(), count):
                 seen[row, np.searchsorted(columns, own)] = True
             if len(seen):
-                stop = first + len(seen)
-                found.append(Sight(first, stop, torch.from_numpy(columns), torch.from_numpy(seen)))
+                adjoining = bool(columns[-1] == len(columns) - 1)
+                placed, mask = (torch.from_numpy(each).to(device) for each in (columns, seen))
+                found.append(Sight(first, first + len(seen), placed, mask, adjoining))
         return found
 
     def settle(self) -> None:
@@ -414,18 +380,15 @@ def log_probabilities(
     moves: Expansion,
     rule: ScoreRule,
     head: Head | None = None,
-    where: torch.Tensor | None = None,
 ) -> NDArray[np.float64]:
     """Return moves' log-probabilities. Raises ModelError.
 
     ``states`` are logits ``[states, vocabulary]``, or what ``head`` makes them of, some at a time.
-    ``where``: the moves' rows and tokens on their device, if they are there.
     """
     if not len(moves.token):
         return np.empty(0)
     device = states.device
-    if where is None:
-        where = torch.from_numpy(np.stack([moves.row, moves.token])).to(device)
+    where = torch.from_numpy(np.stack([moves.row, moves.token])).to(device)
     if head is None:
         size = max(1, _LOGITS_AT_ONCE.get(device.type, _LOGITS_ELSEWHERE) // states.shape[-1])
     else:

@@ -21,18 +21,19 @@ class Sight:
     """What one question's tokens, those from ``start`` to ``stop``, attend to.
 
     ``columns``: places in the cache, ascending; ``seen`` ``[stop - start, columns]``.
+    ``adjoining``: the columns are the cache's first ones, without a gap.
     """
 
     start: int
     stop: int
     columns: Tensor
     seen: Tensor
+    adjoining: bool
 
     def of(self, cached: Tensor) -> Tensor:
         """Return these columns of ``[1, heads, columns, size]``."""
-        count = len(self.columns)
-        if count and int(self.columns[-1]) == count - 1:  # the first ones: no copy
-            return cached[:, :, :count]
+        if self.adjoining:  # no copy
+            return cached[:, :, : len(self.columns)]
         return cached.index_select(2, self.columns)
 
 
@@ -66,47 +67,12 @@ class TreeModel(ABC):
     ) -> Tensor:
         """Return the last layer's states ``[tokens, width]``; keys and values go to ``cache``.
 
-        A question attends to its own columns alone, which suits a CPU.
+        A question attends to its own columns alone.
         """
-
-    @abstractmethod
-    def states_under(
-        self,
-        tokens: Tensor,
-        positions: Tensor,
-        columns: Tensor,
-        seen: Tensor,
-        keys: Tensor,
-        values: Tensor,
-    ) -> Tensor:
-        """Return the last layer's states ``[tokens, width]``, by operations of fixed shapes.
-
-        All arguments lie on the model's device, which is not waited for. ``seen`` ``[tokens,
-        width]``: which of the first columns each token attends to. ``keys``, ``values`` ``[layers,
-        key heads, columns, size]``: written at ``columns``.
-        """
-
-    @property
-    @abstractmethod
-    def cached(self) -> tuple[int, int, int]:
-        """Layers, key heads, and numbers in a key, which the cache holds for each token."""
 
     @abstractmethod
     def logits(self, states: Tensor) -> Tensor:
         """Return the logits of states, ``[states, vocabulary]``."""
-
-    @property
-    @abstractmethod
-    def can_pack(self) -> bool:
-        """Whether its matrices can be packed (:mod:`kgqa.decoding.kernels`)."""
-
-    @abstractmethod
-    def pack(self, tokens: int) -> None:
-        """Pack all matrices for about so many tokens at a time."""
-
-    @abstractmethod
-    def unpack(self) -> None:
-        """Undo :meth:`pack`."""
 
     def get_input_embeddings(self) -> Any:
         """Return what has the vectors of tokens as ``weight``, as models of transformers do."""

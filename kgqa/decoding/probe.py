@@ -8,7 +8,6 @@ its least, and at least what costs 1.3 times a single token.
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -41,7 +40,6 @@ WIDTHS = (1, 16, 32, 64, 96, 128)
 _WIDE = (256, 512)  # on a GPU as well
 _CONTEXT = 64  # cached tokens that a measured forward pass attends to
 _REPEATS = 3
-_WORTH = 0.05  # of the time in matrices, below which packing is noise
 # Forward passes a question by budget, K = 10, over the two-hop tries of real question graphs; only
 # their ratios matter. No budget below 16: a wave holds what is demanded, about K tokens, anyway.
 FORWARD_PASSES: Mapping[int, float] = {
@@ -69,8 +67,7 @@ def measured_plan(model: PreTrainedModel) -> Plan:
     taken = measure(model, widths, clock=time.process_time if on_cpu else time.perf_counter)
     rounded = {width: round(milliseconds, 3) for width, milliseconds in taken.items()}
     budget = choose(taken)
-    packing = packing_repaid(model, budget) if isinstance(model, TreeModel) else None
-    return replace(plan, budget=budget, milliseconds=rounded, packing=packing)
+    return replace(plan, budget=budget, milliseconds=rounded)
 
 
 def probe(model: PreTrainedModel) -> Plan:
@@ -197,22 +194,3 @@ def _timed(
     taken = clock() - began
     forward.cache.give_back(own.all_columns()[_CONTEXT:])
     return taken
-
-
-def packing_repaid(
-    model: TreeModel, tokens: int, *, clock: Callable[[], float] = time.process_time
-) -> int | None:
-    """Return after how many tokens packed matrices have repaid their packing, None if never.
-
-    ``tokens``: of a forward pass. The model is packed for that, since what a kernel takes depends
-    on all weights' way through the caches.
-    """
-    if not model.can_pack:
-        return None
-    plain = measure(model, (tokens,), clock=clock)[tokens]
-    began = clock()
-    model.pack(tokens)
-    spent = 1_000 * (clock() - began)
-    saved = plain - measure(model, (tokens,), clock=clock)[tokens]
-    model.unpack()
-    return math.ceil(tokens * spent / saved) if saved > _WORTH * plain else None

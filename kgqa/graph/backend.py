@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kgqa.graph.change import GraphChanger
     from kgqa.graph.model import KGInfo
     from kgqa.graph.store import GraphStore, GraphWriter
+    from kgqa.progress import Progress
 
 _NAME = re.compile(r"\w[\w.-]{0,99}")
 _RESERVED = ("cache", "dumps")  # folders of the home that hold no KG
@@ -52,6 +53,13 @@ class StoreBackend(ABC):
         raise UsageError(
             f"A KG in {self.url} cannot be changed in place.", "Load it again with `kgqa ingest`."
         )
+
+    def delete(self, kg: str, progress: Progress) -> bool:
+        """Delete a KG, damaged or whole, and return whether there was one.
+
+        Raises UsageError, StoreUnavailableError, GraphError.
+        """
+        raise UsageError(f"A KG in {self.url} cannot be deleted by kgqa.")
 
     @abstractmethod
     def writer(self, kg: str) -> AbstractContextManager[GraphWriter]:

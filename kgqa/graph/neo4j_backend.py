@@ -104,6 +104,13 @@ class Neo4jStores(StoreBackend):
         assert isinstance(store, Neo4jStore)
         return Neo4jChanger(store)
 
+    def delete(self, kg: str, progress: Progress) -> bool:
+        """Delete a KG's nodes and edges; nothing else in the database is touched."""
+        from kgqa.graph.neo4j_write import Neo4jWriter
+
+        with self.connect() as connection:
+            return Neo4jWriter(connection).drop(kg, progress)
+
     @contextmanager
     def writer(self, kg: str) -> Iterator[ChosenWriter]:
         """Give what writes a KG, the way that its size and the server ask for."""

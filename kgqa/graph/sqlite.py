@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import struct
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +23,7 @@ from kgqa.errors import (
 )
 from kgqa.graph.backend import StoreBackend, StoreOptions, check_kg_name, choose_kg
 from kgqa.graph.model import Adjacency, EntityDetails, KGInfo, Kind, Relations, keys_array
+from kgqa.graph.properties import StoredPropertyGraph
 from kgqa.graph.sqlite_file import (
     APPLICATION_ID,
     EDGE,
@@ -39,8 +41,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kgqa.graph.model import BoolArray, Direction, IntArray
+    from kgqa.graph.properties import Described
     from kgqa.graph.sqlite_change import SqliteChanger
     from kgqa.graph.store import GraphStore
+    from kgqa.progress import Progress
 
 _AGAIN = "Load the KG again with `kgqa ingest`."
 _TEXTS = TypeAdapter(list[str])
@@ -111,6 +115,21 @@ class SqliteStores(StoreBackend):
         assert isinstance(store, SqliteStore)
         return SqliteChanger(store)
 
+    def delete(self, kg: str, progress: Progress) -> bool:
+        """Delete a KG's file. Raises UsageError for a file that holds something else."""
+        del progress
+        path = self.path / check_kg_name(kg) / FILE_NAME
+        if self.holds_one:
+            if not self.path.exists():
+                return False
+            self._refuse_other(kg)
+            path = self.path
+        there = path.exists()
+        path.unlink(missing_ok=True)
+        for end in ("-wal", "-shm", "-journal"):
+            path.with_name(path.name + end).unlink(missing_ok=True)
+        return there
+
     @contextmanager
     def writer(self, kg: str) -> Iterator[SqliteWriter]:
         """Give what writes a KG. Raises UsageError for a file that holds something else."""
@@ -135,7 +154,7 @@ class SqliteStores(StoreBackend):
             )
 
 
-class SqliteStore(SqliteReader):
+class SqliteStore(SqliteReader, StoredPropertyGraph):
     """The KG in the file ``path``, called ``name``. A ``GraphStore``. ``timeout``: of locks.
 
     Raises KGNotFoundError if there is no file, StoreUnavailableError if it is not a KG, damaged or
@@ -173,17 +192,35 @@ class SqliteStore(SqliteReader):
         if not rows:
             raise self._no_key(int(key))
         id_, name, kind, aliases, types, properties = rows[0]
-        try:
-            return EntityDetails(
-                id=id_,
-                name=name,
-                kind=Kind(kind),
-                aliases=_TEXTS.validate_json(aliases),
-                types=_TEXTS.validate_json(types),
-                properties=_OBJECT.validate_json(properties) if properties else {},
+        return EntityDetails(
+            id=id_,
+            name=name,
+            kind=Kind(kind),
+            aliases=self._parsed(_TEXTS, aliases, id_),
+            types=self._parsed(_TEXTS, types, id_),
+            properties=self._parsed(_OBJECT, properties, id_) if properties else {},
+        )
+
+    def described(self, keys: IntArray) -> Iterator[Described]:
+        """Yield key, id, name, kind, types and properties (JSON) of ``keys`` that are there."""
+        columns = "t.key, t.id, t.name, t.kind, t.types, t.properties"
+        types: dict[str, tuple[str, ...]] = {}
+        for _, key, id_, name, kind, listed, properties in self.by_keys(columns, "entity", keys):
+            if listed not in types:
+                types[listed] = tuple(self._parsed(_TEXTS, listed, id_))
+            yield key, id_, name, kind, types[listed], properties
+
+    def instances(self, type_: str) -> IntArray:
+        """Return the keys of the entities of a type, ascending; "" is every entity."""
+        if not type_:
+            rows = self.query("SELECT key FROM entity WHERE kind = ? ORDER BY key", [Kind.ENTITY])
+        else:
+            rows = self.query(
+                "SELECT key FROM entity WHERE instr(types, ?) AND "
+                "EXISTS (SELECT 1 FROM json_each(types) t WHERE t.value = ?) ORDER BY key",
+                [json.dumps(type_, ensure_ascii=False), type_],
             )
-        except (ValueError, TypeError):
-            raise self._damaged(f"entity {id_} does not read") from None
+        return keys_array([key for (key,) in rows])
 
     def neighbours(self, keys: IntArray, direction: Direction) -> Adjacency:
         """Return the edges of ``keys``, sorted by (row, step, target); unknown keys have none."""
@@ -216,6 +253,12 @@ class SqliteStore(SqliteReader):
         )
         asked = zip(rows.tolist(), (relations * 2).tolist(), tails.tolist(), strict=True)
         return np.fromiter((edge in have for edge in asked), dtype=np.bool_, count=len(heads))
+
+    def _parsed(self, what: TypeAdapter[Any], text: str, id_: str) -> Any:
+        try:
+            return what.validate_json(text)
+        except (ValueError, TypeError):
+            raise self._damaged(f"entity {id_} does not read") from None
 
     def _side(self, keys: IntArray, side: int, table: str) -> Adjacency:
         blobs: list[bytes] = []

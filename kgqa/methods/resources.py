@@ -194,7 +194,7 @@ class Resources:
         from kgqa.models.general import FILE_NAME, CallCache, GeneralLLM
 
         settings = self.settings
-        cache = CallCache(settings.cache_folder / FILE_NAME) if cache_calls else None
+        cache = CallCache(settings.calls_folder / FILE_NAME) if cache_calls else None
         try:
             general = GeneralLLM(
                 model, base_url=settings.openai_base_url, key=settings.openai_api_key, cache=cache

@@ -13,9 +13,8 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import torch
-from torch.nn.functional import embedding, rms_norm, scaled_dot_product_attention, silu
+from torch.nn.functional import embedding, linear, rms_norm, scaled_dot_product_attention, silu
 
-from kgqa.decoding.kernels import can_pack, give_back, multiply, packed
 from kgqa.decoding.model import TreeModel
 
 if TYPE_CHECKING:
@@ -51,15 +50,9 @@ def reads(config: Mapping[str, Any]) -> bool:
 
 
 class Llama(TreeModel):
-    """A model of this family in eval mode; ``weights`` are those of :func:`fused`.
+    """A model of this family in eval mode; ``weights`` are those of :func:`fused`."""
 
-    ``mapped``: they are mapped from a file, and nothing else reads them.
-    """
-
-    def __init__(
-        self, config: Mapping[str, Any], weights: Mapping[str, Tensor], *, mapped: bool = False
-    ) -> None:
-        self._mapped = mapped
+    def __init__(self, config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
         own: Any = SimpleNamespace(**config, get_text_config=lambda: own)
         self.config = own
         self._heads = int(config["num_attention_heads"])
@@ -73,46 +66,12 @@ class Llama(TreeModel):
             _Layer(*(weights[f"{number}.{name}"] for name in _Layer._fields))
             for number in range(int(config["num_hidden_layers"]))
         ]
-        self._plain = tuple(self._layers), self._head
         self._frequency = frequencies(config, self._size).to(self.device)
 
     @property
     def embedding(self) -> Tensor:
         """The vectors of tokens, ``[tokens, width]``."""
         return self._embedding
-
-    @property
-    def cached(self) -> tuple[int, int, int]:
-        """Layers, key heads, and numbers in a key."""
-        return len(self._layers), self._shared, self._size
-
-    @property
-    def can_pack(self) -> bool:
-        """Whether its matrices can be packed (:mod:`kgqa.decoding.kernels`)."""
-        return self.device.type == "cpu" and self.dtype == torch.float32 and can_pack()
-
-    def pack(self, tokens: int) -> None:
-        """Pack all matrices for about so many tokens at a time."""
-        if self._head.is_mkldnn:
-            return
-        for number, layer in enumerate(self._layers):
-            wide = {
-                name: self._packed(weight, tokens)
-                for name, weight in layer._asdict().items()
-                if weight.dim() == 2
-            }
-            self._layers[number] = layer._replace(**wide)
-        self._head = self._packed(self._head, tokens)
-
-    def unpack(self) -> None:
-        """Undo :meth:`pack`."""
-        self._layers, self._head = list(self._plain[0]), self._plain[1]
-
-    def _packed(self, weight: Tensor, tokens: int) -> Tensor:
-        made = packed(weight, tokens)
-        if self._mapped:
-            give_back(weight)
-        return made
 
     def states(
         self,
@@ -132,27 +91,8 @@ class Llama(TreeModel):
                 mixed[own] = self._attention(query[own], one.of(keys), one.of(values), mask)
             return mixed
 
-        return self._through(torch.tensor(tokens), torch.tensor(positions), attend)
-
-    def states_under(
-        self,
-        tokens: Tensor,
-        positions: Tensor,
-        columns: Tensor,
-        seen: Tensor,
-        keys: Tensor,
-        values: Tensor,
-    ) -> Tensor:
-        """Return the last layer's states ``[tokens, width]``, by operations of fixed shapes."""
-        mask, width = self._mask(seen), seen.shape[1]
-
-        def attend(layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-            keys[layer].index_copy_(1, columns, key)
-            values[layer].index_copy_(1, columns, value)
-            known = keys[layer][None, :, :width], values[layer][None, :, :width]
-            return self._attention(query, *known, mask)
-
-        return self._through(tokens, positions, attend)
+        ids = torch.tensor([tokens, positions], device=self.device)
+        return self._through(ids[0], ids[1], attend)
 
     def _through(self, tokens: Tensor, positions: Tensor, attend: _Attend) -> Tensor:
         heads, shared, size = self._heads, self._shared, self._size
@@ -160,9 +100,7 @@ class Llama(TreeModel):
         angle = positions[:, None] * self._frequency
         cos, sin = (turn[:, None].to(state.dtype) for turn in (angle.cos(), angle.sin()))
         for number, layer in enumerate(self._layers):
-            made = multiply(
-                rms_norm(state, state.shape[1:], layer.norm, self._epsilon), layer.mixing
-            )
+            made = linear(rms_norm(state, state.shape[1:], layer.norm, self._epsilon), layer.mixing)
             both = made[:, : (heads + shared) * size].view(-1, heads + shared, size)
             low, high = both[..., : size // 2], both[..., size // 2 :]
             turned = torch.cat([low * cos - high * sin, high * cos + low * sin], -1)
@@ -170,10 +108,10 @@ class Llama(TreeModel):
             mixed = attend(
                 number, turned[:, :heads], turned[:, heads:].transpose(0, 1), value.transpose(0, 1)
             )
-            state = state + multiply(mixed, layer.mixed)
+            state = state + linear(mixed, layer.mixed)
             normed = rms_norm(state, state.shape[1:], layer.wide_norm, self._epsilon)
-            gate, up = multiply(normed, layer.wide).chunk(2, -1)
-            state = state + multiply(silu(gate).mul_(up), layer.narrow)
+            gate, up = linear(normed, layer.wide).chunk(2, -1)
+            state = state + linear(silu(gate).mul_(up), layer.narrow)
         return rms_norm(state, state.shape[1:], self._norm, self._epsilon)
 
     def _mask(self, seen: Tensor) -> Tensor:
@@ -198,7 +136,7 @@ class Llama(TreeModel):
 
     def logits(self, states: Tensor) -> Tensor:
         """Return the logits of states, ``[states, vocabulary]``."""
-        return multiply(states, self._head)
+        return linear(states, self._head)
 
 
 def fused(model: Any, *, taken: bool = False) -> dict[str, Tensor]:

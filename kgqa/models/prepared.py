@@ -88,7 +88,7 @@ def open_kg_llm(
         name=located.name,
         adapter=folder.name if folder else None,
         card=card,
-        model=llama.Llama(about["config"], _mapped(kept / _WEIGHTS), mapped=True),
+        model=llama.Llama(about["config"], _mapped(kept / _WEIGHTS)),
         tokenizer=BareTokenizer(encoder, located.folder, about["chat_template"]),
         encoder=encoder,
         device=where,

@@ -124,10 +124,7 @@ def _plan(fields: dict[str, Any]) -> Plan:
     times = {int(width): float(taken) for width, taken in fields["milliseconds"].items()}
     if fields["way"] not in ("tree", "plain") or int(fields["budget"]) < 1:
         raise ValueError
-    budget, packing = int(fields["budget"]), fields["packing"]
-    if packing is not None and int(packing) < 1:
-        raise ValueError
-    return Plan(fields["way"], str(fields["why"]), fields["limit"], budget, times, packing)
+    return Plan(fields["way"], str(fields["why"]), fields["limit"], int(fields["budget"]), times)
 
 
 def _keep(file: Path | None, key: str, plan: Plan) -> None:

@@ -112,8 +112,8 @@ def ask_own(
             kg.qa(method="rank", **options) as session,
         ):
             mine = found[folder.name] = []
-            for one, answer in zip(asked, session.batch(asked, errors="return"), strict=True):
-                given = () if isinstance(answer, KgqaError) else answer.answers
+            for one, answer in zip(asked, session.batch(asked), strict=True):
+                given = answer.answers
                 right = bool(given) and bool({given[0].id, given[0].name} & {*one.answers})
                 seen = Seen(given[0].score if given else 0.0, right, bool(one.answers))
                 kind = "several" if given and len(answer.topic_entities) > 1 else ""

@@ -95,7 +95,6 @@ class Ways:
         self.eos = loaded.encoder.eos_id
         self.plan = plan_for(self.asked, budget) if self.asked is not None else None
         self._forwards = 0
-        self._engines: dict[int, Any] = {}
         if self.model is not None:
             self.model.register_forward_hook(self._count)
 
@@ -115,10 +114,7 @@ class Ways:
         from kgqa.decoding.engine import DecodingRequest, Engine
         from kgqa.decoding.searches import beam
 
-        if len(questions) not in self._engines:  # as in a session, which packs when it repays
-            self._engines[len(questions)] = Engine(self.asked, self.plan, together=len(questions))
-        engine = self._engines[len(questions)]
-        before = engine.forward_passes
+        engine = Engine(self.asked, self.plan, together=len(questions))
         jobs = (
             DecodingRequest(
                 prompt=one.prompt, constraint=one.constraint, search=beam(one.constraint, self.k)
@@ -126,7 +122,7 @@ class Ways:
             for one in questions
         )
         found = dict(engine.run(jobs))
-        self._forwards = engine.forward_passes - before
+        self._forwards = engine.forward_passes
         return [
             [one.tokens for one in found[number].found().hypotheses]
             for number in range(len(questions))

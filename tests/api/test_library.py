@@ -119,16 +119,66 @@ def test_an_answer_says_what_it_is_and_why(kg: kgqa.KG) -> None:
 def test_a_session_answers_batches_in_order_and_goes_on_after_a_failure(kg: kgqa.KG) -> None:
     asked = [QUESTION, "Where does Zaphod Qwxyz live?", "Who directed Apollo 13?"]
     with kg.qa(k=2) as qa:
-        found = list(qa.batch(asked, errors="return"))
-        assert [getattr(one, "question", None) for one in found] == [asked[0], None, asked[2]]
-        assert isinstance(found[1], LinkingError)
+        found = list(qa.batch(asked))
+        assert [one.question for one in found] == asked
+        assert isinstance(found[1].error, LinkingError)
+        assert found[1].to_dict() == {
+            "question": asked[1],
+            "error": {"message": found[1].error.message, "hint": found[1].error.hint},
+        }
+        assert found[0].error is None
         with pytest.raises(LinkingError):
-            list(qa.batch(asked))
+            list(qa.batch(asked, errors="raise"))
         alone = qa.ask(asked[2])
         assert [one.id for one in alone.answers] == [one.id for one in found[2].answers]
         own = kgqa.Question("1", "Which place?", ["m.041h0"], [])
         (named,) = qa.batch([own])
         assert [one.id for one in named.topic_entities] == ["m.041h0"]
+
+
+@pytest.mark.model
+def test_answers_and_paths_are_tables(kg: kgqa.KG, monkeypatch: pytest.MonkeyPatch) -> None:
+    import pyarrow as pa
+
+    answer = kg.ask(QUESTION, k=3)
+    table = pa.table(answer)  # by the interface that every data frame library reads
+    assert table == answer.to_arrow()
+    assert table.column("id").to_pylist() == [one.id for one in answer.answers]
+    assert table.column("path").to_pylist() == [one.paths[0].text for one in answer.answers]
+    paths = kg.paths("m.041h0", limit=7)
+    rows = paths.to_arrow().to_pylist()
+    assert [row["path"] for row in rows] == [path.text for path in paths.paths]
+    assert [row["tail_id"] for row in rows] == [path.tail.id for path in paths.paths]
+    monkeypatch.setattr("kgqa.frames.find_spec", lambda name: None)
+    with pytest.raises(kgqa.KgqaError, match="pip install pandas"):
+        paths.to_frame()
+
+
+def test_a_deleted_kg_leaves_nothing_and_others_stay(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.tsv").write_text("a\tto\tb\n")
+        kgqa.ingest("triples", tmp_path / f"{name}.tsv", home=tmp_path / "home").close()
+    deleted = kgqa.delete("one", home=tmp_path / "home")
+    assert deleted["graph"] == f"sqlite:///{tmp_path}/home"
+    assert sorted(path.name for path in (tmp_path / "home").iterdir()) == ["two"]
+    assert [kg["name"] for kg in kgqa.status(tmp_path / "home")["kgs"]] == ["two"]
+    with pytest.raises(KGNotFoundError, match="two"):
+        kgqa.delete("one", home=tmp_path / "home")
+
+
+def test_a_damaged_kg_can_be_deleted(tmp_path: Path) -> None:
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "graph.sqlite").write_bytes(b"not a database")
+    assert kgqa.delete("broken", home=tmp_path)["graph"] is not None
+    assert not (tmp_path / "broken").exists()
+
+
+def test_a_file_that_is_no_kg_is_not_deleted(tmp_path: Path) -> None:
+    file = tmp_path / "mine.sqlite"
+    file.write_bytes(b"somebody's own database")
+    with pytest.raises(kgqa.KgqaError):
+        kgqa.delete("mine", home=tmp_path / "home", graph=f"sqlite:///{file}")
+    assert file.read_bytes() == b"somebody's own database"
 
 
 @pytest.mark.model

@@ -15,7 +15,6 @@ from kgqa.decoding.options import ExactOptions
 from kgqa.decoding.search import run
 from kgqa.decoding.searches import ExactSearch, beam
 from kgqa.errors import ModelError, StoreUnavailableError, TimeLimitError, UsageError
-from kgqa.models.llama import Llama, fused
 from kgqa.progress import Silent
 from kgqa.trie.limits import look
 from tests.decoding.languages import (
@@ -332,26 +331,6 @@ def test_exact_search_goes_beyond_a_window_and_back(seed: int) -> None:
     found = Engine(model, Plan(limit=12, budget=1)).decode(one).found()
     plain = ModelScorer(model, constraint, prompt)
     assert same(found, run(exact.start(constraint, 30), plain))
-
-
-def test_matrices_are_packed_once_their_packing_is_repaid() -> None:
-    model = Llama(tiny_model("llama").config.to_dict(), fused(tiny_model("llama")))
-    if not model.can_pack:
-        pytest.skip("this PyTorch has no oneDNN")
-    language = constraint_of(random_language(3, 30))
-
-    def ask(engine: Engine) -> list[Any]:
-        request = DecodingRequest(prompt=PROMPT, constraint=language, search=beam(language, 4))
-        return [one.tokens for one in engine.decode(request).found().hypotheses]
-
-    never = Engine(model, Plan(budget=16))
-    expected = ask(never)
-    engine = Engine(model, Plan(budget=16, packing=never._tokens + 1))
-    assert ask(engine) == expected
-    assert not model._head.is_mkldnn
-    assert ask(engine) == expected
-    assert model._head.is_mkldnn
-    assert ask(engine) == expected
 
 
 def test_each_of_several_has_tokens_of_its_own() -> None:

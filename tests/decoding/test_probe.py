@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from kgqa.decoding.engine import Plan
-from kgqa.decoding.kernels import can_pack
 from kgqa.decoding.probe import (
     CLOSE,
     FORWARD_PASSES,
@@ -16,11 +15,9 @@ from kgqa.decoding.probe import (
     choose,
     measure,
     measured_plan,
-    packing_repaid,
     probe,
 )
 from kgqa.errors import UsageError
-from kgqa.models.llama import Llama, fused
 from tests.decoding.languages import tiny_model
 from tests.decoding.test_forward import FAMILIES
 from tests.decoding.test_plain import sliding, state_space
@@ -143,19 +140,3 @@ def test_a_plan_holds_what_was_probed_and_measured() -> None:
 def test_a_budget_below_one_is_refused() -> None:
     with pytest.raises(UsageError, match="at least 1"):
         Plan(budget=0)
-
-
-@pytest.mark.skipif(not can_pack(), reason="this PyTorch has no oneDNN")
-@pytest.mark.parametrize(
-    ("packing", "plain", "fast", "tokens"),
-    [(50.0, 2.0, 1.0, 16 * 50), (1.0, 1.0, 1.0, None), (1.0, 100.0, 99.0, None)],
-)
-def test_packing_is_repaid_after_as_many_tokens_as_it_saves(
-    packing: float, plain: float, fast: float, tokens: int | None
-) -> None:
-    """By a clock that says how long each of the three takes, each pass being run three times."""
-    steps = [part for one in ([plain] * 3, [packing], [fast] * 3) for part in one]
-    times = itertools.accumulate(part for step in steps for part in (0.0, step))
-    model = Llama(tiny_model("llama").config.to_dict(), fused(tiny_model("llama")))
-    assert packing_repaid(model, 16, clock=lambda: next(times)) == tokens
-    assert not model._head.is_mkldnn

@@ -11,9 +11,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from kgqa.graph.literals import value_id, value_name
 from kgqa.graph.model import ALIAS
 from kgqa.loaders.freebase_block import Filters
-from kgqa.loaders.ntriples import TRIPLE, is_blank, unescape, value_id, value_name, why_not
+from kgqa.loaders.ntriples import TRIPLE, is_blank, unescape, why_not
 
 NS = "http://rdf.freebase.com/ns/"
 BASEKB = "http://rdf.basekb.com/ns/"
@@ -115,9 +116,10 @@ def take_terms(read: Read, one: bytes, two: bytes, three: bytes, language: str) 
         if three.startswith(b'"true"'):
             read.mediators.add(local(one[1:-1].decode(errors="replace")))
     elif predicate in ("type.property.reverse_property", INVERSE):
+        if three[:1] != b"<":
+            raise ValueError("inverse is not an IRI")
         read.schema += 1
-        ends = (local(term.decode(errors="replace")[1:-1]) for term in (one, three))
-        subject, other = ends
+        subject, other = (local(term[1:-1].decode(errors="replace")) for term in (one, three))
         read.inverses.add((subject, other))
     elif predicate in _NAMES:
         if three[:1] != b'"':

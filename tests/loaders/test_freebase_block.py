@@ -206,6 +206,7 @@ def line(subject: str, predicate: str, end: str) -> str:
     999,
     "\n",
 )  # of equal length, in another namespace
+@example([line("film.f", INVERSE, '"ü')], 100, "\n")  # cut within a character of two bytes
 @settings(max_examples=400)
 def test_a_dump_read_by_columns_is_the_dump_read_by_lines(
     lines: list[str], size: int, end: str

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kgqa.graph.literals import value_id, value_name
 from kgqa.graph.model import ALIAS
 from kgqa.loaders.blocks import Block
-from kgqa.loaders.ntriples import TRIPLE, is_blank, unescape, value_id, value_name, why_not
+from kgqa.loaders.ntriples import TRIPLE, is_blank, unescape, why_not
 from kgqa.loaders.triples_rdf import ALIAS_NAME, NAMES, TYPE, read_ntriples
 
 XSD = "http://www.w3.org/2001/XMLSchema#"

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from kgqa.errors import DumpMalformedError, UsageError
 from kgqa.loaders.base import Report
 from kgqa.loaders.blocks import Block
-from kgqa.loaders.tables import PARTS, WHITESPACE, Columns, find_delimiter
 from kgqa.loaders.triples_json import read_json
 from kgqa.loaders.triples_parquet import read_parquet
+from kgqa.loaders.triples_rows import PARTS, WHITESPACE, Columns, find_delimiter
 from kgqa.loaders.triples_table import Layout, quoted_blocks, read_lines
 from kgqa.progress import Silent
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from kgqa.loaders.tables import TriplesPart
+    from kgqa.loaders.triples_rows import TriplesPart
 
 PLAIN = Columns(["tail", "head", "relation"])
 NAMED = Columns(["head", "relation", "tail", "_", "weight", "note"])

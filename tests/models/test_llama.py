@@ -98,21 +98,6 @@ def test_the_real_model_gives_the_same_logits(kg_llm: KgLLM) -> None:
     torch.testing.assert_close(mine, theirs, atol=1e-4, rtol=0)
 
 
-def test_packed_matrices_give_the_same_logits() -> None:
-    model = own(random_model(LLAMA3, tie_word_embeddings=True))
-    if not model.can_pack:
-        pytest.skip("this PyTorch has no oneDNN")
-    draw = np.random.default_rng(2)
-    prompts = [draw.integers(0, VOCABULARY, length).tolist() for length in (3, 40)]
-    plain = tree_logits(model, prompts)
-    model.pack(16)
-    assert all(one.mixing.is_mkldnn and not one.norm.is_mkldnn for one in model._layers)
-    torch.testing.assert_close(tree_logits(model, prompts), plain, atol=1e-4, rtol=1e-4)
-    model.pack(16)  # once is enough
-    model.unpack()
-    assert torch.equal(tree_logits(model, prompts), plain)
-
-
 def test_weights_change_hands_and_are_not_held_twice() -> None:
     model = random_model(LLAMA3, tie_word_embeddings=False)
     prompts = [[1, 2, 3]]

@@ -9,14 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
-import torch
 
 from kgqa.models.kg_llm import NO_ADAPTER, load_kg_llm
 from kgqa.models.llama import Llama
 from kgqa.models.offline import write_once
 from kgqa.models.prepared import open_kg_llm
 from kgqa.progress import Silent
-from tests.models.test_llama import tree_logits
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,18 +44,6 @@ def test_it_is_asked_as_the_model_that_it_was_made_of(tiny_folder: Path, tmp_pat
         assert mine.prompt_ids(question, ["A"]) == theirs.prompt_ids(question, ["A"])
     texts = [" <|im_end|>", "New York", "", " a -> b"]
     assert mine.encoder.encode(texts) == theirs.encoder.encode(texts)
-
-
-def test_packing_gives_mapped_weights_back_and_changes_nothing(
-    tiny_folder: Path, tmp_path: Path
-) -> None:
-    model = opened(tiny_folder, tmp_path).model
-    if not model.can_pack:
-        pytest.skip("this PyTorch has no oneDNN")
-    prompts = [[3, 4, 5], [6] * 20]
-    plain = tree_logits(model, prompts)
-    model.pack(16)
-    torch.testing.assert_close(tree_logits(model, prompts), plain, atol=1e-4, rtol=1e-4)
 
 
 def test_it_is_made_again_when_a_file_changes(tiny_folder: Path, tmp_path: Path) -> None:

@@ -1,0 +1,485 @@
+"""A stored KG as a property graph: its schema, its properties, its facts; the same on each store.
+
+A property is one that a node's JSON holds. Beside those, a relation to values is a property of its
+heads, and so is a relation whose tails' names all read as numbers or dates. A fact with walked
+properties lies there as a mediator (:mod:`kgqa.graph.schema`), which is known by its edges, never
+by its id alone.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import orjson
+
+from kgqa.errors import GraphError
+from kgqa.graph.literals import (
+    LONG_TEXT,
+    common_type,
+    is_walked,
+    members,
+    number_in,
+    read_value,
+    value_type,
+)
+from kgqa.graph.model import Kind, keys_array
+from kgqa.graph.schema import (
+    EntityType,
+    Facts,
+    GraphSchema,
+    Property,
+    PropertyGraph,
+    RelationPattern,
+    read_fact_id,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from kgqa.graph.model import Adjacency, Direction, Entities, IntArray, KGInfo, Relations
+    from kgqa.graph.schema import Value, ValueType
+
+    Described: TypeAlias = tuple[int, str, str | None, int, tuple[str, ...], str | None]
+
+_ALL = 600_000  # nodes of a KG that is read whole for its schema; of a larger one so many
+_CHUNK = 20_000  # nodes that are read at once
+_EXAMPLES = 3
+_READ = 0.99  # the part of a property's texts that must read as numbers, so that it is one
+
+
+class StoredPropertyGraph(PropertyGraph, ABC):
+    """A ``PropertyGraph`` over what a store gives: neighbours, entities, and nodes described."""
+
+    info: KGInfo
+    _survey: _Survey | None = None
+
+    @abstractmethod
+    def described(self, keys: IntArray) -> Iterable[Described]:
+        """Return key, id, name, kind, types and properties (JSON) of ``keys`` that are there."""
+
+    @abstractmethod
+    def neighbours(self, keys: IntArray, direction: Direction) -> Adjacency:
+        """See :class:`kgqa.graph.store.GraphStore`, as of the two below."""
+
+    @abstractmethod
+    def entities(self, keys: IntArray) -> Entities:
+        """Return ids, names and kinds."""
+
+    @abstractmethod
+    def relations(self) -> Relations:
+        """Return all relations."""
+
+    def schema(self) -> GraphSchema:
+        """Return the schema; read once for each version and kept."""
+        return self._surveyed().schema
+
+    def property_values(self, keys: IntArray, name: str) -> tuple[IntArray, list[Value]]:
+        """Return (row, value) of the property ``name`` of entities or fact nodes, by row.
+
+        Each member of a list is a row of its own, in the list's order.
+        """
+        survey = self._surveyed()
+        keys = keys_array(keys)
+        if name in survey.by_edges:
+            return self._edge_values(keys, survey.by_edges[name], survey.numbers.get(name))
+        if name not in survey.stored:
+            return keys_array([]), []
+        rows: list[int] = []
+        values: list[Value] = []
+        as_number = survey.numbers.get(name)
+        asked, places = np.unique(keys, return_inverse=True)
+        rows_of = np.split(np.argsort(places, kind="stable"), np.cumsum(np.bincount(places))[:-1])
+        mark = orjson.dumps(name).decode()  # most nodes of a mixed set lack it
+        for key, *_, text in self.described(asked):
+            if text is None or (mark not in text and "\\" not in text):
+                continue
+            found = _cast(members(_object(text).get(name)), as_number)
+            for row in rows_of[int(np.searchsorted(asked, key))].tolist() if found else ():
+                rows += [row] * len(found)
+                values += found
+        order = np.argsort(keys_array(rows), kind="stable")
+        return keys_array(rows)[order], [values[place] for place in order.tolist()]
+
+    def facts(self, keys: IntArray, relations: Sequence[int], *, inverse: bool) -> Facts:
+        """Return the facts of ``relations`` whose head (``inverse``: tail) is in ``keys``."""
+        keys = keys_array(keys)
+        asked, places = np.unique(keys, return_inverse=True)
+        direction: Direction = "in" if inverse else "out"
+        steps = np.unique(keys_array(relations)) * 2 + int(inverse)
+        near = self.neighbours(asked, direction)
+        kept = np.isin(near.step, steps) & (near.kind != Kind.VALUE)
+        row, step, other = near.row[kept], near.step[kept], near.target[kept]
+        middle = near.kind[kept] == Kind.MEDIATOR
+        fact = np.full(len(row), -1, dtype=np.int64)
+        nodes = np.unique(other[middle])
+        nodes = nodes[self._are_facts(nodes)]
+        if len(nodes):
+            ends = self.neighbours(nodes, direction)
+            # through a fact the same relation goes on, the same way, to its one other end
+            far = {
+                (node, step): target
+                for node, step, target in zip(
+                    nodes[ends.row].tolist(), ends.step.tolist(), ends.target.tolist(), strict=True
+                )
+            }
+            for place in np.flatnonzero(middle).tolist():
+                end = far.get((int(other[place]), int(step[place])))
+                if end is not None:
+                    fact[place], other[place] = other[place], end
+            # what else leads to a fact node is not a fact of the graph
+            ends_here = np.isin(other, nodes) & (fact < 0)
+            row, step, other, fact = (c[~ends_here] for c in (row, step, other, fact))
+        order = np.argsort(places, kind="stable")
+        counts = np.bincount(places, minlength=len(asked))
+        starts = np.cumsum(counts) - counts
+        again = counts[row]
+        within = np.arange(again.sum()) - np.repeat(np.cumsum(again) - again, again)
+        rows = order[np.repeat(starts[row], again) + within]
+        columns = [rows, *(np.repeat(column, again) for column in (step // 2, other, fact))]
+        sort = np.lexsort(columns[::-1])
+        return Facts(*(keys_array(column[sort]) for column in columns))
+
+    def _are_facts(self, keys: IntArray) -> Any:
+        if not len(keys):
+            return np.zeros(0, dtype=np.bool_)
+        ids = self.entities(keys).ids
+        return np.fromiter((id_.startswith('["') for id_ in ids), np.bool_, len(ids))
+
+    def _edge_values(
+        self, keys: IntArray, relation: int, as_number: ValueType | None
+    ) -> tuple[IntArray, list[Value]]:
+        asked, places = np.unique(keys, return_inverse=True)
+        near = self.neighbours(asked, "out")
+        kept = near.step == 2 * relation
+        tails = self.entities(np.unique(near.target[kept]))
+        read = {
+            int(key): value
+            for key, id_, name, kind in zip(
+                tails.keys.tolist(), tails.ids, tails.names, tails.kinds.tolist(), strict=True
+            )
+            for value in _cast([_value_of(id_, name, kind)], as_number)
+        }
+        by_row: dict[int, list[Value]] = {}
+        for row, target in zip(near.row[kept].tolist(), near.target[kept].tolist(), strict=True):
+            by_row.setdefault(row, []).append(read[target])
+        rows, values = [], []
+        for row, place in enumerate(places.tolist()):
+            for value in by_row.get(place, ()):
+                rows.append(row)
+                values.append(value)
+        return keys_array(rows), values
+
+    def _surveyed(self) -> _Survey:
+        if self._survey is None or self._survey.version != self.info.version:
+            self._survey = _Survey(self)
+        return self._survey
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        found = orjson.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise GraphError("The properties of a node do not read.", "Load the KG again.")
+    return found
+
+
+def _value_of(id_: str, name: str | None, kind: int) -> Value:
+    """Return what a value node, or an entity whose name is a value, stands for."""
+    return read_value(id_)[0] if kind == Kind.VALUE else (name or id_)
+
+
+def _cast(values: list[Value], as_number: ValueType | None) -> list[Value]:
+    """Return values of a property of numbers, of which some may be texts, as numbers."""
+    if as_number is None:
+        return values
+    numbers = (number_in(value) if isinstance(value, str) else value for value in values)
+    found = [number for number in numbers if number is not None]
+    return [float(number) for number in found] if as_number == "float" else list(found)
+
+
+@dataclass(slots=True)
+class _Values:
+    """What is known of a property's values: ``numbers``: how many are texts that are numbers."""
+
+    owners: int = 0
+    types: Counter[ValueType] = field(default_factory=Counter)
+    numbers: Counter[ValueType] = field(default_factory=Counter)
+    examples: dict[Value, None] = field(default_factory=dict)
+    many: bool = False
+    walked: bool = True
+
+    def add(self, value: Any, times: int = 1) -> None:
+        self.walked &= is_walked(value)
+        self.many |= isinstance(value, list)
+        self.owners += times
+        for one in members(value):
+            kind = value_type(one)
+            self.types[kind] += times
+            if isinstance(one, str):
+                number = number_in(one) if kind == "text" else None
+                if number is not None:
+                    self.numbers[value_type(number)] += times
+                if len(one) > LONG_TEXT:
+                    continue
+            if len(self.examples) < _EXAMPLES:
+                self.examples.setdefault(one)
+
+    def merge(self, other: _Values) -> None:
+        self.types += other.types
+        self.numbers += other.numbers
+
+    def number_type(self) -> ValueType | None:
+        """Return the type of the numbers that all the texts are, None if they are not."""
+        texts, numbers = self.types["text"], sum(self.numbers.values())
+        others = set(self.types) - {"text", "integer", "float"}
+        if not texts or others or numbers < _READ * texts:
+            return None
+        return common_type([*self.numbers, *(set(self.types) - {"text"})])
+
+    def named(self, name: str, also: tuple[str, ...], as_number: ValueType | None) -> Property:
+        kind = as_number or common_type([*self.types] or ["text"])
+        examples = tuple(_cast(list(self.examples), as_number))
+        return Property(name, kind, self.many, self.owners, examples, self.walked, also)
+
+
+class _Survey:
+    """The schema of one version, and how each property is read."""
+
+    def __init__(self, store: StoredPropertyGraph) -> None:
+        self.version = store.info.version
+        self._store = store
+        self._relations = store.relations()
+        count = store.info.next_key
+        self._sets: dict[tuple[str, ...], int] = {(): 0}
+        self._set_of = np.full(count, -1, dtype=np.int32)
+        self._kind = np.zeros(count, dtype=np.uint8)
+        self._fact = np.zeros(count, dtype=np.bool_)
+        self._types: Counter[tuple[int, int]] = Counter()  # (set of types, kind): nodes
+        self._of_types: dict[int, dict[str, _Values]] = {}  # by set of types, by property
+        self._of_facts: dict[int, dict[str, _Values]] = {}  # by group of facts, by property
+        self._texts: dict[int, str] = {}  # properties of fact nodes, until their ends are known
+        self._reads: dict[int, ValueType] = {}  # entities that are called as a value is written
+        sampled = store.info.nodes > _ALL
+        edges = self._read(sampled)
+        groups = self._literal_edges(*edges)
+        patterns = self._patterns(*groups)
+        self.stored = {name for found in self._of_types.values() for name in found}
+        self.stored |= {name for found in self._of_facts.values() for name in found}
+        self.by_edges = {
+            name: key for name, key in self._edge_names.items() if name not in self.stored
+        }
+        self.stored -= self.by_edges.keys()
+        self.numbers = self._number_types()
+        self.schema = GraphSchema(self._entity_types(), self._relation_patterns(patterns), sampled)
+
+    # -- reading -----------------------------------------------------------------------------
+
+    def _read(self, sampled: bool) -> tuple[IntArray, IntArray, IntArray]:
+        """Read the nodes, or some of them; return their edges by head, relation and tail."""
+        count = self._store.info.next_key
+        starts = np.arange(0, count, _CHUNK)
+        if sampled:
+            starts = starts[:: -(-len(starts) // (_ALL // _CHUNK))]
+        parts = [(keys_array([]),) * 3]
+        for start in starts.tolist():
+            keys = np.arange(start, min(start + _CHUNK, count), dtype=np.int64)
+            self._describe(keys, count=True)
+            near = self._store.neighbours(keys, "out")
+            parts.append((keys[near.row], near.step // 2, near.target))
+            if sampled:
+                far = np.unique(near.target)
+                self._describe(far[self._set_of[far] < 0], count=False)
+        return tuple(np.concatenate(part) for part in zip(*parts, strict=True))  # type: ignore[return-value]
+
+    def _describe(self, keys: IntArray, *, count: bool) -> None:
+        for key, id_, name, kind, types, text in self._store.described(keys):
+            number = self._sets.setdefault(types, len(self._sets))
+            self._set_of[key], self._kind[key] = number, kind
+            if kind == Kind.MEDIATOR and read_fact_id(id_) is not None:
+                self._fact[key] = True
+                if text:
+                    self._texts[key] = text
+                continue
+            if kind == Kind.ENTITY and name and (read := _reads_as(name)):
+                self._reads[key] = read
+            if count:
+                self._types[number, kind] += 1
+                if text:
+                    found = self._of_types.setdefault(number, {})
+                    for each, value in _object(text).items():
+                        if members(value):
+                            found.setdefault(each, _Values()).add(value)
+
+    # -- properties that are edges -----------------------------------------------------------
+
+    def _literal_edges(
+        self, heads: IntArray, relations: IntArray, tails: IntArray
+    ) -> tuple[IntArray, IntArray, IntArray]:
+        """Take relations to values, and to names that are values, as properties; return others."""
+        stored = {name for found in self._of_types.values() for name in found}
+        self._edge_names: dict[str, int] = {}
+        to_value = self._kind[tails] == Kind.VALUE
+        reads = np.zeros(len(self._kind), dtype=np.bool_)
+        reads[list(self._reads)] = True
+        total = np.bincount(relations, minlength=len(self._relations))
+        read = np.bincount(relations[reads[tails]], minlength=len(self._relations))
+        named = (total > 0) & (read >= _READ * total)
+        literal = to_value | named[relations]
+        kept = literal & ~self._fact[heads]
+        names = np.array([*self._relations.ids, ""], dtype=object)
+        for relation in np.unique(relations[kept]).tolist():
+            name = str(names[relation])
+            if name in stored:
+                continue
+            self._edge_names[name] = relation
+            mine = np.flatnonzero(kept & (relations == relation))
+            ends = self._store.entities(np.unique(tails[mine]))
+            value = {
+                int(key): _value_of(*rest)
+                for key, *rest in zip(
+                    ends.keys.tolist(), ends.ids, ends.names, ends.kinds.tolist(), strict=True
+                )
+            }
+            owners: dict[int, int] = Counter()
+            for head, tail in zip(heads[mine].tolist(), tails[mine].tolist(), strict=True):
+                number = int(self._set_of[head])
+                found = self._of_types.setdefault(number, {}).setdefault(name, _Values())
+                owners[head] += 1
+                found.many |= owners[head] > 1
+                found.add(value[tail])
+                found.owners -= owners[head] > 1
+        rest = ~literal
+        return heads[rest], relations[rest], tails[rest]
+
+    # -- relations and facts -----------------------------------------------------------------
+
+    def _patterns(
+        self, heads: IntArray, relations: IntArray, tails: IntArray
+    ) -> Counter[tuple[int, int, int]]:
+        """Return how many facts there are by types of the head, relation, types of the tail."""
+        into, out_of = self._fact[tails], self._fact[heads]
+        ends = {
+            (fact, relation): tail
+            for fact, relation, tail in zip(
+                *(c[out_of].tolist() for c in (heads, relations, tails)), strict=True
+            )
+        }
+        found: Counter[tuple[int, int, int]] = Counter()
+        for head, relation, fact in zip(
+            *(c[into].tolist() for c in (heads, relations, tails)), strict=True
+        ):
+            end = ends.get((fact, relation))
+            if end is None:
+                continue
+            group = (int(self._set_of[head]), relation, int(self._set_of[end]))
+            found[group] += 1
+            if fact in self._texts:
+                named = self._of_facts.setdefault(relation, {})
+                for name, value in _object(self._texts[fact]).items():
+                    if members(value):
+                        named.setdefault(name, _Values()).add(value)
+        plain = ~into & ~out_of
+        if plain.any():
+            sets = len(self._sets)
+            packed = self._set_of[heads[plain]].astype(np.int64) * len(self._relations)
+            packed = (packed + relations[plain]) * sets + self._set_of[tails[plain]]
+            codes, counts = np.unique(packed, return_counts=True)
+            for code, times in zip(codes.tolist(), counts.tolist(), strict=True):
+                head_relation, tail_set = divmod(code, sets)
+                head_set, relation = divmod(head_relation, len(self._relations))
+                found[head_set, relation, tail_set] += times
+        return found
+
+    # -- the schema --------------------------------------------------------------------------
+
+    def _number_types(self) -> dict[str, ValueType]:
+        together: dict[str, _Values] = {}
+        for found in (*self._of_types.values(), *self._of_facts.values()):
+            for name, values in found.items():
+                together.setdefault(name, _Values()).merge(values)
+        kinds = {name: values.number_type() for name, values in together.items()}
+        return {name: kind for name, kind in kinds.items() if kind is not None}
+
+    def _entity_types(self) -> tuple[EntityType, ...]:
+        by_number = {number: types for types, number in self._sets.items()}
+        counts: Counter[str] = Counter()
+        properties: dict[str, dict[str, _Values]] = {}
+        for (number, kind), count in self._types.items():
+            names = by_number[number] or (("",) if kind == Kind.ENTITY else ())
+            counts.update(dict.fromkeys(names, count))
+        for number, found in self._of_types.items():
+            for type_ in by_number[number] or ("",):
+                mine = properties.setdefault(type_, {})
+                for name, values in found.items():
+                    mine[name] = _united(mine.get(name), values)
+        if len(counts) > 1 and not properties.get(""):
+            del counts[""]
+        return tuple(
+            EntityType(type_, count, self._properties(properties.get(type_, {})))
+            for type_, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        )
+
+    def _properties(self, found: dict[str, _Values]) -> tuple[Property, ...]:
+        names = dict(zip(self._relations.ids, self._relations.names, strict=True))
+        made = []
+        for name, values in found.items():
+            also = (names[name],) if names.get(name, name) != name else ()
+            values.walked &= name in names
+            made.append(values.named(name, also, self.numbers.get(name)))
+        return tuple(sorted(made, key=lambda one: (-one.count, one.name)))
+
+    def _relation_patterns(
+        self, patterns: Counter[tuple[int, int, int]]
+    ) -> tuple[RelationPattern, ...]:
+        by_number = {number: types or ("",) for types, number in self._sets.items()}
+        counts: Counter[tuple[str, int, str]] = Counter()
+        for (head, relation, tail), count in patterns.items():
+            for one in by_number.get(head, ("",)):
+                for other in by_number.get(tail, ("",)):
+                    counts[one, relation, other] += count
+        of_facts = {key: self._properties(found) for key, found in self._of_facts.items()}
+        ids, names = self._relations.ids, self._relations.names
+        rows = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        return tuple(
+            RelationPattern(
+                ids[relation],
+                head,
+                tail,
+                count,
+                of_facts.get(relation, ()),
+                (names[relation],) if names[relation] != ids[relation] else (),
+            )
+            for (head, relation, tail), count in rows
+        )
+
+
+def _united(one: _Values | None, other: _Values) -> _Values:
+    if one is None:
+        return _Values(
+            other.owners,
+            Counter(other.types),
+            Counter(other.numbers),
+            dict(other.examples),
+            other.many,
+            other.walked,
+        )
+    one.merge(other)
+    one.owners += other.owners
+    one.many |= other.many
+    one.walked &= other.walked
+    for example in list(other.examples)[: _EXAMPLES - len(one.examples)]:
+        one.examples.setdefault(example)
+    return one
+
+
+def _reads_as(name: str) -> ValueType | None:
+    """Return the type of the number or date that a name is."""
+    number = number_in(name)
+    kind = value_type(name if number is None else number)
+    return None if kind == "text" else kind

@@ -1,0 +1,261 @@
+"""Checks a plan against the schema of a KG: what does not fit it is never run.
+
+Operators by type: numbers, dates and text are compared and ordered; ``contains`` and its kind take
+text; booleans, points and durations are equal or not; a node is equal to a name or an id. Of a
+list every operator asks whether a member fits it, a negated one (``<>``, ``not …``) whether none
+does.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import TYPE_CHECKING, TypeAlias
+
+from kgqa.errors import PlanError
+from kgqa.graph.schema import Property
+from kgqa.queries.plan import (
+    Aggregate,
+    Arithmetic,
+    Comparison,
+    HopRef,
+    NodeRef,
+    Plan,
+    PropertyRef,
+    quoted_name,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from kgqa.graph.schema import EntityType, GraphSchema, RelationPattern, Value
+    from kgqa.queries.plan import Hop
+
+NUMBERS = ("integer", "float")
+DATES = ("date", "datetime")
+_ORDERED = (*NUMBERS, *DATES, "time", "text")
+_EQUALITY = ("=", "<>", "in", "not in")
+_SHOWN = 8  # names that an error lists
+_CLOCK = r"\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)?"
+_DATE = re.compile(rf"\d{{4}}(?:-Q[1-4]|-\d\d(?:-\d\d(?:[T ]{_CLOCK})?)?)?")
+_TIME = re.compile(_CLOCK)
+Kind: TypeAlias = Property
+"""What an operand is: the property itself, or one that stands for what is calculated."""
+
+
+class SchemaIndex:
+    """The schema of a KG by its names."""
+
+    def __init__(self, schema: GraphSchema) -> None:
+        self.schema = schema
+        self.types: dict[str, EntityType] = {type_.name: type_ for type_ in schema.types}
+        self.relations: dict[str, list[RelationPattern]] = {}
+        for pattern in schema.relations:
+            self.relations.setdefault(pattern.relation, []).append(pattern)
+
+    def properties(self, class_: str) -> dict[str, Property]:
+        """Return the properties of a class ("": of any) by name."""
+        types = [self.types[class_]] if class_ else self.schema.types
+        return _first(property_ for type_ in types for property_ in type_.properties)
+
+    def patterns(self, hop: Hop, nodes: Sequence[str]) -> list[RelationPattern]:
+        """Return what a hop of a plan with these ``nodes`` can be."""
+        head, tail = nodes[hop.source], nodes[hop.target]
+        if hop.inverse:
+            head, tail = tail, head
+        return [
+            pattern
+            for pattern in self.relations.get(hop.relation, [])
+            if head in ("", pattern.head) and tail in ("", pattern.tail)
+        ]
+
+    def hop_properties(self, hop: Hop, nodes: Sequence[str]) -> dict[str, Property]:
+        """Return the properties of the facts behind a hop by name."""
+        if hop.repeated:
+            return {}
+        return _first(
+            property_ for pattern in self.patterns(hop, nodes) for property_ in pattern.properties
+        )
+
+    def property_of(self, plan: Plan, ref: PropertyRef) -> Property:
+        """Return the property that ``ref`` names. Raises PlanError if there is none."""
+        if isinstance(ref.owner, NodeRef):
+            there = self.properties(plan.nodes[ref.owner.node])
+        else:
+            there = self.hop_properties(plan.all_hops[ref.owner.hop], plan.nodes)
+        if ref.name not in there:
+            owner = plan.text_of(ref.owner)
+            raise PlanError(
+                f"{owner} has no property {quoted_name(ref.name)}.",
+                _there_is(ref.name, there, "It has no properties."),
+            )
+        return there[ref.name]
+
+    def kind(self, plan: Plan, item: object) -> Kind | None:
+        """Return what an item is, None for a node or a fact. Raises PlanError."""
+        match item:
+            case PropertyRef(_, _, part):
+                own = self.property_of(plan, item)
+                if not part:
+                    return own
+                if part == "size" and (own.many or own.type == "text"):
+                    return Property(own.name, "integer")
+                if part != "size" and own.type in DATES:
+                    return Property(own.name, "integer", many=own.many)
+                raise PlanError(
+                    f"{plan.text_of(item)}: {own.name} is {_a(own)}, and has no {part}."
+                )
+            case Arithmetic(left, _, right):
+                for side in (left, right):
+                    kind = self.kind(plan, side)
+                    if kind is None or kind.many or kind.type not in NUMBERS:
+                        raise PlanError(f"{plan.text_of(side)} is not a number to calculate with.")
+                return Property("", "float")
+            case Aggregate(kind, of):
+                found = self.kind(plan, of)
+                if kind == "count":
+                    return Property("", "integer")
+                if found is None:
+                    raise PlanError(
+                        f"{plan.text_of(item)}: what is not a property can only be counted."
+                    )
+                allowed = NUMBERS if kind in ("sum", "average") else _ORDERED
+                if found.type not in allowed:
+                    raise PlanError(f"{plan.text_of(item)}: {found.name} is {_a(found)}.")
+                return Property("", "float" if kind == "average" else found.type)
+            case float() | int():
+                return Property("", "float")
+        return None
+
+
+def check(plan: Plan, schema: GraphSchema | SchemaIndex) -> None:
+    """Raise PlanError, which says what there is, unless the plan fits the schema."""
+    index = schema if isinstance(schema, SchemaIndex) else SchemaIndex(schema)
+    if plan.first is not None:
+        check(plan.first, index)
+    for class_ in plan.nodes:
+        if class_ and class_ not in index.types:
+            raise PlanError(
+                f"There is no class {quoted_name(class_)}.",
+                _there_is(class_, index.types, "The graph has no classes; `*` is any node."),
+            )
+    for hop in plan.all_hops:
+        _check_hop(plan, hop, index)
+    for one in [*plan.where, *(one for part in plan.without for one in part.where)]:
+        _check_comparison(plan, one, index)
+    for item in [*plan.give, *plan.group]:
+        index.kind(plan, item)
+    for sort in plan.order:
+        kind = index.kind(plan, sort.by)
+        if isinstance(sort.by, HopRef) or (kind is not None and kind.type not in _ORDERED):
+            raise PlanError(f"Nothing can be ordered by {plan.text_of(sort.by)}.")
+
+
+def _check_hop(plan: Plan, hop: Hop, index: SchemaIndex) -> None:
+    if hop.relation not in index.relations:
+        raise PlanError(
+            f"There is no relation {quoted_name(hop.relation)}.",
+            _there_is(hop.relation, index.relations, "The graph has no relations."),
+        )
+    source, target = plan.nodes[hop.source], plan.nodes[hop.target]
+    if not index.patterns(hop, plan.nodes):
+        there = [
+            f"{pattern.head or '*'} {quoted_name(hop.relation)}> {pattern.tail or '*'}"
+            for pattern in index.relations[hop.relation]
+        ]
+        name = quoted_name(hop.relation)
+        step = f"<{name}" if hop.inverse else f"{name}>"
+        raise PlanError(
+            f"There is no {source or '*'} {step} {target or '*'}.",
+            f"There is {_some(there)}.",
+        )
+    if hop.repeated and source != target:
+        raise PlanError(
+            f"{quoted_name(hop.relation)}* leads from {source or '*'} to {target or '*'}.",
+            "A relation that is repeated leads to the class that it starts from.",
+        )
+
+
+def _check_comparison(plan: Plan, one: Comparison, index: SchemaIndex) -> None:
+    kind = index.kind(plan, one.left)
+    text = plan.text_of(one)
+    if isinstance(one.left, HopRef):
+        raise PlanError(f"{text}: compare a property of {plan.text_of(one.left)}.")
+    if one.operator.endswith("missing"):
+        if kind is None or one.right != () or isinstance(one.left, Arithmetic):
+            raise PlanError(f"{text}: only a property can be missing.")
+        return
+    if not isinstance(one.right, tuple):
+        other = index.kind(plan, one.right)
+        if kind is None or other is None or kind.many or other.many:
+            raise PlanError(f"{text}: only single values are compared with one another.")
+        same = kind.type == other.type or (kind.type in NUMBERS and other.type in NUMBERS)
+        if not same or one.operator not in operators(kind.type) or one.operator.endswith("in"):
+            raise PlanError(f"{text}: {_a(kind)} and {_a(other)} are not compared by that.")
+        return
+    if not one.right or (len(one.right) > 1 and not one.operator.endswith("in")):
+        raise PlanError(f"{text}: a value is needed{', and only one' if one.right else ''}.")
+    allowed = _EQUALITY if kind is None else operators(kind.type)
+    if one.operator not in allowed:
+        what = "a thing" if kind is None else _a(kind)
+        raise PlanError(f"{text}: not an operator for {what}.", f"There is {_some(allowed)}.")
+    for value in one.right:
+        if not (isinstance(value, str) if kind is None else fits(value, kind.type)):
+            raise PlanError(
+                f"{text}: {'a name or an id in quotes' if kind is None else _a(kind)} is needed.",
+                'A date is written as "1997-12-31", a month "1997-12", a quarter "1997-Q4", '
+                'a year "1997".'
+                if kind is not None and kind.type in DATES
+                else "",
+            )
+
+
+def operators(type_: str) -> tuple[str, ...]:
+    """Return the operators, ``missing`` left out, that a property of this type takes."""
+    if type_ not in _ORDERED:
+        return _EQUALITY
+    ordered = (*_EQUALITY, "<", "<=", ">", ">=")
+    if type_ != "text":
+        return ordered
+    words = ("contains", "starts with", "ends with")
+    return (*ordered, *words, *(f"not {word}" for word in words))
+
+
+def fits(value: Value, type_: str) -> bool:
+    """Return whether ``value`` is one that a property of this type is compared with."""
+    if type_ == "boolean" or isinstance(value, bool):
+        return isinstance(value, bool) and type_ == "boolean"
+    if type_ in NUMBERS:
+        return isinstance(value, int | float)
+    pattern = _DATE if type_ in DATES else _TIME if type_ == "time" else None
+    return isinstance(value, str) and (pattern is None or pattern.fullmatch(value) is not None)
+
+
+def _first(properties: Iterable[Property]) -> dict[str, Property]:
+    found: dict[str, Property] = {}
+    for property_ in properties:
+        found.setdefault(property_.name, property_)
+    return found
+
+
+def _a(property_: Property) -> str:
+    name = {"integer": "a whole number", "float": "a number", "boolean": "true or false"}.get(
+        property_.type, f"a {property_.type}"
+    )
+    return f"a list ({name})" if property_.many else name
+
+
+def _there_is(name: str, there: Iterable[str], otherwise: str) -> str:
+    names = list(there)
+    if not names:
+        return otherwise
+    folded = {known.casefold(): known for known in reversed(names)}
+    near = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.7)
+    if near:
+        return f"Did you mean {' or '.join(quoted_name(folded[known]) for known in near)}?"
+    return f"There is {_some([quoted_name(known) for known in names])}."
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,421 @@
+"""A plan: a query about a whole graph as a value, and its canonical text.
+
+A plan is a pattern of nodes and hops, comparisons that each solution has to satisfy, parts that it
+must not have (``without``), groups with aggregates, an order, a limit, and what is given:
+
+>>> from kgqa.queries.text import parse_plan
+>>> plan = parse_plan("Product <ORDERS Order|desc count Order|limit 5|give Product,count Order")
+>>> print(plan)
+Product <ORDERS Order | desc count Order | limit 5 | give Product, count Order
+>>> plan.hops[0]
+Hop(source=0, relation='ORDERS', target=1, inverse=True, repeated=False)
+
+What a plan means is written down in :mod:`kgqa.queries.run`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+
+from kgqa.errors import PlanError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from kgqa.graph.schema import Value
+
+Operator: TypeAlias = Literal[
+    "=", "<>", "<", "<=", ">", ">=",
+    "contains", "starts with", "ends with", "in", "missing",
+    "not contains", "not starts with", "not ends with", "not in", "not missing",
+]  # fmt: skip
+AggregateKind: TypeAlias = Literal["count", "sum", "average", "least", "most"]
+Part: TypeAlias = Literal["", "size", "year", "quarter", "month", "day"]
+OPERATORS: tuple[str, ...] = get_args(Operator)
+AGGREGATES: tuple[str, ...] = get_args(AggregateKind)
+PARTS: tuple[str, ...] = get_args(Part)[1:]
+TEXT_OPERATORS = ("contains", "starts with", "ends with")
+CLAUSES = ("without", "by", "asc", "desc", "limit", "give", "then")
+_WORDS = "where and contains starts ends with in missing not true false"
+KEYWORDS = frozenset({*CLAUSES, *AGGREGATES, *PARTS, *_WORDS.split()})
+ANY = "*"  # the text of a node of no particular class
+NAME = r"[^\W\d][\w/:-]*"
+_NAME = re.compile(NAME)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRef:
+    """A node of the plan, by its number."""
+
+    node: int
+
+
+@dataclass(frozen=True, slots=True)
+class HopRef:
+    """The fact behind a hop of the plan, by the hop's number."""
+
+    hop: int
+
+
+@dataclass(frozen=True, slots=True)
+class PropertyRef:
+    """A property of a node or of a fact; ``part`` of it: of a date, or the size of a list."""
+
+    owner: NodeRef | HopRef
+    name: str
+    part: Part = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """A number calculated from numbers: what a revenue is, or a delay."""
+
+    left: Operand
+    operator: Literal["+", "-", "*", "/"]
+    right: Operand
+
+
+Operand: TypeAlias = "NodeRef | HopRef | PropertyRef | Arithmetic | float"
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """A number over a group: ``count`` of different things, facts or values, or of numbers."""
+
+    kind: AggregateKind
+    of: Operand
+
+
+Item: TypeAlias = "NodeRef | HopRef | PropertyRef | Arithmetic | Aggregate | float"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """``left operator right``; of an aggregate it holds for a group.
+
+    ``right``: one value, several for ``in`` and ``not in``, none for ``missing``; or an operand.
+    """
+
+    left: Item
+    operator: Operator
+    right: tuple[Value, ...] | PropertyRef | Arithmetic = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """A relation from one node of the plan to another.
+
+    ``inverse``: facts lead from ``target`` to ``source``. ``repeated``: one or more times over.
+    """
+
+    source: int
+    relation: str
+    target: int
+    inverse: bool = False
+    repeated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Without:
+    """What a solution must not have: hops from one of its nodes, with comparisons of their own."""
+
+    hops: tuple[Hop, ...]
+    where: tuple[Comparison, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sort:
+    """An order of the rows by ``by``."""
+
+    by: Item
+    descending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A query as a value. Raises PlanError where its parts do not belong together.
+
+    ``nodes``: the class of each node ("" is any), first those of ``hops``, then those of
+    ``without``; a hop's number counts through ``hops`` and then the hops of ``without``.
+    ``group``: what aggregates are grouped by; ``default_group`` says what its text leaves out.
+    ``first``: the plan whose rows, each of one node, are the nodes that node 0 can be.
+    """
+
+    nodes: tuple[str, ...]
+    hops: tuple[Hop, ...] = ()
+    where: tuple[Comparison, ...] = ()
+    without: tuple[Without, ...] = ()
+    group: tuple[Operand, ...] = ()
+    order: tuple[Sort, ...] = ()
+    limit: int | None = None
+    give: tuple[Item, ...] = (NodeRef(0),)
+    first: Plan | None = None
+
+    def __post_init__(self) -> None:
+        reached = {0}
+        for chain in [self.hops, *(part.hops for part in self.without)]:
+            inner = set(reached)
+            for hop in chain:
+                if hop.source not in inner:
+                    raise PlanError("A hop of the plan starts at a node that nothing leads to.")
+                inner.add(hop.target)
+            if not chain and chain is not self.hops:
+                raise PlanError("What a plan is to be without has no hop.")
+            if chain is self.hops:
+                reached = inner
+        ends = list(dict.fromkeys([0, *(hop.target for hop in self.all_hops)]))
+        if ends != list(range(len(self.nodes))):
+            raise PlanError("The nodes of a plan are numbered as its hops lead to them.")
+        plain = tuple(one for one in self.where if not isinstance(one.left, Aggregate))
+        object.__setattr__(self, "where", plain + self.having)
+        if not self.give:
+            raise PlanError("A plan gives nothing.", "Add what it is to give: `| give Movie`.")
+        if self.limit is not None and self.limit < 1:
+            raise PlanError("The limit of a plan is at least 1.")
+        outer = {*range(self.pattern_size)}, {*range(len(self.hops))}
+        items = [*self.give, *self.group, *(sort.by for sort in self.order)]
+        self._check_refs([*items, *_sides(self.where)], *outer)
+        start = len(self.hops)
+        for part in self.without:
+            seen = {end for hop in part.hops for end in (hop.source, hop.target)}
+            hops = {*range(start, start + len(part.hops))}
+            self._check_refs(_sides(part.where), outer[0] | seen, outer[1] | hops)
+            start += len(part.hops)
+            if any(isinstance(one.left, Aggregate) for one in part.where):
+                raise PlanError("What a plan is to be without has no groups to compare.")
+        grouped = any(isinstance(item, Aggregate) for item in self._compared())
+        if self.group and not grouped:
+            raise PlanError("A plan has groups, but counts or adds up nothing in them.")
+        if grouped:
+            for item in [*self.give, *(sort.by for sort in self.order)]:
+                if not isinstance(item, Aggregate) and not self._in_group(item):
+                    raise PlanError(
+                        f"{self.text_of(item)} has more than one value in a group.",
+                        f"Group by it, too: `| by {', '.join(map(self.text_of, self.group))}"
+                        f"{', ' if self.group else ''}{self.text_of(item)}`.",
+                    )
+        if self.first is not None and (
+            len(self.first.give) != 1 or not isinstance(self.first.give[0], NodeRef)
+        ):
+            raise PlanError("What comes before `then` gives the nodes to go on from.")
+
+    def _compared(self) -> Iterator[Item]:
+        yield from self.give
+        yield from (sort.by for sort in self.order)
+        yield from (one.left for one in self.where)
+
+    def _in_group(self, item: Item) -> bool:
+        if item in self.group or isinstance(item, float | int):
+            return True
+        if isinstance(item, PropertyRef):
+            return item.owner in self.group
+        return isinstance(item, Arithmetic) and all(map(self._in_group, (item.left, item.right)))
+
+    def _check_refs(self, items: Iterable[object], nodes: set[int], hops: set[int]) -> None:
+        for ref in (ref for item in items for ref in owners(item)):
+            if (ref.node if isinstance(ref, NodeRef) else ref.hop) not in (
+                nodes if isinstance(ref, NodeRef) else hops
+            ):
+                raise PlanError("A plan speaks of a node or hop that is not in its pattern.")
+
+    @property
+    def all_hops(self) -> tuple[Hop, ...]:
+        """The hops of the pattern, then those of each ``without``."""
+        return (*self.hops, *(hop for part in self.without for hop in part.hops))
+
+    @property
+    def pattern_size(self) -> int:
+        """The number of nodes of the pattern, without those of ``without``."""
+        return 1 + max((hop.target for hop in self.hops), default=0)
+
+    @property
+    def grouped(self) -> bool:
+        """Whether the plan has an aggregate."""
+        return any(isinstance(item, Aggregate) for item in self._compared())
+
+    @property
+    def having(self) -> tuple[Comparison, ...]:
+        """The comparisons of groups."""
+        return tuple(one for one in self.where if isinstance(one.left, Aggregate))
+
+    @property
+    def chains(self) -> tuple[tuple[Hop, ...], ...]:
+        """The hops of the pattern, in chains: a hop that starts elsewhere starts a new one."""
+        return chains_of(self.hops)
+
+    def text_of(self, item: object) -> str:
+        """Return a part of the plan as it stands in its text."""
+        return _Writer(self).item(item)
+
+    def __str__(self) -> str:
+        return _Writer(self).plan()
+
+
+def owners(item: object) -> Iterator[NodeRef | HopRef]:
+    """Yield the nodes and facts that an item or operand speaks of."""
+    if isinstance(item, NodeRef | HopRef):
+        yield item
+    elif isinstance(item, PropertyRef):
+        yield item.owner
+    elif isinstance(item, Arithmetic):
+        yield from owners(item.left)
+        yield from owners(item.right)
+    elif isinstance(item, Aggregate):
+        yield from owners(item.of)
+
+
+def _sides(where: Iterable[Comparison]) -> Iterator[object]:
+    for one in where:
+        yield one.left
+        yield one.right
+
+
+def chains_of(hops: tuple[Hop, ...]) -> tuple[tuple[Hop, ...], ...]:
+    """Return hops in chains, each of which starts where the one before did not end."""
+    chains: list[list[Hop]] = []
+    for hop in hops:
+        if chains and chains[-1][-1].target == hop.source:
+            chains[-1].append(hop)
+        else:
+            chains.append([hop])
+    return tuple(map(tuple, chains))
+
+
+def default_group(
+    give: Iterable[Item], order: Iterable[Sort], having: Iterable[Comparison]
+) -> tuple[Operand, ...]:
+    """Return what aggregates are grouped by where a plan's text does not say.
+
+    The nodes and facts whose properties are given or ordered by, so that two people of one name
+    stay two; but where just these are counted, their values: orders are counted by country.
+    """
+    aggregates = [one.left for one in having if isinstance(one.left, Aggregate)]
+    plain: list[Operand] = []
+    for item in [*give, *(sort.by for sort in order)]:
+        if isinstance(item, Aggregate):
+            aggregates.append(item)
+        else:
+            plain.append(item)
+    if not aggregates:
+        return ()
+    counted = {owner for item in aggregates for owner in owners(item)}
+    group: dict[Operand, None] = {}
+    for item in plain:
+        for part in (
+            [item.owner] if isinstance(item, PropertyRef) and item.owner not in counted else [item]
+        ):
+            group[part] = None
+    return tuple(group)
+
+
+def quoted_name(name: str, *, of_property: bool = False) -> str:
+    """Return the name of a class, relation or property as it stands in a plan's text.
+
+    >>> print(quoted_name("Order"), quoted_name("order details"), quoted_name("a]b"))
+    Order [order details] [a]]b]
+    """
+    if _NAME.fullmatch(name) and (of_property or name.casefold() not in KEYWORDS):
+        return name
+    return "[" + name.replace("]", "]]") + "]"
+
+
+def quoted_value(value: Value) -> str:
+    """Return a value as it stands in a plan's text: JSON."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+class _Writer:
+    """Writes one plan; the second node of a class is ``Class#2``."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._nodes = numbered([quoted_name(name) if name else ANY for name in plan.nodes])
+        self._hops = numbered([quoted_name(hop.relation) for hop in plan.all_hops])
+
+    def plan(self) -> str:
+        return " | ".join([*self._body(), "give " + ", ".join(map(self.item, self._plan.give))])
+
+    def _body(self) -> list[str]:
+        plan = self._plan
+        if plan.first is None:
+            parts = [self._pattern(self._nodes[0])]
+        else:
+            before = _Writer(plan.first)
+            start = before.item(plan.first.give[0])
+            parts = [*before._body(), f"then {self._pattern(start)}"]
+        parts += map(self._comparison, plan.where[: len(plan.where) - len(plan.having)])
+        for part in plan.without:
+            text = f"without {self._chains(part.hops)}"
+            where = " and ".join(map(self._comparison, part.where))
+            parts.append(f"{text} where {where}" if where else text)
+        if plan.group != default_group(plan.give, plan.order, plan.having):
+            parts.append("by " + ", ".join(map(self.item, plan.group)))
+        parts += map(self._comparison, plan.having)
+        parts += (
+            f"{'desc' if sort.descending else 'asc'} {self.item(sort.by)}" for sort in plan.order
+        )
+        if plan.limit is not None:
+            parts.append(f"limit {plan.limit}")
+        return parts
+
+    def item(self, item: object) -> str:
+        """Return an item, an operand, a comparison or an order as text."""
+        match item:
+            case NodeRef(node):
+                return self._nodes[node]
+            case HopRef(hop):
+                name = self._hops[hop]
+                return f"{name}>" if name in self._nodes else name
+            case PropertyRef(owner, name, part):
+                text = f"{self.item(owner)}.{quoted_name(name, of_property=True)}"
+                return f"{part} {text}" if part else text
+            case Arithmetic(left, operator, right):
+                return f"({self.item(left)} {operator} {self.item(right)})"
+            case Aggregate(kind, of):
+                return f"{kind} {self.item(of)}"
+            case Comparison():
+                return self._comparison(item)
+            case _:
+                return quoted_value(item)  # type: ignore[arg-type]
+
+    def _pattern(self, start: str) -> str:
+        return start + self._chains(self._plan.hops)[len(self._nodes[0]) :]
+
+    def _chains(self, hops: tuple[Hop, ...]) -> str:
+        if not hops:
+            return self._nodes[0]
+        seen = {0}
+        texts: list[str] = []
+        for chain in chains_of(hops):
+            text = self._nodes[chain[0].source]
+            for hop in chain:
+                name = quoted_name(hop.relation) + "*" * hop.repeated
+                target = self._nodes[hop.target]
+                # in the first chain a name that comes again is another node
+                closing = not texts and hop.target in seen and "#" not in target[-3:]
+                text += f" <{name} " if hop.inverse else f" {name}> "
+                text += f"{target}#1" if closing else target
+                seen.add(hop.target)
+            texts.append(text)
+        return " & ".join(texts)
+
+    def _comparison(self, one: Comparison) -> str:
+        right = (
+            ", ".join(map(quoted_value, one.right))
+            if isinstance(one.right, tuple)
+            else self.item(one.right)
+        )
+        return f"{self.item(one.left)} {one.operator} {right}".rstrip()
+
+
+def numbered(names: list[str]) -> list[str]:
+    """Return names, the second of its kind with ``#2``."""
+    seen: dict[str, int] = {}
+    texts = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        texts.append(f"{name}#{seen[name]}" if seen[name] > 1 else name)
+    return texts
