@@ -32,6 +32,7 @@ class MethodOptions(Options):
 
     baseline: ClassVar[bool] = False  # whether it leaves the graph: only to be measured
     needs_topics: ClassVar[bool] = True  # whether it starts at topic entities
+    asks_whole: ClassVar[bool] = False  # whether it also answers what has no topic entity
     needs_general: ClassVar[bool] = False  # whether a general LLM writes all of the answers
     graph_in_prompt: ClassVar[bool] = False  # whether a preset must have a place for a graph
     has_prompt: ClassVar[bool] = True  # whether a preset's prompt is of use
@@ -338,6 +339,27 @@ class AutoOptions(EnsembleOptions, RankOptions):
     """The options of the default method."""
 
     has_prompt: ClassVar[bool] = True
+    asks_whole: ClassVar[bool] = True
+
+
+class QueryOptions(MethodOptions):
+    """The options of plans over the whole graph."""
+
+    needs_topics: ClassVar[bool] = False
+    asks_whole: ClassVar[bool] = True
+    has_prompt: ClassVar[bool] = False
+
+    scorer: str | None = option(None, "A plan scorer's folder (by default the bundled one).")
+    plans: int = option(12, "Number of plans that are run and compared.", ge=1, le=100)
+    time_limit: float = option(
+        10.0, "Time limit in seconds for each plan.", group=_SPEED, gt=0
+    )
+    sure_from: float = option(
+        0.6, "Confidence from which no other reading is shown.", group=_ANSWERS, ge=0, le=1
+    )
+    refuse_below: float = option(
+        0.0, "Give no answer below this confidence.", group=_ANSWERS, ge=0, le=1
+    )
 
 
 class RetrievalOptions(MethodOptions):

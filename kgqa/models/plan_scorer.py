@@ -159,13 +159,9 @@ class PlanScorer:
         return out
 
 
-def load_plan_scorer(folder: Path = BUNDLED_SCORER) -> PlanScorer:
-    """Load a scorer with its encoder. Raises ModelNotFoundError, ModelError, AdapterMismatchError."""
-    import json
-
-    from tokenizers import Tokenizer
-
-    card = read_json_card(
+def scorer_card(folder: Path) -> ScorerCard:
+    """Return the card of the scorer in a folder. Raises what :func:`load_plan_scorer` raises."""
+    return read_json_card(
         ScorerCard,
         folder / CARD_FILE,
         "plan scorer",
@@ -174,6 +170,15 @@ def load_plan_scorer(folder: Path = BUNDLED_SCORER) -> PlanScorer:
         missing="scripts/train_query makes one.",
         again="Train it again with scripts/train_query.",
     )
+
+
+def load_plan_scorer(folder: Path = BUNDLED_SCORER) -> PlanScorer:
+    """Load a scorer with its encoder. Raises ModelNotFoundError, ModelError, AdapterMismatchError."""
+    import json
+
+    from tokenizers import Tokenizer
+
+    card = scorer_card(folder)
     file = folder / card.weights
     if not file.is_file():
         raise ModelNotFoundError(f"The plan scorer {folder} has no {file.name}.")

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 Hop = tuple[str, str, str]
 Owned = tuple[str, str]
-_FEWEST, _MOST = 8, 30  # parts that a question is shown with
+_MADE_KINDS = ("number", "number", "date", "text", "yes or no")
+_FEWEST, _MOST = 8, 26  # parts that a question is shown with
 _RENAMED = 0.5  # part of the questions whose schema is called otherwise
 _MARKED = 0.9  # part of the conditions on text whose value is known to be the graph's
 _FALSELY = 0.03  # part of the other properties that are marked so
@@ -130,9 +131,17 @@ class Database:
         self.unread = len(read) - len(self.questions)
 
     def example(
-        self, random: Random, question: str, gold: PlanGold, nouns: Sequence[str] = ()
+        self,
+        random: Random,
+        question: str,
+        gold: PlanGold,
+        nouns: Sequence[str] = (),
+        phrases: Sequence[str] = (),
     ) -> Example:
-        """Return an example; with ``nouns``, words of the schema may be exchanged for some."""
+        """Return an example; with ``nouns``, words of the schema may be exchanged for some.
+
+        ``phrases``: of relations that are added as if the schema had them.
+        """
         renamed: dict[str, str] = {}
         if nouns and random.random() < _RENAMED:
             for name in (*self.classes, *(name for _, name in self.kinds)):
@@ -140,10 +149,17 @@ class Database:
                     if len(word) > 3 and word not in _GENERIC and random.random() < 0.7:
                         renamed.setdefault(stem(word), random.choice(nouns))
         words = Words(self.kinds, renamed)
+        hops, kinds = list(self.relations), dict(self.kinds)
+        if phrases:  # other relations and properties of the same classes, as graphs have them
+            for head, _, tail in random.choices(sorted(gold.hops) or hops, k=random.randint(0, 5)):
+                ends = (head, tail) if random.random() < 0.7 else (tail, head)
+                hops.append((ends[0], random.choice(phrases), ends[1]))
+            for owner in random.choices(sorted(gold.classes), k=random.randint(0, 4)):
+                kinds.setdefault((owner, random.choice(phrases)), random.choice(_MADE_KINDS))
+        words = Words(kinds, renamed)
         return _example(
-            random, words.question(question), gold, words, self.classes, self.relations,
-            list(self.kinds),
-        )  # fmt: skip
+            random, words.question(question), gold, words, self.classes, hops, list(kinds)
+        )
 
 
 def _example(

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from safetensors.torch import load_file
 from torch import nn
 
-from kgqa.models.plan_scorer import ROLES, WHOLE, PartTokens, ScorerCard, save_plan_scorer
+from kgqa.models.plan_scorer import ROLES, WHOLE, PartTokens, ScorerCard, save_plan_scorer, scorer_card
 from kgqa.training.ranker_fit import lora_changes
 
 if TYPE_CHECKING:
@@ -37,10 +38,12 @@ class PlanFit:
         tokenizer.no_padding()
         tokenizer.no_truncation()
         self.tokens = PartTokens(tokenizer)
+        # the fused attention is slow to differentiate on a CPU
         bare = AutoModel.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
-        bare.requires_grad_(False)  # the fused attention is slow to differentiate on a CPU
+        bare.requires_grad_(False)
+        weights = dict(bare.named_parameters())
         for name, (down, up) in (start or {}).items():
-            dict(bare.named_parameters())[name].data += torch.from_numpy(up @ down)
+            weights[name].data += torch.from_numpy(up @ down)
         lora = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=_TARGETS)
         self.model = get_peft_model(bare, lora).eval()
         width = bare.config.hidden_size
@@ -53,6 +56,22 @@ class PlanFit:
             }
         )
         self.start = start or {}
+
+    @classmethod
+    def going_on(cls, folder: Path, scorer: Path) -> PlanFit:
+        """Return a fit that goes on where a scorer's ended: its changes, as they were factored."""
+        file = scorer / scorer_card(scorer).weights
+        state = {name: one.float() for name, one in load_file(file).items()}
+        ranks = {one.shape[0] for name, one in state.items() if name.endswith(".down")}
+        fit = cls(folder, rank=max(ranks))
+        for name, module in fit.model.named_modules():
+            weight = name.removeprefix("base_model.model.") + ".weight"
+            if hasattr(module, "lora_A") and f"{weight}.down" in state:
+                down, up = state[f"{weight}.down"], state[f"{weight}.up"]
+                module.lora_A["default"].weight.data[: len(down)] = down
+                module.lora_B["default"].weight.data[:, : len(down)] = up / module.scaling["default"]
+        fit.heads.load_state_dict({name: state[name] for name in fit.heads.state_dict()})
+        return fit
 
     def outputs(self, examples: Sequence[Example]) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Tensor]]:
         """Return logits of parts by kind, their gold, and logits of the whole."""
@@ -107,12 +126,14 @@ class PlanFit:
     def fit(
         self,
         batches: Iterator[list[Example]],
-        steps: int,
-        tell: Callable[[int, float], None],
+        tell: Callable[[int, float], float],
         *,
         rate: float = 4e-4,
     ) -> None:
-        """Take ``steps`` steps; ``tell`` is called with each step's number and loss."""
+        """Take steps until all is done.
+
+        ``tell`` is called with each step's number and loss, and returns which part is done, in 0..1.
+        """
         weights = [one for one in self.model.parameters() if one.requires_grad]
         groups: list[dict[str, Any]] = [
             {"params": weights, "lr": rate},
@@ -120,18 +141,22 @@ class PlanFit:
         ]
         optimizer = torch.optim.AdamW(groups, weight_decay=0.01)
 
+        done = 0.0
+
         def pace(step: int) -> float:
-            return min((step + 1) / _WARM_UP, 1.0) * max(0.03, 0.5 * (1 + math.cos(math.pi * step / steps)))
+            return min((step + 1) / _WARM_UP, 1.0) * max(0.03, (1 + math.cos(math.pi * done)) / 2)
 
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, pace)
-        for step, batch in zip(range(steps), batches, strict=False):
+        for step, batch in enumerate(batches):
             loss = self.loss(batch)
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             torch.nn.utils.clip_grad_norm_([*weights, *self.heads.parameters()], 1.0)
             optimizer.step()
             schedule.step()
-            tell(step, float(loss.detach()))
+            done = tell(step, float(loss.detach()))
+            if done >= 1:
+                break
 
     @torch.no_grad()
     def check(self, examples: Sequence[Example], at_once: int = 16) -> dict[str, float]:
