@@ -227,9 +227,7 @@ def attach_to(home: Home, name: str, **attachment: Any) -> Attached:
 
     kg = check_kg_name(name)
     if home.settings.graph_url is None:
-        raise UsageError(
-            "The Neo4j to attach is not named.", "Set `graph` to neo4j://host:7687, or NEO4J_URI."
-        )
+        raise UsageError("No Neo4j URL given.", "Set `graph` to neo4j://host:7687, or NEO4J_URI.")
     account = {key: value for key, value in home.account.items() if key != "home"}
     server = store_backend(home.settings.graph_url, **account)
     if not isinstance(server, Neo4jStores):

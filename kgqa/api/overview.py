@@ -42,10 +42,10 @@ def status(home: str | Path | Home | None = None, *, verify: bool = False) -> di
         missing.append(str(error))
     kgs = [_kg(home, info, encoder, verify=verify) for info in infos]
     missing += [
-        f"{kg['name']} has no index that fits the model. "
-        f"Build it: kgqa precompute-tries --kg {kg['name']}"
+        f"No index of {kg['name']} fits the model, so paths are composed on the fly. "
+        f"Build one: kgqa precompute-tries --kg {kg['name']}"
         for kg in kgs
-        if not (kg["indexes"] if encoder is None else any(one["fits"] for one in kg["indexes"]))
+        if encoder and kg["indexes"] and not any(one["fits"] for one in kg["indexes"])
     ]
     dumps = settings.dumps_folder
     files = sorted(path.name for path in dumps.iterdir()) if dumps.is_dir() else []

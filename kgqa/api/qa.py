@@ -328,7 +328,7 @@ def topic_entities(
         others = [one for one in candidates if (one.start, one.end) == span and one.id != topic.id]
         if others:
             notes.append(
-                f"'{topic.mention}' is taken for {topic.name} ({topic.id}); it may also be: "
+                f"Interpreted '{topic.mention}' as {topic.name} ({topic.id}). Others of that name: "
                 f"{_listed(others)}. Choose with `entities`."
             )
     return [TopicEntity(one.key, one.id, one.name, round(one.score, 4)) for one in chosen]
@@ -336,7 +336,10 @@ def topic_entities(
 
 def shared_name(asked: str, found: Resolution) -> str:
     """Return the note that other entities have the name ``asked``, too."""
-    return f"'{asked}' means {found.id}, the best connected one; others: {_listed(found.others)}."
+    return (
+        f"Interpreted '{asked}' as {found.id}, the best connected one; others: "
+        f"{_listed(found.others)}."
+    )
 
 
 def _listed(found: Sequence[Any]) -> str:

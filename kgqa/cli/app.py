@@ -171,7 +171,7 @@ def _misused(error: Any) -> NoReturn:
 
         name = unknown[1].replace("-", "_")
         if is_option(name):
-            _fail(f"{unknown[0]}. It is set by --set {name}=VALUE. See: {command} --help")
+            _fail(f"{unknown[0]}. Set it by --set {name}=VALUE. See: {command} --help")
     if type(error).__name__ == "NoArgsIsHelpError":  # `kgqa` alone asks what there is
         print(message)
         sys.exit(0)

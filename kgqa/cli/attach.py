@@ -15,7 +15,7 @@ def attach(
     name: Annotated[str, typer.Argument(help="A name for the KG, for --kg.")],
     label: Annotated[str, typer.Option(help="The label of the entities.")],
     id_property: Annotated[
-        str, typer.Option(help="Their property with the id: text or whole numbers, unique.")
+        str, typer.Option(help="Node property holding a unique id: text or whole numbers.")
     ],
     name_property: Annotated[str, typer.Option(help="Their property with the name.")],
     alias_property: Annotated[

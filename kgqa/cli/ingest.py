@@ -103,7 +103,7 @@ def _show(run: Run, kg: KG, *, learn: bool) -> int:
                 f"{named}, {counts['mediators']:,} mediators, {counts['edges']:,} edges from "
                 f"{counts['lines']:,} lines in {counts['seconds']:.1f} s."
             )
-        show_unused(counts, "left out on purpose")
+        show_unused(counts)
         hint = f'Ask it: kgqa ask "…" --kg {counts["kg"]}'
         if learn:
             hint += (

@@ -92,7 +92,9 @@ def _given(loader: Loader, path: Path) -> Path:
     has_names = loader.name in _PATTERNS
     hint = f"Name the dump's file or folder; it is available from {loader.where}."
     if not path.exists():
-        raise DumpNotFoundError(f"There is no {path}.", hint if has_names else "Check the path.")
+        raise DumpNotFoundError(
+            f"File not found: {path}.", hint if has_names else "Check the path."
+        )
     if not path.is_dir() or not has_names:
         return path
     found = _find(loader.name, path)

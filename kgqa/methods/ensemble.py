@@ -279,15 +279,8 @@ class Auto(Ensemble):
         chosen = cast("AutoOptions", self.options)
         if store is not None and chosen.ranker is None:
             own = own_ranker(self.resources.settings.kg_folder(store.info.name))
-            if own is not None:
-                self.resources.note(f"Ranked by what was learnt from {store.info.name}.")
-                if note := outgrown(ranker_card(own).described, store.info):
-                    self.resources.note(note)
-            else:
-                self.resources.note(
-                    f"Ranked by the words of relations: nothing was learnt from {store.info.name} "
-                    "yet."
-                )
+            if own is not None and (note := outgrown(ranker_card(own).described, store.info)):
+                self.resources.note(note)
         return Rank(chosen, self.resources, general=general)
 
     @property

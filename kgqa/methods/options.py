@@ -192,7 +192,7 @@ class GcrOptions(SampleOptions, KgLlmOptions):
         ge=1,
     )
     expand: bool = option(
-        True, "Follow relation paths again to the tails that were not decoded.", group=_ANSWERS
+        True, "Also return other entities on the same relation path.", group=_ANSWERS
     )
     answer_threshold: float | None = option(
         None, "Minimum weight of an answer, relative to the first one.", group=_ANSWERS, ge=0, le=1

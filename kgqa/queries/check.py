@@ -186,6 +186,8 @@ def _check_comparison(plan: Plan, one: Comparison, index: SchemaIndex) -> None:
             raise PlanError(f"{text}: only a property can be missing.")
         return
     if not isinstance(one.right, tuple):
+        if isinstance(one.left, Aggregate):
+            raise PlanError(f"{text}: what is counted or added up is compared with a value.")
         other = index.kind(plan, one.right)
         if kind is None or other is None or kind.many or other.many:
             raise PlanError(f"{text}: only single values are compared with one another.")

@@ -62,7 +62,7 @@ def test_paths_are_shown_and_rog_graphs_are_walked_in(
         "--home",
         plain_home,
     )
-    shown = kgqa("ask", QUESTION, *flags)
+    shown = kgqa("ask", QUESTION, "-v", *flags)
     assert shown.code == 0
     assert "paths (each edge is in the graph)" in shown.out
     row = {

@@ -156,7 +156,7 @@ def test_learning_makes_a_ranker_that_auto_takes(
     assert report["after"] > report["before"]
     assert (home / "services" / "models" / "ranker" / "ranker.json").is_file()
     asked = kgqa("ask", "whose baby is login", "--home", home, "--json")
-    assert "what was learnt from services" in asked.err
+    assert asked.json["kg_llm"]["adapter"].endswith("services/models/ranker")
     assert asked.json["answers"][0]["name"] == "Discovery"
 
 
