@@ -16,6 +16,7 @@ from kgqa.registry import option, validated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from typing import TypeAlias
 
     from kgqa.api.home import Home
     from kgqa.evaluation import Evaluation
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from kgqa.graph.model import KGInfo
     from kgqa.graph.store import GraphStore
     from kgqa.questions import Question
+
+    Measured: TypeAlias = Evaluation | QueryEvaluation
 
 
 class EvalOptions(WorkerOptions):
@@ -46,7 +49,7 @@ def evaluate(
     format: str,
     method: str,
     given: dict[str, Any],
-) -> Evaluation | QueryEvaluation:
+) -> Measured:
     """Answer every question of ``file`` and measure the answers; see :meth:`kgqa.KG.evaluate`.
 
     ``store``: None opens the KG that the settings mean, unless each question has its own graph.

@@ -26,7 +26,9 @@ def cell_forms(cell: Any) -> frozenset[str]:
         return frozenset([str(cell).lower()])
     text = re.sub(r"\s+", " ", str(cell)).strip().lower()
     try:
-        return frozenset([f"{round(float(text), 3):g}" if abs(float(text)) < 1e9 else f"{float(text):.6g}"])
+        return frozenset(
+            [f"{round(float(text), 3):g}" if abs(float(text)) < 1e9 else f"{float(text):.6g}"]
+        )
     except ValueError:
         date = re.fullmatch(r"(\d{4}-\d\d-\d\d)[ t](.+?)(?:\.0+)?z?", text)
         return frozenset([f"{date[1]} {date[2]}" if date else text])
@@ -40,7 +42,10 @@ def same_rows(given: Sequence[Sequence[Any]], gold: Mapping[str, Any]) -> bool:
     """
     rows = gold["rows"]
     width = len(rows[0]) if rows else 0
-    ours = [[cell_forms(row[column]) for row in given] for column in range(min(width + 1, len(given[0]) if given else 0))]
+    ours = [
+        [cell_forms(row[column]) for row in given]
+        for column in range(min(width + 1, len(given[0]) if given else 0))
+    ]
     if not rows:
         return not given
     open_ = gold.get("limit") and gold.get("pool")
@@ -69,8 +74,12 @@ def _within(
     size: int,
 ) -> bool:
     different = len(set(ours))
-    return bool(ours) and _covers(sure, ours) and _covers(ours, pool) and different <= size and (
-        different == size or len(ours) == size or different >= len(set(pool))
+    return (
+        bool(ours)
+        and _covers(sure, ours)
+        and _covers(ours, pool)
+        and different <= size
+        and (different == size or len(ours) == size or different >= len(set(pool)))
     )
 
 
@@ -82,6 +91,8 @@ def shape_of(cypher: str) -> str:
         parts.append("aggregate")
     elif re.search(r"\border by\b", cypher, re.IGNORECASE):
         parts.append("order")
-    if re.search(r"\bnot\b", cypher, re.IGNORECASE) and not re.search(r"is not null", cypher, re.IGNORECASE):
+    if re.search(r"\bnot\b", cypher, re.IGNORECASE) and not re.search(
+        r"is not null", cypher, re.IGNORECASE
+    ):
         parts.append("not")
     return ", ".join(parts)

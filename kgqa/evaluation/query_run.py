@@ -48,7 +48,7 @@ class QueryEvaluation:
 
     def tables(self) -> list[Table]:
         """Return the figures as tables: all of them, and by shape."""
-        shares = [name for name in ("right", "wrong", "refused", "failed", "valid")]
+        shares = ["right", "wrong", "refused", "failed", "valid"]
         every = Table(shares, [[f"{self.figures[name]:.1f}" for name in shares]])
         shapes = [
             [shape, str(one["questions"]), f"{one['right']:.1f}"]
@@ -59,7 +59,8 @@ class QueryEvaluation:
     def times(self) -> str:
         """Return how long a question took."""
         seconds = self.figures["seconds"]
-        return f"{seconds['p50']:.2f} s a question in the middle, {seconds['p95']:.2f} s at the 95th per cent"
+        middle, late = seconds["p50"], seconds["p95"]
+        return f"{middle:.2f} s a question in the middle, {late:.2f} s at the 95th per cent"
 
 
 def read_gold(file: Path, limit: int | None = None) -> list[dict[str, Any]]:
@@ -73,7 +74,8 @@ def read_gold(file: Path, limit: int | None = None) -> list[dict[str, Any]]:
                 row = json.loads(line)
                 if not isinstance(row, dict) or any(name not in row for name in _FIELDS):
                     raise DataError(
-                        f"Line {number} of {file} is not a gold query: {', '.join(_FIELDS)} are needed."
+                        f"Line {number} of {file} is not a gold query.",
+                        f"Each has {', '.join(_FIELDS)}.",
                     )
                 found.append(row)
                 if limit is not None and len(found) >= limit:
@@ -104,10 +106,7 @@ def evaluate_queries(
                 outcome = "refused"
                 if answer.result is not None and (answer.answers or not answer.result.rows):
                     plan = str(answer.result.plan)
-                    given = [
-                        [_cell(store, cell) for cell in cells]
-                        for cells in answer.result.rows
-                    ]
+                    given = [[_cell(store, cell) for cell in cells] for cells in answer.result.rows]
                     outcome = "right" if same_rows(given, row) else "wrong"
                 confidence = answer.confidence
             except KgqaError as problem:

@@ -44,7 +44,8 @@ def asks_whether(question: str) -> bool:
 
 
 _WHOLE = re.compile(
-    r"\bhow many\b|\b(?:the )?(?:number|count) of\b|\b(?:on )?average\b|\bmean (?!s\b)\w|\btotal\b|\bsum of\b",
+    r"\bhow many\b|\b(?:the )?(?:number|count) of\b|\b(?:on )?average\b"
+    r"|\bmean (?!s\b)\w|\btotal\b|\bsum of\b",
     re.IGNORECASE,
 )
 

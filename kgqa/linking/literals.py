@@ -1,3 +1,4 @@
+# ruff: noqa: E501  # patterns
 """What a question states literally: numbers and dates with how they compare, quoted text.
 
 English. A number that limits ("the top three films") is told from one that is compared.
@@ -14,7 +15,21 @@ Kind: TypeAlias = Literal["number", "date", "text"]
 _WORDS = {
     word: number
     for number, word in enumerate(
-        "zero one two three four five six seven eight nine ten eleven twelve".split()
+        [
+            "zero",
+            "one",
+            "two",
+            "three",
+            "four",
+            "five",
+            "six",
+            "seven",
+            "eight",
+            "nine",
+            "ten",
+            "eleven",
+            "twelve",
+        ]
     )
 } | {"fifteen": 15, "twenty": 20, "thirty": 30, "fifty": 50, "hundred": 100, "dozen": 12}
 _SCALES = {"k": 1e3, "thousand": 1e3, "m": 1e6, "million": 1e6, "bn": 1e9, "billion": 1e9}
@@ -31,9 +46,13 @@ _DATE = re.compile(
     rf"|(?:(\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?)?({_MONTH})\.?\s+(?:(\d{{1,2}})(?:st|nd|rd|th)?,?\s+)?(\d{{4}}))\b",
     re.IGNORECASE,
 )
-_DECADE = re.compile(r"\b(?:the\s+)?(?:(1[89]|20)(\d)0s|(twent|thirt|fort|fift|sixt|sevent|eight|ninet)ies)\b", re.I)
+_DECADE = re.compile(
+    r"\b(?:the\s+)?(?:(1[89]|20)(\d)0s|(twent|thirt|fort|fift|sixt|sevent|eight|ninet)ies)\b", re.I
+)
 _DECADES = ("twent", "thirt", "fort", "fift", "sixt", "sevent", "eight", "ninet")
-_QUOTED = re.compile(r"(?<!\w)(?:'((?:[^']|(?<=\w)'(?=\w))+)'|\"([^\"]+)\"|“([^”]+)”|‘([^’]+)’)(?!\w)")
+_QUOTED = re.compile(
+    r"(?<!\w)(?:'((?:[^']|(?<=\w)'(?=\w))+)'|\"([^\"]+)\"|“([^”]+)”|‘([^’]+)’)(?!\w)"
+)
 _BEFORE: tuple[tuple[str, str], ...] = (
     (r"(?:no|not) (?:more|later|greater|higher|larger) than|at most|up to|maximum(?: of)?|until", "<="),
     (r"(?:no|not) (?:less|fewer|earlier|lower) than|at least|minimum(?: of)?|since|from|starting", ">="),
@@ -58,7 +77,7 @@ _EQUAL_SIDE = re.compile(r"\b(?:exactly|precisely|equal to|equals?|of|is|was|in|
 
 
 @dataclass(frozen=True, slots=True)
-class Literal_:
+class Stating:
     """A literal of a question, at ``start:end``; ``operator`` as a plan has it."""
 
     kind: Kind
@@ -73,7 +92,7 @@ class Stated:
     """What a question states: ``limit``, how many are asked for, and the literals, as they stand."""
 
     limit: int | None
-    literals: tuple[Literal_, ...]
+    literals: tuple[Stating, ...]
 
 
 def stated(question: str) -> Stated:
@@ -86,11 +105,11 @@ def stated(question: str) -> Stated:
     >>> [(one.kind, one.value) for one in stated("films called 'The Matrix' of the nineties").literals]
     [('text', 'The Matrix'), ('date', '1990'), ('date', '2000')]
     """
-    found: list[Literal_] = []
+    found: list[Stating] = []
     taken = [False] * len(question)
 
     def take(kind: Kind, value: float | int | str, operator: str, start: int, end: int) -> None:
-        found.append(Literal_(kind, value, operator, start, end))
+        found.append(Stating(kind, value, operator, start, end))
         taken[start:end] = [True] * (end - start)
 
     for match in _QUOTED.finditer(question):
@@ -114,28 +133,35 @@ def stated(question: str) -> Stated:
         else:
             begin = int(match[1] + match[2] + "0")
         take("date", str(begin), ">=", *match.span())
-        found.append(Literal_("date", str(begin + 10), "<", *match.span()))
+        found.append(Stating("date", str(begin + 10), "<", *match.span()))
     limit = None
     numbers: list[tuple[float, int, int]] = []
     for match in _NUMBER.finditer(question):
         if not any(taken[match.start() : match.end()]):
-            value = float(match[1].replace(",", "")) * _SCALES.get((match[2] or "").lower(), 1)
-            numbers.append((value, *match.span()))
+            amount = float(match[1].replace(",", "")) * _SCALES.get((match[2] or "").lower(), 1)
+            numbers.append((amount, *match.span()))
     for match in _NUMBER_WORD.finditer(question):
         if not any(taken[match.start() : match.end()]):
             numbers.append((float(_WORDS[match[1].lower()]), *match.span()))
-    for number, start, end in sorted(numbers, key=lambda one: one[1]):
+    for size, start, end in sorted(numbers, key=lambda one: one[1]):
         operator = _operator(question, start, end)
-        whole = number.is_integer()
+        whole = size.is_integer()
         before, after = question[:start], question[end:]
         noun = bool(re.match(r"\s+[A-Za-z]", after)) or "first" in before[-8:].lower()
-        if limit is None and whole and operator == "=" and 0 < number <= 1000 and noun and _LIMIT.search(before):
-            limit = int(number)
+        if (
+            limit is None
+            and whole
+            and operator == "="
+            and 0 < size <= 1000
+            and noun
+            and _LIMIT.search(before)
+        ):
+            limit = int(size)
             continue
-        value = int(number) if whole else number
+        stated_ = int(size) if whole else size
         if question[start:end].lower() == "one" and operator == "=":
             continue
-        take("number", value, operator, start, end)
+        take("number", stated_, operator, start, end)
     found.sort(key=lambda one: one.start)
     return Stated(limit, tuple(found))
 
@@ -145,13 +171,17 @@ def _operator(question: str, start: int, end: int) -> str:
     between = re.search(r"\b(?:between|from)\s+(?:\S+\s+){0,4}?$", question[:start], re.IGNORECASE)
     if between and re.match(r"(?:and|to|-|–)\s*\S*\d", after):
         return ">="
-    if re.search(r"\b(?:between|from)\s+\S*\d[^,;?]{0,20}\s+(?:and|to|-|–)$", before, re.IGNORECASE):
+    if re.search(
+        r"\b(?:between|from)\s+\S*\d[^,;?]{0,20}\s+(?:and|to|-|–)$", before, re.IGNORECASE
+    ):
         return "<="
     for words, operator in _AFTER:
         if re.match(words, after, re.IGNORECASE):
             return operator
     for words, operator in _BEFORE:
-        if re.search(rf"\b(?:{words})(?:\s+(?:or equal to|than|the(?: year)?|year|a|an|of))*$", before, re.I):
+        if re.search(
+            rf"\b(?:{words})(?:\s+(?:or equal to|than|the(?: year)?|year|a|an|of))*$", before, re.I
+        ):
             return operator
     return "="
 

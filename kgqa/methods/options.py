@@ -351,9 +351,7 @@ class QueryOptions(MethodOptions):
 
     scorer: str | None = option(None, "A plan scorer's folder (by default the bundled one).")
     plans: int = option(12, "Number of plans that are run and compared.", ge=1, le=100)
-    time_limit: float = option(
-        10.0, "Time limit in seconds for each plan.", group=_SPEED, gt=0
-    )
+    time_limit: float = option(10.0, "Time limit in seconds for each plan.", group=_SPEED, gt=0)
     sure_from: float = option(
         0.6, "Confidence from which no other reading is shown.", group=_ANSWERS, ge=0, le=1
     )

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import re
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgqa.answers.answer import Findings, RankedAnswer, Timings
@@ -19,21 +20,25 @@ from kgqa.graph.schema import PropertyGraph
 from kgqa.linking.literals import stated
 from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.options import QueryOptions
-from kgqa.methods.query_search import Candidate, PlanSearch, SchemaParts
+from kgqa.methods.query_search import Candidate, FoundValue, PlanSearch, SchemaParts
 from kgqa.methods.query_values import ValueIndex
 from kgqa.paths.ground import Node
 from kgqa.queries.result import QueryLimits, QueryResult
 from kgqa.queries.run import run_plan
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kgqa.graph.schema import GraphSchema
     from kgqa.graph.store import GraphStore
     from kgqa.queries.result import Cell
 
+UNKNOWN = 0.3  # of the confidence, if the question names what is not in the graph
 NOTHING_FOUND = 4.0  # off the score of a plan that finds nothing
 FAILED = 8.0  # off the score of one that exceeds the limits
 _OVERVIEW = re.compile(
-    r"\W*(?:what(?:'s| is| are)?(?: all)?(?: data| things?)? (?:in (?:here|this|the (?:graph|kg|database|data))"
+    r"\W*(?:what(?:'s| is| are)?(?: all)?(?: data| things?)? "
+    r"(?:in (?:here|this|the (?:graph|kg|database|data))"
     r"|can i ask|do you know|is this (?:graph|database|kg) about)|what kinds? of things\b.*"
     r"|describe (?:the|this) (?:graph|schema|database|kg)|show (?:me )?the schema)\b",
     re.IGNORECASE,
@@ -45,6 +50,7 @@ class Read(NamedTuple):
     """A question read as plans, the best first, each with what it gives; None if it failed."""
 
     plans: list[tuple[Candidate, QueryResult | None]]
+    unknown: list[str]  # names in the question that nothing in the graph has
     confidence: float
     seconds: tuple[float, float]  # of choosing, of running
 
@@ -70,7 +76,7 @@ class Query(Method[QueryOptions]):
         return self.findings_of(self.read(store, question.question))
 
     def read(self, store: GraphStore, question: str) -> Read:
-        """Return the plans that ``question`` may mean on ``store``. Raises GraphError, UsageError."""
+        """Return the plans that ``question`` may mean. Raises GraphError, UsageError."""
         began = time.perf_counter()
         graph: Any = _property_graph(store)
         parts, values = self._of(graph)
@@ -86,18 +92,18 @@ class Query(Method[QueryOptions]):
         worth: list[tuple[float, Candidate, QueryResult | None]] = []
         for one in plans:
             result = None
-            try:
+            with suppress(PlanError, TimeLimitError):
                 result = run_plan(one.plan, graph, parts.index, limits)
-            except (PlanError, TimeLimitError):
-                pass
             off = FAILED if result is None else 0.0 if _gives(result) else NOTHING_FOUND
             worth.append((one.score - off, one, result))
         worth.sort(key=lambda one: -one[0])
         confidence = confidence_of([one[0] for one in worth], scorer.card.temperature)
+        unknown = unknown_names(question, found, parts)
+        if unknown:
+            confidence *= UNKNOWN
         ran = time.perf_counter()
-        return Read(
-            [(one, result) for _, one, result in worth], confidence, (chosen - began, ran - chosen)
-        )
+        ranked = [(one, result) for _, one, result in worth]
+        return Read(ranked, unknown, confidence, (chosen - began, ran - chosen))
 
     def findings_of(self, read: Read) -> Findings:
         """Return what was found out, of the best plan."""
@@ -111,9 +117,12 @@ class Query(Method[QueryOptions]):
         answers = tuple(_answer(row, result) for row in rows)
         notes = [f"Read as: {best.plan}"]
         if result.tied:
-            notes.append(f"{len(result.tied)} more are equal to the last of the first {len(result)}.")
+            notes.append(
+                f"{len(result.tied)} more are equal to the last of the first {len(result)}."
+            )
         if counted := counted_words(result):
             notes.append(counted)
+        notes += [f"Nothing in the graph is called {name}." for name in read.unknown]
         if read.confidence < self.options.sure_from:
             others = [one.plan for one, other in read.plans[1:3] if other is not None]
             notes += [f"It may also be read as: {plan}" for plan in others]
@@ -144,6 +153,17 @@ class Query(Method[QueryOptions]):
         return self._parts, self._values
 
 
+def unknown_names(question: str, values: Sequence[FoundValue], parts: SchemaParts) -> list[str]:
+    """Return the names in a question, by their capital letters, that nothing in the graph has."""
+    known = {word[:5] for text in parts.words for word in text.split()}
+    found = []
+    for match in re.finditer(r"(?<=[\w,;:] )[A-Z][\w.'-]*(?: [A-Z][\w.'-]*)*", question):
+        inside = any(one.start < match.end() and match.start() < one.end for one in values)
+        if not inside and match.group().lower()[:5] not in known:
+            found.append(match.group())
+    return found
+
+
 def confidence_of(worth: list[float], temperature: float) -> float:
     """Return the probability of the first of several plans, by what they are worth together."""
     if not worth:
@@ -155,7 +175,8 @@ def confidence_of(worth: list[float], temperature: float) -> float:
 def overview(schema: GraphSchema) -> Findings:
     """Return what a graph holds: its types with their numbers, and what may be asked."""
     answers = [
-        RankedAnswer(None, f"{one.name} ({one.count:,})", 1.0, grounded=True) for one in schema.types
+        RankedAnswer(None, f"{one.name} ({one.count:,})", 1.0, grounded=True)
+        for one in schema.types
     ]
     notes = []
     for type_ in schema.types[:_LISTED]:
@@ -163,7 +184,9 @@ def overview(schema: GraphSchema) -> Findings:
         if known:
             notes.append(f"{type_.name} has {known}.")
     for one in schema.relations[:_LISTED]:
-        notes.append(f"{one.head or 'something'} {one.relation} {one.tail or 'something'} ({one.count:,})")
+        notes.append(
+            f"{one.head or 'something'} {one.relation} {one.tail or 'something'} ({one.count:,})"
+        )
     if not answers:
         answers = [
             RankedAnswer(None, f"{one.relation} ({one.count:,})", 1.0, grounded=True)
@@ -214,5 +237,3 @@ def _property_graph(store: GraphStore) -> PropertyGraph:
             "Name a topic entity, and ask with another method.",
         )
     return store
-
-

@@ -10,15 +10,14 @@ aggregate, order, limit and what is given.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import nlargest
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from kgqa.errors import PlanError
-from kgqa.graph.schema import GraphSchema, Property
-from kgqa.linking.literals import Literal_, Stated
-from kgqa.models.plan_scorer import Part, PlanScores
+from kgqa.graph.schema import Property
+from kgqa.models.plan_scorer import Part
 from kgqa.paths.words import relation_phrase
 from kgqa.queries.check import NUMBERS, SchemaIndex, check, operators
 from kgqa.queries.plan import (
@@ -29,11 +28,19 @@ from kgqa.queries.plan import (
     HopRef,
     Item,
     NodeRef,
+    Operand,
     Plan,
     PropertyRef,
     Sort,
     Without,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from kgqa.graph.schema import GraphSchema
+    from kgqa.linking.literals import Stated, Stating
+    from kgqa.models.plan_scorer import PlanScores
 
 PATTERNS, CONDITIONS, PLANS = 14, 6, 12  # beams
 _MOST_HOPS = 3
@@ -44,15 +51,23 @@ _NOT_HELD = -1.5  # where it does not
 _UNUSED = {"quoted": -5.0, "value": -2.5, "number": -3.5, "date": -4.0}
 _AGAIN = -3.5  # a hop that is there already
 _SAME = 0.5  # two relations between the same two things
+_ANYTHING = -2.0  # something of no class
 _SECOND = -0.5  # another thing of a class that is there already
 _LIMITED = -1.2  # log-odds from which a superlative without a number means one
 _TYPES = {
     "integer": "number", "float": "number", "date": "date", "datetime": "date", "time": "date",
     "duration": "number", "boolean": "yes or no", "point": "place", "text": "text",
 }  # fmt: skip
-_NO = re.compile(r"\b(no|not|without|never|missing|lack\w*|n't|none|non|isn't|aren't|don't|doesn't)\b", re.I)
+_NO = re.compile(
+    r"\b(no|not|without|never|missing|lack\w*|n't|none|non|isn't|aren't|don't|doesn't)\b", re.I
+)
 _EACH = re.compile(r"\b(each|every|per|by|respective\w*)\b", re.I)
-_FUNCTIONS: dict[str, AggregateKind] = {"sum": "sum", "avg": "average", "min": "least", "max": "most"}
+_FUNCTIONS: dict[str, AggregateKind] = {
+    "sum": "sum",
+    "avg": "average",
+    "min": "least",
+    "max": "most",
+}
 Owned = tuple[str, str, str]  # "class" or "relation", its name, the property's
 ENTITY = "entity"  # in place of "class": what is equal to an id, not a property
 
@@ -99,11 +114,19 @@ class SchemaParts:
                 self._add("class", type_.name, one)
         for pattern in schema.relations:
             hop = (pattern.head, pattern.relation, pattern.tail)
-            ends = [relation_phrase(end) if end else "thing" for end in (pattern.head, pattern.tail)]
+            heads = [
+                relation_phrase(end) if end else "thing" for end in (pattern.head, pattern.tail)
+            ]
             words = _words(pattern.relation, pattern.also)
-            self.hops[hop] = f"link {ends[0]} {words} {ends[1]}"
+            self.hops[hop] = f"link {heads[0]} {words} {heads[1]}"
             for one in pattern.properties:
                 self._add("relation", pattern.relation, one)
+
+    @property
+    def words(self) -> list[str]:
+        """All parts in words."""
+        properties = (text for _, text in self.properties.values())
+        return [*self.classes.values(), *self.hops.values(), *properties]
 
     def _add(self, kind: str, owner: str, one: Property) -> None:
         type_ = "list" if one.many else _TYPES[one.type]
@@ -146,7 +169,9 @@ class _Pattern:
     away: tuple[int, ...] = (0,)
 
     def key(self) -> tuple[object, ...]:
-        return self.nodes, frozenset((one.source, one.relation, one.inverse, self.nodes[one.target]) for one in self.hops)
+        return self.nodes, frozenset(
+            (one.source, one.relation, one.inverse, self.nodes[one.target]) for one in self.hops
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +211,7 @@ class PlanSearch:
             if isinstance(ref, str):
                 self.classes[ref] = row
             elif ref in self.parts.hops:
-                self.hops[ref] = row  # type: ignore[index]
+                self.hops[ref] = row
             else:
                 self.properties[ref] = row  # type: ignore[index]
         self._whole = self.scores.whole
@@ -222,11 +247,14 @@ class PlanSearch:
             _Pattern((name,), (), odds[0] + odds[1] + _named(self.question, name))
             for name, odds in self.classes.items()
         ]
+        if "" in self.classes:  # nobody asks for everything
+            level = [replace(one, score=_ANYTHING) if one.nodes == ("",) else one for one in level]
         level = nlargest(PATTERNS, level, key=lambda one: one.score)
         every: dict[tuple[object, ...], _Pattern] = {}
         for hops in range(_MOST_HOPS + 1):
             for one in level:
-                total = replace(one, score=one.score + whole[str(min(hops, 3))])
+                nothing = _ANYTHING * 2 if one.nodes == ("",) else 0.0
+                total = replace(one, score=one.score + whole[str(min(hops, 3))] + nothing)
                 every.setdefault(one.key(), total)
             if hops < _MOST_HOPS:
                 longer = (more for one in level for more in self._longer(one))
@@ -240,7 +268,8 @@ class PlanSearch:
         nodes = pattern.nodes
         between = {(hop.source, hop.relation, hop.target) for hop in pattern.hops}
         walked = {
-            (hop.relation, frozenset((nodes[hop.source], nodes[hop.target]))) for hop in pattern.hops
+            (hop.relation, frozenset((nodes[hop.source], nodes[hop.target])))
+            for hop in pattern.hops
         }
         for (head, relation, tail), odds in self.hops.items():
             again = (relation, frozenset((head, tail))) in walked
@@ -277,7 +306,9 @@ class PlanSearch:
     def _conditions(self, pattern: _Pattern, places: Sequence[_Place]) -> list[_State]:
         states = [_State()]
         for value in self.values:
-            states = self._best(self._with_value(one, value, pattern.nodes, places) for one in states)
+            states = self._best(
+                self._with_value(one, value, pattern.nodes, places) for one in states
+            )
         spans = [(one.start, one.end) for one in self.values]
         for literal in self.stated.literals:
             if any(start < literal.end and literal.start < end for start, end in spans):
@@ -290,7 +321,9 @@ class PlanSearch:
         every = (state for some in options for state in some)
         return nlargest(CONDITIONS, every, key=lambda one: one.score)
 
-    def _add(self, state: _State, place: _Place, operator: str, value: object, bonus: float) -> _State:
+    def _add(
+        self, state: _State, place: _Place, operator: str, value: object, bonus: float
+    ) -> _State:
         odds = 0.0 if place.owned in state.used else self.properties[place.owned][0]
         one = Comparison(place.ref, operator, (value,))  # type: ignore[arg-type]
         return replace(
@@ -307,7 +340,9 @@ class PlanSearch:
     ) -> Iterator[_State]:
         yield replace(state, score=state.score + _UNUSED["quoted" if value.quoted else "value"])
         before = self.question[max(0, value.start - 24) : value.start]
-        denied = re.search(r"\b(not|n't|except|excluding|outside|other than|non)\W+(?:\w+\W+){0,2}$", before, re.I)
+        denied = re.search(
+            r"\b(not|n't|except|excluding|outside|other than|non)\W+(?:\w+\W+){0,2}$", before, re.I
+        )
         for place in places:
             if place.owned in value.fields:
                 stored = value.fields[place.owned]
@@ -326,7 +361,7 @@ class PlanSearch:
                 yield replace(state, where=(*state.where, one), score=score)
 
     def _with_literal(
-        self, state: _State, literal: Literal_, pattern: _Pattern, places: Sequence[_Place]
+        self, state: _State, literal: Stating, pattern: _Pattern, places: Sequence[_Place]
     ) -> Iterator[_State]:
         kind = "quoted" if literal.kind == "text" else literal.kind
         yield replace(state, score=state.score + _UNUSED[kind])
@@ -350,9 +385,8 @@ class PlanSearch:
         if literal.kind == "number" and state.having is None and len(pattern.nodes) > 1:
             for node in range(1, len(pattern.nodes)):
                 name = pattern.nodes[node]
-                count = Comparison(
-                    Aggregate("count", NodeRef(node)), literal.operator, (literal.value,)  # type: ignore[arg-type]
-                )
+                number = Aggregate("count", NodeRef(node))
+                count = Comparison(number, literal.operator, (literal.value,))  # type: ignore[arg-type]
                 after = self.question[literal.end : literal.end + 40]
                 bonus = _named(after, name) if name in self.classes else 0.0
                 score = state.score + self.classes[name][2] + bonus
@@ -387,7 +421,9 @@ class PlanSearch:
             plain = isinstance(aggregate, NodeRef)
             grouped = not plain and not isinstance(aggregate, _Total)
             score = base + odds
-            orders: list[tuple[Item | None, bool, float]] = [(None, False, self._whole["direction"]["none"])]
+            orders: list[tuple[Item | None, bool, float]] = [
+                (None, False, self._whole["direction"]["none"])
+            ]
             for name, descending in (("desc", True), ("asc", False)):
                 logp = self._whole["direction"][name]
                 if grouped:
@@ -396,7 +432,11 @@ class PlanSearch:
                     for place in places:
                         weight = self.properties[place.owned][1]
                         weight += _superlative(self.question, place.property, descending)
-                        if weight > -4 and not place.property.many and place.property.type not in ("boolean", "point", "duration"):
+                        if (
+                            weight > -4
+                            and not place.property.many
+                            and place.property.type not in ("boolean", "point", "duration")
+                        ):
                             orders.append((place.ref, descending, logp + weight))
             for by, descending, weight in nlargest(4, orders, key=lambda one: one[2]):
                 plan = self._plan(pattern, places, state, aggregate, by, descending)
@@ -411,22 +451,35 @@ class PlanSearch:
         having = self._whole["having"]["no"]
         answer = pattern.nodes[0]
         if state.having is not None:
-            yield _Grouped(NodeRef(0), state.having.left), max(whole["group"], whole["none"]) + having  # type: ignore[arg-type]
+            assert isinstance(state.having.left, Aggregate)
+            weight = max(whole["group"], whole["none"]) + having
+            yield _Grouped(NodeRef(0), state.having.left), weight
             return
         yield NodeRef(0), whole["none"] + having
-        yield _Total(Aggregate("count", NodeRef(0))), whole["count"] + 0.5 * self.classes[answer][2] + having
+        yield (
+            _Total(Aggregate("count", NodeRef(0))),
+            whole["count"] + 0.5 * self.classes[answer][2] + having,
+        )
         for node in range(1, len(pattern.nodes)):
             odds = self.classes[pattern.nodes[node]][2]
-            yield _Grouped(NodeRef(0), Aggregate("count", NodeRef(node))), whole["group"] + odds + having
+            yield (
+                _Grouped(NodeRef(0), Aggregate("count", NodeRef(node))),
+                whole["group"] + odds + having,
+            )
         for place in places:
             row = self.properties[place.owned]
             if row[2] > -2 and place.ref.owner == NodeRef(0) and not self._is_name(place):
                 odds = self.classes[answer][2] + row[2]
-                yield _Grouped(place.ref, Aggregate("count", NodeRef(0))), whole["group"] + odds + having - 1
+                yield (
+                    _Grouped(place.ref, Aggregate("count", NodeRef(0))),
+                    whole["group"] + odds + having - 1,
+                )
             if row[3] < -2:
                 continue
             for name, kind in _FUNCTIONS.items():
-                if place.property.many or (place.property.type not in NUMBERS and name in ("sum", "avg")):
+                if place.property.many or (
+                    place.property.type not in NUMBERS and name in ("sum", "avg")
+                ):
                     continue
                 item = Aggregate(kind, place.ref)
                 odds = whole[name] + row[3] + having
@@ -438,12 +491,20 @@ class PlanSearch:
                 else:
                     yield _Total(item), odds - 0.7 * each
                     for other in places:
-                        if other.ref.owner == NodeRef(0) and self.properties[other.owned][2] > -1 and each:
+                        if (
+                            other.ref.owner == NodeRef(0)
+                            and self.properties[other.owned][2] > -1
+                            and each
+                        ):
                             yield _Grouped(other.ref, item), odds + self.properties[other.owned][2]
 
     def _is_name(self, place: _Place) -> bool:
         kind, owner, name = place.owned
-        return kind == "class" and owner in self.parts.index.types and name in self.parts.index.types[owner].names
+        return (
+            kind == "class"
+            and owner in self.parts.index.types
+            and name in self.parts.index.types[owner].names
+        )
 
     def _plan(
         self, pattern: _Pattern, places: Sequence[_Place], state: _State,
@@ -456,7 +517,7 @@ class PlanSearch:
         where = state.where
         if state.having is not None:
             where = (*where, state.having)
-        group: tuple[Item, ...] = ()
+        group: tuple[Operand, ...] = ()
         if isinstance(aggregate, _Total):
             give: list[Item] = [aggregate.item]
             limit = None
@@ -480,9 +541,7 @@ class PlanSearch:
                 give.append(by)
         order = () if by is None else (Sort(by, descending),)
         try:
-            return Plan(
-                pattern.nodes, pattern.hops, where, (), group, order, limit, tuple(give)  # type: ignore[arg-type]
-            )
+            return Plan(pattern.nodes, pattern.hops, where, (), group, order, limit, tuple(give))
         except PlanError:
             return None
 
@@ -497,15 +556,28 @@ class PlanSearch:
             head, tail = tail, head
         odds = self.hops.get((head, last.relation, tail), (0.0, 0.0, -_MOST_ODDS))[2]
         whole = self._whole["without"]["yes"] - self._whole["without"]["no"]
-        inner = tuple(one for one in state.where if _owner(one) in (NodeRef(node), HopRef(len(pattern.hops) - 1)))
+        inner = tuple(
+            one
+            for one in state.where
+            if _owner(one) in (NodeRef(node), HopRef(len(pattern.hops) - 1))
+        )
         outer = tuple(one for one in state.where if one not in inner)
-        score = base + odds + whole + self._whole["aggregate"]["none"] + self._whole["direction"]["none"]
+        score = (
+            base
+            + odds
+            + whole
+            + self._whole["aggregate"]["none"]
+            + self._whole["direction"]["none"]
+        )
         if _NO.search(self.question):
             score += 2.0
         without = (Without((last,), inner),)
         for give, extra in (
             ((NodeRef(0),), 0.0),
-            ((Aggregate("count", NodeRef(0)),), self._whole["aggregate"]["count"] - self._whole["aggregate"]["none"]),
+            (
+                (Aggregate("count", NodeRef(0)),),
+                self._whole["aggregate"]["count"] - self._whole["aggregate"]["none"],
+            ),
         ):
             counting = isinstance(give[0], Aggregate)
             limit = None if counting else self.stated.limit
@@ -540,9 +612,16 @@ def _side(odds: float, inverse: bool) -> float:
 
 _LATE = re.compile(r"\b(?:young|new|late)est\b|\bmost recent(?:ly)?\b", re.IGNORECASE)
 _EARLY = re.compile(r"\b(?:old|earli)est\b", re.IGNORECASE)
-_MUCH = re.compile(r"\b(?:high|larg|great|long|bigg|heavi|tall|b)est\b|\b(?:maximum|most expensive)\b", re.I)
-_LITTLE = re.compile(r"\b(?:low|small|short|cheap|light|few|l)est\b|\b(?:least|fewest|minimum)\b", re.IGNORECASE)
-_TIME = re.compile(r"date|year|born|birth|time|founded|created|released?|since|start|began|opened|established", re.I)
+_MUCH = re.compile(
+    r"\b(?:high|larg|great|long|bigg|heavi|tall|b)est\b|\b(?:maximum|most expensive)\b", re.I
+)
+_LITTLE = re.compile(
+    r"\b(?:low|small|short|cheap|light|few|l)est\b|\b(?:least|fewest|minimum)\b", re.IGNORECASE
+)
+_TIME = re.compile(
+    r"date|year|born|birth|time|founded|created|released?|since|start|began|opened|established",
+    re.I,
+)
 
 
 def _superlative(question: str, property_: Property, descending: bool) -> float:
@@ -574,17 +653,19 @@ def _words(name: str, also: Sequence[str]) -> str:
 
 
 _ASKED = re.compile(
-    r"^\W*(?:which|what|list|show(?: me)?|find|name|who|how many|give(?: me)?|identify|get|display|count|return)"
-    r"(?:\s+(?:are|is|all|the|of|any|me|first|top|different|unique|names?|titles?|\d+|one|two|three|four|five|ten))*\s+",
+    r"^\W*(?:which|what|list|show(?: me)?|find|name|who|how many|give(?: me)?|identify|get|display"
+    r"|count|return)(?:\s+(?:are|is|all|the|of|any|me|first|top|different|unique|names?|titles?"
+    r"|\d+|one|two|three|four|five|ten))*\s+",
     re.IGNORECASE,
 )
 
 
-_PERSONS = frozenset(
-    "person people man woman human individual employee user customer client actor actress director author writer"
-    " member student teacher player artist character officer contact patient doctor agent owner manager staff"
-    " scientist researcher politician reviewer child parent friend worker driver singer composer".split()
-)
+_PERSON_WORDS = """
+person people man woman human individual employee user customer client actor actress director author
+writer member student teacher player artist character officer contact patient doctor agent owner
+manager staff scientist researcher politician reviewer child parent friend worker driver singer
+"""
+_PERSONS = frozenset(_PERSON_WORDS.split())
 
 
 def _named(question: str, name: str) -> float:
@@ -595,4 +676,3 @@ def _named(question: str, name: str) -> float:
     rest = _ASKED.sub("", question, count=1) if _ASKED.match(question) else question
     first = [_stem(word) for word in re.findall(r"[a-z]+", rest.lower())[: len(words)]]
     return 1.5 if first == [_stem(word) for word in words] else 0.0
-

@@ -11,18 +11,19 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kgqa.graph.schema import GraphSchema
-    from kgqa.linking.literals import Literal_
+    from kgqa.linking.literals import Stating
     from kgqa.queries.solve import QueryStore
 
 _LONGEST = 8  # words of a value that is looked for
 _MOST_VALUES = 300_000  # kept
 _MOST_ENTITIES = 100_000  # of a type whose properties are read
 _MOST_NAMED = 60  # entities that one question may mean
-_COMMON = frozenset(
-    "the a an of in on at to by for with and or not is are was were be has have had who what which"
-    " how many much most least first last top all any more less than from that this it its no yes"
-    " show list find name count number average total new old high low".split()
-)
+_COMMON_WORDS = """
+the a an of in on at to by for with and or not is are was were be has have had who what which how
+many much most least first last top all any more less than from that this it its no yes show list
+find name count number average total new old high low
+"""
+_COMMON = frozenset(_COMMON_WORDS.split())
 
 
 class ValueIndex:
@@ -36,7 +37,9 @@ class ValueIndex:
         self._store = store
         self._fields: dict[str, dict[Owned, tuple[str, ...]]] = {}
         self._named = {type_.name for type_ in schema.types if type_.names}
-        self._untyped = any("" in (one.head, one.tail) for one in schema.relations) or not schema.types
+        self._untyped = (
+            any("" in (one.head, one.tail) for one in schema.relations) or not schema.types
+        )
         for type_ in schema.types:
             texts = [one for one in type_.properties if one.type == "text" and one.walked]
             if texts and type_.count <= _MOST_ENTITIES:
@@ -76,8 +79,11 @@ class ValueIndex:
             for text, fields in found.items()
         }
 
-    def find(self, question: str, literals: Sequence[Literal_]) -> list[FoundValue]:
-        """Return the values in ``question``; of several that overlap the longest. Raises GraphError."""
+    def find(self, question: str, literals: Sequence[Stating]) -> list[FoundValue]:
+        """Return the values in ``question``; the longest of several that overlap.
+
+        Raises GraphError.
+        """
         found: list[FoundValue] = []
         taken: list[tuple[int, int]] = []
         for one in literals:
@@ -91,7 +97,9 @@ class ValueIndex:
                 found.append(FoundValue(one.start, one.end, fields, quoted=True))
         words = list(re.finditer(r"[^\s?!,;]+", question))
         spans = [
-            re.sub(r"['’]s$", "", question[words[at].start() : words[at + size - 1].end()]).strip("'\".")
+            re.sub(r"['’]s$", "", question[words[at].start() : words[at + size - 1].end()]).strip(
+                "'\"."
+            )
             for size in range(_LONGEST, 0, -1)
             for at in range(len(words) - size + 1)
         ]
@@ -104,7 +112,8 @@ class ValueIndex:
                 text = question[start:end]
                 key = _key(text)
                 bare = re.sub(r"['’]s$", "", text).strip("'\".")
-                fields = entities.get(bare, {}) | (self._fields.get(key) or self._fields.get(_key(bare), {}))
+                held = self._fields.get(key) or self._fields.get(_key(bare), {})
+                fields = {**entities.get(bare, {}), **held}
                 if not fields or key in _COMMON or key.isdigit() or (len(key) < 2):
                     continue
                 if size == 1 and (text.islower() or at == 0) and not _looks_meant(text, fields):

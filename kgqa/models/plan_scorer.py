@@ -1,12 +1,13 @@
 """The plan scorer: what a question about a whole graph uses of the graph's schema, and for what.
 
 A sentence encoder reads the question together with *parts* of the schema in words: classes, hops
-(relations with the classes at their ends) and properties. From the states of a part's tokens and of
-the question's come log-odds of the part's roles: whether a hop is walked, a property is a condition,
-orders, is given, and so on; from the question's alone, what the query is as a whole. A plan's score
-is the sum of what its parts' roles are worth, so a schema is read once for a question and any number
-of plans are compared by a few additions. The encoder is MiniLM with low-rank changes (LoRA, arXiv
-2106.09685); scoring what is there instead of writing follows Pangu (arXiv 2212.09736).
+(relations with the classes at their ends) and properties. From the states of a part's tokens and
+of the question's come log-odds of the part's roles: whether a hop is walked, a property is a
+condition, orders, is given, and so on; from the question's alone, what the query is as a whole. A
+plan's score is the sum of what its parts' roles are worth, so a schema is read once for a question
+and any number of plans are compared by a few additions. The encoder is MiniLM with low-rank
+changes (LoRA, arXiv 2106.09685); scoring what is there instead of writing follows Pangu (arXiv
+2212.09736).
 
 A scorer on disk is a folder with ``scorer.json``, its card, and ``scorer.safetensors``.
 """
@@ -173,7 +174,10 @@ def scorer_card(folder: Path) -> ScorerCard:
 
 
 def load_plan_scorer(folder: Path = BUNDLED_SCORER) -> PlanScorer:
-    """Load a scorer with its encoder. Raises ModelNotFoundError, ModelError, AdapterMismatchError."""
+    """Load a scorer with its encoder.
+
+    Raises ModelNotFoundError, ModelError, AdapterMismatchError.
+    """
     import json
 
     from tokenizers import Tokenizer

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  # templates
 """Questions that the plan scorer learns from: people's and models', and made ones over made schemas.
 
 Three sources: questions with Cypher over databases whose schemas are known, the words of classes
@@ -25,12 +26,28 @@ if TYPE_CHECKING:
 Hop = tuple[str, str, str]
 Owned = tuple[str, str]
 _MADE_KINDS = ("number", "number", "date", "text", "yes or no")
-_FEWEST, _MOST = 8, 26  # parts that a question is shown with
+_FEWEST, _MOST = 8, 20  # parts that a question is shown with
 _RENAMED = 0.5  # part of the questions whose schema is called otherwise
 _MARKED = 0.9  # part of the conditions on text whose value is known to be the graph's
 _FALSELY = 0.03  # part of the other properties that are marked so
 _GENERIC = frozenset(
-    "name date number count average type time title user users text list value score order".split()
+    [
+        "name",
+        "date",
+        "number",
+        "count",
+        "average",
+        "type",
+        "time",
+        "title",
+        "user",
+        "users",
+        "text",
+        "list",
+        "value",
+        "score",
+        "order",
+    ]
 )
 _NUMERIC = {"INTEGER": "number", "FLOAT": "number", "DATE": "date", "DATE_TIME": "date"}
 _OTHER = {"BOOLEAN": "yes or no", "LIST": "list", "POINT": "place", "STRING": "text"}
@@ -49,7 +66,9 @@ class Example:
 class Words:
     """The parts of a schema in words; ``renamed``: words that are exchanged, by their stems."""
 
-    def __init__(self, kinds: Mapping[Owned, str], renamed: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, kinds: Mapping[Owned, str], renamed: Mapping[str, str] | None = None
+    ) -> None:
         self._kinds = kinds
         self._renamed = renamed or {}
 
@@ -194,7 +213,11 @@ def _example(
         if not (value and value.lower() in question.lower() and random.random() < _MARKED):
             value = ""
         elif owned[1] not in question.lower():
-            value = question[at : at + len(value)] if (at := question.lower().find(value.lower())) >= 0 else value
+            value = (
+                question[at : at + len(value)]
+                if (at := question.lower().find(value.lower())) >= 0
+                else value
+            )
         if owned not in used and random.random() < _FALSELY:
             value = random.choice(question.rstrip("?.").split())
         roles4 = (
@@ -227,7 +250,9 @@ class MadeSchema:
             for name, one in self.types.items()
             if one.get("is") in ("date", "year", "quantity", "money", "number")
         }
-        self.nouns = [noun for one in self.types.values() for noun in one["nouns"] if noun.isalpha()]
+        self.nouns = [
+            noun for one in self.types.values() for noun in one["nouns"] if noun.isalpha()
+        ]
         self.classes = [name for name in self.types if name not in values]
         self.relations = {one["name"]: one for one in content["relations"]}
         self.chains = content["two_hops"]
@@ -251,9 +276,7 @@ class MadeSchema:
             return None
         question, gold = asked
         words = Words(self.kinds)
-        return _example(
-            random, question, gold, words, self.classes, self.hops, list(self.kinds)
-        )
+        return _example(random, question, gold, words, self.classes, self.hops, list(self.kinds))
 
     def _name(self, random: Random, type_: str) -> str:
         return str(random.choice(self.types[type_]["names"]))
@@ -430,7 +453,9 @@ def _templates() -> Iterator[tuple[str, str, dict[str, Any]]]:
         "Which {A} of {x} have a {p} over {k}?", "{A} with {b} {x} and {p} below {k}"))  # fmt: skip
     yield from ((form, "p", {"role": "given"}) for form in (
         "List all {A} with their {p}", "What is the {p} of each {a}?", "{p} of every {a}"))  # fmt: skip
-    yield from ((form, "", {}) for form in ("List all {A}", "Which {A} are there?", "show me the {A}"))
+    yield from (
+        (form, "", {}) for form in ("List all {A}", "Which {A} are there?", "show me the {A}")
+    )
     yield from ((form, "", {"limit": True}) for form in ("Name {n} {A}", "show {n} of the {A}"))
 
 

@@ -10,7 +10,14 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
-from kgqa.models.plan_scorer import ROLES, WHOLE, PartTokens, ScorerCard, save_plan_scorer, scorer_card
+from kgqa.models.plan_scorer import (
+    ROLES,
+    WHOLE,
+    PartTokens,
+    ScorerCard,
+    save_plan_scorer,
+    scorer_card,
+)
 from kgqa.training.ranker_fit import lora_changes
 
 if TYPE_CHECKING:
@@ -29,7 +36,9 @@ _WARM_UP = 60
 class PlanFit:
     """An encoder of transformers with heads, in training."""
 
-    def __init__(self, folder: Path, *, rank: int = 32, start: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self, folder: Path, *, rank: int = 32, start: dict[str, Any] | None = None
+    ) -> None:
         from peft import LoraConfig, get_peft_model
         from tokenizers import Tokenizer
         from transformers import AutoModel
@@ -69,11 +78,15 @@ class PlanFit:
             if hasattr(module, "lora_A") and f"{weight}.down" in state:
                 down, up = state[f"{weight}.down"], state[f"{weight}.up"]
                 module.lora_A["default"].weight.data[: len(down)] = down
-                module.lora_B["default"].weight.data[:, : len(down)] = up / module.scaling["default"]
+                module.lora_B["default"].weight.data[:, : len(down)] = (
+                    up / module.scaling["default"]
+                )
         fit.heads.load_state_dict({name: state[name] for name in fit.heads.state_dict()})
         return fit
 
-    def outputs(self, examples: Sequence[Example]) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Tensor]]:
+    def outputs(
+        self, examples: Sequence[Example]
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Tensor]]:
         """Return logits of parts by kind, their gold, and logits of the whole."""
         joined = [self.tokens.joined(one.question, one.parts) for one in examples]
         longest = max(len(ids) for ids, _ in joined)
@@ -132,7 +145,7 @@ class PlanFit:
     ) -> None:
         """Take steps until all is done.
 
-        ``tell`` is called with each step's number and loss, and returns which part is done, in 0..1.
+        ``tell`` is called with each step's number and loss; it returns which part is done, 0..1.
         """
         weights = [one for one in self.model.parameters() if one.requires_grad]
         groups: list[dict[str, Any]] = [

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 _NODE = r"\(\s*(\w*)\s*((?:[:&|!]\s*`?\w+`?\s*)*)(\{[^{}]*\})?\s*\)"
 _RELATION = (
-    r"(<?)\s*-\s*(?:\[\s*(\w*)\s*((?:[:|!]+\s*`?\w+`?\s*)*)(\*[\d.]*)?\s*(\{[^{}]*\})?\s*\]\s*)?-\s*(>?)"
+    r"(<?)\s*-\s*(?:\[\s*(\w*)\s*((?:[:|!]+\s*`?\w+`?\s*)*)"
+    r"(\*[\d.]*)?\s*(\{[^{}]*\})?\s*\]\s*)?-\s*(>?)"
 )
 _PATTERN = re.compile(rf"{_NODE}(?:\s*{_RELATION}\s*{_NODE})*")
 _STEP = re.compile(rf"\s*{_RELATION}\s*{_NODE}")
@@ -118,13 +119,18 @@ class _Reader:
     def _patterns(self) -> None:
         for match in _PATTERN.finditer(self._text):
             first = _FIRST.match(self._text, match.start())
-            if first is None or (not first.group(1) and not first.group(2) and match.end() == first.end()):
+            if first is None or (
+                not first.group(1) and not first.group(2) and match.end() == first.end()
+            ):
                 continue
             before = self._text[max(0, match.start() - 24) : match.start()]
             denied = bool(re.search(r"NOT\s*(?:EXISTS\s*)?[({]?\s*(?:MATCH\s*)?$", before, re.I))
-            if re.search(r"\w$", before) and not re.search(
-                r"(?:MATCH|WHERE|AND|OR|NOT|EXISTS|=)\s*$", before, re.I
-            ) and not first.group(2) and match.end() == first.end():
+            if (
+                re.search(r"\w$", before)
+                and not re.search(r"(?:MATCH|WHERE|AND|OR|NOT|EXISTS|=)\s*$", before, re.I)
+                and not first.group(2)
+                and match.end() == first.end()
+            ):
                 continue  # a function's brackets
             at = self._node(first)
             place = first.end()
@@ -170,7 +176,10 @@ class _Reader:
                     and (not self._class[head] or one[0] in self._class[head])
                     and (not self._class[tail] or one[2] in self._class[tail])
                 ]
-                for name, ends in ((head, {one[0] for one in fits}), (tail, {one[2] for one in fits})):
+                for name, ends in (
+                    (head, {one[0] for one in fits}),
+                    (tail, {one[2] for one in fits}),
+                ):
                     if not self._class[name] and len(ends) == 1:
                         self._class[name] |= ends & labels
 
@@ -179,13 +188,17 @@ class _Reader:
         return [
             one
             for one in self._relations
-            if (not of or one[1] in of) and one[0] in self._class[head] and one[2] in self._class[tail]
+            if (not of or one[1] in of)
+            and one[0] in self._class[head]
+            and one[2] in self._class[tail]
         ]
 
     def _items(self, body: str) -> list[str]:
         found = []
         for item in _split(re.sub(r"^\s*DISTINCT\b", "", body, flags=re.I)):
-            expression, _, alias = item.partition(" AS ") if " AS " in item else item.partition(" as ")
+            expression, _, alias = (
+                item.partition(" AS ") if " AS " in item else item.partition(" as ")
+            )
             expression = expression.strip()
             if alias.strip():
                 self._alias[alias.strip().strip("`")] = self._resolved(expression)
@@ -198,7 +211,9 @@ class _Reader:
     def _owner(self, name: str) -> list[str]:
         if name in self._class:
             return sorted(self._class[name])
-        return sorted({hop[1] for edge in self._edges if edge[3] == name for hop in self._hops(edge)})
+        return sorted(
+            {hop[1] for edge in self._edges if edge[3] == name for hop in self._hops(edge)}
+        )
 
     def _properties(self, text: str) -> list[tuple[str, str]]:
         return [
