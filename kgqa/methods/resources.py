@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
@@ -181,10 +180,10 @@ class Resources:
 
     def plan_scorer(self, folder: str | None = None) -> PlanScorer:
         """Return the plan scorer of a folder, None for the bundled one."""
-        from kgqa.models.plan_scorer import BUNDLED_SCORER, load_plan_scorer
+        from kgqa.models.plan_scorer import UNIVERSAL, load_plan_scorer
 
-        where = Path(folder) if folder else BUNDLED_SCORER
-        return self._model(("planner", folder), lambda: load_plan_scorer(where))
+        name = folder or UNIVERSAL
+        return self._model(("planner", name), lambda: load_plan_scorer(name))
 
     def general_llm(self, name: str | None, *, cache_calls: bool = True) -> GeneralLLM | None:
         """Return the general LLM that is named here or in the settings, None if none is.

@@ -15,29 +15,28 @@ A scorer on disk is a folder with ``scorer.json``, its card, and ``scorer.safete
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save
+from safetensors.numpy import save
 
-from kgqa.errors import ModelError, ModelNotFoundError
-from kgqa.models.adapter import CONFIG, WeightsName, read_json_card, write_card_and_weights
+from kgqa.errors import ModelError
 from kgqa.models.bert import Bert
+from kgqa.models.folders import BUNDLED, CONFIG, ModelKind, WeightsName
 from kgqa.models.offline import minilm_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
     from tokenizers import Tokenizer
 
     Array: TypeAlias = NDArray[np.float32]
 
-BUNDLED_SCORER = Path(__file__).parent.parent / "data" / "planners" / "universal"
+UNIVERSAL = "universal"
 CARD_FILE = "scorer.json"
 FORMAT_VERSION = 1
 
@@ -84,6 +83,17 @@ class ScorerCard:
     described: dict[str, Any] = Field(default_factory=dict)  # data, settings, figures
     weights: WeightsName = "scorer.safetensors"
     format_version: int = FORMAT_VERSION
+
+
+SCORERS = ModelKind(
+    "plan scorer",
+    ScorerCard,
+    CARD_FILE,
+    FORMAT_VERSION,
+    BUNDLED / "planners",
+    again="Train it again with scripts/train_query.",
+    files=f"{CARD_FILE} and weights, as scripts/train_query writes them",
+)
 
 
 class PartTokens:
@@ -160,46 +170,32 @@ class PlanScorer:
         return out
 
 
-def scorer_card(folder: Path) -> ScorerCard:
-    """Return the card of the scorer in a folder. Raises what :func:`load_plan_scorer` raises."""
-    return read_json_card(
-        ScorerCard,
-        folder / CARD_FILE,
-        "plan scorer",
-        version=FORMAT_VERSION,
-        older={},
-        missing="scripts/train_query makes one.",
-        again="Train it again with scripts/train_query.",
-    )
-
-
-def load_plan_scorer(folder: Path = BUNDLED_SCORER) -> PlanScorer:
-    """Load a scorer with its encoder.
+def load_plan_scorer(name: str = UNIVERSAL) -> PlanScorer:
+    """Load the scorer of a folder or a bundled name, with its encoder.
 
     Raises ModelNotFoundError, ModelError, AdapterMismatchError.
     """
     import json
 
+    from safetensors import SafetensorError
     from tokenizers import Tokenizer
 
-    card = scorer_card(folder)
-    file = folder / card.weights
-    if not file.is_file():
-        raise ModelNotFoundError(f"The plan scorer {folder} has no {file.name}.")
+    folder = SCORERS.folder(name)
+    card = SCORERS.card(folder)
+    state = SCORERS.weights(folder, card.weights)
+    encoder = minilm_folder()
     try:
-        state = {name: one.astype(np.float32) for name, one in load_file(file).items()}
-        encoder = minilm_folder()
         config = json.loads((encoder / "config.json").read_text("utf-8"))
         model = Bert.load(config, encoder / "model.safetensors")
         ups = [name.removesuffix(".up") for name in state if name.endswith(".up")]
         model.change({name: state[f"{name}.up"] @ state[f"{name}.down"] for name in ups})
         heads = {name: one for name, one in state.items() if re.match(r"\w+\.\d\.", name)}
-        width = {kind: heads[f"{kind}.2.bias"].shape[0] for kind in (*ROLES, *WHOLE)}
-        if any(width[name] != len(values) for name, values in {**ROLES, **WHOLE}.items()):
-            raise ValueError("another number of roles")
+        for kind, values in {**ROLES, **WHOLE}.items():
+            if len(heads[f"{kind}.2.bias"]) != len(values):
+                raise ValueError(f"{kind} has another number of roles")
     except (OSError, SafetensorError, KeyError, ValueError) as error:
         raise ModelError(
-            f"The weights {file} are damaged: {error}.", "Install kgqa again."
+            f"The weights {folder / card.weights} are damaged: {error}.", SCORERS.again
         ) from None
     tokenizer = Tokenizer.from_file(str(encoder / "tokenizer.json"))
     tokenizer.no_padding()
@@ -223,4 +219,4 @@ def save_plan_scorer(
     for name, (down, up) in changes.items():
         state[f"{name}.down"] = np.ascontiguousarray(down, np.float16)
         state[f"{name}.up"] = np.ascontiguousarray(up, np.float16)
-    write_card_and_weights(folder, card, CARD_FILE, save(state))
+    SCORERS.save(folder, card, save(state))
