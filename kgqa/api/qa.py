@@ -202,7 +202,6 @@ class QA:
         return f"<QA {self.name}{f' ({given})' if given else ''}>"
 
     def _kg(self) -> GraphStore:
-        refuse_baseline(self.name)
         if self.store is None:
             raise ValueError("this session is for questions that bring a graph of their own")
         self.store.refresh()
@@ -273,16 +272,6 @@ class QA:
         from kgqa.trie.index.reader import open_index
 
         return open_index(self._home.tries(key.kg), key)
-
-
-def refuse_baseline(method: str) -> None:
-    """Raise UsageError for a method that may leave the graph: it is measured, never relied on."""
-    if getattr(METHODS.entry(method).options_model(), "baseline", False):
-        raise UsageError(
-            f"The method {method} is a baseline that may leave the graph, to be measured "
-            "and not to be relied on.",
-            f"Measure it: kgqa eval FORMAT FILE --method {method}.",
-        )
 
 
 def _more(questions: Iterable[Asked]) -> bool:

@@ -40,7 +40,7 @@ def ask(
         typer.Option(help="Choose one of these answers: a,b,c (a comma inside one: \\,)."),
     ] = None,
     method: Annotated[
-        str | None, typer.Option(help="auto, rank, gcr, kg-cot, dog, ensemble, retrieval. [auto]")
+        str | None, typer.Option(help="auto, rank, gcr, kg-cot, dog, ensemble. [auto]")
     ] = None,
     verbose: Annotated[
         bool,
@@ -62,7 +62,6 @@ def ask(
     """
     from kgqa.api import QA
     from kgqa.api.kg import DEFAULT_METHOD
-    from kgqa.api.qa import refuse_baseline
 
     questions = _in_quotes(question or [])
     if not questions and not chat:
@@ -73,7 +72,6 @@ def ask(
     if (chat or (len(questions) == 1 and questions[0] != STDIN)) and method in ("auto", "gcr"):
         options.setdefault("together", 1)
     given = {"entities": tuple(entity or ()), "choices": _choices(choices)}
-    refuse_baseline(method)
     with ExitStack() as stack:
         session = QA(run.home, None, method, options)
         kg = stack.enter_context(run.kg())

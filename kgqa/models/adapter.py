@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 CardT = TypeVar("CardT")
 
 Mediators: TypeAlias = Literal["collapse", "keep"]
-Walk: TypeAlias = Literal["out", "in", "both"]
+Direction: TypeAlias = Literal["out", "in", "both"]
 ScoreRule: TypeAlias = Literal["vocabulary", "allowed"]
 WeightsName: TypeAlias = Annotated[str, Field(pattern=r"^[\w-]+\.safetensors$")]  # beside its card
 
@@ -63,7 +63,7 @@ class AdapterCard:
     end: str = ""  # marker token after a path; "": the model's end-of-sequence token
     answer: str = ""  # what follows ``end`` if the model writes a hypothesis answer; "": it ends
     added_tokens: tuple[str, ...] = ()  # special tokens that the adapter adds to the tokenizer
-    direction: Walk = "out"
+    direction: Direction = "out"
     mediators: Mediators = "collapse"
     hops: Annotated[int, Field(ge=1)] = 2
     score_rule: ScoreRule = "allowed"  # probabilities over what is allowed, or the vocabulary

@@ -14,8 +14,8 @@ from pydantic.dataclasses import dataclass
 
 from kgqa.models.adapter import (
     CONFIG,
+    Direction,
     Mediators,
-    Walk,
     WeightsName,
     model_folder,
     read_json_card,
@@ -55,7 +55,7 @@ class ReasonerCard:
     """What a reasoner was trained for and how; unusable fields are a ValidationError."""
 
     hops: _AtLeastOne
-    direction: Walk
+    direction: Direction
     mediators: Mediators
     relations_by: RelationsBy
     encoder: Annotated[str, Field(min_length=1)]  # a sentence encoder's name, or its folder

@@ -51,7 +51,7 @@ BUNDLED_RANKERS = Path(__file__).parent.parent / "data" / "rankers"
 UNIVERSAL = "universal"
 OWN_RANKER = Path("models") / "ranker"  # in a KG's folder
 CARD_FILE = "ranker.json"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 _MOST_KEPT = 100_000  # vectors of texts in memory, 1.5 kB each
 HEAD = "head"  # stands among the changes of weights
 _ELSEWHERE = "elsewhere"  # the tensor of relations that other KGs have
@@ -81,7 +81,6 @@ class RankerCard:
     refuse_above: Annotated[float, Field(ge=0, le=1, strict=False)] = 0.88
     # relations of the KG that it was trained for, or what stands before their first dot; () any
     calibrated_on: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    head_refuses: bool = True  # whether its head has a say in what the graph lacks
     extends: str = ""  # the bundled ranker whose changes come before its own; "" none
     described: dict[str, Any] = Field(default_factory=dict)  # data, settings, figures
     weights: WeightsName = "ranker.safetensors"
@@ -189,7 +188,7 @@ def ranker_card(folder: Path) -> RankerCard:
         folder / CARD_FILE,
         "path ranker",
         version=FORMAT_VERSION,
-        older={},
+        older={1: lambda card: {k: v for k, v in card.items() if k != "head_refuses"}},
         missing=f"A path ranker is a folder with {CARD_FILE} and weights, as `kgqa learn` writes "
         f"it; bundled is: {UNIVERSAL}.",
         again=_AGAIN,

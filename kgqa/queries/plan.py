@@ -200,6 +200,12 @@ class Plan:
             len(self.first.give) != 1 or not isinstance(self.first.give[0], NodeRef)
         ):
             raise PlanError("What comes before `then` gives the nodes to go on from.")
+        if self.first is not None and self.nodes[0] != self._before():
+            raise PlanError("What comes after `then` starts with the class that comes before it.")
+
+    def _before(self) -> str | None:
+        given = self.first.give[0] if self.first is not None else None
+        return self.first.nodes[given.node] if self.first and isinstance(given, NodeRef) else None
 
     def _in_group(self, item: Item) -> bool:
         if item in self.group or isinstance(item, float | int):

@@ -45,8 +45,12 @@ LITERALS = VALUES | {"date": st.sampled_from(["1997", "1998", "1997-01-01"])}
 RELATIONS = {"LIKES": ("A", "B"), "KNOWS": ("A", "A"), "HAS": ("B", "C")}
 
 
+NAMES = ["Ann", "bob", "Ann B", "Ärger", "x", "Zoë", "kim", "Lee", "Ann C", "Ö", "y", "Jo", "😀"]
+
+
 @st.composite
 def graphs(draw: Any) -> MemoryGraph:
+    names = iter(draw(st.permutations(NAMES)))
     things = []
     for type_ in "ABC":
         for _ in range(draw(st.integers(1, 4))):
@@ -57,7 +61,7 @@ def graphs(draw: Any) -> MemoryGraph:
                 for name in ("n", "x", "day", "flag", "tags")
                 if draw(st.integers(0, 4))
             }
-            chosen["name"] = draw(VALUES["text"])
+            chosen["name"] = next(names)
             types = (type_, "D") if draw(st.booleans()) else (type_,)
             things.append(Thing(types, chosen))
     links = []
