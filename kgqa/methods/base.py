@@ -168,8 +168,9 @@ class Method(ABC, Generic[OptionsT]):
 
         def built() -> Iterator[tuple[int, Answer | KgqaError]]:
             for number, one in found:
-                if number in asked:
-                    one = kind_findings(store, asked[number], self.form) or one
+                if (this := asked.get(number)) is not None and not this.choices:
+                    args = (store, this.question, this.topics, self.form)
+                    one = kind_findings(*args, whether=this.whether) or one
                 if not isinstance(one, KgqaError):
                     this = asked[number]
                     one = Answer.of(this.question, self.name, this.topics, one, this.link_seconds)

@@ -15,8 +15,10 @@ from kgqa.paths.ground import ground
 from kgqa.paths.walk import FIRST, TAIL, WalkRules, walk
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kgqa.answers.answer import TopicEntity
     from kgqa.graph.store import GraphStore
-    from kgqa.methods.base import LinkedQuestion
     from kgqa.paths.format import PathFormat
 
 _ASKING = frozenset({"what", "who", "whats", "whos", "which"})
@@ -39,12 +41,12 @@ def kind_findings(store: GraphStore, question: LinkedQuestion, form: PathFormat)
     known = [2 * ids.index(one) for one in store.info.type_relations if one in ids]
     table, _ = walk(
         store,
-        np.unique(keys_array([topic.key for topic in question.topics])),
+        np.unique(keys_array([topic.key for topic in topics])),
         WalkRules(1, "out", types=True),
     )
     kept = np.isin(table.hops[:, 0, FIRST], known)
     if whether:
-        kept &= np.isin(table.hops[:, 0, TAIL], [topic.key for topic in question.topics])
+        kept &= np.isin(table.hops[:, 0, TAIL], [topic.key for topic in topics])
     paths = [one for one in ground(store, table.take(np.flatnonzero(kept)), form) if one]
     if not paths:
         return None
@@ -63,11 +65,11 @@ def kind_findings(store: GraphStore, question: LinkedQuestion, form: PathFormat)
     )
 
 
-def _asks_what(question: LinkedQuestion) -> bool:
+def _asks_what(question: str, topics: Sequence[TopicEntity]) -> bool:
     """Return whether a question holds nothing but its topic entity, and words such as "what is"."""
-    if len({topic.key for topic in question.topics}) != 1:
+    if len({topic.key for topic in topics}) != 1:
         return False
-    words = normalise(question.question).split()
-    topic = question.topics[0]
+    words = normalise(question).split()
+    topic = topics[0]
     left = set(words) - set(normalise(topic.name).split()) - set(normalise(topic.id).split())
     return bool(words) and words[0] in _ASKING and left <= _FILLER
