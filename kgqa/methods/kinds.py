@@ -29,12 +29,19 @@ _FILLER = frozenset(
 _SURE = 0.97  # that the edge says what is asked; the edge itself is in the graph
 
 
-def kind_findings(store: GraphStore, question: LinkedQuestion, form: PathFormat) -> Findings | None:
-    """Return what answers "What is X?", or "Is X a town?", by X's types; None for what does not."""
-    if not store.info.type_relations or question.choices:
-        return None
-    whether = question.whether
-    if not whether and not _asks_what(question):
+def kind_findings(
+    store: GraphStore,
+    question: str,
+    topics: Sequence[TopicEntity],
+    form: PathFormat,
+    *,
+    whether: bool,
+) -> Findings | None:
+    """Return what answers "What is X?", or "Is X a town?", by X's types; None for what does not.
+
+    ``whether``: whether it asks if its two topic entities are connected.
+    """
+    if not store.info.type_relations or not (whether or _asks_what(question, topics)):
         return None
     began = time.perf_counter()
     ids = store.relations().ids
