@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 WORK_FOLDER = "ingest"
 REJECTS_FILE = "rejects.tsv"
 UNUSED_RELATION = "relation without an edge"
-_OF_FILES = ("form", "delimiter", "header", "names", "types", "relation_names", "limit")
+_OF_FILES = ("form", "delimiter", "header", "names", "types", "relation_names", "limit", "mapping")
 
 
 @dataclass(frozen=True, slots=True)
