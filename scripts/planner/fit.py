@@ -13,6 +13,7 @@ from universal.ranker import lora_changes
 
 from kgqa.models.plan_scorer import (
     ROLES,
+    SCORERS,
     WHOLE,
     PartTokens,
     ScorerCard,
