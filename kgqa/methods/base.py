@@ -18,6 +18,7 @@ from kgqa.answers.answer import Answer, Findings
 from kgqa.answers.general import ask_general, with_reply
 from kgqa.errors import KgqaError
 from kgqa.linking.asked import asks_whether
+from kgqa.methods.kinds import kind_findings
 from kgqa.methods.options import MethodOptions
 from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules
@@ -46,7 +47,8 @@ class LinkedQuestion:
     """A question with its topic entities, and the seconds that it took to find them.
 
     ``choices``: for multiple choice, what may be answered, by id or name. ``watch`` is called with
-    the name of each stage that the question reaches, and what is known then.
+    the name of each stage that the question reaches, and what is known then. ``unlinked``: why it
+    has no topic entity, for a method that can do without.
     """
 
     question: str
@@ -54,6 +56,7 @@ class LinkedQuestion:
     link_seconds: float = 0.0
     choices: tuple[str, ...] = ()
     watch: Watch | None = None
+    unlinked: KgqaError | None = None
 
     def tell(self, stage: str, **known: Any) -> None:
         """Report to whoever watches the question that it reached a stage."""
@@ -167,6 +170,9 @@ class Method(ABC, Generic[OptionsT]):
 
         def built() -> Iterator[tuple[int, Answer | KgqaError]]:
             for number, one in found:
+                if (this := asked.get(number)) is not None and not this.choices:
+                    args = (store, this.question, this.topics, self.form)
+                    one = kind_findings(*args, whether=this.whether) or one
                 if not isinstance(one, KgqaError):
                     this = asked[number]
                     one = Answer.of(this.question, self.name, this.topics, one, this.link_seconds)
