@@ -66,6 +66,7 @@ class PlanState:
 
 
 Option: TypeAlias = tuple[str, PlanState]
+_Places: TypeAlias = frozenset[tuple[PlanState, tuple[int, ...]]]
 
 
 def opened(
@@ -311,8 +312,8 @@ class PlanConstraint:
         self.closing = encoder.eos_id if closing is None else closing
         self._encoder = encoder
         self._tries: dict[PlanState, _Node] = {}
-        first = frozenset([(language.start(), ())])
-        self._sets: list[frozenset[tuple[PlanState, tuple[int, ...]]]] = [first]
+        first: _Places = frozenset([(language.start(), ())])
+        self._sets = [first]
         self._numbers = {first: 0}
 
     def start(self) -> int:
