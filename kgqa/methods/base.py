@@ -61,7 +61,7 @@ class LinkedQuestion:
             self.watch(stage, known)
 
     @property
-    def whether(self) -> bool:
+    def is_yes_no(self) -> bool:
         """Whether it asks if its two topic entities are connected in some way."""
         return len(self.topics) == 2 and not self.choices and asks_whether(self.question)
 
@@ -196,7 +196,7 @@ class Method(ABC, Generic[OptionsT]):
                 raise answer
             return ask_general(general, answer, asked[number].choices, self.options.answer_tokens)
 
-        for (number, answer), reply in several_at_once(answers, call, self.options.concurrency):
+        for (number, answer), reply in map_concurrently(answers, call, self.options.concurrency):
             if isinstance(reply, KgqaError) or isinstance(answer, KgqaError):
                 yield number, reply if isinstance(reply, KgqaError) else answer
                 continue
@@ -231,7 +231,7 @@ def walk_rules(
     )
 
 
-def several_at_once(
+def map_concurrently(
     items: Iterable[T], work: Callable[[T], R], most: int
 ) -> Iterator[tuple[T, R | KgqaError]]:
     """Yield each item with what ``work`` gives for it, as they come, ``most`` at a time.
