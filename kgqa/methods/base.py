@@ -170,7 +170,7 @@ class Method(ABC, Generic[OptionsT]):
             for number, one in found:
                 if (this := asked.get(number)) is not None and not this.choices:
                     args = (store, this.question, this.topics, self.form)
-                    one = kind_findings(*args, whether=this.whether) or one
+                    one = kind_findings(*args, whether=this.is_yes_no) or one
                 if not isinstance(one, KgqaError):
                     this = asked[number]
                     one = Answer.of(this.question, self.name, this.topics, one, this.link_seconds)
