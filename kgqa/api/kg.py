@@ -110,6 +110,13 @@ class KG:
         return self.store.info
 
     @property
+    def is_live(self) -> bool:
+        """Whether it is a database that others write to, which each question reads as it is."""
+        from kgqa.graph.store import LiveStore
+
+        return isinstance(self.store, LiveStore)
+
+    @property
     def name(self) -> str:
         """The KG's name."""
         return self._store.info.name

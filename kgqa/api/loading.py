@@ -17,7 +17,7 @@ from kgqa.registry import LOADERS, Options, option, validated
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kgqa.graph.attached_survey import Attached
+    from kgqa.graph.attached_attach import Attached
     from kgqa.loading.sources import Sources
     from kgqa.models.general import GeneralLLM
     from kgqa.progress import Progress
@@ -213,70 +213,70 @@ def _check_store(home: Home, how: StoringOptions) -> None:
 
 
 def attach(
-    name: str,
+    url: str | None = None,
     *,
-    label: str,
-    id_property: str,
-    name_property: str,
-    graph: str | None = None,
+    kg: str | None = None,
     home: str | Path | None = None,
     progress: Progress | None = None,
     **options: Any,
 ) -> KG:
-    """Use an existing Neo4j database, read-only, as the KG ``name``, and return it open.
+    """Use the Neo4j database at ``url`` as it is, read-only, as a KG, and return it open.
 
-    ``label`` is the label of the nodes that are entities; ``id_property`` and ``name_property`` are
-    their properties with the id and the name. ``options`` are the other fields of
-    :class:`kgqa.graph.attached.Attachment`. Ids and names are read once and kept in the data
-    folder; edges are read when they are needed. Raises UsageError, StoreUnavailableError,
-    GraphError.
+    The default ``url`` is that of the settings (NEO4J_URI), and ``kg`` is named after the database.
+    A survey finds labels, names, properties and relations and writes them to ``attached.toml`` in
+    the KG's folder, to be edited. ``options``: :class:`kgqa.graph.attached_attach.Taken`, such as
+    ``name={"Movie": "title"}``, ``only=["Movie"]``, ``skip=["Customer.phone"]``. Raises UsageError,
+    StoreUnavailableError, GraphError.
     """
-    place = Home(home, graph=graph, kg=name, progress=progress)
-    attach_to(
-        place, name, label=label, id_property=id_property, name_property=name_property, **options
-    )
-    return KG.of(place)
+    from kgqa.graph.open import open_store
+
+    place = Home(home, graph=url, kg=kg, progress=progress)
+    found = attach_to(place, **options)
+    return KG(place, open_store(place.url, found.kg, **place.account))
 
 
-def attach_to(home: Home, name: str, **attachment: Any) -> Attached:
-    """Attach the database of ``home`` as ``name``; return what was found in it. See `attach`."""
-    from kgqa.graph.attached import Attachment
-    from kgqa.graph.attached_survey import attach as survey
+def attach_to(home: Home, **taken: Any) -> Attached:
+    """Attach the database of ``home``; return what was found in it. See `attach`."""
+    from kgqa.graph.attached_attach import Taken
+    from kgqa.graph.attached_attach import attach as survey
     from kgqa.graph.neo4j_backend import Neo4jStores
     from kgqa.graph.open import check_kg_name, store_backend
 
-    kg = check_kg_name(name)
+    kg = check_kg_name(home.settings.kg) if home.settings.kg else None
+    hint = "Name it: `kgqa attach neo4j://host:7687`, or set NEO4J_URI."
     if home.settings.graph_url is None:
-        raise UsageError("No Neo4j URL given.", "Set `graph` to neo4j://host:7687, or NEO4J_URI.")
+        raise UsageError("No Neo4j URL given.", hint)
     account = {key: value for key, value in home.account.items() if key != "home"}
     server = store_backend(home.settings.graph_url, **account)
     if not isinstance(server, Neo4jStores):
-        raise UsageError(
-            f"{server.url} is not a Neo4j server.",
-            "Set `graph` to neo4j://host:7687, or NEO4J_URI.",
-        )
+        raise UsageError(f"{server.url} is not a Neo4j server.", hint)
     with server.connect() as connection:
-        return survey(connection, Attachment(**attachment), home.folder(kg), home.progress)
+        return survey(connection, home.settings.home, kg, Taken(**taken), home.progress)
 
 
-def attached_dict(kg: str, found: Attached) -> dict[str, Any]:
+def attached_lines(found: Attached) -> list[str]:
+    """Return what attaching found as ``kgqa attach`` prints it."""
+    from kgqa.graph.attached_attach import described
+
+    return described(found)
+
+
+def attached_dict(found: Attached) -> dict[str, Any]:
     """Return what attaching found as ``kgqa attach --json`` prints it."""
-    info, record = found.record.info, found.record
+    info, record = found.survey.info, found.record
     return {
-        "kg": kg,
+        "kg": found.kg,
         "graph": record.url,
         "database": record.database,
-        "attachment": asdict(record.attachment),
         "entities": info.entities,
-        "mediators": info.mediators,
-        "values": info.values,
         "relations": info.relations,
         "edges": info.edges,
         "version": info.version,
-        "lookup": "element id" if record.by_reference else "index",
-        "text_index": record.text_index,
-        "left_out": found.left_out,
-        "advice": found.advice,
+        "types": {label: asdict(one) for label, one in record.types.items()},
+        "only": list(record.only),
+        "skip": list(record.skip),
+        "sampled": found.survey.schema.sampled,
+        "named": found.survey.named,
         "seconds": round(found.seconds, 3),
     }
 

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from kgqa.errors import EmptyLanguageError, EntityNotFoundError, KgqaError, LinkingError, UsageError
+from kgqa.graph.store import LiveStore
 from kgqa.registry import METHODS
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from kgqa.trie.index.reader import TrieIndex
 
 _MOST_TOPICS = 1_000  # that one question may start at
+_STATES = 4  # times a question is asked of a database that changes meanwhile
 _OTHERS = 5  # entities of a shared name that are listed
 
 
@@ -62,6 +64,10 @@ class QA:
         self.store = store
         self._version = store.info.version if store is not None else ""
         self._resources: Any = None
+        from kgqa.methods.resources import Models
+
+        self._models = home.models or Models()
+        self._previous: Any = None
 
     def on(self, store: GraphStore) -> QA:
         """Return a session with the same options about the KG in ``store``."""
@@ -82,10 +88,11 @@ class QA:
             store=self.store,
             progress=self._home.progress,
             open_index=self._open_index if self.store is not None else None,
-            models=self._home.models,
+            models=self._models,
             build_command=self._home.build_command,
         )
         method: Method[Any] = METHODS.entry(self.name).load()(self.options, self._resources)
+        self._previous = None
         return method
 
     def ask(
@@ -206,11 +213,40 @@ class QA:
             raise ValueError("this session is for questions that bring a graph of their own")
         self.store.refresh()
         if self.store.info.version != self._version:  # so has what was made for the one before
+            self._previous = self.__dict__.get("method")  # its models are wanted again
             self.close()
             self._version = self.store.info.version
         return self.store
 
     def _answers(
+        self, store: GraphStore, questions: Iterable[Asked]
+    ) -> Generator[tuple[int, Answer | KgqaError], None, None]:
+        if isinstance(store, LiveStore):
+            return self._live_answers(questions)
+        return self._state_answers(store, questions)
+
+    def _live_answers(
+        self, questions: Iterable[Asked]
+    ) -> Generator[tuple[int, Answer | KgqaError], None, None]:
+        """Yield answers each of which is of one state of a database that others change."""
+        for number, asked in enumerate(questions):
+            for _ in range(_STATES):
+                store = self._kg()
+                try:
+                    ((_, answer),) = self._state_answers(store, [asked])
+                except KgqaError as error:
+                    answer = error
+                assert isinstance(store, LiveStore)
+                moved, remarks = store.has_moved(), store.remarks()
+                if not moved:
+                    break
+            if moved:
+                remarks.append("The database changed while this was answered, again and again.")
+            if remarks and not isinstance(answer, KgqaError):
+                answer = replace(answer, notes=(*answer.notes, *remarks))
+            yield number, answer
+
+    def _state_answers(
         self, store: GraphStore, questions: Iterable[Asked]
     ) -> Generator[tuple[int, Answer | KgqaError], None, None]:
         notes: dict[int, list[str]] = {}

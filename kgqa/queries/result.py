@@ -113,7 +113,7 @@ class QueryResult(Tabular):
             rows.append(
                 {
                     "values": [_cell(cell) for cell in row],
-                    "facts": [asdict(fact) for fact in found.facts],
+                    "facts": [fact.to_dict() for fact in found.facts],
                     "facts_in_all": found.facts_in_all,
                     "properties": [asdict(held) for held in found.held],
                     "counted": [

@@ -254,8 +254,13 @@ class Sessions:
     def _is_replaced(self, kg: KG) -> bool:
         """Whether the store has another version of a KG than the one that is open.
 
-        An open store sees an update or a new load by itself, unless it is an attached one.
+        An open store sees an update or a new load by itself, and an attached database is live.
         """
+        try:
+            if kg.is_live:
+                return False
+        except KgqaError:  # attached to another database, perhaps
+            return True
 
         def differs(listed: Any) -> bool:
             return listed is not None and listed.version != kg.info.version
