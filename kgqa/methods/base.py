@@ -47,7 +47,8 @@ class LinkedQuestion:
     """A question with its topic entities, and the seconds that it took to find them.
 
     ``choices``: for multiple choice, what may be answered, by id or name. ``watch`` is called with
-    the name of each stage that the question reaches, and what is known then.
+    the name of each stage that the question reaches, and what is known then. ``unlinked``: why it
+    has no topic entity, for a method that can do without.
     """
 
     question: str
@@ -55,6 +56,7 @@ class LinkedQuestion:
     link_seconds: float = 0.0
     choices: tuple[str, ...] = ()
     watch: Watch | None = None
+    unlinked: KgqaError | None = None
 
     def tell(self, stage: str, **known: Any) -> None:
         """Report to whoever watches the question that it reached a stage."""
