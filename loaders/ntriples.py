@@ -179,7 +179,7 @@ def read_literals(terms: pa.Array, language: str) -> Literals:
     starts, ends = places[:-1], places[1:]
     quotes = np.flatnonzero(content[places[0] : places[-1]] == _QUOTE) + places[0]
     last = quotes[np.searchsorted(quotes, ends) - 1] if len(terms) else quotes
-    data = pa.py_buffer(content)
+    data = memoryview(content)
     coded = spans(data, last + 1, ends).dictionary_encode()
     understood = [_suffix_of(raw) for raw in coded.dictionary.to_pylist()]
     suffix = coded.indices.to_numpy().astype(np.int64)
