@@ -1,6 +1,6 @@
-// Draw given edges: head id, type, tail id, in stored direction.
-// :param edges => [['m.03_r3', 'location.country.languages_spoken', 'm.01428y']]
+// Draw given relationships: element ids of head and tail, and the type.
+// :param edges => [['4:…:0', 'ACTED_IN', '4:…:1']]
 UNWIND $edges AS edge
-MATCH path = (h:`Freebase`)-[r]->(t:`Freebase`)
-WHERE h.`id` = edge[0] AND t.`id` = edge[2] AND type(r) = edge[1]
+MATCH path = (h)-[r]->(t)
+WHERE elementId(h) = edge[0] AND elementId(t) = edge[2] AND type(r) = edge[1]
 RETURN path

@@ -1,14 +1,15 @@
-// Whether each of some edges is there. A row is missing if one of its ends is missing or not
-// unique.
-// :param heads => ['m.03_r3']
-// :param tails => ['m.0160w']
-// :param types => ['location.country.languages_spoken']
+// Whether each of some relationships is there, between nodes that are taken.
+// :param heads => ['4:00000000-0000-0000-0000-000000000000:0']
+// :param tails => ['4:00000000-0000-0000-0000-000000000000:1']
+// :param wanted => ['ACTED_IN']
+// :param labels => []
+// :param hidden => []
 UNWIND range(0, size($heads) - 1) AS row
-MATCH (h:`Freebase`) WHERE h.`id` = $heads[row]
-WITH row, collect(h) AS found WHERE size(found) = 1
-WITH row, found[0] AS head
-MATCH (t:`Freebase`) WHERE t.`id` = $tails[row]
-WITH row, head, collect(t) AS found WHERE size(found) = 1
-WITH row, head, found[0] AS tail
-RETURN collect(row) AS rows,
-       collect(EXISTS { (head)-[r]->(tail) WHERE type(r) = $types[row] }) AS there
+MATCH (h) WHERE elementId(h) = $heads[row]
+  AND (size($labels) = 0 OR any(label IN labels(h) WHERE label IN $labels))
+  AND none(label IN labels(h) WHERE label IN $hidden)
+MATCH (t) WHERE elementId(t) = $tails[row]
+  AND (size($labels) = 0 OR any(label IN labels(t) WHERE label IN $labels))
+  AND none(label IN labels(t) WHERE label IN $hidden)
+WITH row, h, t WHERE EXISTS { (h)-[r]->(t) WHERE type(r) = $wanted[row] }
+RETURN collect(row) AS rows

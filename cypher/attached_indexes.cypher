@@ -1,3 +1,4 @@
-// The indexes of a database.
+// The indexes of a database that can be used.
 SHOW INDEXES YIELD name, type, state, entityType, labelsOrTypes, properties
-RETURN name, type, state, entityType, labelsOrTypes AS labels, properties
+WHERE state = 'ONLINE' AND entityType = 'NODE' AND type IN ['RANGE', 'FULLTEXT']
+RETURN name, type, labelsOrTypes AS labels, properties

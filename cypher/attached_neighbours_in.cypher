@@ -1,10 +1,29 @@
-// The edges that enter some nodes, by type: the row in $ids, the type and the ids at the other end.
-// Every existing node has a row, maybe with no type; a missing or repeated id has none.
-// :param ids => ['m.03_r3']
+// The relationships that enter some nodes: type, number, other end, whether that is a mediator or a
+// value by its label, and the properties of types that have some. Those and the nodes' labels
+// and properties are given once for each row of $ids that is taken.
+// :param ids => ['4:00000000-0000-0000-0000-000000000000:0']
+// :param labels => []
+// :param hidden => []
+// :param types => []
+// :param untaken => []
+// :param reified => []
+// :param walking => true
+// :param unwalked => []
+// :param mediator => {label: '', property: '', pattern: ''}
+// :param value => ''
 UNWIND range(0, size($ids) - 1) AS row
-MATCH (n:`Freebase`) WHERE n.`id` = $ids[row]
-WITH row, collect(n) AS found WHERE size(found) = 1
-WITH row, found[0] AS n
-OPTIONAL MATCH (n)<-[r]-(m:`Freebase`)
-WITH row, type(r) AS type, collect(DISTINCT m.`id`) AS others
-RETURN collect(row) AS rows, collect(coalesce(type, '')) AS types, collect(others) AS others
+MATCH (n) WHERE elementId(n) = $ids[row]
+  AND (size($labels) = 0 OR any(label IN labels(n) WHERE label IN $labels))
+  AND none(label IN labels(n) WHERE label IN $hidden)
+RETURN row, labels(n) AS labels,
+  [name IN keys(n) WHERE $walking AND NOT name IN $unwalked | [name, n[name]]] AS properties,
+  [(n)<-[r]-(m)
+    WHERE (size($labels) = 0 OR any(label IN labels(m) WHERE label IN $labels))
+  AND none(label IN labels(m) WHERE label IN $hidden)
+      AND (size($types) = 0 OR type(r) IN $types) AND NOT type(r) IN $untaken
+    | [type(r), toInteger(split(elementId(r), ':')[2]), toInteger(split(elementId(m), ':')[2]),
+       CASE WHEN $value IN labels(m) THEN 2
+            WHEN $mediator.label IN labels(m)
+              OR coalesce(m[$mediator.property] =~ $mediator.pattern, false) THEN 1
+            ELSE 0 END,
+       CASE WHEN type(r) IN $reified THEN properties(r) END]] AS edges

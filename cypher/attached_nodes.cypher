@@ -1,10 +1,11 @@
-// Every node of a label, with what a survey of names takes.
-// :param id => 'id'
-// :param name => 'name'
-// :param alias => 'aliases'
-// :param mediator => 'Mediator'
-// :param value => 'Value'
-MATCH (n:`Freebase`)
-RETURN elementId(n) AS ref, n[$id] AS id, n[$name] AS name, n[$alias] AS aliases,
-       coalesce($mediator IN labels(n), false) AS mediator,
-       coalesce($value IN labels(n), false) AS value
+// Nodes that are taken, with what a survey of names reads.
+// :param labels => []
+// :param hidden => []
+// :param names => ['name']
+// :param limit => 200000
+MATCH (n)
+WHERE (size($labels) = 0 OR any(label IN labels(n) WHERE label IN $labels))
+  AND none(label IN labels(n) WHERE label IN $hidden)
+WITH n LIMIT $limit
+RETURN toInteger(split(elementId(n), ':')[2]) AS key, labels(n) AS labels,
+       [name IN $names | n[name]] AS named, COUNT { (n)--() } AS degree

@@ -1,11 +1,10 @@
 """Ask questions about an existing Neo4j database, without changing it.
 
-    python examples/attach_neo4j.py LABEL [ID_PROPERTY [NAME_PROPERTY]] [--ask QUESTION]
+    python examples/attach_neo4j.py [QUESTION] [--only LABEL]
 
 NEO4J_URI, NEO4J_USERNAME, NEO4J_PASSWORD and NEO4J_DATABASE name the server and the account.
-LABEL is the label of the nodes that are entities. Their properties are ``id`` and ``name`` unless
-you name others. Nothing is written to the database: ids and names are read once, edges when they
-are needed.
+Nothing is written to the database: a survey finds what its nodes are called, and everything else
+is read when it is needed.
 """
 
 from __future__ import annotations
@@ -19,23 +18,14 @@ import kgqa
 def main() -> None:
     """Attach the database, show what it holds, and ask."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("label")
-    parser.add_argument("id_property", nargs="?", default="id")
-    parser.add_argument("name_property", nargs="?", default="name")
-    parser.add_argument("--ask", metavar="QUESTION", help="a question about the database")
+    parser.add_argument("question", nargs="?", help="a question about the database")
+    parser.add_argument("--only", action="append", help="a label; other nodes are left out")
     options = parser.parse_args()
-    attachment = {
-        "label": options.label,
-        "id_property": options.id_property,
-        "name_property": options.name_property,
-    }
-    with (
-        tempfile.TemporaryDirectory() as home,
-        kgqa.attach("attached", home=home, **attachment) as kg,
-    ):
-        print(f"{kg.info.entities:,} entities, {kg.info.edges:,} edges")
-        if options.ask:
-            answer = kg.ask(options.ask, k=3)
+    with tempfile.TemporaryDirectory() as home, kgqa.attach(home=home, only=options.only) as kg:
+        for one in kg.store.schema().types:
+            print(f"{one.name}: {one.count:,} nodes, called by {', '.join(one.names) or 'id'}")
+        if options.question:
+            answer = kg.ask(options.question, k=3)
             print(answer)
             print(kg.browser_url(answer))
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from kgqa.api.check import Check
     from kgqa.errors import KgqaError
     from kgqa.evaluation import Comparison, Evaluation
+    from kgqa.queries.result import QueryResult
     from kgqa.questions import Question, read_questions
     from kgqa.registry import Options, option
 
@@ -47,6 +48,7 @@ _WHERE = {
     "Options": "kgqa.registry",
     "PathLanguage": "kgqa.api",
     "QA": "kgqa.api",
+    "QueryResult": "kgqa.queries.result",
     "Question": "kgqa.questions",
     "RankedAnswer": "kgqa.answers.answer",
     "ScoredPath": "kgqa.answers.answer",
@@ -75,6 +77,7 @@ __all__ = [
     "KgqaError",
     "Options",
     "PathLanguage",
+    "QueryResult",
     "Question",
     "RankedAnswer",
     "ScoredPath",

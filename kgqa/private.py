@@ -47,5 +47,5 @@ def who_else(folder: Path) -> str:
         return ""
     if os.name == "nt" or not mode & 0o044:
         return ""
-    whom = "everybody on this machine" if mode & 0o004 else "its group"
-    return f"{folder} can be read by {whom} (mode {mode:o}), and so can what is written there."
+    whom = "world" if mode & 0o004 else "group"
+    return f"{folder} is {whom}-readable (mode {mode:o}), and so is what is written there."

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib import import_module
@@ -40,6 +41,7 @@ class Options(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
+    as_flags: ClassVar[tuple[str, ...]] = ()  # inherited fields that are flags in this model
     only_for: ClassVar[Mapping[str, tuple[str, str]]] = {}  # field -> (other field, its value)
     parts: ClassVar[Mapping[str, Registry]] = {}
     """Field that names an entry of another registry -> that registry.
@@ -47,6 +49,15 @@ class Options(BaseModel):
     The entry's own options are given beside the model's, and end in the field ``NAME_options``: a
     method with ``parts = {"search": SEARCHES}`` takes ``search="diverse", groups=3``.
     """
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        """Show the inherited fields that a model names in ``as_flags`` as flags, too."""
+        for name in cls.__dict__.get("as_flags", ()):
+            info = copy(cls.model_fields[name])
+            extra = info.json_schema_extra
+            info.json_schema_extra = {**(extra if isinstance(extra, dict) else {}), "flag": True}
+            cls.model_fields[name] = info
 
     def given(self) -> dict[str, Any]:
         """Return the options that were set, without those left at their defaults."""
@@ -294,6 +305,12 @@ LOADERS = Registry(
             "kgqa.loaders.options:TriplesOptions",
         ),
         Entry(
+            "tables",
+            "kgqa.loaders.tabular:TablesLoader",
+            "your own tables, one row a thing: CSV, Parquet, Excel, SQLite, a database",
+            "kgqa.loaders.options:TablesOptions",
+        ),
+        Entry(
             "text",
             "kgqa.loaders.text:TextLoader",
             "text, from which a general LLM extracts triples",
@@ -341,42 +358,6 @@ METHODS = Registry(
             "kgqa.methods.ensemble:Auto",
             "what suits the KG: kg-cot, rank and gcr if trained for it, otherwise rank",
             "kgqa.methods.options:AutoOptions",
-        ),
-        Entry(
-            "retrieval",
-            "kgqa.methods.retrieval:Retrieval",
-            "the paths whose text is nearest to the question",
-            "kgqa.methods.options:RetrievalOptions",
-        ),
-        Entry(
-            "unconstrained",
-            "kgqa.methods.unconstrained:Unconstrained",
-            "baseline: gcr without the constraint",
-            "kgqa.methods.options:UnconstrainedOptions",
-        ),
-        Entry(
-            "all-paths",
-            "kgqa.methods.retrieval:AllPaths",
-            "baseline: every path in the prompt of a general LLM",
-            "kgqa.methods.options:AllPathsOptions",
-        ),
-        Entry(
-            "direct",
-            "kgqa.methods.direct:Direct",
-            "baseline: a general LLM without the KG",
-            "kgqa.methods.options:DirectOptions",
-        ),
-        Entry(
-            "cot",
-            "kgqa.methods.direct:ChainOfThought",
-            "baseline: the same, thinking step by step",
-            "kgqa.methods.options:DirectOptions",
-        ),
-        Entry(
-            "self-consistency",
-            "kgqa.methods.direct:SelfConsistency",
-            "baseline: the vote of several such replies",
-            "kgqa.methods.options:SelfConsistencyOptions",
         ),
     ),
 )

@@ -65,6 +65,21 @@ class TriplesOptions(Options):
     language: str = option("en", "Language of the labels to keep from N-Triples.")
 
 
+class TablesOptions(Options):
+    """How tables are read as a graph."""
+
+    mapping: Path | None = option(
+        None,
+        "What the tables mean: a mapping.toml that a load wrote, edited (by default found from the "
+        "tables).",
+        flag=True,
+        group="tables",
+    )
+    direction: Literal["out", "in", "both"] = option(
+        "both", "Direction in which paths may follow an edge."
+    )
+
+
 class FreebaseOptions(Options):
     """How a Freebase dump is read."""
 

@@ -88,11 +88,11 @@ def test_a_neo4j_that_is_there_is_attached(
             "-[:WORKS_WITH]->(:Example {id: 'b', name: 'Bo'})"
         ).consume()
         try:
-            question = ("--ask", "Who works with Ada?")
-            lines = printed("attach_neo4j", monkeypatch, capsys, "Example", *question)
+            asked = ("Who works with Ada?", "--only", "Example")
+            lines = printed("attach_neo4j", monkeypatch, capsys, *asked)
         finally:
             session.run("MATCH (n:Example) DETACH DELETE n").consume()
-    assert lines[0] == "2 entities, 1 edges"
+    assert lines[0] == "Example: 2 nodes, called by name"
     assert any(line.strip() == "Ada -> WORKS_WITH -> Bo" for line in lines)
 
 

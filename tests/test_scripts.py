@@ -168,7 +168,7 @@ def test_every_step_of_a_reproduction_is_a_script_with_these_flags(tmp_path: Pat
     kept = tmp_path / "out" / "cold" / "printed-small.txt"
     kept.parent.mkdir(parents=True)
     kept.write_text(f"command: bench_cold --shared {tmp_path} > {tmp_path / 'out'}\n", "utf-8")
-    page = script["page"](tmp_path, tmp_path / "out")
+    page = script["report"](tmp_path, tmp_path / "out")
     assert "command: bench_cold --shared DIR > FOLDER\n" in page
     assert str(tmp_path) not in page
 

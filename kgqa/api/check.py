@@ -9,12 +9,12 @@ import numpy as np
 
 from kgqa.display import read_name
 from kgqa.errors import UsageError
-from kgqa.graph.model import keys_array
+from kgqa.graph.model import Kind, keys_array
 from kgqa.graph.names import normalise
 from kgqa.linking.resolve import resolve_entity
 from kgqa.paths.format import PathFormat
 from kgqa.paths.ground import GroundedPath, ground
-from kgqa.paths.walk import FIRST, SECOND, TAIL, PathTable, WalkRules, walk
+from kgqa.paths.walk import FIRST, SECOND, TAIL, PathTable, WalkRules, joined_tables, walk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,7 +78,8 @@ def check(store: GraphStore, statement: Any) -> Check:
         keep = np.isin(at, _keys(store, head))
         topic, hops, at = topic[keep], hops[keep], at[keep]
         found = _steps(store, np.unique(at), relation, names, ids)
-        found = found.take(np.flatnonzero(np.isin(found.hops[:, 0, TAIL], _keys(store, tail))))
+        ends = found.hops[:, 0, TAIL]
+        found = found.take(np.flatnonzero(np.isin(ends, _ends(store, np.unique(ends), tail))))
         left, right = np.nonzero(at[:, None] == found.topic[None, :])
         if not len(left):
             return Check(text, (), f"{head} -> {relation} -> {tail}")
@@ -132,13 +133,30 @@ def _keys(store: GraphStore, name: str) -> IntArray:
     return keys
 
 
+def _ends(store: GraphStore, near: IntArray, name: str) -> IntArray:
+    """Return the keys of what ``name`` means at the end of an edge; ``near``: what is there.
+
+    Values have no index of names. Raises EntityNotFoundError.
+    """
+    there = store.entities(near)
+    form = normalise(name)
+    values = [
+        key
+        for key, label, kind in zip(near.tolist(), there.names, there.kinds.tolist(), strict=True)
+        if kind == Kind.VALUE and (label == name or (form and normalise(label or "") == form))
+    ]
+    return keys_array(values) if values else _keys(store, name)
+
+
 def _steps(
     store: GraphStore, keys: IntArray, relation: str, names: Sequence[str], ids: Sequence[str]
 ) -> PathTable:
     """Return the hops out of ``keys`` whose relation reads ``relation``, by name or by id."""
     halves = len(relation.split(_FORM.joiner))
-    rules = WalkRules(1, "both", "collapse" if halves == 2 else "keep")
-    table, _ = walk(store, keys, rules)
+    table, _ = walk(store, keys, WalkRules(1, "both", "collapse"))
+    if halves == 1:  # a fact with properties is walked through its mediator
+        through = table.take(np.flatnonzero(table.hops[:, 0, FIRST] == table.hops[:, 0, SECOND]))
+        table = joined_tables([walk(store, keys, WalkRules(1, "both", "keep"))[0], through])
     hop = table.hops[:, 0]
     pairs, row = np.unique(hop[:, (FIRST, SECOND)], axis=0, return_inverse=True)
     fits = [

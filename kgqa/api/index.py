@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from kgqa.api.qa import shared_name
 from kgqa.api.workers import WorkerOptions
@@ -17,9 +17,9 @@ from kgqa.errors import (
     ShardDamagedError,
     UsageError,
 )
-from kgqa.methods.options import SampleOptions
+from kgqa.methods.options import SampleOptions, WalkOptions
 from kgqa.methods.resources import model_and_adapter
-from kgqa.registry import Options, option, validated
+from kgqa.registry import option, validated
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,42 +40,20 @@ if TYPE_CHECKING:
 MOST_SHOWN = 1_000_000  # paths of a trie that is built to be looked at; more would fill the memory
 
 
-class TokenOptions(Options):
+class TokenOptions(WalkOptions):
     """How far a trie's paths go, and whose tokens they are."""
 
-    hops: int | None = option(
-        None, "Maximum number of hops of a path (by default the model's).", flag=True, ge=1, le=32
-    )
+    as_flags: ClassVar[tuple[str, ...]] = ("direction", "mediators")
+
     preset: str | None = option(None, "The preset whose format is used: default, gcr.", flag=True)
     model: str | None = option(None, "The KG-LLM whose tokenizer is used.", flag=True)
     adapter: str | None = option(None, "The adapter whose format is used, or 'none'.", flag=True)
-    direction: Literal["out", "in", "both"] | None = option(
-        None, "Direction in which edges are followed (by default the KG's).", flag=True
-    )
-    mediators: Literal["collapse", "keep"] | None = option(
-        None, "Whether mediators are collapsed or kept.", flag=True
-    )
 
 
 class PathOptions(SampleOptions, TokenOptions):
     """Which paths a trie holds, and whose tokens: what an index must fit to serve."""
 
-    sample: int | None = option(
-        None,
-        "Store only a sample of at most this many paths per entity.",
-        flag=True,
-        group="Samples",
-        ge=1,
-    )
-    sample_walk: Literal["breadth", "depth", "random"] | None = option(
-        None,
-        "Which paths a sample contains: the shortest, the first depth-first, or random walks.",
-        flag=True,
-        group="Samples",
-    )
-    sample_seed: int | None = option(
-        None, "Seed of the random walks.", flag=True, group="Samples", ge=0
-    )
+    as_flags: ClassVar[tuple[str, ...]] = ("sample", "sample_walk", "sample_seed")
 
 
 class IndexOptions(WorkerOptions, PathOptions):

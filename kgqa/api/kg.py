@@ -21,11 +21,15 @@ if TYPE_CHECKING:
     from kgqa.api.language import PathLanguage
     from kgqa.api.qa import QA
     from kgqa.evaluation import Evaluation
-    from kgqa.graph.model import KGInfo
+    from kgqa.graph.model import Direction, KGInfo
+    from kgqa.graph.schema import GraphSchema
     from kgqa.graph.store import GraphStore
     from kgqa.linking.linker import Candidate
     from kgqa.linking.resolve import Resolution
     from kgqa.paths.ground import Fact, GroundedPath
+    from kgqa.paths.walk import Mediators
+    from kgqa.queries.plan import Plan
+    from kgqa.queries.result import QueryResult
     from kgqa.training.reports import LearnReport
 
 DEFAULT_METHOD = "auto"
@@ -104,6 +108,13 @@ class KG:
     def info(self) -> KGInfo:
         """The KG's name, source, counts, version and direction."""
         return self.store.info
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it is a database that others write to, which each question reads as it is."""
+        from kgqa.graph.store import LiveStore
+
+        return isinstance(self.store, LiveStore)
 
     @property
     def name(self) -> str:
@@ -225,8 +236,8 @@ class KG:
         limit: int = 50,
         offset: int = 0,
         most: int | None = None,
-        direction: Literal["out", "in", "both"] | None = None,
-        mediators: Literal["collapse", "keep"] = "collapse",
+        direction: Direction | None = None,
+        mediators: Mediators = "collapse",
     ) -> EntityPaths:
         """Return ``limit`` paths of at most ``hops`` hops from an entity, starting at ``offset``.
 
@@ -270,14 +281,62 @@ class KG:
 
         return check(self.store, statement)
 
+    def query(self, plan: str | Plan, *, rows: int = 10_000, seconds: float = 30.0) -> QueryResult:
+        """Return what a plan gives: the value itself, rows, and the facts behind each.
+
+        ``plan``: its text, as ``docs/queries.md`` has it. ``rows``, ``seconds``: the most that it
+        may give and take. Raises PlanError, which says what does not fit; TimeLimitError.
+        """
+        from dataclasses import replace
+
+        from kgqa.errors import PlanError
+        from kgqa.queries.check import SchemaIndex
+        from kgqa.queries.cypher import cypher_of
+        from kgqa.queries.result import QueryLimits
+        from kgqa.queries.run import run_plan
+        from kgqa.queries.text import parse_plan
+
+        store: Any = self._property_graph()
+        index = SchemaIndex(store.schema())
+        read = parse_plan(plan) if isinstance(plan, str) else plan
+        result = run_plan(read, store, index, QueryLimits(rows=rows, seconds=seconds))
+        try:
+            return replace(result, cypher=cypher_of(read, index).text)
+        except PlanError:  # rows are exact on every store; some plans are not one statement
+            return result
+
+    def cypher(self, plan: str | Plan) -> str:
+        """Return a plan as Cypher that runs in Neo4j Browser as it stands. Raises PlanError."""
+        from kgqa.queries.cypher import cypher_of
+        from kgqa.queries.text import parse_plan
+
+        read = parse_plan(plan) if isinstance(plan, str) else plan
+        return cypher_of(read, self.schema()).text
+
+    def schema(self) -> GraphSchema:
+        """Return the KG's classes, their properties, and which relations lead where."""
+        schema: GraphSchema = self._property_graph().schema()
+        return schema
+
+    def _property_graph(self) -> Any:
+        from kgqa.graph.schema import PropertyGraph
+
+        store = self.store
+        if not isinstance(store, PropertyGraph):
+            raise UsageError(
+                f"The store of {self.name} does not give classes and properties to query.",
+                "Load the KG again, or attach its database: `kgqa attach`.",
+            )
+        return store
+
     def constraint(
         self,
         entities: Sequence[str],
         tokenizer: Any,
         *,
         hops: int = 2,
-        direction: Literal["out", "in", "both"] | None = None,
-        mediators: Literal["collapse", "keep"] = "collapse",
+        direction: Direction | None = None,
+        mediators: Mediators = "collapse",
         start: str = "",
         end: str = "",
         vocab_size: int | None = None,
@@ -367,11 +426,11 @@ class KG:
         return update(self.home, self.store, _paths(add), given)
 
     def learn(self, **options: Any) -> LearnReport:
-        """Train a path ranker for this KG, which the method auto then uses.
+        """Fit a path ranker for this KG to ``questions``; the method auto then uses it.
 
-        It learns from questions made from the KG and from ``questions``, a file of people's
-        questions with their answers (about 25 help). It is kept if it is better on held-out
-        questions. Returns what was measured. Raises UsageError, DataError.
+        ``questions`` is a file of people's questions with their answers. The ranker is kept if it
+        is better on held-out ones. ``phrases`` is a file of the relations' words, which the KG
+        keeps. Returns what was measured. Raises UsageError, DataError.
         """
         from kgqa.api.training import learn
 

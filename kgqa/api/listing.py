@@ -40,8 +40,7 @@ def options(name: str | None = None) -> dict[str, Any]:
                 if extra:
                     found[f"{part} {entry.name}"] = extra
     if not found:
-        every = ", ".join(one for table in REGISTRIES.values() for one in table.names())
-        raise UsageError(f"Nothing is registered as '{name}'.", f"There are: {every}.")
+        raise UsageError(f"Unknown name '{name}'.", "List them with `kgqa options`.")
     return found
 
 

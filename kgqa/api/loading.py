@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+import tempfile
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,9 +15,9 @@ from kgqa.private import following, who_else
 from kgqa.registry import LOADERS, Options, option, validated
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from kgqa.graph.attached_survey import Attached
+    from kgqa.graph.attached_attach import Attached
     from kgqa.loading.sources import Sources
     from kgqa.models.general import GeneralLLM
     from kgqa.progress import Progress
@@ -50,7 +51,7 @@ class ExtractionOptions(Options):
 
 def ingest(
     loader: str,
-    *sources: str | Path,
+    *sources: object,
     kg: str | None = None,
     home: str | Path | None = None,
     graph: str | Path | None = None,
@@ -59,18 +60,20 @@ def ingest(
 ) -> KG:
     """Load a dump as the KG named ``kg`` and return it open; ``kg.loaded`` has the counts.
 
-    ``loader`` is freebase, conceptnet, umls, triples, text, or one that another package registered.
-    ``sources`` are files or folders; without any, the dumps folder is searched, and then the
-    bundled sample is used. ``options`` are the loader's (``kgqa.options("triples")`` lists them)
+    ``loader`` is freebase, conceptnet, umls, triples, tables, text, or one that another package
+    registered. ``sources`` are files or folders; for triples and tables also DataFrames, Arrow
+    tables, dicts of them by name, lists of (head, relation, tail), and URLs of databases that
+    SQLAlchemy opens. Without any, the dumps folder is searched, and then the bundled sample is
+    used. ``options`` are the loader's (``kgqa.options("triples")`` lists them)
     and those of :class:`StoringOptions`. Malformed lines are counted and written to a rejects file.
     The KG becomes visible only when all of it is stored. Raises DumpNotFoundError,
     DumpMalformedError, IngestError, UsageError, StoreUnavailableError.
     """
     place = Home(home, graph=graph, kg=kg, progress=progress)
-    return load(place, loader, [Path(source) for source in sources], options)
+    return load(place, loader, sources, options)
 
 
-def load(home: Home, name: str, sources: Sequence[Path], given: dict[str, Any]) -> KG:
+def load(home: Home, name: str, sources: Sequence[object], given: dict[str, Any]) -> KG:
     """Load a dump into the store of ``home``; see :func:`ingest`."""
     entry = LOADERS.entry(name)
     loader_class = entry.load()
@@ -84,27 +87,30 @@ def load(home: Home, name: str, sources: Sequence[Path], given: dict[str, Any]) 
 
     from kgqa.graph.open import check_kg_name, open_store, open_writer
     from kgqa.loaders.blocks import STDIN
+    from kgqa.loaders.memory import is_file, name_of
     from kgqa.loading.pipeline import load as run
-    from kgqa.loading.sources import SAMPLES, Sources, find_sources
+    from kgqa.loading.sources import Sources, find_sources, is_dump
 
     settings = home.settings
+    named = None if all(map(is_file, sources)) else name_of(sources) or name
     with ExitStack() as stack:
+        files = stack.enter_context(on_disk(name, sources))
         general = None
         if extracts:
             general = stack.enter_context(_general_llm(home, asking))
             loader = loader_class(options, general.complete, f"{general.model} at {general.url}")
             if not sources:
                 raise UsageError(f"`kgqa ingest {name}` needs a SOURCE.", "Name the files.")
-            found = Sources(tuple(path.expanduser() for path in sources))
+            found = Sources(tuple(path.expanduser() for path in files))
         else:
             loader = loader_class(options)
-            found = find_sources(loader, sources, settings.dumps_folder)
+            found = find_sources(loader, files, settings.dumps_folder)
         if found.note:
             home.note(found.note)
-        dump = found.bundled or name in SAMPLES  # a KG is named after such a dump, not its files
+        dump = is_dump(name)  # a KG is named after such a dump, not its files
         if settings.kg is None and not dump and found.paths[0] == STDIN:
             raise UsageError("Triples from standard input have no name.", "Name the KG by `kg`.")
-        kg = check_kg_name(settings.kg or (name if dump else _stem(found)))
+        kg = check_kg_name(settings.kg or named or (name if dump else _stem(found)))
         folder = home.folder(kg)
         writer = stack.enter_context(
             open_writer(
@@ -125,6 +131,20 @@ def load(home: Home, name: str, sources: Sequence[Path], given: dict[str, Any]) 
         if general is not None:
             counts |= _extracted(home, loader, found.paths, counts, general, asking)
     return KG(home, open_store(home.url, kg, **home.account), counts)
+
+
+@contextmanager
+def on_disk(name: str, sources: Sequence[object]) -> Iterator[list[Path]]:
+    """Give sources as files; what is in memory or in a database lies in a folder until the end."""
+    from kgqa.loaders.memory import as_files, is_file
+
+    if all(map(is_file, sources)):
+        yield [Path(str(source)) for source in sources]
+        return
+    if name not in ("triples", "tables"):
+        raise UsageError(f"The loader {name} reads files.", "Name the dump's files or folder.")
+    with tempfile.TemporaryDirectory(prefix="kgqa-") as folder:
+        yield as_files(sources, Path(folder), name, triples=name == "triples")
 
 
 def _taken(given: dict[str, Any], model: type[Options]) -> dict[str, Any]:
@@ -193,72 +213,70 @@ def _check_store(home: Home, how: StoringOptions) -> None:
 
 
 def attach(
-    name: str,
+    url: str | None = None,
     *,
-    label: str,
-    id_property: str,
-    name_property: str,
-    graph: str | None = None,
+    kg: str | None = None,
     home: str | Path | None = None,
     progress: Progress | None = None,
     **options: Any,
 ) -> KG:
-    """Use an existing Neo4j database, read-only, as the KG ``name``, and return it open.
+    """Use the Neo4j database at ``url`` as it is, read-only, as a KG, and return it open.
 
-    ``label`` is the label of the nodes that are entities; ``id_property`` and ``name_property`` are
-    their properties with the id and the name. ``options`` are the other fields of
-    :class:`kgqa.graph.attached.Attachment`. Ids and names are read once and kept in the data
-    folder; edges are read when they are needed. Raises UsageError, StoreUnavailableError,
-    GraphError.
+    The default ``url`` is that of the settings (NEO4J_URI), and ``kg`` is named after the database.
+    A survey finds labels, names, properties and relations and writes them to ``attached.toml`` in
+    the KG's folder, to be edited. ``options``: :class:`kgqa.graph.attached_attach.Taken`, such as
+    ``name={"Movie": "title"}``, ``only=["Movie"]``, ``skip=["Customer.phone"]``. Raises UsageError,
+    StoreUnavailableError, GraphError.
     """
-    place = Home(home, graph=graph, kg=name, progress=progress)
-    attach_to(
-        place, name, label=label, id_property=id_property, name_property=name_property, **options
-    )
-    return KG.of(place)
+    from kgqa.graph.open import open_store
+
+    place = Home(home, graph=url, kg=kg, progress=progress)
+    found = attach_to(place, **options)
+    return KG(place, open_store(place.url, found.kg, **place.account))
 
 
-def attach_to(home: Home, name: str, **attachment: Any) -> Attached:
-    """Attach the database of ``home`` as ``name``; return what was found in it. See `attach`."""
-    from kgqa.graph.attached import Attachment
-    from kgqa.graph.attached_survey import attach as survey
+def attach_to(home: Home, **taken: Any) -> Attached:
+    """Attach the database of ``home``; return what was found in it. See `attach`."""
+    from kgqa.graph.attached_attach import Taken
+    from kgqa.graph.attached_attach import attach as survey
     from kgqa.graph.neo4j_backend import Neo4jStores
     from kgqa.graph.open import check_kg_name, store_backend
 
-    kg = check_kg_name(name)
+    kg = check_kg_name(home.settings.kg) if home.settings.kg else None
+    hint = "Name it: `kgqa attach neo4j://host:7687`, or set NEO4J_URI."
     if home.settings.graph_url is None:
-        raise UsageError(
-            "The Neo4j to attach is not named.", "Set `graph` to neo4j://host:7687, or NEO4J_URI."
-        )
+        raise UsageError("No Neo4j URL given.", hint)
     account = {key: value for key, value in home.account.items() if key != "home"}
     server = store_backend(home.settings.graph_url, **account)
     if not isinstance(server, Neo4jStores):
-        raise UsageError(
-            f"{server.url} is not a Neo4j server.",
-            "Set `graph` to neo4j://host:7687, or NEO4J_URI.",
-        )
+        raise UsageError(f"{server.url} is not a Neo4j server.", hint)
     with server.connect() as connection:
-        return survey(connection, Attachment(**attachment), home.folder(kg), home.progress)
+        return survey(connection, home.settings.home, kg, Taken(**taken), home.progress)
 
 
-def attached_dict(kg: str, found: Attached) -> dict[str, Any]:
+def attached_lines(found: Attached) -> list[str]:
+    """Return what attaching found as ``kgqa attach`` prints it."""
+    from kgqa.graph.attached_attach import described
+
+    return described(found)
+
+
+def attached_dict(found: Attached) -> dict[str, Any]:
     """Return what attaching found as ``kgqa attach --json`` prints it."""
-    info, record = found.record.info, found.record
+    info, record = found.survey.info, found.record
     return {
-        "kg": kg,
+        "kg": found.kg,
         "graph": record.url,
         "database": record.database,
-        "attachment": asdict(record.attachment),
         "entities": info.entities,
-        "mediators": info.mediators,
-        "values": info.values,
         "relations": info.relations,
         "edges": info.edges,
         "version": info.version,
-        "lookup": "element id" if record.by_reference else "index",
-        "text_index": record.text_index,
-        "left_out": found.left_out,
-        "advice": found.advice,
+        "types": {label: asdict(one) for label, one in record.types.items()},
+        "only": list(record.only),
+        "skip": list(record.skip),
+        "sampled": found.survey.schema.sampled,
+        "named": found.survey.named,
         "seconds": round(found.seconds, 3),
     }
 

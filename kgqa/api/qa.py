@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from kgqa.errors import EmptyLanguageError, EntityNotFoundError, KgqaError, LinkingError, UsageError
+from kgqa.graph.store import LiveStore
 from kgqa.registry import METHODS
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from kgqa.trie.index.reader import TrieIndex
 
 _MOST_TOPICS = 1_000  # that one question may start at
+_STATES = 4  # times a question is asked of a database that changes meanwhile
 _OTHERS = 5  # entities of a shared name that are listed
 
 
@@ -62,6 +64,10 @@ class QA:
         self.store = store
         self._version = store.info.version if store is not None else ""
         self._resources: Any = None
+        from kgqa.methods.resources import Models
+
+        self._models = home.models or Models()
+        self._previous: Any = None
 
     def on(self, store: GraphStore) -> QA:
         """Return a session with the same options about the KG in ``store``."""
@@ -82,10 +88,11 @@ class QA:
             store=self.store,
             progress=self._home.progress,
             open_index=self._open_index if self.store is not None else None,
-            models=self._home.models,
+            models=self._models,
             build_command=self._home.build_command,
         )
         method: Method[Any] = METHODS.entry(self.name).load()(self.options, self._resources)
+        self._previous = None
         return method
 
     def ask(
@@ -202,16 +209,44 @@ class QA:
         return f"<QA {self.name}{f' ({given})' if given else ''}>"
 
     def _kg(self) -> GraphStore:
-        refuse_baseline(self.name)
         if self.store is None:
             raise ValueError("this session is for questions that bring a graph of their own")
         self.store.refresh()
         if self.store.info.version != self._version:  # so has what was made for the one before
+            self._previous = self.__dict__.get("method")  # its models are wanted again
             self.close()
             self._version = self.store.info.version
         return self.store
 
     def _answers(
+        self, store: GraphStore, questions: Iterable[Asked]
+    ) -> Generator[tuple[int, Answer | KgqaError], None, None]:
+        if isinstance(store, LiveStore):
+            return self._live_answers(questions)
+        return self._state_answers(store, questions)
+
+    def _live_answers(
+        self, questions: Iterable[Asked]
+    ) -> Generator[tuple[int, Answer | KgqaError], None, None]:
+        """Yield answers each of which is of one state of a database that others change."""
+        for number, asked in enumerate(questions):
+            for _ in range(_STATES):
+                store = self._kg()
+                try:
+                    ((_, answer),) = self._state_answers(store, [asked])
+                except KgqaError as error:
+                    answer = error
+                assert isinstance(store, LiveStore)
+                moved, remarks = store.has_moved(), store.remarks()
+                if not moved:
+                    break
+            if moved:
+                remarks.append("The database changed while this was answered, again and again.")
+            if remarks and not isinstance(answer, KgqaError):
+                answer = replace(answer, notes=(*answer.notes, *remarks))
+            yield number, answer
+
+    def _state_answers(
         self, store: GraphStore, questions: Iterable[Asked]
     ) -> Generator[tuple[int, Answer | KgqaError], None, None]:
         notes: dict[int, list[str]] = {}
@@ -275,16 +310,6 @@ class QA:
         return open_index(self._home.tries(key.kg), key)
 
 
-def refuse_baseline(method: str) -> None:
-    """Raise UsageError for a method that may leave the graph: it is measured, never relied on."""
-    if getattr(METHODS.entry(method).options_model(), "baseline", False):
-        raise UsageError(
-            f"The method {method} is a baseline that may leave the graph, to be measured "
-            "and not to be relied on.",
-            f"Measure it: kgqa eval FORMAT FILE --method {method}.",
-        )
-
-
 def _more(questions: Iterable[Asked]) -> bool:
     return not isinstance(questions, list) or len(questions) > 1
 
@@ -318,7 +343,7 @@ def topic_entities(
         others = [one for one in candidates if (one.start, one.end) == span and one.id != topic.id]
         if others:
             notes.append(
-                f"'{topic.mention}' is taken for {topic.name} ({topic.id}); it may also be: "
+                f"Interpreted '{topic.mention}' as {topic.name} ({topic.id}). Others of that name: "
                 f"{_listed(others)}. Choose with `entities`."
             )
     return [TopicEntity(one.key, one.id, one.name, round(one.score, 4)) for one in chosen]
@@ -326,7 +351,10 @@ def topic_entities(
 
 def shared_name(asked: str, found: Resolution) -> str:
     """Return the note that other entities have the name ``asked``, too."""
-    return f"'{asked}' means {found.id}, the best connected one; others: {_listed(found.others)}."
+    return (
+        f"Interpreted '{asked}' as {found.id}, the best connected one; others: "
+        f"{_listed(found.others)}."
+    )
 
 
 def _listed(found: Sequence[Any]) -> str:

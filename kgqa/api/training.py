@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from kgqa.registry import validated
@@ -14,16 +14,12 @@ from kgqa.training.options import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from kgqa.api.home import Home
-    from kgqa.graph.model import KGInfo
     from kgqa.graph.store import GraphStore
     from kgqa.training.reports import AdapterReport, ExamplesReport, LearnReport, ReasonerReport
-
-_DUMPS = ("freebase", "conceptnet", "umls")  # their relations' words are known
-_MOST_EDGES = 20_000
 
 __all__ = [
     "AdapterTraining",
@@ -31,7 +27,6 @@ __all__ = [
     "LearnOptions",
     "ReasonerTraining",
     "learn",
-    "learns_at_once",
     "train_adapter",
     "train_reasoner",
     "training_examples",
@@ -41,10 +36,10 @@ __all__ = [
 def training_examples(home: Home, out: Path, given: dict[str, Any]) -> ExamplesReport:
     """Write the examples that :class:`ExampleOptions` give to a file, to look at them."""
     options: ExampleOptions = validated(ExampleOptions, given, "kgqa train data")
-    with _resources(home, options) as resources:
-        from kgqa.training.adapters import training_examples
+    from kgqa.training.adapters import training_examples
 
-        return training_examples(options=options, out=out, **resources)
+    with _store_for(home, options) as store:
+        return training_examples(store, options, out, **_places(home))
 
 
 def train_adapter(home: Home, out: Path, given: dict[str, Any]) -> AdapterReport:
@@ -54,10 +49,10 @@ def train_adapter(home: Home, out: Path, given: dict[str, Any]) -> AdapterReport
     """
     given = {**given, "model": given.get("model") or home.settings.model}
     options: AdapterTraining = validated(AdapterTraining, given, "kgqa train run")
-    with _resources(home, options) as resources:
-        from kgqa.training.adapters import train_adapter
+    from kgqa.training.adapters import train_adapter
 
-        return train_adapter(options=options, out=out, **resources)
+    with _store_for(home, options) as store:
+        return train_adapter(store, options, out, **_places(home))
 
 
 def train_reasoner(home: Home, out: Path, given: dict[str, Any]) -> ReasonerReport:
@@ -70,14 +65,6 @@ def train_reasoner(home: Home, out: Path, given: dict[str, Any]) -> ReasonerRepo
         from kgqa.training.reasoners import train_reasoner
 
         return train_reasoner(store, options, out, **_places(home))
-
-
-def learns_at_once(home: Home, info: KGInfo) -> bool:
-    """Return whether a KG that was just loaded should be learnt: a small one of the user's own."""
-    from kgqa.models.path_ranker import own_ranker
-
-    small = info.loader not in _DUMPS and info.edges <= _MOST_EDGES
-    return small and own_ranker(home.folder(info.name)) is None  # perhaps learnt from questions
 
 
 def learn(home: Home, store: GraphStore, given: dict[str, Any]) -> LearnReport:
@@ -97,10 +84,7 @@ def learn(home: Home, store: GraphStore, given: dict[str, Any]) -> LearnReport:
 def _own_adapter(
     home: Home, store: GraphStore, folder: Path, options: LearnOptions
 ) -> AdapterReport:
-    """Train the KG's own adapter on people's questions, from the one that suits the KG without it.
-
-    Not on questions made from the KG: their wording is all that it would learn.
-    """
+    """Train the KG's own adapter on people's questions, from the one that suits it so far."""
     from kgqa.models.kg_llm import OWN_ADAPTER, suited_adapter
     from kgqa.training.adapters import train_adapter
 
@@ -121,18 +105,8 @@ def _own_adapter(
     return train_adapter(store, training, out, **_places(home))
 
 
-@contextmanager
-def _resources(home: Home, options: ExampleOptions) -> Iterator[dict[str, Any]]:
-    """Open what training a KG-LLM needs: the KG, the general LLM if it is asked, and folders."""
-    from kgqa.methods.resources import Resources
-
-    with ExitStack() as stack:
-        found = stack.enter_context(Resources(home.settings, progress=home.progress))
-        yield {
-            "store": stack.enter_context(home.open_store()) if options.needs_store else None,
-            "general": found.general_llm(options.general_model) if options.self else None,
-            **_places(home),
-        }
+def _store_for(home: Home, options: ExampleOptions) -> AbstractContextManager[GraphStore | None]:
+    return home.open_store() if options.needs_store else nullcontext()
 
 
 def _places(home: Home) -> dict[str, Any]:

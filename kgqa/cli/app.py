@@ -33,7 +33,8 @@ COMMANDS = {
     "update": "Add triples to a KG, and remove others.",
     "ask": "Answer questions with facts, and show the path of facts behind each answer.",
     "serve": "Serve a page, an HTTP API, a chat endpoint and MCP.",
-    "learn": "Learn how people ask for a KG's relations.",
+    "query": "Run a plan over the whole graph, without a model.",
+    "learn": "Fit a KG's own path ranker to people's questions.",
     "paths": "Show the paths of an entity.",
     "link": "Show which entities a question may be about.",
     "check": "Check whether a statement is in the graph, and show its edges.",
@@ -171,7 +172,7 @@ def _misused(error: Any) -> NoReturn:
 
         name = unknown[1].replace("-", "_")
         if is_option(name):
-            _fail(f"{unknown[0]}. It is set by --set {name}=VALUE. See: {command} --help")
+            _fail(f"{unknown[0]}. Set it by --set {name}=VALUE. See: {command} --help")
     if type(error).__name__ == "NoArgsIsHelpError":  # `kgqa` alone asks what there is
         print(message)
         sys.exit(0)

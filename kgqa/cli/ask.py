@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -40,10 +40,16 @@ def ask(
         typer.Option(help="Choose one of these answers: a,b,c (a comma inside one: \\,)."),
     ] = None,
     method: Annotated[
-        str | None, typer.Option(help="auto, rank, gcr, kg-cot, dog, ensemble, retrieval. [auto]")
+        str | None, typer.Option(help="auto, rank, gcr, kg-cot, dog, ensemble. [auto]")
     ] = None,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Show how each answer was found.")
+        bool,
+        typer.Option(
+            "--verbose", "-v", help="Show how each answer was found: entities, paths, scores, cost."
+        ),
+    ] = False,
+    browser: Annotated[
+        bool, typer.Option("--browser", help="Print the Neo4j Browser link that draws the facts.")
     ] = False,
     chat: Annotated[
         bool, typer.Option("--chat", help="Keep a prompt open; /help lists its commands.")
@@ -56,7 +62,6 @@ def ask(
     """
     from kgqa.api import QA
     from kgqa.api.kg import DEFAULT_METHOD
-    from kgqa.api.qa import refuse_baseline
 
     questions = _in_quotes(question or [])
     if not questions and not chat:
@@ -67,26 +72,23 @@ def ask(
     if (chat or (len(questions) == 1 and questions[0] != STDIN)) and method in ("auto", "gcr"):
         options.setdefault("together", 1)
     given = {"entities": tuple(entity or ()), "choices": _choices(choices)}
-    refuse_baseline(method)
     with ExitStack() as stack:
         session = QA(run.home, None, method, options)
         kg = stack.enter_context(run.kg())
         qa = stack.enter_context(session.on(kg.store))
+        show = _Shown(run, kg, verbose, browser, linked=not entity)
         if chat:
             from kgqa.cli.chat import Chat
-
-            def show(answer: Answer) -> None:
-                _show(run, kg, answer, verbose, entity)
 
             Chat(run, kg, qa, given, show).loop(questions)
             return
         if questions != [STDIN] and len(questions) == 1:
-            _show(run, kg, qa.ask(questions[0], **given), verbose, entity)
+            show(qa.ask(questions[0], **given))
             return
         failed = False
         for text in _lines() if questions == [STDIN] else questions:
             try:
-                _show(run, kg, qa.ask(text, **given), verbose, entity)
+                show(qa.ask(text, **given), titled=True)
             except KgqaError as error:
                 failed = True
                 _show_error(run, text, error)
@@ -122,26 +124,46 @@ def _choices(text: str | None) -> tuple[str, ...]:
     return tuple(choices)
 
 
-def _show(run: Run, kg: KG, answer: Answer, verbose: bool, entities: list[str] | None) -> None:
-    """Print an answer; ``verbose``: and what linking, unless ``entities`` are given, made of it."""
-    link = kg.browser_url(answer)
-    linked = [] if entities or not verbose else kg.linked(answer.question)["candidates"]
-    for note in answer.notes:
-        run.note(note)
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What of an answer is printed; ``linked``: whether linking chose its topic entities."""
 
-    def human() -> None:
-        from kgqa.cli.terminal import proof, say, show_answer, show_reasons
+    run: Run
+    kg: KG
+    verbose: bool
+    browser: bool
+    linked: bool
 
-        show_answer(answer, link)
-        if proven := proof(answer.search, len(answer.paths), answer.forward_passes):
-            say(proven, style="dim")
-        if verbose:
-            show_reasons(answer, linked)
+    def __call__(self, answer: Answer, *, titled: bool = False) -> None:
+        """Print an answer, below its question if it is ``titled``."""
+        link = self.kg.browser_url(answer) if self.browser or self.run.as_json else None
+        linked = self.kg.linked(answer.question)["candidates"] if self._explains else []
 
-    result = answer.to_dict(link)
-    if verbose:
-        result |= {"linked": linked, "relations": [asdict(one) for one in answer.relations]}
-    run.print(human, result)
+        def human() -> None:
+            from kgqa.cli.terminal import NOT_HERE, say, show_answer, show_details
+
+            for note in answer.notes:
+                if not note.startswith(NOT_HERE):  # which the answer says
+                    self.run.note(note)
+            if titled:
+                say(answer.question, style="bold")
+            show_answer(answer, link)
+            if self.verbose:
+                show_details(answer, linked)
+            if titled:
+                say()
+
+        result = answer.to_dict(link)
+        if self.verbose:
+            result |= {"linked": linked, "relations": [asdict(one) for one in answer.relations]}
+        if self.run.as_json:
+            for note in answer.notes:
+                self.run.note(note)
+        self.run.print(human, result)
+
+    @property
+    def _explains(self) -> bool:
+        return self.verbose and self.linked
 
 
 def _show_error(run: Run, question: str, error: KgqaError) -> None:

@@ -2,71 +2,66 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Literal
 
 import typer
 
-from kgqa.api.loading import attach_to, attached_dict
+from kgqa.api.loading import attach_to, attached_dict, attached_lines
 from kgqa.cli.common import Run
+from kgqa.errors import UsageError
 
 
 def attach(
     run: Run,
-    name: Annotated[str, typer.Argument(help="A name for the KG, for --kg.")],
-    label: Annotated[str, typer.Option(help="The label of the entities.")],
-    id_property: Annotated[
-        str, typer.Option(help="Their property with the id: text or whole numbers, unique.")
-    ],
-    name_property: Annotated[str, typer.Option(help="Their property with the name.")],
-    alias_property: Annotated[
-        str | None, typer.Option(help="Their property with other names: a text or a list.")
+    url: Annotated[
+        str | None, typer.Argument(help="The server, neo4j://host:7687; else NEO4J_URI.")
     ] = None,
-    mediator_label: Annotated[
-        str | None, typer.Option(help="A further label of nodes that are mediators.")
+    name: Annotated[
+        list[str] | None,
+        typer.Option(metavar="LABEL=PROPERTY", help="The property that nodes are called by."),
     ] = None,
-    mediators: Annotated[
-        str | None, typer.Option(help="A pattern that matches the start of the ids of mediators.")
+    only: Annotated[
+        list[str] | None, typer.Option(help="Labels or relationship types; nothing else is taken.")
     ] = None,
-    value_label: Annotated[
-        str | None, typer.Option(help="A further label of literal values, where paths end.")
+    skip: Annotated[
+        list[str] | None, typer.Option(help="Labels, types or Label.property to leave out.")
     ] = None,
     direction: Annotated[
-        Literal["out", "in", "both"], typer.Option(help="Direction in which edges are followed.")
-    ] = "both",
+        Literal["out", "in", "both"] | None, typer.Option(help="How edges are followed.")
+    ] = None,
 ) -> None:
-    """Use the existing Neo4j database at --graph, read-only; nothing is ever written to it.
+    """Use an existing Neo4j database as it is, read-only; nothing is ever written to it.
 
-    The nodes with one label are the entities, and the edges between them are the facts. Ids and
-    names are read once and kept in the home; edges are read from the server when they are needed.
-    If the graph changes, run `kgqa attach` again. To detach a KG, delete its folder in the home.
+    What its nodes are called is found, printed and kept in attached.toml in the KG's folder, which
+    can be edited. Questions read the database as it is when they are asked. To detach a KG, delete
+    its folder in the home.
     """
-    survey = attach_to(
+    if url:
+        run.options = replace(run.options, graph=url)
+    found = attach_to(
         run.home,
-        name,
-        label=label,
-        id_property=id_property,
-        name_property=name_property,
-        alias_property=alias_property,
-        mediator_label=mediator_label,
-        mediators=mediators,
-        value_label=value_label,
+        name=dict(map(_pair, name or ())),
+        only=_several(only),
+        skip=_several(skip),
         direction=direction,
     )
-    found = attached_dict(name, survey)
 
     def human() -> None:
         from kgqa.cli.terminal import say
 
-        say(
-            f"{name}: {found['entities']:,} entities, {found['mediators']:,} mediators, "
-            f"{found['values']:,} values, {found['edges']:,} edges of {found['relations']:,} types "
-            f"in {found['seconds']:.1f} s."
-        )
-        for reason, count in sorted(found["left_out"].items(), key=lambda item: -item[1]):
-            say(f"  left out: {count:,} {reason}", style="dim")
-        if found["advice"]:
-            say("  faster with, run by whoever maintains the database (then attach it again):")
-            for statement in found["advice"]:
-                say(f"    {statement};")
+        for line in attached_lines(found):
+            say(line)
 
-    run.print(human, found)
+    run.print(human, attached_dict(found))
+
+
+def _pair(text: str) -> tuple[str, str]:
+    label, equals, property_ = text.partition("=")
+    if not (label and equals and property_):
+        raise UsageError(f"{text!r} names no property.", "Write it like --name Movie=title.")
+    return label, property_
+
+
+def _several(given: list[str] | None) -> list[str] | None:
+    return None if given is None else [part for one in given for part in one.split(",") if part]

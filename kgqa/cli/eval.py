@@ -45,9 +45,7 @@ def eval(
         _compare(run, *compare)
         return
     if format is None or file is None:
-        raise UsageError(
-            "What is to be measured is missing.", "kgqa eval FORMAT FILE; see kgqa eval --help."
-        )
+        raise UsageError("Missing FORMAT and FILE.", "kgqa eval FORMAT FILE; see kgqa eval --help.")
     method = method or options.pop("method", None) or DEFAULT_METHOD
     found = evaluate(run.home, None, file, format, method, options)
     if found.reports:

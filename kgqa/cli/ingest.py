@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from kgqa.api.loading import ExtractionOptions, StoringOptions, filters, load
-from kgqa.api.training import learns_at_once
 from kgqa.cli.common import Run, takes_options
-from kgqa.cli.learn import show_learnt
-from kgqa.errors import KgqaError
 from kgqa.registry import LOADERS
 
 if TYPE_CHECKING:
@@ -26,64 +21,37 @@ def ingest(
     run: Run,
     loader: Annotated[
         str,
-        typer.Argument(help="The kind of dump: freebase, conceptnet, umls, triples or text."),
+        typer.Argument(help="The kind of dump: tables, triples, text, freebase, conceptnet, umls."),
     ],
     options: dict[str, Any],
     source: Annotated[
-        list[Path] | None,
+        list[str] | None,
         typer.Argument(
-            help="The dump's files or folder (plain, .gz, .bz2, .zst; - is standard input); "
-            "by default the dumps folder is searched."
+            help="The dump's files or folder (plain, .gz, .bz2, .zst; - is standard input), or the "
+            "URL of a database; by default the dumps folder is searched."
         ),
     ] = None,
     show_filters: Annotated[
         bool, typer.Option("--show-filters", help="freebase: print its filters and load nothing.")
     ] = False,
-    learn: Annotated[
-        bool | None,
-        typer.Option(
-            "--learn/--no-learn",
-            help="Also learn how people ask for the KG's relations (by default in a terminal, for "
-            "triples and text of up to 20,000 edges).",
-        ),
-    ] = None,
 ) -> None:
     """Load a dump, and replace the KG of that name in one step.
 
     Malformed lines are counted and written to a rejects file with their line number and the reason.
-    If a load is stopped, the same command continues after the last finished stage. In a terminal,
-    `kgqa learn` then runs for a small KG of your own; you can stop it with Ctrl-C, and the KG stays
-    as it was loaded. Flags belong to the loader that their group names; `kgqa options triples`, for
-    example, lists all options of a loader.
+    If a load is stopped, the same command continues after the last finished stage. Flags belong to
+    the loader that their group names; `kgqa options triples`, for example, lists all options of a
+    loader.
     """
     if show_filters:
         _show_filters(run, loader, options)
         return
     with load(run.home, loader, source or [], options) as kg:
-        if learn is None:
-            learn = not run.as_json and sys.stderr.isatty() and learns_at_once(run.home, kg.info)
-        failed = _show(run, kg, learn=learn)
-        if learn:
-            _learn(run, kg)
+        failed = _show(run, kg)
     if failed:
         raise typer.Exit(FAILED_CODE)
 
 
-def _learn(run: Run, kg: KG) -> None:
-    """Learn what was loaded; whatever ends that, the KG is there."""
-    later = f"The KG is there; `kgqa learn --kg {kg.name}` can be run at any time."
-    try:
-        report = kg.learn()
-    except KeyboardInterrupt:
-        run.note(f"Learning was stopped. {later}")
-    except KgqaError as error:
-        run.note(f"{error.message} {later}")
-    else:
-        if not run.as_json:
-            show_learnt(kg.name, report)
-
-
-def _show(run: Run, kg: KG, *, learn: bool) -> int:
+def _show(run: Run, kg: KG) -> int:
     """Print what was loaded; return how many paragraphs the general LLM failed to answer for."""
     counts = kg.loaded or {}
 
@@ -103,19 +71,8 @@ def _show(run: Run, kg: KG, *, learn: bool) -> int:
                 f"{named}, {counts['mediators']:,} mediators, {counts['edges']:,} edges from "
                 f"{counts['lines']:,} lines in {counts['seconds']:.1f} s."
             )
-        show_unused(counts, "left out on purpose")
-        hint = f'Ask it: kgqa ask "…" --kg {counts["kg"]}'
-        if learn:
-            hint += (
-                ". Learning how people ask for its relations takes a minute or two more; Ctrl-C "
-                "stops it, and leaves the KG as it is."
-            )
-        elif kg.info.loader in ("triples", "text"):
-            hint += (
-                ". How people ask for its relations can be learnt first, in a minute or two: "
-                f"kgqa learn --kg {counts['kg']}"
-            )
-        say(hint, style="dim")
+        show_unused(counts)
+        say(f'Ask it: kgqa ask "…" --kg {counts["kg"]}', style="dim")
 
     run.print(human, counts)
     return int(counts.get("failed", 0))

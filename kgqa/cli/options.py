@@ -35,7 +35,7 @@ def options(
                     )
                     for key, one in entries.items()
                 ]
-                title = f"{name}, among the {kind}" if kind[-1] == "s" else kind
+                title = f"Options of {kind.removesuffix('s')} {name}"
                 show_rows(title, ["option", "type", "default", "what it does"], rows)
             say()
 

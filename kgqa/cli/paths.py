@@ -22,11 +22,14 @@ def paths(
     mediators: Annotated[
         Literal["collapse", "keep"], typer.Option(help="Whether mediators are collapsed or kept.")
     ] = "collapse",
+    browser: Annotated[
+        bool, typer.Option("--browser", help="Print the Neo4j Browser link that draws them.")
+    ] = False,
 ) -> None:
-    """Show the paths of an entity, with the Neo4j Browser link that draws them."""
+    """Show the paths of an entity."""
     with run.kg() as kg:
         found = kg.paths(entity, hops=hops, limit=limit, direction=direction, mediators=mediators)
-        link = kg.browser_url(found)
+        link = kg.browser_url(found) if browser or run.as_json else None
         tries = kg.tries(found.entity.id)
 
     def human() -> None:

@@ -33,7 +33,7 @@ def _show(found: dict[str, Any]) -> None:
         adapter = f" with the adapter {model['adapter']}" if model["adapter"] else ""
         say(f"model  {model['model']}{adapter}")
         say(f"decoding  {_decoding(model['decoding'])}")
-    say(f"general model  {found['general_llm'] or 'none (answers are voted by paths)'}")
+    say(f"general model  {found['general_llm'] or 'none (answers come from path scores)'}")
     rows = [
         (
             kg["name"],
@@ -61,7 +61,9 @@ def _show(found: dict[str, Any]) -> None:
         for index in kg["indexes"]
     ]
     if indexes:
-        show_rows("\nindexes", ["KG", "tries", "paths", "MB", "joined = whole", "fits"], indexes)
+        show_rows(
+            "\nindexes", ["KG", "tries", "paths", "MB", "tokenization check", "fits"], indexes
+        )
     for kg in found["kgs"]:
         for index in kg["indexes"]:
             if index.get("verified_seconds") is not None:
@@ -87,7 +89,7 @@ def _ranker(own: dict[str, Any] | None) -> str:
     if "fault" in own:
         return "its own, which is damaged"
     asked = own.get("asked")
-    return "its own" + (f", {asked:,} questions of people" if asked else "")
+    return "its own" + (f", {asked:,} questions" if asked else "")
 
 
 def _joined(check: dict[str, Any] | None) -> str:

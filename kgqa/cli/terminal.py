@@ -35,6 +35,8 @@ _ANSWERS = 10  # answers that are shown
 _PATHS = 10
 _MENTIONED = " (only mentioned)"
 _COLUMN = 44  # cells that a column is wide at most
+NOT_HERE = "Not in this graph"
+_TRIES = {"shard": "from the index", "composed": "built on the fly"}
 _EVERY = 10.0  # seconds between two plain lines if stderr is not a terminal
 
 
@@ -129,31 +131,72 @@ def say(line: str | Text = "", style: str = "") -> None:
     _console().print(shown, style=style, soft_wrap=True)
 
 
-def show_unused(counts: Mapping[str, Any], left_out: str = "left out") -> None:
+def show_unused(counts: Mapping[str, Any], skipped: str = "skipped") -> None:
     """Print why lines were left out, and where those are that were rejected."""
     for reason, count in sorted(counts["dropped"].items(), key=lambda item: -item[1]):
-        say(f"  {left_out}: {count:,} {reason}", style="dim")
+        say(f"  {skipped}: {count:,} {reason}", style="dim")
     if counts["rejected"]:
         say(f"  {counts['rejected']:,} lines rejected, see {counts['rejects_file']}")
 
 
-def show_answer(answer: Answer, browser_url: str | None) -> None:
-    """Print a table of answers, and each path on a line, mediators collapsed."""
-    topics = ", ".join(f"{topic.name} ({topic.id})" for topic in answer.topic_entities)
-    say(answer.question, style="bold")
-    say(f"topic: {topics}", style="dim")
-    say()
+def show_answer(answer: Answer, browser_url: str | None = None) -> None:
+    """Print the answers and why: the best path of the first one, and the conditions it meets."""
     if answer.answers:
-        _show_answers(answer)
+        _show_names(answer)
+        best = answer.answers[0]
+        if best.paths:
+            say(_joined(("  because ", "dim")) + path_line(best.paths[0].groundings[0]))
+        for met in best.conditions:
+            say(_joined((f"  {met.asked}: ", "dim")) + path_line(met.grounding))
     else:
-        say("The facts found do not answer the question.")
-    if answer.confidence is not None:
-        say(f"confidence: {confidence(answer.confidence)}", style="dim")
+        say(refusal(answer), style="bold")
+    rest = len(answer.paths) - (1 if answer.answers and answer.answers[0].paths else 0)
+    parts = []
+    if answer.answers and answer.confidence is not None:
+        parts.append(f"confidence {confidence(answer.confidence)}")
+    if rest > 0:
+        parts.append(
+            f"{rest:,} {'more' if answer.answers else 'nearby'} path{'s' * (rest > 1)}: -v"
+        )
+    if parts:
+        say(f"  {'; '.join(parts)}", style="dim")
+    if proven := proof(answer.search, len(answer.paths), answer.forward_passes):
+        say(f"  {proven}", style="dim")
+    if browser_url:
+        say(f"  Neo4j Browser: {browser_url}", style="dim")
+
+
+def refusal(answer: Answer) -> str:
+    """Return in words that there is no answer, and how sure that is."""
+    why = next((note for note in answer.notes if note.startswith(NOT_HERE)), "")
+    if why and answer.confidence is not None:
+        return why.replace(NOT_HERE, f"{NOT_HERE} ({sureness(answer.confidence)})", 1)
+    return why or "No answer: the facts found are not evidence enough."
+
+
+def sureness(value: float) -> str:
+    """Return a confidence in words.
+
+    >>> [sureness(value) for value in (0.97, 0.8, 0.5)]
+    ['fairly sure', 'probably', 'unsure']
+    """
+    return "fairly sure" if value >= 0.9 else "probably" if value >= 0.7 else "unsure"
+
+
+def show_details(answer: Answer, candidates: Sequence[dict[str, Any]]) -> None:
+    """Print how an answer was found: entities, paths, linking, ranking, cost."""
+    topics = ", ".join(f"{topic.name} ({topic.id})" for topic in answer.topic_entities)
     say()
-    say(_joined(("paths", "bold"), (" (each edge is in the graph)", "dim")))
+    say(f"topic entities: {topics}", style="dim")
+    if answer.answers:
+        say()
+        _show_answers(answer)
+    paths = _by_answer(answer)
+    if paths or answer.expanded_answers():
+        say()
+        say(_joined(("paths", "bold"), (" (each edge is in the graph)", "dim")))
     for walked in answer.expanded_answers()[:_ANSWERS]:
         say(_joined(("expanded  ", "dim")) + path_line(walked.grounding))
-    paths = _by_answer(answer)
     for path in paths[:_PATHS]:
         line = _joined((f"{path.score:8.3f}  ", "dim")) + path_line(path.groundings[0])
         if len(path.groundings) > 1:
@@ -162,19 +205,6 @@ def show_answer(answer: Answer, browser_url: str | None) -> None:
     if len(paths) > _PATHS:
         say(f"and {len(paths) - _PATHS} more; --json gives all", style="dim")
     _show_conditions(answer)
-    served = ", ".join(sorted({use.source for use in answer.constraints}))
-    say()
-    say(
-        f"{answer.timings.total:.2f} s, {passes(answer.forward_passes)} of {answer.kg_llm.model}"
-        + (f", constraint: {served}" if served else ""),
-        style="dim",
-    )
-    if browser_url:
-        say(f"Neo4j Browser: {browser_url}", style="dim")
-
-
-def show_reasons(answer: Answer, candidates: Sequence[dict[str, Any]]) -> None:
-    """Print what linking and the ranking of relation paths contributed to an answer."""
     if candidates:
         say()
         say("linking", style="bold")
@@ -183,10 +213,18 @@ def show_reasons(answer: Answer, candidates: Sequence[dict[str, Any]]) -> None:
         ranked = [one for one in answer.relations if one.topic == topic.id]
         if ranked:
             say()
-            say(f"what is asked, x being {topic.name} and ? the answer", "bold")
+            say(f"candidate relation paths (x = {topic.name}, ? = answer)", "bold")
         for one in ranked:
-            has = "" if not one.missing else f"  ({topic.name} has none in this graph)"
-            say(f"{share(one.probability):>8}  {one.words}{has}")
+            has = "" if not one.missing else f"  (not in this graph for {topic.name})"
+            say(f"{percent(one.probability):>8}  {one.words}{has}")
+    tries = sorted({_TRIES[use.source] for use in answer.constraints})
+    model = " + ".join(filter(None, (answer.kg_llm.model, answer.kg_llm.adapter)))
+    say()
+    say(
+        f"{answer.timings.total:.2f} s; method {answer.method}, {model}, "
+        f"{passes(answer.forward_passes)}{f', trie {tries[0]}' if len(tries) == 1 else ''}",
+        style="dim",
+    )
 
 
 def show_candidates(candidates: Sequence[dict[str, Any]]) -> None:
@@ -223,6 +261,23 @@ def _by_answer(answer: Answer) -> list[Any]:
     return sorted(answer.paths, key=lambda path: place.get(id(path), len(behind)))
 
 
+def _show_names(answer: Answer) -> None:
+    """Print the answers' names, with scores if there are several, with ids if names are shared."""
+    shown = answer.answers[:_ANSWERS]
+    several = len(shown) > 1
+    names = [one.name for one in shown]
+    for rank, one in enumerate(shown, 1):
+        line = _joined((f"{rank}. " if several else "", ""), (one.name, "bold"))
+        if one.id is not None and names.count(one.name) > 1:
+            line.append(f" ({one.id})")
+        line.append(f"{'' if one.grounded else ' (in no path)'}{_MENTIONED * one.mentioned}")
+        if several and answer.general_llm is None:
+            line.append(f"  {percent(one.score)}", style="dim")
+        say(line)
+    if len(answer.answers) > _ANSWERS:
+        say(f"and {len(answer.answers) - _ANSWERS} more; --json gives all", style="dim")
+
+
 def _show_answers(answer: Answer) -> None:
     """Print the first answers; scores are shown unless a general LLM only ranked them."""
     voted = answer.general_llm is None
@@ -230,15 +285,15 @@ def _show_answers(answer: Answer) -> None:
         (
             rank,
             f"{one.name}{'' if one.grounded else ' (in no path)'}{_MENTIONED * one.mentioned}",
-            *([share(one.score)] if voted else []),
+            *([percent(one.score)] if voted else []),
             one.id or "-",
         )
         for rank, one in enumerate(answer.answers[:_ANSWERS], 1)
     ]
-    show_rows("", ["", "answer", *(["share"] if voted else []), "id"], rows)
+    show_rows("", ["", "answer", *(["score"] if voted else []), "id"], rows)
     more = len(answer.answers) - _ANSWERS
     if more > 0:
-        rest = f", {share(sum(one.score for one in answer.answers[_ANSWERS:]))}" if voted else ""
+        rest = f", {percent(sum(one.score for one in answer.answers[_ANSWERS:]))}" if voted else ""
         say(f"and {more} more{rest}; --json gives all", style="dim")
 
 
@@ -268,10 +323,10 @@ def proof(search: Any, paths: int, forward_passes: int) -> str:
     )
 
 
-def share(score: float) -> str:
-    """Return a share of 1 in per cent, with two or three digits.
+def percent(score: float) -> str:
+    """Return a probability in per cent, with two or three digits.
 
-    >>> [share(score) for score in (1.0, 0.9996, 0.4321, 0.0021, 0.0)]
+    >>> [percent(score) for score in (1.0, 0.9996, 0.4321, 0.0021, 0.0)]
     ['100 %', '99.9 %', '43.2 %', '0.2 %', '<0.1 %']
     """
     if score >= 1.0:

@@ -55,10 +55,8 @@ FORWARD_PASSES: Mapping[int, float] = {
 
 def measured_plan(model: PreTrainedModel) -> Plan:
     """Return how ``model`` is best run where it lies now. Memory that runs out is raised."""
-    if isinstance(model, TreeModel):
-        plan = Plan("tree", "it is run by kgqa's own forward pass")
-    else:
-        plan = probe(model)
+    own = isinstance(model, TreeModel)
+    plan = Plan("tree", "built-in Llama runtime") if own else probe(model)
     if plan.way == "plain":
         return plan
     # other work on the machine is not a reason for another budget

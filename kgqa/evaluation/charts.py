@@ -66,7 +66,7 @@ def calibration_chart(bins: Sequence[Bin]) -> str:
         f'<path class="weak line" stroke-dasharray="4" d="M0 {_SIDE}L{_SIDE} 0"/>'
         f'<text x="{_SIDE / 2}" y="{_SIDE + 32}" text-anchor="middle">confidence</text>'
         f'<text transform="translate(-32 {_SIDE / 2}) rotate(-90)" text-anchor="middle">'
-        "right first</text>",
+        "Hits@1</text>",
     ]
     for share in (0, 50, 100):
         at = share / 100 * _SIDE

@@ -1,87 +1,179 @@
-"""The record of an attached database, ``<home>/<kg>/attached.json``: labels, properties."""
+"""What kgqa took from an attached Neo4j database, ``<home>/<kg>/attached.toml``, to be edited.
+
+The file says where the database is, what its nodes are called, what people call things, and what
+is left out. What a survey counted lies beside it (:mod:`kgqa.graph.attached_cache`).
+"""
 
 from __future__ import annotations
 
-import dataclasses
-from typing import TYPE_CHECKING, Annotated, Literal
+import json
+import re
+import tomllib
+from dataclasses import field
+from typing import TYPE_CHECKING, Any
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from kgqa.errors import GraphError, KgqaError
+from kgqa.errors import GraphError, without_secrets
 from kgqa.graph.files import write_whole
-from kgqa.graph.model import Direction, KGInfo  # noqa: TC001 - pydantic reads them
+from kgqa.graph.model import Direction  # noqa: TC001 - pydantic reads it
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
-RECORD_NAME = "attached.json"
+RECORD_NAME = "attached.toml"
+OLD_NAME = "attached.json"  # of versions that took one label
+_STRICT = ConfigDict(extra="forbid")
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Attachment:
-    """What a user says of a database: where its entities, their ids and names are.
+@dataclass(frozen=True, slots=True, config=_STRICT)
+class Words:
+    """What people call a property, and what it means."""
 
-    ``mediators``: a pattern that ids of mediators match from their start; ``mediator_label``: a
-    label that they bear; at most one of the two. ``value_label``: the label of literal values.
+    also: tuple[str, ...] = ()
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True, config=_STRICT)
+class Naming:
+    """How nodes of a label are known; ``name``: properties, the name first, then other names.
+
+    ``id``: a property whose value is unique, or "" for the server's own element id; None if the
+    survey is to choose.
     """
 
-    label: str
-    id_property: str
-    name_property: str
-    alias_property: str | None = None
-    mediator_label: str | None = None
-    mediators: str | None = None
-    value_label: str | None = None
-    direction: Direction = "both"
+    name: tuple[str, ...] = ()
+    id: str | None = None
+    also: tuple[str, ...] = ()
+    description: str = ""
+    properties: dict[str, Words] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class AttachedRecord:
-    """A KG that is a Neo4j database as it is."""
+@dataclass(frozen=True, slots=True, config=_STRICT)
+class Called:
+    """What people call a relation, and what it means."""
 
-    info: KGInfo
+    also: tuple[str, ...] = ()
+    description: str = ""
+    properties: dict[str, Words] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, config=_STRICT)
+class Mediators:
+    """Which nodes stand for an n-ary fact: those with ``label``, or whose property matches."""
+
+    label: str = ""
+    property: str = ""
+    pattern: str = ""
+
+
+@dataclass(frozen=True, slots=True, config=_STRICT)
+class Attachment:
+    """An attached database: where it is, what of it is taken, and what things are called.
+
+    ``only`` and ``skip``: labels, relationship types, ``Label.property``. ``values``: the label of
+    nodes that are literals, where walks end.
+    """
+
     url: str  # without credentials
     database: str
-    attachment: Attachment
-    by_reference: bool  # nodes are looked up by element id: no index on the id property
-    text_index: str | None  # the server's full-text index of names
-    # the name of the survey's file, in the record's folder
-    cache: Annotated[str, Field(pattern=r"^attached-[0-9a-f]+\.sqlite$")]
     attached: str  # when, ISO 8601
-    schema: Literal[1] = 1
+    direction: Direction = "both"
+    only: tuple[str, ...] = ()
+    skip: tuple[str, ...] = ()
+    mediators: Mediators = field(default_factory=Mediators)
+    values: str = ""
+    types: dict[str, Naming] = field(default_factory=dict)
+    relations: dict[str, Called] = field(default_factory=dict)
+
+    def hides(self, owner: str, name: str) -> bool:
+        """Return whether a property of a label or of a relationship type is left out."""
+        return f"{owner}.{name}" in self.skip
 
     def write(self, folder: Path) -> None:
         """Put the record in place in one step. Raises OSError."""
-        content = TypeAdapter(AttachedRecord).dump_json(self, indent=2)
-        write_whole(folder / RECORD_NAME, content + b"\n")
+        write_whole(folder / RECORD_NAME, as_toml(self).encode())
 
 
-def read_record(folder: Path) -> AttachedRecord:
-    """Return the record in a KG's folder, named after it. Raises GraphError."""
+def read_attachment(folder: Path) -> Attachment:
+    """Return the record in a KG's folder. Raises GraphError that says what is wrong."""
     path = folder / RECORD_NAME
-    again = f"Attach it again: `kgqa attach {folder.name} …`."
     try:
-        record = TypeAdapter(AttachedRecord).validate_json(path.read_bytes())
+        found = tomllib.loads(path.read_bytes().decode())
+        return TypeAdapter(Attachment).validate_python(found)
+    except FileNotFoundError:
+        raise GraphError(
+            f"{folder / OLD_NAME} is of an older version of kgqa.",
+            f"Attach the database again: `kgqa attach neo4j://host:7687 --kg {folder.name}`.",
+        ) from None
     except OSError as error:
-        raise GraphError(f"{path} cannot be read: {error.strerror or error}.", again) from None
-    except ValidationError:
-        raise GraphError(f"{path} is damaged, or of another version of kgqa.", again) from None
-    return dataclasses.replace(record, info=dataclasses.replace(record.info, name=folder.name))
+        raise GraphError(f"{path} cannot be read: {error.strerror or error}.") from None
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        what = f"{where}: {first['msg']}"
+    except ValueError as error:
+        what = str(error)
+    raise GraphError(
+        f"{path} is malformed: {without_secrets(what)}.",
+        "Correct it, or delete it and run `kgqa attach` again.",
+    )
 
 
 def is_attached(home: Path, kg: str) -> bool:
     """Return whether a KG of that name is attached in a home."""
-    return (home / kg / RECORD_NAME).is_file()
+    return any((home / kg / name).is_file() for name in (RECORD_NAME, OLD_NAME))
 
 
-def attached_kgs(home: Path, faults: list[KgqaError] | None = None) -> list[KGInfo]:
-    """Return the KGs attached in a home, by name; ``faults`` gets the errors of unreadable ones."""
-    found: list[KGInfo] = []
-    for path in sorted(home.glob(f"*/{RECORD_NAME}"), key=lambda path: path.parent.name):
-        try:
-            found.append(read_record(path.parent).info)
-        except GraphError as error:
-            if faults is not None:
-                faults.append(error)
-    return found
+def as_toml(record: Attachment) -> str:
+    """Return the record as TOML with a comment on what can be edited."""
+    lines = [
+        "# What kgqa took from this database. Edit it: it is read when the KG is opened.",
+        '# also = ["client"] is what people call a label, a type or a property.',
+        "",
+    ]
+    plain = ("url", "database", "attached", "direction", "only", "skip", "values")
+    lines += [f"{name} = {_toml(getattr(record, name))}" for name in plain]
+    given = record.mediators
+    rule = {name: getattr(given, name) for name in ("label", "property", "pattern")}
+    lines.append(f"mediators = {_inline({name: text for name, text in rule.items() if text})}")
+    for label, one in record.types.items():
+        lines += [
+            "",
+            f"[types.{_key(label)}]",
+            f"name = {_toml(one.name)}",
+            f"id = {_toml(one.id or '')}",
+        ]
+        lines += _called(one)
+    for name, called in record.relations.items():
+        lines += ["", f"[relations.{_key(name)}]", *_called(called)]
+    return "\n".join(lines) + "\n"
+
+
+def _called(one: Naming | Called) -> list[str]:
+    lines = [f"also = {_toml(one.also)}"]
+    if one.description:
+        lines.append(f"description = {_toml(one.description)}")
+    for name, words in one.properties.items():
+        given = {"also": words.also, "description": words.description}
+        kept = {key: value for key, value in given.items() if value}
+        lines.append(f"properties.{_key(name)} = {_inline(kept)}")
+    return lines
+
+
+def _inline(values: dict[str, Any]) -> str:
+    return "{" + ", ".join(f"{_key(name)} = {_toml(value)}" for name, value in values.items()) + "}"
+
+
+def _toml(value: str | Iterable[str]) -> str:
+    if isinstance(value, str):
+        # JSON's escapes are those of TOML's basic strings, except for DEL
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return "[" + ", ".join(map(_toml, value)) + "]"
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else _toml(name)

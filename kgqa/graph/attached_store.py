@@ -1,242 +1,581 @@
-"""A Neo4j database as it is, read-only: edges from the server, keys, names, degrees of the survey.
+"""A Neo4j database as it is, read-only and live: a ``GraphStore`` over what is there now.
 
-An id or a relationship type that the survey did not meet, or a node that is gone, means that the
-graph has changed, and is an error, never an answer. A new edge between known nodes is allowed.
+A property of a node is an edge to a value node, and a relationship of a type that has properties is
+a mediator (:mod:`kgqa.graph.schema`); both are made as they are read. Edges, names and properties
+come from the server; only look-ups by name use the survey, and what they find is read again.
 """
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import logging
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from kgqa import cypher
 from kgqa.cypher.attached import attached
-from kgqa.errors import GraphError, StoreUnavailableError
-from kgqa.graph.attached_cache import (
-    APPLICATION_ID,
-    TABLES,
-    USER_VERSION,
-    nodes_of_values,
-    value_of,
-)
-from kgqa.graph.model import Adjacency, EntityDetails, Kind, Relations, keys_array
-from kgqa.graph.neo4j_store import CHUNK, list_literal, text_query
-from kgqa.graph.sqlite_file import SqliteReader
+from kgqa.errors import EntityNotFoundError, GraphError, KgqaError
+from kgqa.graph.attached import RECORD_NAME, Attachment, read_attachment
+from kgqa.graph.attached_cache import SurveyFile, stamp_of
+from kgqa.graph.attached_find import NameFinder
+from kgqa.graph.attached_keys import FACTS, VALUES, kind_of, value_key, walked
+from kgqa.graph.attached_nodes import NamedNode, NodeReader
+from kgqa.graph.attached_properties import AttachedPropertyGraph
+from kgqa.graph.attached_refresh import finish_refresh, refresh_in_background
+from kgqa.graph.attached_survey import settings_of, survey_database, version_of
+from kgqa.graph.model import Adjacency, Entities, EntityDetails, Kind, Relations, keys_array
+from kgqa.graph.neo4j import READ_TIMEOUT
+from kgqa.graph.neo4j_store import CHUNK, list_literal
+from kgqa.graph.schema import fact_id
+from kgqa.progress import Silent
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     import neo4j
-    from numpy.typing import NDArray
 
-    from kgqa.graph.attached import AttachedRecord
-    from kgqa.graph.attached_cache import Value
+    from kgqa.graph.attached_cache import Survey
     from kgqa.graph.model import BoolArray, Direction, IntArray
     from kgqa.graph.neo4j import Neo4jConnection
 
-_SPARE = 20  # more suggestions than asked for, since mediators and values are left out
+_KEPT = 200_000  # nodes, facts and values that are remembered of one state
+_SOON = 3.0  # seconds that a survey may take for closing to wait for the one under way
+_SHORT = 0.5  # seconds that a survey may take for a question to wait for a new one
 
 
-@dataclass(frozen=True, slots=True)
-class _Nodes:
-    ids: list[str]
-    values: list[Value]  # the ids in the database's own type
-    names: list[str | None]
-    kinds: list[int]
-    refs: list[str | None]  # element ids, if nodes are looked up by them
+class StateChangedError(GraphError):
+    """The database changed while it was read; the same question can be asked again."""
 
 
-class AttachedStore(SqliteReader):
-    """An attached KG, a ``GraphStore`` for one thread. Raises StoreUnavailableError."""
+class AttachedStore(AttachedPropertyGraph):
+    """An attached KG, for one thread. Raises StoreUnavailableError, GraphError."""
 
-    def __init__(self, connection: Neo4jConnection, record: AttachedRecord, folder: Path) -> None:
-        super().__init__(folder / record.cache, "node", f"The store of {record.info.name}")
-        self.connection = connection
+    def __init__(self, connection: Neo4jConnection, folder: Path) -> None:
+        self.connection, self.folder = connection, folder
         self.url = connection.url
-        self.record = record
-        self.info = record.info
+        self.moved = False
         self._closed = True
-        self._steps: dict[str, int] = {}
-        if not self.path.is_file():
-            raise self._damaged("it is missing")
-        with self._opening() as layout:
-            if layout != (APPLICATION_ID, USER_VERSION):
-                raise self._damaged("it has another layout")
-            self._check_tables(TABLES)
-            if self.query("SELECT version FROM survey") != [(record.info.version,)]:
-                raise self._damaged("it is of another survey")
+        self._names: SurveyFile | None = None
+        self._record_stamp: object = None
+        self._state = ""
+        self._remarks: list[str] = []
+        self._read_record()
+        self.refresh()
         connection.acquire()
         self._closed = False
 
-    def details(self, key: int) -> EntityDetails:
-        """Return the node's further labels, other properties. Raises EntityNotFoundError."""
-        nodes = self._nodes_of(keys_array([key]))
-        given = self.record.attachment
-        rows = self._ask("details", self._near(nodes))
-        if len(rows) != 1:
-            raise self._changed(f"{len(rows)} nodes have the id {nodes.ids[0]!r}")
-        ours = {given.label, given.mediator_label, given.value_label}
-        used = {given.id_property, given.name_property, given.alias_property}
-        properties = {k: v for k, v in rows[0]["properties"].items() if k not in used}
-        aliases = self.query("SELECT aliases FROM node WHERE key = ?", [int(key)])[0][0]
-        return EntityDetails(
-            id=nodes.ids[0],
-            name=nodes.names[0],
-            kind=Kind(nodes.kinds[0]),
-            aliases=json.loads(aliases) if aliases else [],
-            types=sorted(set(rows[0]["labels"]) - ours),
-            properties=json.loads(json.dumps(properties, default=str)),
+    # ── states ──────────────────────────────────────────────────────────────────────────────
+
+    def refresh(self) -> None:
+        """Read the database as it is now; what was kept of an earlier state is forgotten."""
+        self._read_record()
+        state = self._marked()
+        stamp = stamp_of(self.folder)
+        fresh = self._names is not None and self._names.stamp == stamp
+        if fresh and state == self._state and not self.moved:
+            return
+        if not fresh or self._names is None:
+            self._open_survey()
+        if self._names is not None and self._names.survey.settings != settings_of(self.record):
+            self._survey_now()  # the record was edited
+        self._take_state(state)
+
+    def _read_record(self) -> None:
+        stamp = _stamp(self.folder / RECORD_NAME)
+        if stamp == self._record_stamp and stamp is not None:
+            return
+        record: Attachment = read_attachment(self.folder)
+        if record.url != self.connection.url:
+            raise GraphError(
+                f"{self.folder.name} is attached to {record.url} now, and not to "
+                f"{self.connection.url}.",
+                "Run the command again.",
+            )
+        self.record, self._record_stamp, self._state = record, stamp, ""
+
+    def _open_survey(self) -> None:
+        if self._names is not None:
+            self._names.close()
+            self._names = None
+        try:
+            self._names = SurveyFile(self.folder)
+        except KgqaError:  # lost or of another version: the database has all that is in it
+            survey_database(self.connection, self.record, self.folder, Silent())
+            self._names = SurveyFile(self.folder)
+
+    def _take_state(self, state: str) -> None:
+        assert self._names is not None
+        survey = self._names.survey
+        self._remarks = []
+        if survey.state != state:
+            if survey.seconds <= _SHORT and self._survey_now():
+                survey = self._names.survey
+                state = survey.state
+            else:
+                refresh_in_background(self.connection, self.record, self.folder)
+        tokens, self._state = self.connection.read_marked(attached("tokens"), {})
+        prefixes, _ = self.connection.read_marked(attached("prefixes"), {})
+        self.moved = False
+        self.survey: Survey = survey
+        self.nodes = NodeReader(self.connection, self.record, survey, self._state)
+        self._prefixes = [
+            (prefixes[0][name] or "").rpartition(":")[0] for name in ("node", "relationship")
+        ]
+        self._say(tokens[0])
+        new = {*tokens[0]["types"], *tokens[0]["properties"]} if survey.state != self._state else ()
+        names = [*survey.relations, *sorted(set(new).difference(survey.relations))]
+        self._relations = Relations(names, names, [None] * len(names))
+        self._steps = {name: 2 * key for key, name in enumerate(names)}
+        self._types = frozenset(tokens[0]["types"])
+        self._reified = sorted({one.relation for one in survey.schema.relations if one.properties})
+        self._read_walked()
+        self._known: dict[int, NamedNode] = {}
+        self._facts: dict[int, tuple[int, str, int, dict[str, Any]]] = {}
+        self._values: dict[int, tuple[str, str]] = {}
+        self.finder = NameFinder(self._names, self.nodes, self._state)
+        counts = {"entities": tokens[0]["nodes"], "edges": tokens[0]["relationships"]}
+        if self.record.only or self.record.skip:
+            counts = {}
+        self.info = replace(
+            survey.info,
+            name=self.folder.name,
+            version=version_of(self._state, self.record),
+            direction=self.record.direction,
+            relations=len(names),
+            given_relations=len(names),
+            given_keys=max(survey.info.given_keys, survey.info.entities),
+            **counts,
         )
 
-    def _read_relations(self) -> Relations:
-        types = [type_ for (type_,) in self.query("SELECT type FROM relation ORDER BY key")]
-        self._steps = {type_: 2 * key for key, type_ in enumerate(types)}
-        return Relations(types, types, [None] * len(types))
+    def _survey_now(self) -> bool:
+        """Bring the survey up to date; return whether it is."""
+        try:
+            survey_database(self.connection, self.record, self.folder, Silent())
+        except KgqaError as error:
+            logging.getLogger(__name__).debug("survey: %s", error)
+            return False
+        self._open_survey()
+        return True
+
+    def _say(self, tokens: Any) -> None:
+        """Note what has come into the database since the survey."""
+        survey = self.survey
+        if survey.state == self._state:
+            return
+        self._remarks.append(
+            f"The database has changed since the survey of its names {_ago(survey.read)}: new "
+            "names are found as they are written, and the survey is being brought up to date."
+        )
+        known = {one.name for one in survey.schema.types} | set(self.record.skip)
+        types = {one.relation for one in survey.schema.relations} | set(self.record.skip)
+        for what, new in (
+            ("label", sorted(set(tokens["labels"]) - known)),
+            ("relationship type", sorted(set(tokens["types"]) - types)),
+        ):
+            if new and not self.record.only and len(new) < 20:
+                self._remarks.append(f"New in the database, {what}: {', '.join(new)}.")
+
+    def remarks(self) -> list[str]:
+        """Return what an answer from this state should say about it."""
+        return list(self._remarks)
+
+    def has_moved(self) -> bool:
+        """Return whether the database changed since :meth:`refresh`."""
+        if not self.moved:
+            self.moved = self._marked() != self._state
+        return self.moved
+
+    def _marked(self) -> str:
+        return self.connection.read_marked("RETURN 1", {}, timeout=READ_TIMEOUT)[1]
+
+    def ask(
+        self, name: str, *names: str, timeout: float = READ_TIMEOUT, **parameters: Any
+    ) -> list[neo4j.Record]:
+        """Return the rows of a statement; for what belongs to this store. Raises GraphError."""
+        return self.read(attached(name, *names), parameters, timeout=timeout)
+
+    def read(
+        self,
+        statement: str,
+        parameters: dict[str, Any],
+        *,
+        timeout: float = READ_TIMEOUT,
+        limit: int | None = None,
+    ) -> list[neo4j.Record]:
+        """Return the rows of a statement that reads, and note whether the state is another."""
+        if self._closed:
+            raise GraphError(f"The store of {self.info.name} in {self.url} is closed.")
+        rows, state = self.connection.read_marked(
+            statement, parameters, timeout=timeout, limit=limit
+        )
+        self.moved |= state != self._state
+        return rows
+
+    # ── nodes ───────────────────────────────────────────────────────────────────────────────
+
+    def refs(self, keys: Sequence[int]) -> list[str]:
+        """Return the element ids of nodes and facts."""
+        node, relationship = self._prefixes
+        return [f"{node}:{key}" if key < FACTS else f"{relationship}:{key - FACTS}" for key in keys]
+
+    @property
+    def taken(self) -> dict[str, Any]:
+        """The parameters that say which nodes are taken."""
+        return {name: self.nodes.selection[name] for name in ("labels", "hidden")}
+
+    @property
+    def taken_types(self) -> dict[str, Any]:
+        """The parameters that say which relationships are taken."""
+        return {name: self.nodes.selection[name] for name in ("types", "untaken")}
+
+    def keys_of(self, ids: Sequence[str]) -> IntArray:
+        """Return the key of each id, -1 if there is none."""
+        found = self.finder.keys_of(self, ids)
+        return keys_array([found.get(id_, -1) for id_ in ids])
+
+    def entities(self, keys: IntArray) -> Entities:
+        """Return ids, names and kinds of ``keys``. Raises EntityNotFoundError."""
+        keys = keys_array(keys)
+        ids: list[str] = []
+        names: list[str | None] = []
+        kinds: list[int] = []
+        wanted = dict.fromkeys(keys.tolist())
+        self._name_nodes([key for key in wanted if key < FACTS])
+        facts = self.facts_of([key for key in wanted if FACTS <= key < VALUES])
+        self._name_nodes([end for fact in facts.values() for end in (fact[0], fact[2])])
+        for key in keys.tolist():
+            if key >= VALUES:
+                id_, name = self._value(key)
+                kind = Kind.VALUE
+            elif key >= FACTS:
+                if key not in facts:
+                    raise self._no_key(key)
+                head, type_, tail, _ = facts[key]
+                ends = [self.node(end).id for end in (head, tail)]
+                id_, name = fact_id(ends[0], type_, ends[1], self.refs([key])[0]), None
+                kind = Kind.MEDIATOR
+            else:
+                node = self.node(key)
+                id_, name, kind = node.id, node.name, node.kind
+            ids.append(id_)
+            names.append(name)
+            kinds.append(kind)
+        return Entities(keys, ids, names, np.asarray(kinds, dtype=np.uint8))
+
+    def node(self, key: int) -> NamedNode:
+        """Return a node that was named. Raises EntityNotFoundError if it is gone."""
+        try:
+            return self._known[key]
+        except KeyError:
+            raise self._no_key(key) from None
+
+    def _name_nodes(self, keys: Sequence[int]) -> None:
+        """Read the names of nodes that are not known yet; those that are gone stay unknown."""
+        if len(self._known) > _KEPT:
+            self._known.clear()
+        wanted = [key for key in dict.fromkeys(keys) if key not in self._known]
+        for start in range(0, len(wanted), CHUNK):
+            some = wanted[start : start + CHUNK]
+            (found,) = self.ask(
+                "entities", ids=self.refs(some), names=self.nodes.names, **self.taken
+            )
+            for row, labels, values in zip(*found.values(), strict=True):
+                self._known[some[row]] = self.nodes.named(some[row], labels, values)
+
+    def there(self, keys: Sequence[int]) -> dict[int, NamedNode]:
+        """Return those of the nodes ``keys`` that are there now."""
+        self._name_nodes(keys)
+        return {key: self._known[key] for key in keys if key in self._known}
+
+    def details(self, key: int) -> EntityDetails:
+        """Return the labels and properties of an entity. Raises EntityNotFoundError."""
+        key = int(key)
+        if key >= FACTS:
+            one = self.entities(keys_array([key]))
+            held = self.facts_of([key])[key][3] if key < VALUES else {}
+            return EntityDetails(one.ids[0], one.names[0], kind_of(key), [], [], self.shown(held))
+        self._name_nodes([key])
+        node = self.node(key)
+        rows = self.ask("details", ids=self.refs([key]))
+        if not rows:
+            raise self._no_key(key)
+        held = self.taken_properties(rows[0]["labels"], rows[0]["properties"])
+        types = [label for label in node.types if label not in self.taken["hidden"]]
+        return EntityDetails(
+            node.id, node.name, node.kind, list(node.others), types, self.shown(held)
+        )
+
+    def relations(self) -> Relations:
+        """Return relationship types and walked properties."""
+        return self._relations
+
+    def step(self, name: str) -> int:
+        """Return the step along a relation. Raises StateChangedError if it is new."""
+        try:
+            return self._steps[name]
+        except KeyError:
+            self.moved = True
+            raise StateChangedError(
+                f"The database in {self.url} has something new in it: {name}.",
+                "Ask again.",
+            ) from None
+
+    # ── edges ───────────────────────────────────────────────────────────────────────────────
 
     def neighbours(self, keys: IntArray, direction: Direction) -> Adjacency:
-        """Return the edges of ``keys``. Raises GraphError if the graph has changed since."""
+        """Return the edges of ``keys``; a node that is gone has none."""
         keys = keys_array(keys)
-        self.relations()
-        none = keys_array([])
-        columns = [(none, none, none, np.zeros(0, dtype=np.uint8))]
-        for start in range(0, len(keys), CHUNK):
-            columns.append(self._neighbours(keys[start : start + CHUNK], start, direction))
-        row, step, target, kind = (np.concatenate(parts) for parts in zip(*columns, strict=True))
-        return Adjacency.sorted(row, step, target, kind)
+        columns: list[tuple[int, int, int, int]] = []
+        listed = keys.tolist()
+        nodes = [row for row, key in enumerate(listed) if key < FACTS]
+        for start in range(0, len(nodes), CHUNK):
+            rows = nodes[start : start + CHUNK]
+            for name, side in (("out", 0), ("in", 1)):
+                if direction in ("both", name):
+                    columns += self._near(rows, [listed[row] for row in rows], name, side)
+        facts = self.facts_of([key for key in listed if FACTS <= key < VALUES])
+        for row, key in enumerate(listed):
+            if key in facts:
+                columns += self._near_fact(row, facts[key], direction)
+            elif key >= VALUES and direction != "out":
+                columns += self.finder.having(self, row, self._value(key)[0])
+        table = np.array(sorted(columns), dtype=np.int64).reshape(-1, 4)
+        table = table[np.append(True, (np.diff(table, axis=0) != 0).any(axis=1))[: len(table)]]
+        return Adjacency(table[:, 0], table[:, 1], table[:, 2], table[:, 3].astype(np.uint8))
 
-    def _neighbours(
-        self, keys: IntArray, start: int, direction: Direction
-    ) -> tuple[IntArray, IntArray, IntArray, NDArray[np.uint8]]:
-        (answer,) = self._ask(f"neighbours_{direction}", self._near(self._nodes_of(keys)))
-        rows = answer["rows"]
-        self._all_there(rows, len(keys), "a node")
-        # an empty id names no entity; those nodes were left out when the graph was attached
-        groups = [[other for other in group if other != ""] for group in answer["others"]]
-        counts = [len(group) for group in groups]
-        along = answer["along"] if direction == "both" else [direction == "out"] * len(rows)
-        steps = [
-            self._step(type_) + (not out) if count else -1
-            for type_, out, count in zip(answer["types"], along, counts, strict=True)
-        ]
-        target, kind = self._find([other for group in groups for other in group])
-        row = np.repeat(keys_array(rows), counts)
-        step = np.repeat(keys_array(steps), counts)
-        if direction == "both":  # the server gives a loop once, as an edge that leaves its node
-            loop = keys[row] == target
-            row, target = np.append(row, row[loop]), np.append(target, target[loop])
-            step, kind = np.append(step, step[loop] + 1), np.append(kind, kind[loop])
-        return row + start, step, target, kind
+    def _near(
+        self, rows: Sequence[int], keys: Sequence[int], name: str, side: int
+    ) -> Iterator[tuple[int, int, int, int]]:
+        if len(self._facts) > _KEPT:
+            self._facts.clear()
+        answer = self.ask(
+            f"neighbours_{name}",
+            ids=self.refs(keys),
+            reified=self._reified,
+            walking=side == 0,
+            unwalked=self.unwalked,
+            mediator=self.nodes.mediator,
+            value=self.record.values,
+            **self.taken,
+            **self.taken_types,
+        )
+        for found in answer:
+            row, key = rows[found["row"]], keys[found["row"]]
+            if side == 0:
+                held = self.walked_properties(found["labels"], dict(found["properties"]))
+                for property_, value in held:
+                    step = self.step(property_)
+                    yield from ((row, step, self.intern(*one), Kind.VALUE) for one in walked(value))
+            for type_, number, other, kind, held in found["edges"]:
+                step = self.step(type_) + side
+                if type_ in self._reified_set:
+                    fact = FACTS + number
+                    ends = (key, other) if side == 0 else (other, key)
+                    self._facts[fact] = (ends[0], type_, ends[1], held or {})
+                    yield row, step, fact, Kind.MEDIATOR
+                else:
+                    yield row, step, other, (Kind.ENTITY, Kind.MEDIATOR, Kind.VALUE)[kind]
+
+    def _near_fact(
+        self, row: int, fact: tuple[int, str, int, dict[str, Any]], direction: Direction
+    ) -> Iterator[tuple[int, int, int, int]]:
+        head, type_, tail, held = fact
+        step = self.step(type_)
+        if direction != "in":
+            yield row, step, tail, Kind.ENTITY
+            for name, value in self.walked_qualifiers(type_, held):
+                yield from (
+                    (row, self.step(name), self.intern(*one), Kind.VALUE) for one in walked(value)
+                )
+        if direction != "out":
+            yield row, step + 1, head, Kind.ENTITY
+
+    def facts_of(
+        self, keys: Sequence[int], *, again: bool = False
+    ) -> dict[int, tuple[int, str, int, dict[str, Any]]]:
+        """Return head, type, tail and properties of those facts that are there."""
+        found = {} if again else {key: self._facts[key] for key in keys if key in self._facts}
+        wanted = [key for key in dict.fromkeys(keys) if key not in found]
+        for start in range(0, len(wanted), CHUNK):
+            some = wanted[start : start + CHUNK]
+            for row in self.ask("facts", ids=self.refs(some), **self.taken, **self.taken_types):
+                if row["type"] in self._reified_set:
+                    values = (row["head"], row["type"], row["tail"], row["properties"])
+                    found[some[row["row"]]] = self._facts[some[row["row"]]] = values
+        return found
 
     def has_edges(self, heads: IntArray, relations: IntArray, tails: IntArray) -> BoolArray:
-        """Return which triples are in the KG. Raises GraphError if an end is gone."""
-        heads, relations, tails = (keys_array(column) for column in (heads, relations, tails))
-        there = np.zeros(len(heads), dtype=np.bool_)
-        types = self.relations().ids
-        possible = (relations >= 0) & (relations < len(types))
-        for ends in (heads, tails):
-            possible &= (ends >= 0) & (ends < self.info.nodes)
-        asked = np.flatnonzero(possible)
-        for start in range(0, len(asked), CHUNK):
-            some = asked[start : start + CHUNK]
-            near = self._near(self._nodes_of(heads[some]), "heads")
-            near |= self._near(self._nodes_of(tails[some]), "tails")
-            near["types"] = [types[key] for key in relations[some].tolist()]
-            (answer,) = self._ask("has_edges", near)
-            self._all_there(answer["rows"], len(some), "an end of an edge")
-            there[some[keys_array(answer["rows"])]] = answer["there"]
+        """Return which triples are in the database now; each is looked up there."""
+        columns = [keys_array(column).tolist() for column in (heads, relations, tails)]
+        there = np.zeros(len(columns[0]), dtype=np.bool_)
+        names = self._relations.ids
+        plain: list[tuple[int, int, str, int]] = []
+        held: list[tuple[int, int, str, int]] = []
+        facts: list[tuple[int, int, str, int]] = []
+        for place, (head, relation, tail) in enumerate(zip(*columns, strict=True)):
+            if not 0 <= relation < len(names) or min(head, tail) < 0 or head >= VALUES:
+                continue
+            asked = place, head, names[relation], tail
+            if max(head, tail) < FACTS:
+                if names[relation] not in self._reified_set:
+                    plain.append(asked)
+            elif head >= FACTS or tail < VALUES:
+                facts.append(asked)
+            else:
+                held.append(asked)
+        for start in range(0, len(plain), CHUNK):
+            some = plain[start : start + CHUNK]
+            (answer,) = self.ask(
+                "has_edges",
+                heads=self.refs([one[1] for one in some]),
+                tails=self.refs([one[3] for one in some]),
+                wanted=[one[2] for one in some],
+                **self.taken,
+            )
+            taken = [some[row] for row in answer["rows"] if self._is_taken(some[row][2])]
+            there[[one[0] for one in taken]] = True
+        self._have_facts(facts, there)
+        self._have_values(held, there)
         return there
 
+    def _is_taken(self, type_: str) -> bool:
+        types, untaken = self.taken_types.values()
+        return (not types or type_ in types) and type_ not in untaken
+
+    def _have_facts(self, asked: Sequence[tuple[int, int, str, int]], there: BoolArray) -> None:
+        wanted = [key for _, head, _, tail in asked for key in (head, tail) if key >= FACTS]
+        found = self.facts_of([key for key in wanted if key < VALUES], again=True)
+        for place, head, relation, tail in asked:
+            if head >= FACTS:
+                if (fact := found.get(head)) is not None:
+                    ends = {fact[2]} if fact[1] == relation else set()
+                    if tail >= VALUES:
+                        values = dict(self.walked_qualifiers(fact[1], fact[3])).get(relation)
+                        ends = {self.intern(*one) for one in walked(values)}
+                    there[place] = tail in ends
+            else:
+                fact = found.get(tail)
+                there[place] = fact is not None and fact[:2] == (head, relation)
+
+    def _have_values(self, asked: Sequence[tuple[int, int, str, int]], there: BoolArray) -> None:
+        heads = list(dict.fromkeys(one[1] for one in asked))
+        names = sorted({one[2] for one in asked})
+        found: dict[tuple[int, str], set[int]] = {}
+        for start in range(0, len(heads), CHUNK):
+            some = heads[start : start + CHUNK]
+            for row in self.ask("values", ids=self.refs(some), names=names, **self.taken):
+                held = dict(zip(names, row["values"], strict=True))
+                for name, value in self.walked_properties(row["labels"], held):
+                    found[some[row["row"]], name] = {self.intern(*one) for one in walked(value)}
+        for place, head, name, tail in asked:
+            there[place] = tail in found.get((head, name), ())
+
+    def degrees(self, keys: IntArray) -> IntArray:
+        """Return the number of relationships and properties of each key."""
+        listed = keys_array(keys).tolist()
+        degrees = np.asarray([0 if key < FACTS else 2 if key < VALUES else 1 for key in listed])
+        nodes = [row for row, key in enumerate(listed) if key < FACTS]
+        for start in range(0, len(nodes), CHUNK):
+            rows = np.asarray(nodes[start : start + CHUNK])
+            (answer,) = self.ask(
+                "degrees",
+                ids=self.refs([listed[row] for row in rows]),
+                unwalked=self.unwalked,
+                **self.taken,
+            )
+            degrees[rows[keys_array(answer["rows"])]] = answer["degrees"]
+        return keys_array(degrees)
+
+    # ── values ──────────────────────────────────────────────────────────────────────────────
+
+    def intern(self, id_: str, name: str) -> int:
+        """Return the key of a value, by which its id and name are known from now on."""
+        key = value_key(id_)
+        if self._values.setdefault(key, (id_, name))[0] != id_:
+            raise GraphError(f"Two values of {self.url} cannot be told apart: {id_}.")
+        return key
+
+    def knows_value(self, key: int) -> bool:
+        """Return whether a value was met in this state."""
+        return key in self._values
+
+    def _value(self, key: int) -> tuple[str, str]:
+        try:
+            return self._values[key]
+        except KeyError:
+            raise self._no_key(key) from None
+
+    # ── look-ups ────────────────────────────────────────────────────────────────────────────
+
+    def find_names(self, names: Sequence[str]) -> tuple[IntArray, IntArray]:
+        """Return (position, key) of exact matches, sorted; new names as the server has them."""
+        pairs = self.finder.find(self, names)
+        return keys_array([pair[0] for pair in pairs]), keys_array([pair[1] for pair in pairs])
+
     def suggest(self, text: str, limit: int = 5, *, prefix: bool = False) -> IntArray:
-        """Return keys of entities by the server's full-text index, else by the survey's names."""
-        query, index = text_query(text, prefix=prefix), self.record.text_index
-        if not query or limit < 1:
-            return keys_array([])
-        if index is None:
-            return super().suggest(text, limit, prefix=prefix)
-        parameters = {"index": index, "query": query, "limit": 2 * int(limit) + _SPARE}
-        (answer,) = self._ask("suggest", parameters)
-        keys, kinds = self._find(answer["ids"])
-        return keys_array(keys[kinds == Kind.ENTITY][:limit])
+        """Return keys of entities with names like ``text``: by the survey, else by the server."""
+        return keys_array(self.finder.suggest(self, text, limit, prefix=prefix))
+
+    def topic_keys(self, after: int = -1, limit: int = 10_000) -> IntArray:
+        """Return keys above ``after`` of entities that have an edge and that the survey names."""
+        return keys_array(self.finder.topic_keys(self, after, limit))
 
     def drawing(self, edges: Sequence[tuple[str, str, str]]) -> str:
         """Return the Cypher that draws edges given by id. Raises EntityNotFoundError."""
-        ids = sorted({id_ for head, _, tail in edges for id_ in (head, tail)})
-        values = self._nodes_of(self.keys_of(ids)).values
-        literals = {
-            id_: str(value) if isinstance(value, int) else cypher.literal(value)
-            for id_, value in zip(ids, values, strict=True)
-        }
+        ids = sorted({id_ for edge in edges for id_ in (edge[0], edge[2])})
+        keys = dict(zip(ids, self.keys_of(ids).tolist(), strict=True))
+        facts = self.facts_of([key for key in keys.values() if FACTS <= key < VALUES])
+        drawn: dict[tuple[int, str, int], None] = {}
+        for head, relation, tail in edges:
+            fact = facts.get(keys[head]) or facts.get(keys[tail])
+            if fact is not None:
+                drawn[fact[:3]] = None
+            elif min(keys[head], keys[tail]) >= 0 and max(keys[head], keys[tail]) < FACTS:
+                drawn[keys[head], relation, keys[tail]] = None
         rows = [
-            [literals[head], cypher.literal(type_), literals[tail]] for head, type_, tail in edges
+            [cypher.literal(part) for part in (*self.refs([head]), type_, *self.refs([tail]))]
+            for head, type_, tail in drawn
         ]
-        return self._statement("draw_edges").replace("$edges", list_literal(rows), 1)
-
-    def refresh(self) -> None:
-        """Do nothing: what the survey met is what this store is about, until it is opened again."""
+        return attached("draw_edges").replace("$edges", list_literal(rows), 1)
 
     def close(self) -> None:
         """Give back what the store holds open. Calling it again does nothing."""
-        super().close()
+        if self._names is not None:
+            self._names.close()
+            self._names = None
         if not self._closed:
             self._closed = True
+            if self.survey.seconds < _SOON:
+                finish_refresh(self.folder)
             self.connection.release()
 
-    def _statement(self, name: str, by_reference: bool = False) -> str:
-        given = self.record.attachment
-        return attached(name, given.label, given.id_property, by_reference=by_reference)
+    def __enter__(self) -> Self:
+        return self
 
-    def _ask(self, name: str, parameters: dict[str, Any]) -> list[neo4j.Record]:
-        if self._closed:
-            raise GraphError(f"The store of {self.info.name} in {self.url} is closed.")
-        statement = self._statement(name, self.record.by_reference)
-        return self.connection.read(statement, **parameters)
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
-    def _near(self, nodes: _Nodes, name: str = "ids") -> dict[str, Any]:
-        refs = {f"{name}_refs": nodes.refs} if self.record.by_reference else {}
-        return {name: nodes.values, **refs}
-
-    def _nodes_of(self, keys: IntArray) -> _Nodes:
-        rows = self._nodes("t.id, t.name, t.kind, t.ref, t.number", keys)
-        ids, names, kinds, refs = ([row[column] for row in rows] for column in range(1, 5))
-        return _Nodes(ids, [value_of(row[1], row[5]) for row in rows], names, kinds, refs)
-
-    def _step(self, type_: str) -> int:
-        try:
-            return self._steps[type_]
-        except KeyError:
-            raise self._changed(f"it has relationships of the new type {type_!r}") from None
-
-    def _find(self, values: Sequence[Any]) -> tuple[IntArray, NDArray[np.uint8]]:
-        for value in values:
-            if isinstance(value, bool) or not isinstance(value, str | int):
-                raise self._changed(f"it has a node with the new id {value!r}")
-        found = nodes_of_values(self.query, values)
-        for value in values:
-            if value not in found:
-                raise self._changed(f"it has a node with the new id {value!r}")
-        return (
-            np.fromiter((found[value][0] for value in values), np.int64, len(values)),
-            np.fromiter((found[value][1] for value in values), np.uint8, len(values)),
+    def _no_key(self, key: int) -> EntityNotFoundError:
+        return EntityNotFoundError(
+            f"The KG {self.info.name} has no entity with key {key} now.", "Look it up by its id."
         )
 
-    def _all_there(self, rows: Sequence[int], count: int, what: str) -> None:
-        if len(set(rows)) != count:
-            raise self._changed(f"{what} is gone, or its id is no longer unique")
 
-    def _changed(self, how: str) -> GraphError:
-        return GraphError(
-            f"The graph in {self.url} has changed since {self.info.name} was attached "
-            f"({self.record.attached}): {how}.",
-            f"Attach it again: `kgqa attach {self.info.name} …`.",
-        )
+def _stamp(path: Path) -> object:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
 
-    def _damaged(self, what: str) -> StoreUnavailableError:
-        return StoreUnavailableError(
-            f"{self.path}, which belongs to the attached KG {self.info.name}, cannot be used: "
-            f"{what}.",
-            f"Attach it again: `kgqa attach {self.info.name} …`.",
-        )
+
+def _ago(moment: float) -> str:
+    seconds = max(time.time() - moment, 0)
+    if seconds < 90:
+        return f"{seconds:.0f} seconds ago"
+    return (
+        f"{seconds / 60:.0f} minutes ago" if seconds < 5400 else f"{seconds / 3600:.0f} hours ago"
+    )

@@ -1,370 +1,325 @@
-"""Attaching a Neo4j database as it is: a survey in read-only sessions, and its record."""
+"""Surveys of a Neo4j database as it is: schema, counts, names. Read-only, and bounded.
+
+Counts come from Neo4j's own; properties from a sample of each label and type, which is all of it in
+a small database; names up to a bound. No privilege but reading is needed, and no APOC.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import datetime
-import re
-import secrets
-import sqlite3
+import hashlib
 import time
-from collections import Counter
-from dataclasses import dataclass
-from itertools import islice
+from collections import Counter, defaultdict
+from dataclasses import replace
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from filelock import FileLock, Timeout
-
-from kgqa.cypher.attached import attached, constraint_statement, text_index_statement
-from kgqa.errors import GraphError, StoreUnavailableError, UsageError
-from kgqa.graph.attached import RECORD_NAME, AttachedRecord
-from kgqa.graph.attached_cache import CacheBuilder, value_of
-from kgqa.graph.model import KGInfo, Kind
-from kgqa.graph.sqlite_file import FILE_NAME
+from kgqa.cypher.attached import attached
+from kgqa.errors import GraphError
+from kgqa.graph.attached import Called, Naming
+from kgqa.graph.attached_cache import Survey, TextIndex, new_survey, source_of
+from kgqa.graph.attached_names import Column, chosen_naming, columns_of
+from kgqa.graph.attached_nodes import NodeReader, selection_of
+from kgqa.graph.model import KGInfo
+from kgqa.graph.schema import EntityType, GraphSchema, Property, RelationPattern
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from kgqa.graph.attached import Attachment
-    from kgqa.graph.attached_cache import Node
     from kgqa.graph.neo4j import Neo4jConnection
     from kgqa.progress import Progress
 
-NO_ID = "nodes without an id"
-OUTSIDE = "edges whose other end lies outside the label"
-IDLESS_END = "edges of nodes without an id"
-PARALLEL = "edges that repeat another of the same type between the same nodes"
-_BATCH = 5_000  # nodes that are taken at a time
-_HEADS = 2_000  # nodes whose edges one statement reads
-_SHOWN = 12  # labels or properties that an error lists
+    Pair = tuple[str, str]  # labels of head and tail
+
+MOST_NAMED = 200_000  # nodes whose names are kept here
+_ALL_NODES = 500_000  # a larger database is sampled
+_ALL_RELATIONSHIPS = 2_000_000
+_SAMPLE = 1_000  # nodes of a label, relationships of a type, whose values are looked at
+_COUNTED = 100_000  # of them in a large database, where what they have is counted
+_TIMEOUT = 30.0  # seconds of one statement
+_BATCH = 5_000
 _OLDEST = (5, 0)  # element ids came with it
 
 
-@dataclass(frozen=True, slots=True)
-class Attached:
-    """What a survey found. ``advice``: statements that would make indexes that are missing."""
+def survey_database(
+    connection: Neo4jConnection,
+    record: Attachment,
+    folder: Path,
+    progress: Progress,
+    *,
+    adopt: bool = False,
+) -> tuple[Survey, Attachment]:
+    """Read a database into the survey of ``folder``; return it, and the record with new labels.
 
-    record: AttachedRecord
-    left_out: dict[str, int]
-    advice: list[str]
-    seconds: float
-
-
-def attach(
-    connection: Neo4jConnection, attachment: Attachment, folder: Path, progress: Progress
-) -> Attached:
-    """Survey a database and record it in ``folder``; the KG is named after the folder.
-
-    Raises UsageError if the name is taken or an option malformed, StoreUnavailableError if the
-    server or the folder cannot be used, GraphError if there is no such graph or it changes
-    meanwhile.
+    ``adopt``: that record is kept from now on. Raises StoreUnavailableError, GraphError;
+    sqlite3.Error and OSError of the folder.
     """
     began = time.monotonic()
-    survey = _Survey(connection, attachment, progress)
-    if (folder / FILE_NAME).exists():
-        raise UsageError(
-            f"{folder.name} is a KG that was loaded into {folder}.", "Choose another name."
-        )
-    with _folder_alone(folder):
-        if folder.name in {info.name for info in connection.list_kgs()}:
-            raise UsageError(
-                f"{folder.name} is a KG that was loaded into {connection.url}.",
-                "It needs no attaching; choose another name for another part of the database.",
+    reading = _Reading(connection, record, progress)
+    with (
+        progress.task("reading the schema", None) as task,
+        new_survey(folder) as writer,
+    ):
+        survey, types, relations = reading.schema(folder.name)
+        merged = replace(record, types=types, relations=relations)
+        nodes = NodeReader(connection, merged, survey, reading.state)
+        task.tell("names")
+        named = 0
+        batch = []
+        for row in nodes.stream(MOST_NAMED):
+            batch.append(row)
+            if len(batch) == _BATCH:
+                named += writer.add(batch)
+                batch.clear()
+        named += writer.add(batch)
+        if named < MOST_NAMED and (record.only or record.skip):
+            edges = sum(
+                {
+                    (one.relation, one.head, one.tail): one.count for one in survey.schema.relations
+                }.values()
             )
-        survey.check()
-        path = folder / f"attached-{secrets.token_hex(4)}.sqlite"
-        try:
-            with CacheBuilder(path, with_text=survey.text_index is None) as builder:
-                record = survey.run(builder, folder.name)
-            record.write(folder)
-        except BaseException:
-            path.unlink(missing_ok=True)
-            raise
-        _tidy(folder, path.name)
-    return Attached(record, dict(survey.left_out), survey.advice(), time.monotonic() - began)
+            survey = replace(survey, info=replace(survey.info, entities=named, edges=edges))
+        survey = replace(
+            survey,
+            named=named,
+            seconds=time.monotonic() - began,
+            settings=settings_of(merged if adopt else record),
+        )
+        writer.finish(survey)
+    return survey, merged
 
 
-@contextlib.contextmanager
-def _folder_alone(folder: Path) -> Iterator[None]:
-    made = not folder.exists()
-    lock = FileLock(folder / ".attach.lock", timeout=0)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with lock:
-            yield
-    except Timeout:
-        raise GraphError(
-            f"Another process is attaching {folder.name}.", "Wait until it has ended."
-        ) from None
-    except (sqlite3.Error, OSError) as error:
-        if isinstance(error, GraphError):  # a StoreUnavailableError is an OSError too
-            raise
-        raise StoreUnavailableError(
-            f"The survey cannot be written to {folder}: {error}.",
-            "See that the disk has room and that you may write there, or choose another `home`.",
-        ) from None
-    finally:
-        if made:  # a failure leaves no empty folder behind
-            with contextlib.suppress(OSError):
-                if {path.name for path in folder.iterdir()} <= {".attach.lock"}:
-                    (folder / ".attach.lock").unlink(missing_ok=True)
-                    folder.rmdir()
+class _Reading:
+    """One reading of a database; ``state``: that of its first statement."""
 
-
-def _tidy(folder: Path, kept: str) -> None:
-    for pattern in ("attached-*.sqlite*", f".{RECORD_NAME}.partial"):
-        for path in folder.glob(pattern):
-            if path.name != kept:
-                with contextlib.suppress(OSError):
-                    path.unlink()
-
-
-class _Survey:
-    """One reading of a database: ``check``, then ``run``; ``left_out`` counts by reason."""
-
-    def __init__(
-        self, connection: Neo4jConnection, attachment: Attachment, progress: Progress
-    ) -> None:
-        self.left_out: Counter[str] = Counter()
-        self.text_index: str | None = None
-        self._connection = connection
-        self._given = attachment
-        aliases = attachment.alias_property
-        self._names = [attachment.name_property, *([aliases] if aliases else [])]
-        self._is_mediator = _mediator_rule(attachment)
-        self._progress = progress
-        self._by_reference = True
-        self._counts: tuple[int, int, int] = (0, 0, 0)
-
-    @property
-    def _where(self) -> str:
-        return f"{self._connection.url} (database {self._connection.database})"
-
-    def check(self) -> None:
-        """Make sure that the database has what was named. Raises GraphError, UsageError."""
-        given = self._given
-        kinds = (given.mediator_label, given.value_label)
-        properties = (given.id_property, given.name_property, given.alias_property)
-        for name in (given.label, *kinds, *properties):
-            if name is not None and (not name or "\0" in name):
-                raise UsageError(
-                    f"{name!r} cannot be a label or property.", "Name it as the database does."
-                )
-        version = self._connection.server_version()
+    def __init__(self, connection: Neo4jConnection, record: Attachment, progress: Progress) -> None:
+        version = connection.server_version()
         if version < _OLDEST:
             raise GraphError(
-                f"{self._connection.url} runs Neo4j {version[0]}.{version[1]}.",
+                f"{connection.url} runs Neo4j {version[0]}.{version[1]}.",
                 "kgqa can attach Neo4j 5 and later.",
             )
-        self._counts = self._count(given.label)
-        for label in (given.label, *kinds):
-            if label is not None and not self._count(label)[0]:
-                raise GraphError(
-                    f"No node in {self._where} has the label {label!r}.",
-                    self._there("labels", "The database has no label at all."),
-                )
-        for name in properties:
-            if name is not None and not self._rows("has_property", property=name):
-                raise GraphError(
-                    f"No node with the label {given.label!r} in {self._where} has the property "
-                    f"{name!r}.",
-                    self._there("properties", "These nodes have no property at all."),
-                )
-        self._find_indexes()
+        self._connection = connection
+        self._record = record
+        self._progress = progress
+        tokens, self.state = connection.read_marked(attached("tokens"), {}, timeout=_TIMEOUT)
+        self._tokens = tokens[0]
+        labels, types = set(tokens[0]["labels"]), set(tokens[0]["types"])
+        taken = selection_of(record, labels, types)
+        self._only, self._hidden = frozenset(taken["labels"]), frozenset(taken["hidden"])
+        if self._only:
+            labels = {
+                row["label"]
+                for one in sorted(self._only & labels)
+                for row in self._rows("labels_beside", one, limit=_ALL_NODES)
+            }
+        self.labels = sorted(labels - self._hidden)
+        only = set(taken["types"])
+        self.types = sorted((only & types if only else types) - set(taken["untaken"]))
+        self.sampled = (
+            tokens[0]["nodes"] > _ALL_NODES or tokens[0]["relationships"] > _ALL_RELATIONSHIPS
+        )
+        self._limit = _COUNTED if self.sampled else max(_ALL_NODES, _ALL_RELATIONSHIPS)
 
-    def _there(self, what: str, nothing: str) -> str:
-        there = sorted(self._rows(what)[0][what])
-        listed = ", ".join(there[:_SHOWN]) + (", …" if len(there) > _SHOWN else "")
-        return f"{what.capitalize()} there are: {listed}." if there else nothing
-
-    def run(self, builder: CacheBuilder, kg: str) -> AttachedRecord:
-        """Read the nodes and edges into ``builder``; return the record. Raises GraphError."""
-        given = self._given
-        with (
-            self._progress.task("reading nodes", self._counts[0], "nodes") as task,
-            contextlib.closing(self._nodes()) as nodes,
-        ):
-            while batch := list(islice(nodes, _BATCH)):
-                builder.add(batch)
-                task.advance(len(batch))
-        with self._progress.task("sorting names", self._counts[0], "nodes") as task:
-            count = builder.sort(given.id_property, task)
-        if not count:
-            raise GraphError(
-                f"No node with the label {given.label!r} in {self._where} has an id.",
-                "Name another property with `id_property`.",
+    def schema(self, kg: str) -> tuple[Survey, dict[str, Naming], dict[str, Called]]:
+        """Return the survey without names, and what labels and types are called."""
+        record, read = self._record, time.time()
+        constraints: dict[str, set[str]] = {}
+        for row in self._allowed("constraints"):
+            constraints.setdefault(row["label"], set()).add(row["property"])
+        counts = self._counts("count_nodes", self.labels)
+        naming = dict(record.types)
+        columns: dict[str, dict[str, Column]] = {}
+        for label in self.labels:
+            if not counts[label]:
+                continue
+            sample = self._rows("sample_nodes", label, limit=_SAMPLE)
+            rows = [row["properties"] for row in sample if self._is_taken(row, ("labels",))]
+            columns[label] = columns_of(rows)
+            given = naming.get(label, Naming())
+            if given.id is None:
+                chosen = chosen_naming(
+                    label,
+                    columns[label],
+                    len(rows),
+                    constraints.get(label, set()),
+                    lambda name, label=label: self._is_unique(label, name, counts[label]),  # type: ignore[misc]
+                )
+                naming[label] = replace(given, id=chosen.id, name=given.name or chosen.name)
+        amounts = self._counts("count_relationships", self.types)
+        present = [type_ for type_ in self.types if amounts[type_]]
+        patterns = self._patterns(present, amounts, set(columns), naming)
+        keys = _foreign_keys(naming, patterns)
+        types = tuple(
+            EntityType(
+                label,
+                counts[label],
+                self._properties(
+                    label,
+                    columns[label],
+                    self._having(label, columns[label], counts[label]),
+                    keys,
+                    naming[label].name,
+                ),
+                naming[label].id or None,
+                naming[label].name,
             )
-        with self._progress.task("reading edges", count, "nodes") as task:
-            for start in range(0, count, _HEADS):
-                self._edges(builder, start)
-                task.advance(min(_HEADS, count - start))
-        self._count_left_out(builder.edges)
-        version, types = builder.finish()
-        kinds = builder.kinds
+            for label in sorted(columns, key=lambda label: (-counts[label], label))
+        )
+        schema = GraphSchema(types, tuple(patterns), self.sampled)
+        walked = {
+            each.name
+            for held in ([one.properties for one in types], [one.properties for one in patterns])
+            for properties in held
+            for each in properties
+            if each.walked
+        }
+        relations = tuple(sorted({*present, *walked}))
         info = KGInfo(
             name=kg,
-            source=f"label {given.label} in {self._where}",
-            version=version,
-            direction=given.direction,
-            entities=kinds[Kind.ENTITY],
-            mediators=kinds[Kind.MEDIATOR],
-            values=kinds[Kind.VALUE],
-            relations=len(types),
-            edges=builder.edges,
+            source=source_of(record),
+            version=version_of(self.state, record),
+            direction=record.direction,
+            entities=self._tokens["nodes"],
+            mediators=0,
+            values=0,
+            relations=len(relations),
+            edges=self._tokens["relationships"],
             loader="attach",
         )
-        return AttachedRecord(
-            info=info,
-            url=self._connection.url,
-            database=self._connection.database,
-            attachment=given,
-            by_reference=self._by_reference,
-            text_index=self.text_index,
-            cache=builder.path.name,
-            attached=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        indexed, texts = self._indexes()
+        survey = Survey(
+            info, schema, naming, relations, indexed, texts, self.state, "", read, 0.0, 0
+        )
+        called = {type_: record.relations.get(type_, Called()) for type_ in present}
+        return survey, naming, {**record.relations, **called}
+
+    def _patterns(
+        self,
+        types: Sequence[str],
+        amounts: dict[str, int],
+        known: set[str],
+        naming: dict[str, Naming],
+    ) -> list[RelationPattern]:
+        found: list[RelationPattern] = []
+        for type_ in types:
+            between: Counter[Pair] = Counter()
+            having: dict[Pair, Counter[str]] = defaultdict(Counter)
+            rows = self._rows("patterns", type_, limit=self._limit)
+            seen = sum(row["count"] for row in rows)
+            for row in filter(self._is_taken, rows):
+                for pair in _pairs(row, known):
+                    between[pair] += row["count"]
+                    having[pair].update(dict.fromkeys(row["names"], row["count"]))
+            samples: dict[Pair, list[dict[str, Any]]] = defaultdict(list)
+            if any(having.values()):
+                sample = self._rows("sample_relationships", type_, limit=_SAMPLE)
+                for row in filter(self._is_taken, sample):
+                    for pair in _pairs(row, known):
+                        samples[pair].append(row["properties"])
+            scale = amounts[type_] / seen if seen else 1.0
+            for pair, count in between.items():
+                keys = {(type_, naming[end].id or "") for end in pair if end}
+                properties = self._properties(
+                    type_, columns_of(samples[pair]), having[pair], keys, ()
+                )
+                found.append(RelationPattern(type_, *pair, round(count * scale), properties))
+        return sorted(found, key=lambda one: (-one.count, one.relation, one.head, one.tail))
+
+    def _is_taken(self, row: Any, names: Iterable[str] = ("heads", "tails")) -> bool:
+        """Return whether the nodes of a row, by their labels, are taken."""
+        return all(
+            (not self._only or self._only & set(row[end])) and not self._hidden & set(row[end])
+            for end in names
         )
 
-    def advice(self) -> list[str]:
-        """Return the statements that would make the indexes that are missing."""
-        given = self._given
-        found: list[str] = []
-        if self._by_reference:
-            found.append(constraint_statement(given.label, given.id_property))
-        if self.text_index is None:
-            found.append(text_index_statement(given.label, *self._names))
+    def _properties(
+        self,
+        owner: str,
+        columns: dict[str, Column],
+        counts: Counter[str],
+        unwalked: set[tuple[str, str]],
+        names: tuple[str, ...],
+    ) -> tuple[Property, ...]:
+        """Return the properties of a label or a type, the most frequent first."""
+        found = []
+        for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+            if not self._record.hides(owner, name):
+                column = columns.get(name) or Column(name)  # a rare one is in no sample
+                walked = name not in names[:1] and (owner, name) not in unwalked
+                found.append(column.as_property(count, walked))
+        return tuple(found)
+
+    def _having(self, label: str, columns: dict[str, Column], count: int) -> Counter[str]:
+        """Return how many nodes of a label have each property."""
+        if count <= _SAMPLE:
+            return Counter({name: column.rows for name, column in columns.items()})
+        found: Counter[str] = Counter()
+        for row in self._rows("count_properties", label, limit=self._limit):
+            found.update(dict.fromkeys(row["names"], row["count"]))
         return found
 
-    def _nodes(self) -> Generator[Node]:
-        given = self._given
-        first: list[str] = []
-        rows = self._connection.stream(
-            attached("nodes", given.label, given.id_property),
-            id=given.id_property,
-            name=given.name_property,
-            alias=given.alias_property,
-            mediator=given.mediator_label,
-            value=given.value_label,
-        )
-        with contextlib.closing(rows):
-            for record in rows:
-                ref, id_ = record["ref"], record["id"]
-                if id_ is None or id_ == "":
-                    self.left_out[NO_ID] += 1
-                    if len(first) < 3:
-                        first.append(ref)
-                    continue
-                yield self._node(*record)
-        if first:
-            self._progress.note(
-                f"{self.left_out[NO_ID]:,} nodes have no {given.id_property!r} and are left out; "
-                f"the first: {', '.join(first)}."
-            )
+    def _is_unique(self, label: str, name: str, count: int) -> bool:
+        if self.sampled:  # counting all values of a large database takes too long
+            return False
+        rows = self._connection.read_marked(attached("count_values", label, name), {})[0]
+        return bool(rows[0]["count"] == count)
 
-    def _node(
-        self, ref: str, id_: object, name: object, aliases: object, mediator: bool, value: bool
-    ) -> Node:
-        if isinstance(id_, bool) or not isinstance(id_, str | int):
-            raise GraphError(
-                f"The id {id_!r} of the node {ref} in {self._where} is neither text nor a "
-                "whole number.",
-                "Name another property with `id_property`.",
-            )
-        text = str(id_)
-        if mediator or self._is_mediator(text):
-            kind = Kind.MEDIATOR
-        else:
-            kind = Kind.VALUE if value else Kind.ENTITY
-        others = aliases if isinstance(aliases, list) else [aliases]
-        names = [alias for other in others if (alias := _text(other))]
-        reference = ref if self._by_reference else None
-        return text, isinstance(id_, int), _text(name), kind, names, reference
+    def _counts(self, statement: str, names: Sequence[str]) -> dict[str, int]:
+        return {name: self._rows(statement, name)[0]["count"] for name in names}
 
-    def _edges(self, builder: CacheBuilder, start: int) -> None:
-        heads = builder.nodes(start, _HEADS)
-        parameters: dict[str, Any] = {"ids": [value_of(id_, number) for id_, number, _ in heads]}
-        if self._by_reference:
-            parameters["ids_refs"] = [ref for *_, ref in heads]
-        (answer,) = self._rows("neighbours_out", self._by_reference, **parameters)
-        if len(set(answer["rows"])) != len(heads):
-            raise self._changed()
-        groups = [[other for other in group if other != ""] for group in answer["others"]]
-        tails = builder.keys_of([other for group in groups for other in group])
-        if (tails < 0).any():
-            raise self._changed()
-        ends = np.cumsum([len(group) for group in groups])
-        places = zip(answer["rows"], answer["types"], ends.tolist(), groups, strict=True)
-        for row, type_, end, group in sorted(places, key=lambda place: place[:2]):
-            if group:
-                builder.add_edges(start + row, type_, tails[end - len(group) : end])
+    def _rows(self, statement: str, name: str, **parameters: Any) -> list[Any]:
+        return self._connection.read_marked(attached(statement, name), parameters)[0]
 
-    def _count_left_out(self, edges: int) -> None:
-        _, leaving, entering = self._counts
-        if self._count(self._given.label) != self._counts:
-            raise self._changed()
-        inner = self._rows("count_inner")[0]["edges"]
-        idless = self._rows("count_idless")[0]["edges"] if self.left_out[NO_ID] else 0
-        parallel = inner - idless - edges
-        if parallel < 0:
-            raise self._changed()
-        outside = leaving + entering - 2 * inner
-        found = {OUTSIDE: outside, IDLESS_END: idless, PARALLEL: parallel}
-        self.left_out.update({reason: count for reason, count in found.items() if count})
-
-    def _count(self, label: str) -> tuple[int, int, int]:
-        (row,) = self._connection.read(attached("counts", label, self._given.id_property))
-        return row["nodes"], row["leaving"], row["entering"]
-
-    def _rows(self, name: str, by_reference: bool = False, **parameters: Any) -> list[Any]:
-        given = self._given
-        statement = attached(name, given.label, given.id_property, by_reference=by_reference)
-        return list(self._connection.stream(statement, **parameters))
-
-    def _find_indexes(self) -> None:
-        given = self._given
+    def _allowed(self, statement: str) -> list[Any]:
         try:
-            rows = self._rows("indexes")
+            return self._connection.read_marked(attached(statement), {})[0]
         except GraphError as error:
-            self._progress.note(f"The indexes cannot be listed, so none is used: {error.message}")
-            return
-        for row in rows:
+            self._progress.note(f"The {statement} cannot be listed: {error.message}")
+            return []
+
+    def _indexes(self) -> tuple[frozenset[tuple[str, str]], tuple[TextIndex, ...]]:
+        indexed: set[tuple[str, str]] = set()
+        texts: list[TextIndex] = []
+        for row in self._allowed("indexes"):
             labels, properties = row["labels"] or [], row["properties"] or []
-            if row["state"] != "ONLINE" or row["entityType"] != "NODE" or given.label not in labels:
-                continue
-            if row["type"] == "RANGE" and properties == [given.id_property]:
-                self._by_reference = False
-            elif row["type"] == "FULLTEXT" and set(self._names) <= set(properties):
-                self.text_index = row["name"]
-
-    def _changed(self) -> GraphError:
-        return GraphError(
-            f"The graph in {self._where} changed while it was read.",
-            "Attach it when nothing writes to it.",
-        )
+            if row["type"] == "FULLTEXT":
+                texts.append(TextIndex(row["name"], tuple(labels), tuple(properties)))
+            else:
+                indexed.update((label, properties[0]) for label in labels)
+        return frozenset(indexed), tuple(texts)
 
 
-def _text(value: object) -> str | None:
-    if isinstance(value, str):
-        return value if value.strip() else None
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return str(value)
-    return None
+def settings_of(record: Attachment) -> str:
+    """Return what tells a record from an edited one."""
+    return hashlib.sha256(repr(replace(record, attached="")).encode()).hexdigest()
 
 
-def _mediator_rule(attachment: Attachment) -> Callable[[str], bool]:
-    if attachment.mediators is None:
-        return lambda _: False
-    if attachment.mediator_label is not None:
-        raise UsageError(
-            "Mediators are known by a label or by a pattern of their ids, not by both.",
-            "Leave out `mediator_label` or `mediators`.",
-        )
-    try:
-        pattern = re.compile(attachment.mediators)
-    except re.error as error:
-        raise UsageError(
-            f"{attachment.mediators!r} cannot be the pattern of mediators: {error}.",
-            r"A pattern for Freebase's ids is [mg]\.",
-        ) from None
-    return lambda id_: pattern.match(id_) is not None
+def version_of(state: str, record: Attachment) -> str:
+    """Return the version of an attached KG: that of the database's state and of the record."""
+    return hashlib.sha256(f"{state}\n{settings_of(record)}".encode()).hexdigest()
+
+
+def now() -> str:
+    """Return the time, ISO 8601."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+def _pairs(row: Any, known: set[str]) -> Iterable[Pair]:
+    heads = [label for label in row["heads"] if label in known] or [""]
+    tails = [label for label in row["tails"] if label in known] or [""]
+    return product(heads, tails)
+
+
+def _foreign_keys(
+    naming: dict[str, Naming], patterns: Iterable[RelationPattern]
+) -> set[tuple[str, str]]:
+    """Return (label, property) that repeat the id of a node that a relationship leads to."""
+    found: set[tuple[str, str]] = set()
+    for one in patterns:
+        for here, there in ((one.head, one.tail), (one.tail, one.head)):
+            if here and there and here != there and (id_ := naming[there].id) != naming[here].id:
+                found.add((here, id_ or ""))
+    return found

@@ -77,9 +77,15 @@ NAME_SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class EntityBatch:
-    """Rows of ``ENTITY_SCHEMA``, in any order. An id may come again: its columns are merged."""
+    """Rows of ``ENTITY_SCHEMA``, in any order. An id may come again: its columns are merged.
+
+    ``walked``: the properties that walks see, as edges to values; others are kept and shown. Long
+    texts and embeddings are never walked. The values of a walked property that an id is given in
+    several rows are united.
+    """
 
     rows: pa.RecordBatch
+    walked: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +124,16 @@ class RelationBatch:
 
 @dataclass(frozen=True, slots=True)
 class EdgeBatch:
-    """Edges as in ``EDGE_SCHEMA``, in any order; ends (int64: mids) may come later."""
+    """Edges as in ``EDGE_SCHEMA``, in any order; ends (int64: mids) may come later.
+
+    ``walked``: the properties that are qualifiers. All edges of a relation that has one are facts
+    with an identity (:func:`kgqa.graph.schema.fact_id`), so parallel ones stay apart unless their
+    properties are equal; of other equal edges one stays. Properties that are not walked (a weight,
+    a source) are kept with their edge or fact.
+    """
 
     rows: pa.RecordBatch
+    walked: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +169,7 @@ class KGInfo:
     given_keys: int = 0  # keys that entities were ever given, if not as many as there are nodes
     given_relations: int = 0  # the same for relations
     changed: int = 0  # edges added and removed since the load
+    reified: tuple[str, ...] = ()  # relations whose edges are facts with an identity
 
     @property
     def nodes(self) -> int:

@@ -102,6 +102,34 @@ class Neo4jConnection:
                 .records
             )
 
+    def read_marked(
+        self,
+        statement: str,
+        parameters: dict[str, Any],
+        *,
+        timeout: float = READ_TIMEOUT,
+        limit: int | None = None,
+    ) -> tuple[list[neo4j.Record], str]:
+        """Return up to ``limit`` rows of a statement that only reads, and the database's state.
+
+        Two reads with equal states saw the same content: the state names the last transaction
+        that was committed before the read ended. Raises GraphError, StoreUnavailableError.
+        """
+
+        @neo4j.unit_of_work(timeout=timeout)
+        def work(transaction: neo4j.ManagedTransaction) -> list[neo4j.Record]:
+            result = transaction.run(cast("Any", statement), parameters)
+            return list(result) if limit is None else result.fetch(limit)
+
+        with (
+            self.translated(),
+            self._driver().session(
+                database=self._database, default_access_mode=neo4j.READ_ACCESS, fetch_size=5000
+            ) as session,
+        ):
+            rows = session.execute_read(work)
+            return rows, " ".join(sorted(session.last_bookmarks().raw_values))
+
     def stream(self, statement: str, **parameters: Any) -> Generator[neo4j.Record]:
         """Yield the answer of a read-only statement, however long it takes. Raises GraphError."""
         with (

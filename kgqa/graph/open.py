@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kgqa.errors import KgqaError, UsageError, without_secrets
-from kgqa.graph.attached import RECORD_NAME, attached_kgs, is_attached, read_record
+from kgqa.graph.attached import RECORD_NAME, is_attached, read_attachment
+from kgqa.graph.attached_cache import attached_kgs
 from kgqa.graph.backend import check_kg_name, choose_kg, is_kg_name
 from kgqa.registry import STORES
 
@@ -139,14 +140,14 @@ def _open_attached(folder: Path, backend: StoreBackend, options: dict[str, Any])
     from kgqa.graph.attached_store import AttachedStore
     from kgqa.graph.neo4j_backend import Neo4jStores
 
-    record = read_record(folder)
+    record = read_attachment(folder)
     server = backend
     if not isinstance(server, Neo4jStores) or server.url != record.url:
         # credentials in the URL are meant for its own server alone
         server = Neo4jStores(record.url, _options_of(STORES.entry("neo4j"), options))
     connection = server.connect(record.database)
     try:
-        return AttachedStore(connection, record, folder)
+        return AttachedStore(connection, folder)
     except BaseException:
         connection.close()
         raise
@@ -179,7 +180,7 @@ def open_changer(
     folder, kg = _home(home, backend), store.info.name
     if folder is not None and is_attached(folder, kg):
         raise _attached(
-            kg, f"Change the database itself, then attach it again: `kgqa attach {kg} …`."
+            kg, "Change the database itself: what it holds is read when a question is asked."
         )
     return backend.changer(store)
 

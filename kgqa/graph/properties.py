@@ -445,7 +445,7 @@ class _Survey:
                     counts[one, relation, other] += count
         of_facts = {key: self._properties(found) for key, found in self._of_facts.items()}
         ids, names = self._relations.ids, self._relations.names
-        rows = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        rows = sorted(counts.items(), key=lambda row: (-row[1], ids[row[0][1]], row[0]))
         return tuple(
             RelationPattern(
                 ids[relation],

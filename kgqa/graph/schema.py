@@ -4,7 +4,8 @@ A *property* is a typed value of an entity or of a fact. What a walk sees of it:
 entity is an edge to a value node; a fact that has properties is a mediator with three kinds of
 edges (from its head and to its tail by the fact's own relation, to its values by the properties'
 names), so a property of a fact is a qualifier, as a Freebase mediator's is. Plans and Cypher see
-the property graph itself.
+the property graph itself. A loader says which properties are walked (``EntityBatch.walked``,
+``EdgeBatch.walked``), and a load makes the values and mediators of them.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kgqa.graph.model import IntArray
+
+PROVENANCE = frozenset({"_file", "_row", "source", "url"})
+"""Properties that say where an entity or a fact came from: never walked, no part of a fact's id."""
 
 ValueType: TypeAlias = Literal[
     "integer", "float", "boolean", "date", "time", "datetime", "duration", "point", "text"
@@ -121,7 +125,8 @@ class PropertyGraph(Protocol):
 def fact_id(head: str, relation: str, tail: str, number: int | str = 0) -> str:
     """Return the id of the mediator that stands for a fact with properties.
 
-    ``number`` tells parallel facts apart. The id says which fact it is:
+    ``number`` tells parallel facts apart: a load takes a hash of their properties, so that an
+    update gives a fact the same id. The id says which fact it is:
 
     >>> fact_id("Keanu Reeves", "ACTED_IN", "The Matrix")
     '["Keanu Reeves","ACTED_IN","The Matrix",0]'

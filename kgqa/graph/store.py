@@ -87,6 +87,20 @@ class GraphStore(Protocol):
     def __exit__(self, *_: object) -> None: ...
 
 
+@runtime_checkable
+class LiveStore(Protocol):
+    """A ``GraphStore`` of a database that others write to, which is read as it is.
+
+    What is read between ``refresh`` and ``has_moved`` is of one state unless the latter is true.
+    """
+
+    def has_moved(self) -> bool:
+        """Return whether the database was changed since ``refresh``."""
+
+    def remarks(self) -> list[str]:
+        """Return what an answer of this state should tell about it."""
+
+
 class GraphSource(Protocol):
     """A whole KG, sorted, in batches; each method starts over at each call."""
 

@@ -107,7 +107,7 @@ def _unknown(store: GraphStore, asked: str) -> EntityNotFoundError:
         f"{name} ({id_})" if name and name != id_ else id_
         for id_, name in zip(near.ids, near.names, strict=True)
     )
-    nearest = f"The nearest names are {listed}." if listed else "No name is like it."
+    nearest = f"The nearest names are {listed}." if listed else "No similar names."
     return EntityNotFoundError(
         f'No entity of the KG "{store.info.name}" has the id or name "{one_line(asked)}".',
         f'{nearest} Look for it with: kgqa link "a question or a name".',

@@ -1,7 +1,7 @@
 """How well an entity fits a mention: named features in 0..1, weighted and summed to one score.
 
 A score is the sum of its features' points (not below 0, nor above 1), and so explains itself. The
-weights are fitted on questions with known topic entities (``docs/linking.md`` says how).
+weights are fitted on questions with known topic entities (``docs/internals.md`` says how).
 """
 
 from __future__ import annotations

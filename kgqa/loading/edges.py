@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from kgqa.loading.columns import Buckets, gathered
+from kgqa.loading.spool import UNKNOWN_END
 from kgqa.parallel import mapped
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from kgqa.loading.nodes import IdTable
     from kgqa.loading.spool import Spool
 
-UNKNOWN_END = "edge with an unknown end"
 NAMELESS_END = "edge to or from a nameless node"
 REPEATED = "repeated edge"
 _ROWS = 1 << 19  # edges that are sorted at once, about

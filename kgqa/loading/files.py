@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic import TypeAdapter
 
 from kgqa.graph.model import (
     ENTITY_SCHEMA,
@@ -49,7 +50,7 @@ class GraphFiles:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.info = KGInfo(**json.loads((folder / INFO).read_text(encoding="utf-8")))
+        self.info = TypeAdapter(KGInfo).validate_json((folder / INFO).read_bytes())
         with pa.OSFile(str(folder / RELATIONS), "rb") as file:
             self.relations: pa.Table = pa.ipc.open_stream(file).read_all()
 
@@ -138,6 +139,9 @@ def finish(folder: Path, info: KGInfo, relations: pa.Table) -> GraphFiles:
     for batch in read_columns(folder / NODES):
         kinds += np.bincount(batch.column("kind"), minlength=len(Kind))
         digest.add("node", batch, ("id", "name", "aliases", "kind", "types"))
+        described = batch.filter(batch.column("properties").is_valid())
+        if len(described):
+            digest.add("described", described, ("id", "properties"))
     edges = 0
     for batch in read_columns(folder / EDGES):
         edges += len(batch)
@@ -170,7 +174,7 @@ def with_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 class _Digest:
-    """SHA-256 over columns, whatever batches they come in. Properties are not part of it."""
+    """SHA-256 over columns, whatever batches they come in. Edges' properties are no part of it."""
 
     def __init__(self) -> None:
         self._columns: dict[str, Any] = {}

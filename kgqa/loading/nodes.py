@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgqa.errors import IngestError
+from kgqa.graph.literals import members
 from kgqa.graph.mids import decode_mids
 from kgqa.graph.model import ALIAS, ENTITY_SCHEMA, OWN_ID, Kind
 from kgqa.loading.columns import Buckets, ColumnWriter, gathered, read_columns
@@ -22,7 +23,7 @@ from kgqa.parallel import mapped
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Set
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -166,6 +167,7 @@ class NodeTable:
         self._names = Buckets(folder / "names", len(ids), _SPAN)
         self._types = Buckets(folder / "types", len(ids), _SPAN)
         self._properties = Buckets(folder / "properties", len(ids), _SPAN)
+        self._walked = frozenset(spool.scanned.walked)
         types = spool.scanned.types
         order = sorted(range(len(types)), key=types.__getitem__)
         self._type_rank = np.argsort(np.array(order, dtype=np.int64))
@@ -231,7 +233,7 @@ class NodeTable:
         end = min(start + _SPAN, len(self._ids))
         names, aliases = _named(self._names.take(bucket), start, end - start)
         types = self._types_of(self._types.take(bucket), start, end - start)
-        properties = _properties(self._properties.take(bucket), start, end - start)
+        properties = self._properties_of(self._properties.take(bucket), start, end - start)
         columns = [self._ids.texts_of(start, end), names, aliases, pa.array(self.kinds[start:end])]
         return pa.RecordBatch.from_arrays([*columns, types, properties], schema=ENTITY_SCHEMA)
 
@@ -243,6 +245,23 @@ class NodeTable:
         packed = rows * len(self._type_rank) + self._type_rank[table["type"].to_numpy()]
         rows, ranks = np.divmod(np.unique(packed), len(self._type_rank))
         return _lists(rows, self._type_names.take(ranks), count)
+
+    def _properties_of(self, held: list[pa.RecordBatch], start: int, count: int) -> pa.Array:
+        if not held:
+            return pa.nulls(count, pa.string())
+        table = pa.Table.from_batches(held)
+        rows, texts = table["key"].to_numpy() - start, table["text"].combine_chunks()
+        chosen = np.full(count, -1, dtype=np.int64)
+        chosen[rows] = np.arange(len(rows))
+        found = _taken(texts, chosen)
+        several = np.bincount(rows, minlength=count) > 1
+        if not several.any():
+            return found
+        given: dict[int, set[str]] = {}
+        for place in np.flatnonzero(several[rows]).tolist():
+            given.setdefault(int(rows[place]), set()).add(texts[place].as_py())
+        merged = [merge_properties(given[row], self._walked) for row in sorted(given)]
+        return pc.replace_with_mask(found, pa.array(several), pa.array(merged, pa.string()))
 
 
 def _add(buckets: Buckets, keys: IntArray, **columns: Any) -> None:
@@ -284,31 +303,19 @@ def _taken(texts: pa.Array, places: IntArray) -> pa.Array:
     return texts.take(pa.array(places, mask=places < 0))
 
 
-def _properties(held: list[pa.RecordBatch], start: int, count: int) -> pa.Array:
-    if not held:
-        return pa.nulls(count, pa.string())
-    table = pa.Table.from_batches(held)
-    rows, texts = table["key"].to_numpy() - start, table["text"].combine_chunks()
-    chosen = np.full(count, -1, dtype=np.int64)
-    chosen[rows] = np.arange(len(rows))
-    found = _taken(texts, chosen)
-    several = np.bincount(rows, minlength=count) > 1
-    if not several.any():
-        return found
-    given: dict[int, set[str]] = {}
-    for place in np.flatnonzero(several[rows]).tolist():
-        given.setdefault(int(rows[place]), set()).add(texts[place].as_py())
-    merged = pa.array([merge_properties(given[row]) for row in sorted(given)], type=pa.string())
-    return pc.replace_with_mask(found, pa.array(several), merged)
+def merge_properties(texts: set[str], walked: Set[str] = frozenset()) -> str:
+    """Return several JSON objects as one; of two values of a key the first text's stays.
 
-
-def merge_properties(texts: set[str]) -> str:
-    """Return several JSON objects as one; of two values of a key the first text's stays."""
+    The values of ``walked`` keys are all kept, as a list, each once.
+    """
     given = sorted(texts)
     if len(given) == 1:
         return given[0]
     merged: dict[str, Any] = {}
     for text in given:
         for key, value in json.loads(text).items():
+            if key in walked and merged.setdefault(key, value) != value:
+                every = [*members(merged[key]), *members(value)]
+                merged[key] = list({repr(one): one for one in every}.values())
             merged.setdefault(key, value)
     return json.dumps(merged, ensure_ascii=False, sort_keys=True)

@@ -276,5 +276,6 @@ def assemble_edges(
         inverse = spool.scanned.inverses.get(relation)
         inverses.append(inverse if inverse in used else None)
     relations = pa.table([table.relations, names, inverses], schema=RELATION_SCHEMA)
+    info = replace(info, reified=tuple(spool.scanned.reified))
     with progress.task("finding the version"):
         return finish(folder, info, relations)

@@ -32,6 +32,7 @@ SAMPLES = {
     "freebase": "data/freebase/sample.nt.gz",
     "conceptnet": "data/conceptnet/assertions.csv.gz",
     "umls": "data/umls/META",
+    "tables": "data/tables/bookshop",
 }
 
 
@@ -48,6 +49,11 @@ class Sources:
         """The ``source`` of the KG's meta record: file names without their folders."""
         names = (display_name(path) or path.resolve().name for path in self.paths)
         return BUNDLED if self.bundled else ", ".join(names)
+
+
+def is_dump(loader: str) -> bool:
+    """Return whether a loader reads a public dump, after which a KG is named, not its files."""
+    return loader in _PATTERNS
 
 
 def find_sources(loader: Loader, given: Sequence[Path], dumps_folder: Path) -> Sources:
@@ -78,10 +84,14 @@ def find_sources(loader: Loader, given: Sequence[Path], dumps_folder: Path) -> S
             f"The sample {sample} that comes with kgqa is missing.",
             f"Install kgqa again, or name a dump; it is available from {loader.where}.",
         )
-    note = (
-        f"No {loader.name} dump is in {dumps_folder}, so this is the small sample that comes with"
-        f" kgqa. The whole dump is available from {loader.where}; its licence: {loader.licence}."
-    )
+    if loader.name not in _PATTERNS:
+        note = f"This is the small example that comes with kgqa ({sample.name}): {sample}"
+    else:
+        note = (
+            f"No {loader.name} dump is in {dumps_folder}, so this is the small sample that comes "
+            f"with kgqa. The whole dump is available from {loader.where}; its licence: "
+            f"{loader.licence}."
+        )
     return Sources((sample,), bundled=True, note=note)
 
 
@@ -92,7 +102,9 @@ def _given(loader: Loader, path: Path) -> Path:
     has_names = loader.name in _PATTERNS
     hint = f"Name the dump's file or folder; it is available from {loader.where}."
     if not path.exists():
-        raise DumpNotFoundError(f"There is no {path}.", hint if has_names else "Check the path.")
+        raise DumpNotFoundError(
+            f"File not found: {path}.", hint if has_names else "Check the path."
+        )
     if not path.is_dir() or not has_names:
         return path
     found = _find(loader.name, path)

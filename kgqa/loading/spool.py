@@ -7,6 +7,7 @@ entities there are is decided later: that takes all batches.
 from __future__ import annotations
 
 from contextlib import ExitStack
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +17,7 @@ from pydantic import BaseModel
 
 from kgqa.graph.model import (
     ALIAS,
+    EDGE_SCHEMA,
     EdgeBatch,
     EntityBatch,
     NameBatch,
@@ -25,17 +27,20 @@ from kgqa.graph.model import (
     ValueBatch,
 )
 from kgqa.loading.columns import ColumnWriter, read_columns
+from kgqa.loading.facts import entity_values, fact_batches, reified
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Set
     from pathlib import Path
 
     from kgqa.graph.model import Batch
 
 NO_ID = "entity without an id"
 NO_RELATION = "edge without a relation"
+UNKNOWN_END = "edge with an unknown end"
 _STATE = "scan.json"
+_FACTS = "facts"
 _ENTITY = pa.schema([("id", pa.string()), ("kind", pa.uint8()), ("properties", pa.string())])
 _VALUE = pa.schema([("id", pa.string()), ("name", pa.string())])
 _EDGE = ("head", "relation", "tail", "properties")
@@ -51,6 +56,8 @@ class Scanned(BaseModel):
     mediator_types: list[int] = []
     hidden_types: list[int] = []
     named_mids: bool = False
+    walked: list[str] = []  # properties of entities that walks see
+    reified: list[str] = []  # relations whose edges are facts with an identity
 
 
 class Spool:
@@ -58,7 +65,8 @@ class Spool:
 
     Files: ``entities`` (id, kind, properties), ``names-*`` (id, text, rank), ``types-*`` (id,
     type), ``values`` (id, name), ``edges-*`` (head, relation, tail, perhaps properties); the star
-    says ``mid`` for numbers and ``text`` for strings, for edges of both ends.
+    says ``mid`` for numbers and ``text`` for strings, for edges of both ends. Properties that are
+    walked have become edges here (:mod:`kgqa.loading.facts`).
     """
 
     def __init__(self, folder: Path) -> None:
@@ -71,22 +79,85 @@ class Spool:
     def write(self, batches: Iterable[Batch], dropped: Counter[str]) -> None:
         """Write all batches; count entities and edges that are malformed into ``dropped``."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        writers: dict[str, ColumnWriter] = {}
-        with ExitStack() as stack:
+        relations: set[str] = set()  # that are reified
+        walked: set[str] = set()
+
+        def scanned() -> Iterator[tuple[str, pa.RecordBatch]]:
             for batch in batches:
-                for name, rows in self._columns(batch, dropped):
-                    if len(rows):
-                        if name not in writers:
-                            writer = ColumnWriter(self._path(name), rows.schema)
-                            writers[name] = stack.enter_context(writer)
-                        writers[name].append(rows)
-        scanned, types = self.scanned, list(self._types)
-        scanned.relations, scanned.types = list(self._relations), types
+                if isinstance(batch, EdgeBatch) and batch.walked:
+                    relations.update(reified(batch))
+                    walked.update(batch.walked)
+                    yield _FACTS, batch.rows.cast(EDGE_SCHEMA)
+                    continue
+                yield from self._columns(batch, dropped)
+                if isinstance(batch, EntityBatch) and batch.walked:
+                    self.scanned.walked = sorted({*self.scanned.walked, *batch.walked})
+                    for made in entity_values(batch):
+                        yield from self._columns(made, dropped)
+
+        self._append(scanned(), "")
+        self.scanned.reified = sorted(relations)
+        if self._path(_FACTS).exists():
+            facts = self._facts(relations, walked, dropped)
+            self._append((c for made in facts for c in self._columns(made, dropped)), ".facts")
+            self._path(_FACTS).unlink()
+        scanned_, types = self.scanned, list(self._types)
+        scanned_.relations, scanned_.types = list(self._relations), types
         if self._rules is not None:
             mediators, shown = self._rules.mediators, self._rules.shown
-            scanned.mediator_types = [n for n, name in enumerate(types) if name in mediators]
-            scanned.hidden_types = [n for n, name in enumerate(types) if not shown(name)]
-        (self.folder / _STATE).write_text(scanned.model_dump_json(), encoding="utf-8")
+            scanned_.mediator_types = [n for n, name in enumerate(types) if name in mediators]
+            scanned_.hidden_types = [n for n, name in enumerate(types) if not shown(name)]
+        (self.folder / _STATE).write_text(scanned_.model_dump_json(), encoding="utf-8")
+
+    def _append(self, columns: Iterable[tuple[str, pa.RecordBatch]], part: str) -> None:
+        writers: dict[str, ColumnWriter] = {}
+        with ExitStack() as stack:
+            for name, rows in columns:
+                if len(rows):
+                    if name not in writers:
+                        writer = ColumnWriter(self._path(name, part), rows.schema)
+                        writers[name] = stack.enter_context(writer)
+                    writers[name].append(rows)
+
+    def _facts(
+        self, relations: Set[str], walked: Set[str], dropped: Counter[str]
+    ) -> Iterator[Batch]:
+        """Yield the edges that wait, as facts if their relation is reified and their ends known."""
+        ids = [b.column("id") for name in ("entities", "values") for b in self.read(name)]
+        known = pc.unique(pa.chunked_array(ids, pa.string()))
+        reified_ = pa.array(sorted(relations), pa.string())
+        for rows in chain(self._plain_edges(relations), self.read(_FACTS)):
+            chosen = pc.is_in(rows.column("relation"), value_set=reified_)
+            yield EdgeBatch(rows.filter(pc.invert(chosen)))
+            facts = rows.filter(chosen)
+            ends = (pc.is_in(facts.column(end), value_set=known) for end in ("head", "tail"))
+            whole = pc.and_(*ends)
+            if lost := len(facts) - whole.true_count:
+                dropped[UNKNOWN_END] += lost
+            yield from fact_batches(facts.filter(whole), walked)
+
+    def _plain_edges(self, relations: Set[str]) -> Iterator[pa.RecordBatch]:
+        """Yield, and remove from their files, the edges of reified relations of other batches."""
+        numbers = [n for name, n in self._relations.items() if name in relations]
+        if not numbers:
+            return
+        names = pa.array(list(self._relations), pa.string())
+        for name in ("edges-text-text", "edges-text-text-about"):
+            if not self._path(name).exists():
+                continue
+            left = self._path(name, ".left")
+            with ExitStack() as stack:
+                writer: ColumnWriter | None = None
+                for rows in read_columns(self._path(name)):
+                    chosen = pc.is_in(rows.column("relation"), pa.array(numbers, pa.int32()))
+                    writer = writer or stack.enter_context(ColumnWriter(left, rows.schema))
+                    writer.append(rows.filter(pc.invert(chosen)))
+                    taken = rows.filter(chosen)
+                    columns = {n: taken.column(n) for n in taken.schema.names}
+                    columns["relation"] = names.take(columns["relation"])
+                    columns.setdefault("properties", pa.nulls(len(taken), pa.string()))
+                    yield pa.RecordBatch.from_pydict(columns).select(_EDGE).cast(EDGE_SCHEMA)
+            left.replace(self._path(name))
 
     @classmethod
     def open(cls, folder: Path) -> Spool:
@@ -97,14 +168,16 @@ class Spool:
 
     def read(self, name: str) -> Iterator[pa.RecordBatch]:
         """Yield the batches of a file of columns, none if there is no such file."""
-        return read_columns(self._path(name))
+        for part in ("", ".facts"):
+            yield from read_columns(self._path(name, part))
 
     def edge_files(self) -> list[str]:
         """Return the names of the files that hold edges."""
-        return sorted(path.stem for path in self.folder.glob("edges-*.arrow"))
+        names = {path.name.partition(".")[0] for path in self.folder.glob("edges-*.arrow")}
+        return sorted(names)
 
-    def _path(self, name: str) -> Path:
-        return self.folder / f"{name}.arrow"
+    def _path(self, name: str, part: str = "") -> Path:
+        return self.folder / f"{name}{part}.arrow"
 
     def _columns(self, batch: Batch, dropped: Counter[str]) -> Iterator[tuple[str, pa.RecordBatch]]:
         if isinstance(batch, EdgeBatch):

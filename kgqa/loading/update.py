@@ -11,6 +11,7 @@ node, a name in another language) does not come back.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -20,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgqa.graph.change import GraphChange, chained
+from kgqa.graph.literals import members, value_node
 from kgqa.graph.mids import NO_MID, decode_mids, encode_mids
 from kgqa.graph.model import (
     ALIAS,
@@ -34,10 +36,13 @@ from kgqa.graph.model import (
     TypeRules,
     keys_array,
 )
+from kgqa.graph.schema import read_fact_id
 from kgqa.loaders.base import Rejects, Report
 from kgqa.loaders.triples_nodes import MediatorRule, read_pairs
 from kgqa.loading.edges import REPEATED, preference
+from kgqa.loading.facts import entity_values, expanded, reified
 from kgqa.loading.pipeline import REJECTS_FILE, assemble
+from kgqa.loading.update_facts import fact_edges, plain_edges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -45,12 +50,14 @@ if TYPE_CHECKING:
 
     from kgqa.graph.change import GraphChanger, KeyedEdge, Node
     from kgqa.graph.model import Batch, GraphTables, IntArray, KGInfo
+    from kgqa.graph.schema import Value
     from kgqa.graph.store import GraphStore
     from kgqa.loaders.base import Loader
     from kgqa.progress import Progress
 
 NO_EDGE = "edge to remove that is not there"
 NO_NAME = "name to remove that is not there"
+NO_PROPERTY = "property to remove that is not there"
 NO_TYPE = "type to remove that is not there"
 _DEFINED = ("freebase", "umls")  # their dumps say what is an entity, with an edge or without
 _MEDIATOR = "\0mediator"  # stands for whichever type made a stored node a mediator
@@ -140,10 +147,11 @@ def _names_of(
 class Removal:
     """What is to be removed, by ids."""
 
-    edges: dict[tuple[str, str, str], None] = field(default_factory=dict)
+    edges: dict[tuple[str, str, str], list[str]] = field(default_factory=dict)  # properties
     names: dict[tuple[str, str], bool] = field(default_factory=dict)  # whether from a table
     aliases: dict[tuple[str, str], None] = field(default_factory=dict)  # that are never names
     types: dict[tuple[str, str], None] = field(default_factory=dict)
+    properties: dict[tuple[str, str], list[Value]] = field(default_factory=dict)
 
     def take(self, batches: Iterable[Batch], *, from_table: bool = False) -> None:
         """Take in what a loader reads, or a table of names.
@@ -153,7 +161,10 @@ class Removal:
         for batch in batches:
             if isinstance(batch, EdgeBatch):
                 columns = [_texts(batch.rows.column(name)) for name in ("head", "relation", "tail")]
-                self.edges |= dict.fromkeys(zip(*columns, strict=True))
+                texts = batch.rows.column("properties").to_pylist()
+                for *edge, text in zip(*columns, texts, strict=True):
+                    given = self.edges.setdefault(tuple(edge), [])
+                    given += [text] if text else []
             elif isinstance(batch, NameBatch):
                 stated = batch.rows.filter(pc.not_equal(batch.rows.column("rank"), OWN_ID))
                 never = pc.greater_equal(stated.column("rank"), ALIAS)
@@ -162,11 +173,18 @@ class Removal:
                 self.names |= dict.fromkeys(_pairs(stated, "text"), from_table)
             elif isinstance(batch, TypeBatch):
                 self.types |= dict.fromkeys(_pairs(batch.rows, "type"))
+            elif isinstance(batch, EntityBatch):
+                rows = batch.rows.filter(batch.rows.column("properties").is_valid())
+                for id_, text in _pairs(rows, "properties"):
+                    for name, value in json.loads(text).items():
+                        self.properties.setdefault((id_, name), []).extend(members(value))
 
     def ids(self) -> set[str]:
         """Return the ids of all nodes that are named."""
         ends = {end for head, _, tail in self.edges for end in (head, tail)}
-        return ends | {id_ for id_, _ in (*self.names, *self.aliases, *self.types)}
+        values = {value_node(one)[0] for found in self.properties.values() for one in found}
+        owners = (*self.names, *self.aliases, *self.types, *self.properties)
+        return ends | values | {id_ for id_, _ in owners}
 
 
 class _Plan:
@@ -191,7 +209,8 @@ class _Plan:
         self._nodes: dict[int, Node] = {}  # as they will be
         self._vanished: set[int] = set()
 
-    def change(self, added: Sequence[Batch], removal: Removal) -> GraphChange:
+    def change(self, added: list[Batch], removal: Removal) -> GraphChange:
+        added, _ = expanded(added, self._reified(added, removal))
         named = _named(added)
         ids = sorted(removal.ids().union(*map(_ids_of, added)))
         keys = self._store.keys_of(ids)
@@ -230,6 +249,23 @@ class _Plan:
             )
         )
 
+    def _reified(self, added: list[Batch], removal: Removal) -> set[str]:
+        """Return the reified relations; ``removal`` is then by stored edges, a fact's each.
+
+        The edges of a relation that has its first qualifier now are added again, as facts.
+        """
+        known = set(self._info.reified)
+        for edge, stored in fact_edges(self._store, removal.edges, known).items():
+            del removal.edges[edge]
+            removal.edges |= {one: [] for one in stored}
+        new = set[str]().union(*(reified(b) for b in added if isinstance(b, EdgeBatch))) - known
+        for batch in plain_edges(self._store, self._changer, new):
+            columns = [batch.rows.column(name).to_pylist() for name in ("head", "relation", "tail")]
+            removal.edges |= {edge: [] for edge in zip(*columns, strict=True)}
+            added.append(batch)
+        self._info = replace(self._info, reified=tuple(sorted(known | new)))
+        return known | new
+
     def _read(self, keys: IntArray) -> None:
         unread = keys_array(sorted(set(keys.tolist()) - self._old.keys()))
         for node in self._changer.nodes(unread):
@@ -257,6 +293,7 @@ class _Plan:
                 self._not_there(NO_NAME, f"{id_} {text}")
         rows: list[KeyedEdge] = []
         texts = []
+        values = self._take_properties(removal)
         for head, relation, tail in removal.edges:
             keys = (self._keys.get(head), self._relation_key.get(relation), self._keys.get(tail))
             text = f"{head} -> {relation} -> {tail}"
@@ -269,7 +306,31 @@ class _Plan:
         for text, is_there in zip(texts, there, strict=True):
             if not is_there:
                 self._not_there(NO_EDGE, text)
-        return {edge for edge, is_there in zip(rows, there, strict=True) if is_there}
+        gone = {edge for edge, is_there in zip(rows, there, strict=True) if is_there}
+        # of properties that are not walked there is no edge
+        return gone | {e for e, there in zip(values, self._has(values), strict=True) if there}
+
+    def _take_properties(self, removal: Removal) -> list[KeyedEdge]:
+        """Take values from the nodes' properties; return the edges to them that may be there."""
+        edges = []
+        for (id_, name), values in removal.properties.items():
+            node = self._nodes.get(self._keys.get(id_, -1))
+            given = json.loads(node["properties"] or "{}") if node else {}
+            left = [one for one in members(given.get(name)) if one not in values]
+            for value in values:
+                if node is None or value not in members(given.get(name)):
+                    self._not_there(NO_PROPERTY, f"{id_} {name} {value}")
+                    continue
+                ends = self._keys.get(id_), self._keys.get(value_node(value)[0])
+                keys = ends[0], self._relation_key.get(name), ends[1]
+                if None not in keys:
+                    edges.append(keys)
+            if node is not None and name in given:
+                given[name] = left if isinstance(given[name], list) else None
+                given = {key: value for key, value in given.items() if value not in (None, [])}
+                text = json.dumps(given, ensure_ascii=False, sort_keys=True) if given else None
+                node["properties"] = text
+        return edges  # type: ignore[return-value]
 
     def _has(self, edges: Sequence[KeyedEdge]) -> list[bool]:
         if not edges:
@@ -360,7 +421,7 @@ class _Plan:
             old = self._old.get(key)
             lists = {name: list(row[name] or ()) for name in ("aliases", "types")}
             if old is not None and row["properties"] is None:  # mids' are not read again
-                row["properties"] = old["properties"]
+                row["properties"] = self._nodes[key]["properties"]
             self._nodes[key] = {**row, **lists, "key": key}
             keys.append(key)
         self._vanished = set(self._keys.values()) - set(keys)
@@ -441,6 +502,8 @@ class _Plan:
         """Return whether a node without edges is part of the KG."""
         if node["kind"] == Kind.VALUE:
             return not lost
+        if node["kind"] == Kind.MEDIATOR and lost and read_fact_id(node["id"]) is not None:
+            return False
         if self._info.loader in _DEFINED or (not lost and node == self._old[node["key"]]):
             return True
         named = node["name"] is not None and not _is_own(node)
@@ -540,7 +603,9 @@ def _id_columns(batch: Batch) -> list[pa.Array]:
 
 
 def _ids_of(batch: Batch) -> set[str]:
-    return {id_ for column in _id_columns(batch) for id_ in _texts(pc.unique(column))}
+    made = list(entity_values(batch)) if isinstance(batch, EntityBatch) else []
+    columns = (column for one in (batch, *made) for column in _id_columns(one))
+    return {id_ for column in columns for id_ in _texts(pc.unique(column))}
 
 
 def _named(batches: Iterable[Batch]) -> set[str]:
@@ -564,11 +629,12 @@ def _beside(batch: Batch, there: pa.Array, others: pa.Array) -> Batch:
     """
     if isinstance(batch, EntityBatch):
         keep = pc.invert(pc.is_in(batch.rows.column("id"), value_set=others))
-        batch = EntityBatch(batch.rows.filter(keep))
+        batch = replace(batch, rows=batch.rows.filter(keep))
         known = pc.is_in(batch.rows.column("id"), value_set=there)
         kinds = pc.if_else(known, pa.scalar(Kind.ENTITY, pa.uint8()), batch.rows.column("kind"))
         place = batch.rows.schema.get_field_index("kind")
-        return EntityBatch(batch.rows.set_column(place, ENTITY_SCHEMA.field("kind"), kinds))
+        rows = batch.rows.set_column(place, ENTITY_SCHEMA.field("kind"), kinds)
+        return replace(batch, rows=rows)
     if isinstance(batch, NameBatch) and batch.rows.column("id").type == pa.string():
         own = pc.equal(batch.rows.column("rank"), OWN_ID)
         known = pc.is_in(batch.rows.column("id"), value_set=there)

@@ -75,8 +75,6 @@ class Method(ABC, Generic[OptionsT]):
 
     name: str
     Options: ClassVar[type[MethodOptions]] = MethodOptions
-    asks_general: ClassVar[bool] = False
-    """Whether it asks the general LLM itself; else that answers from the paths it found."""
 
     def __init__(self, options: OptionsT, resources: Resources, *, general: bool = True) -> None:
         from kgqa.models.adapter import AdapterCard
@@ -178,7 +176,7 @@ class Method(ABC, Generic[OptionsT]):
                 yield number, one
 
         with closing(self.findings(store, noted())) as found:
-            if self.general is None or self.asks_general:
+            if self.general is None:
                 yield from built()
             else:
                 yield from self._written(store, self.general, built(), asked)

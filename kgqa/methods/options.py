@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import model_validator
 
 from kgqa.errors import UsageError
+from kgqa.models.folders import Direction, Mediators
 from kgqa.registry import SEARCHES, Options, Registry, option
 
 if TYPE_CHECKING:
@@ -27,16 +28,9 @@ _ANSWERS = "answers"
 _SPEED = "speed"
 
 
-class MethodOptions(Options):
-    """The options that every method has."""
+class WalkOptions(Options):
+    """Which walks of a KG are paths."""
 
-    baseline: ClassVar[bool] = False  # whether it leaves the graph: only to be measured
-    needs_topics: ClassVar[bool] = True  # whether it starts at topic entities
-    needs_general: ClassVar[bool] = False  # whether a general LLM writes all of the answers
-    graph_in_prompt: ClassVar[bool] = False  # whether a preset must have a place for a graph
-    has_prompt: ClassVar[bool] = True  # whether a preset's prompt is of use
-
-    k: int = option(10, "Number of paths to find.", flag=True, ge=1, le=1_000)
     hops: int | None = option(
         None,
         "Maximum number of hops of a path (by default as the model was trained).",
@@ -45,16 +39,25 @@ class MethodOptions(Options):
         ge=1,
         le=32,
     )
-    direction: Literal["out", "in", "both"] | None = option(
+    direction: Direction | None = option(
         None,
         "Follow edges in their direction, against it, or both (by default as the KG says).",
         group=_WALKS,
     )
-    mediators: Literal["collapse", "keep"] | None = option(
+    mediators: Mediators | None = option(
         None,
         "Collapse mediators into hops, or keep them (by default as the model was trained).",
         group=_WALKS,
     )
+
+
+class MethodOptions(WalkOptions):
+    """The options that every method has."""
+
+    needs_topics: ClassVar[bool] = True  # whether it starts at topic entities
+    presets: ClassVar[tuple[str, ...]] = ("default", "gcr", "few-shot")  # those that fit it
+
+    k: int = option(10, "Number of paths to find.", flag=True, ge=1, le=1_000)
     preset: str | None = option(
         None, "A named set of prompt, markers and walk rules.", flag=True, group=_KG_LLM
     )
@@ -78,35 +81,13 @@ class MethodOptions(Options):
         """Raise UsageError for what does not fit together or to the method; loads nothing."""
         if (name := self.preset) is not None:
             from kgqa.models.presets import preset
-            from kgqa.models.prompt import GRAPH
 
-            shows = GRAPH in preset(name).prompt
-            if shows and not self.graph_in_prompt:
+            preset(name)  # raises UsageError for an unknown one
+            if name not in self.presets:
                 raise UsageError(
-                    f"The preset {name} has a graph in its prompt; it belongs to the method dog.",
-                    "Leave out `preset`, or set `method` to dog.",
+                    f"The preset {name} is for another method.",
+                    f"Leave out `preset`; this method takes: {', '.join(self.presets)}.",
                 )
-            if self.graph_in_prompt and not shows:
-                raise UsageError(
-                    f"The preset {name} has no place for a graph in its prompt, and the method "
-                    "dog needs one.",
-                    "Leave out `preset`, or set it to dog.",
-                )
-            if self.has_prompt and name == "kg-cot":
-                raise UsageError(
-                    "The preset kg-cot belongs to the method kg-cot.",
-                    "Leave out `preset`, or set `method` to kg-cot.",
-                )
-            if not self.has_prompt and name != "kg-cot":
-                raise UsageError(
-                    f"The method kg-cot has no prompt, so the preset {name} does not fit it.",
-                    "Leave out `preset`.",
-                )
-        if self.needs_general and not (self.general_model or settings.general_model):
-            raise UsageError(
-                "A general LLM writes the answers of this method, and none is named.",
-                "Name one with `general_model`, and OPENAI_BASE_URL for a server of your own.",
-            )
 
 
 class KgLlmOptions(MethodOptions):
@@ -128,7 +109,7 @@ class SampleOptions(Options):
 
     sample: int | None = option(
         None,
-        "Use an index with a sample of at most this many paths per entity.",
+        "Store and use a sample of at most this many paths per entity.",
         group=_WALKS,
         ge=1,
     )
@@ -191,7 +172,7 @@ class GcrOptions(SampleOptions, KgLlmOptions):
         ge=1,
     )
     expand: bool = option(
-        True, "Follow relation paths again to the tails that were not decoded.", group=_ANSWERS
+        True, "Also return other entities on the same relation path.", group=_ANSWERS
     )
     answer_threshold: float | None = option(
         None, "Minimum weight of an answer, relative to the first one.", group=_ANSWERS, ge=0, le=1
@@ -238,7 +219,7 @@ class CardOptions(MethodOptions):
 class KgCotOptions(CardOptions):
     """The options of KG-CoT."""
 
-    has_prompt: ClassVar[bool] = False
+    presets: ClassVar[tuple[str, ...]] = ("kg-cot",)
 
     reasoner: str | None = option(
         None,
@@ -257,7 +238,7 @@ class KgCotOptions(CardOptions):
 class DogOptions(KgLlmOptions):
     """The options of Decoding on Graphs."""
 
-    graph_in_prompt: ClassVar[bool] = True
+    presets: ClassVar[tuple[str, ...]] = ("dog", "dog-short")
 
     beams: int = option(3, "Number of chains, and of triplets tried at each step.", ge=1, le=16)
     steps: int = option(5, "Maximum number of triplets in a chain.", ge=1, le=64)
@@ -302,13 +283,13 @@ class DogOptions(KgLlmOptions):
 class EnsembleOptions(GcrOptions, KgCotOptions):
     """The options of gcr and kg-cot together."""
 
-    has_prompt: ClassVar[bool] = True
+    presets: ClassVar[tuple[str, ...]] = GcrOptions.presets
 
 
 class RankOptions(CardOptions):
     """The options of path ranking."""
 
-    has_prompt: ClassVar[bool] = False
+    presets: ClassVar[tuple[str, ...]] = ("kg-cot",)
 
     ranker: str | None = option(
         None, "A path ranker's folder, or the name of a bundled one (by default what suits the KG)."
@@ -337,49 +318,4 @@ class RankOptions(CardOptions):
 class AutoOptions(EnsembleOptions, RankOptions):
     """The options of the default method."""
 
-    has_prompt: ClassVar[bool] = True
-
-
-class RetrievalOptions(MethodOptions):
-    """The options of dense retrieval."""
-
-    encoder: str | None = option(None, "Name or folder of the sentence encoder (MiniLM).")
-    cap: int = option(
-        2000, "Maximum number of paths of an entity; if it has more, a sample is used.", ge=1
-    )
-
-
-class UnconstrainedOptions(KgLlmOptions):
-    """The options of gcr without the constraint."""
-
-    baseline: ClassVar[bool] = True
-
-    path_tokens: int = option(96, "Maximum number of tokens in a path.", ge=1)
-
-
-class AllPathsOptions(MethodOptions):
-    """The options of the prompt with every path."""
-
-    needs_general: ClassVar[bool] = True
-
-    prompt_tokens: int = option(
-        2000, "Maximum number of tokens that paths take up in the prompt.", ge=1
-    )
-    cap: int = option(
-        2000, "Maximum number of paths of an entity; if it has more, a sample is used.", ge=1
-    )
-
-
-class DirectOptions(MethodOptions):
-    """The options of a general LLM without the KG."""
-
-    baseline: ClassVar[bool] = True
-    needs_topics: ClassVar[bool] = False
-    needs_general: ClassVar[bool] = True
-
-
-class SelfConsistencyOptions(DirectOptions):
-    """The options of the vote of several replies."""
-
-    samples: int = option(5, "Number of replies for each question.", ge=1)
-    temperature: float = option(0.7, "Temperature at which the replies are sampled.", ge=0)
+    presets: ClassVar[tuple[str, ...]] = GcrOptions.presets

@@ -80,8 +80,7 @@ class Rank(Method[RankOptions]):
         self.ranker: PathRanker = resources.path_ranker(options.ranker, options.encoder)
         # A head is fitted to questions most of which have an answer, and finds one everywhere.
         bare = () if self.ranker.head is None else (replace(self.ranker, head=None),)
-        refuses = self.ranker.head is None or self.ranker.card.head_refuses
-        self._judges = (*bare, self.ranker) if refuses else bare  # the last names what is missing
+        self._judges = (*bare, self.ranker)  # the last names what is missing
         self.card = AdapterCard(hops=self.ranker.card.hops)
         threshold, refuse = options.answer_threshold, options.refuse_above
         self.answer_threshold = ANSWER_THRESHOLD if threshold is None else threshold

@@ -43,8 +43,7 @@ class RankWords:
         self.store, self.rules = store, rules
         self.version = store.info.version
         self.schema = Schema(store, rules)
-        self.every_phrase = phrases_of(store, folder)
-        self.phrases = [first for first, *_ in self.every_phrase]
+        self.phrases = [first for first, *_ in phrases_of(store, folder)]
 
     def path(self, steps: Sequence[Hop]) -> str:
         """Return a relation path in words, with examples of what it leads to."""

@@ -47,10 +47,11 @@ class PathFormat:
     def relation(self, first: int, second: int, names: Sequence[str]) -> str:
         """Return the text of one hop's relation; each half walked backward has its own mark.
 
-        ``second``: the step out of a collapsed mediator or -1. ``names``: of relations by key.
+        ``second``: the step out of a collapsed mediator or -1. ``names``: of relations by key. Two
+        equal halves are one: a fact that has properties reads as one that has none.
         """
         text = self._step(first, names)
-        return text if second < 0 else f"{text}{self.joiner}{self._step(second, names)}"
+        return text if second in (-1, first) else f"{text}{self.joiner}{self._step(second, names)}"
 
     def _step(self, step: int, names: Sequence[str]) -> str:
         relation, against = divmod(step, 2)

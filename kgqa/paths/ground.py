@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from kgqa.graph.model import Kind, keys_array
+from kgqa.graph.schema import read_fact_id
 from kgqa.paths.walk import FIRST, MEDIATOR, SECOND, TAIL
 
 if TYPE_CHECKING:
-    from kgqa.graph.model import BoolArray, IntArray
+    from kgqa.graph.model import BoolArray, Entities, IntArray
     from kgqa.graph.store import GraphStore
     from kgqa.paths.format import PathFormat
     from kgqa.paths.walk import PathTable
@@ -26,26 +28,42 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A stored triple, in stored direction, by id."""
+    """A stored triple, in stored direction, by id; ``properties``: of a fact that has some."""
 
     head: str
     predicate: str
     tail: str
+    properties: dict[str, Any] | None = field(default=None, compare=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fact as the JSON contract has it."""
+        shown = {"head": self.head, "predicate": self.predicate, "tail": self.tail}
+        return shown | ({"properties": self.properties} if self.properties else {})
 
 
 @dataclass(frozen=True, slots=True)
 class PathEdge:
-    """One hop of a grounded path, its stored triples; ``inverse``: all are walked backward."""
+    """One hop of a grounded path, its stored triples; ``inverse``: all are walked backward.
+
+    ``meant``: if a triple is a half of a fact that has properties, the facts that the triples say.
+    """
 
     head: Node
     relation: str
     tail: Node
     inverse: bool
     facts: tuple[Fact, ...]
+    meant: tuple[Fact, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the edge as the JSON contract has it."""
-        return {**asdict(self), "facts": [asdict(fact) for fact in self.facts]}
+        return {
+            "head": asdict(self.head),
+            "relation": self.relation,
+            "tail": asdict(self.tail),
+            "inverse": self.inverse,
+            "facts": [fact.to_dict() for fact in self.meant or self.facts],
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +131,7 @@ def ground(store: GraphStore, table: PathTable, form: PathFormat) -> list[Ground
         for row, key in enumerate(entities.keys.tolist())
     }
     relations = store.relations()
+    real = _real_ends(store, entities)
     paths: list[GroundedPath | None] = []
     for row in range(len(table)):
         if not good[row]:
@@ -130,8 +149,54 @@ def ground(store: GraphStore, table: PathTable, form: PathFormat) -> list[Ground
                     left, right = right, left
                 facts.append(Fact(known[left].id, relations.ids[step // 2], known[right].id))
             against = all(step % 2 for step in steps)
-            edges.append(PathEdge(known[at], label, known[tail], against, tuple(facts)))
+            meant = _meant(facts, [real[node] for node in (at, mediator, tail) if node in real])
+            edges.append(PathEdge(known[at], label, known[tail], against, tuple(facts), meant))
             at = tail
         text = form.path(edges[0].head.name, [(edge.relation, edge.tail.name) for edge in edges])
         paths.append(GroundedPath(tuple(edges), text))
     return paths
+
+
+_Real: TypeAlias = "tuple[Fact, frozenset[tuple[str, str, str]]]"
+
+
+def _real_ends(store: GraphStore, entities: Entities) -> dict[int, _Real]:
+    """Return for each mediator that stands for a fact that fact, and the edges to its ends.
+
+    Its id says which fact it is; ids are data, so that is checked against the stored edges.
+    """
+    named = {
+        key: fact
+        for key, id_, kind in zip(
+            entities.keys.tolist(), entities.ids, entities.kinds.tolist(), strict=True
+        )
+        if kind == Kind.MEDIATOR and (fact := read_fact_id(id_)) is not None
+    }
+    if not named:
+        return {}
+    relations = {id_: key for key, id_ in enumerate(store.relations().ids)}
+    ends = sorted({end for head, _, tail in named.values() for end in (head, tail)})
+    keys = dict(zip(ends, store.keys_of(ends).tolist(), strict=True))
+    possible = {
+        node: (keys[head], relations[relation], keys[tail])
+        for node, (head, relation, tail) in named.items()
+        if relation in relations and min(keys[head], keys[tail]) >= 0
+    }
+    nodes = keys_array(list(possible))
+    heads, predicates, tails = (keys_array([p[i] for p in possible.values()]) for i in range(3))
+    whole = store.has_edges(heads, predicates, nodes) & store.has_edges(nodes, predicates, tails)
+    ids = dict(zip(entities.keys.tolist(), entities.ids, strict=True))
+    found = {}
+    for node in nodes[whole].tolist():
+        head, relation, tail = named[node]
+        shown = store.details(node).properties
+        own = frozenset({(head, relation, ids[node]), (ids[node], relation, tail)})
+        found[node] = (Fact(head, relation, tail, shown), own)
+    return found
+
+
+def _meant(facts: list[Fact], real: list[_Real]) -> tuple[Fact, ...]:
+    """Return facts with the real ones in place of their halves; nothing if there is none."""
+    whole = {half: fact for fact, halves in real for half in halves}
+    found = [whole.get((one.head, one.predicate, one.tail), one) for one in facts]
+    return tuple(dict.fromkeys(found)) if whole else ()

@@ -9,7 +9,9 @@ does.
 from __future__ import annotations
 
 import difflib
+import itertools
 import re
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from kgqa.errors import PlanError
@@ -77,6 +79,27 @@ class SchemaIndex:
             property_ for pattern in self.patterns(hop, nodes) for property_ in pattern.properties
         )
 
+    def may_be_one(self, class_: str, other: str) -> bool:
+        """Return whether a node with a relation can be of both classes.
+
+        If there is one, each of its relations is one of both classes in the schema.
+        """
+        if class_ == other or not class_ or not other:
+            return True
+        return any(pair in self._together for pair in ((class_, other), (other, class_)))
+
+    @cached_property
+    def _together(self) -> set[tuple[str, str]]:
+        found: set[tuple[str, str]] = set()
+        for patterns in self.relations.values():
+            by_other: dict[tuple[bool, str], list[str]] = {}
+            for pattern in patterns:
+                by_other.setdefault((True, pattern.tail), []).append(pattern.head)
+                by_other.setdefault((False, pattern.head), []).append(pattern.tail)
+            for classes in by_other.values():
+                found.update(itertools.combinations(classes, 2))
+        return found
+
     def property_of(self, plan: Plan, ref: PropertyRef) -> Property:
         """Return the property that ``ref`` names. Raises PlanError if there is none."""
         if isinstance(ref.owner, NodeRef):
@@ -119,6 +142,8 @@ class SchemaIndex:
                     raise PlanError(
                         f"{plan.text_of(item)}: what is not a property can only be counted."
                     )
+                if found.many and kind in ("sum", "average"):
+                    raise PlanError(f"{plan.text_of(item)}: {found.name} is {_a(found)}.")
                 allowed = NUMBERS if kind in ("sum", "average") else _ORDERED
                 if found.type not in allowed:
                     raise PlanError(f"{plan.text_of(item)}: {found.name} is {_a(found)}.")
@@ -186,6 +211,8 @@ def _check_comparison(plan: Plan, one: Comparison, index: SchemaIndex) -> None:
             raise PlanError(f"{text}: only a property can be missing.")
         return
     if not isinstance(one.right, tuple):
+        if isinstance(one.left, Aggregate):
+            raise PlanError(f"{text}: what is counted or added up is compared with a value.")
         other = index.kind(plan, one.right)
         if kind is None or other is None or kind.many or other.many:
             raise PlanError(f"{text}: only single values are compared with one another.")

@@ -186,10 +186,9 @@ class Plan:
             start += len(part.hops)
             if any(isinstance(one.left, Aggregate) for one in part.where):
                 raise PlanError("What a plan is to be without has no groups to compare.")
-        grouped = any(isinstance(item, Aggregate) for item in self._compared())
-        if self.group and not grouped:
+        if self.group and not self.grouped:
             raise PlanError("A plan has groups, but counts or adds up nothing in them.")
-        if grouped:
+        if self.grouped:
             for item in [*self.give, *(sort.by for sort in self.order)]:
                 if not isinstance(item, Aggregate) and not self._in_group(item):
                     raise PlanError(
@@ -201,11 +200,12 @@ class Plan:
             len(self.first.give) != 1 or not isinstance(self.first.give[0], NodeRef)
         ):
             raise PlanError("What comes before `then` gives the nodes to go on from.")
+        if self.first is not None and self.nodes[0] != self._before():
+            raise PlanError("What comes after `then` starts with the class that comes before it.")
 
-    def _compared(self) -> Iterator[Item]:
-        yield from self.give
-        yield from (sort.by for sort in self.order)
-        yield from (one.left for one in self.where)
+    def _before(self) -> str | None:
+        given = self.first.give[0] if self.first is not None else None
+        return self.first.nodes[given.node] if self.first and isinstance(given, NodeRef) else None
 
     def _in_group(self, item: Item) -> bool:
         if item in self.group or isinstance(item, float | int):
@@ -216,10 +216,14 @@ class Plan:
 
     def _check_refs(self, items: Iterable[object], nodes: set[int], hops: set[int]) -> None:
         for ref in (ref for item in items for ref in owners(item)):
-            if (ref.node if isinstance(ref, NodeRef) else ref.hop) not in (
-                nodes if isinstance(ref, NodeRef) else hops
-            ):
+            if ref.node not in nodes if isinstance(ref, NodeRef) else ref.hop not in hops:
                 raise PlanError("A plan speaks of a node or hop that is not in its pattern.")
+            if isinstance(ref, HopRef) and self.all_hops[ref.hop].repeated:
+                raise PlanError(
+                    f"{quoted_name(self.all_hops[ref.hop].relation)} is repeated, so it is not one "
+                    "fact that a plan can speak of.",
+                    "Count or give the nodes that it leads to.",
+                )
 
     @property
     def all_hops(self) -> tuple[Hop, ...]:
@@ -234,7 +238,12 @@ class Plan:
     @property
     def grouped(self) -> bool:
         """Whether the plan has an aggregate."""
-        return any(isinstance(item, Aggregate) for item in self._compared())
+        return any(isinstance(item, Aggregate) for item in self.items())
+
+    def items(self) -> list[Item]:
+        """Return what is given, ordered by, or compared by group or solution."""
+        compared = [one.left for one in self.where]
+        return [*self.give, *(sort.by for sort in self.order), *compared]
 
     @property
     def having(self) -> tuple[Comparison, ...]:

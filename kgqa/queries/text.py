@@ -274,7 +274,8 @@ class _Parser:
         if found.endswith("missing"):
             return Comparison(left, found)
         token = self._token
-        if token.kind in ("on", "name") and token.text.casefold() not in ("true", "false"):
+        named = token.kind in ("on", "name") or token.text == ANY
+        if named and token.text.casefold() not in ("true", "false"):
             right = self._operand()
             if not isinstance(right, PropertyRef | Arithmetic):
                 self._fail("expected a value or a property", token, "Text stands in quotes.")

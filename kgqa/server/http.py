@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
-from kgqa.errors import KgqaError, UsageError
+from kgqa.errors import KgqaError, UsageError, without_secrets
 from kgqa.server.faults import BusyError, RefusedError, error_json, status_of, unexpected
 
 if TYPE_CHECKING:
@@ -86,10 +86,10 @@ async def with_signs_of_life(events: AsyncIterator[Event]) -> AsyncIterator[Even
 async def failed(request: Request, error: Exception) -> Response:
     """Give an error that kgqa raised."""
     assert isinstance(error, KgqaError)
-    told = error_json(error)
+    content = error_json(error)
     if request.url.path.startswith("/v1/"):  # whose clients show the message alone
-        told["error"]["message"] = f"{told['error']['message']} {told['error']['hint']}".rstrip()
-    response = JSONResponse(told, status_of(error))
+        content["error"]["message"] = without_secrets(str(error))
+    response = JSONResponse(content, status_of(error))
     if isinstance(error, BusyError):
         response.headers["retry-after"] = str(error.seconds)
     return response

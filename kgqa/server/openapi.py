@@ -83,8 +83,6 @@ def _method_options() -> dict[str, Any]:
     of: dict[str, list[str]] = {}
     for entry in METHODS.table:
         model = entry.options_model()
-        if getattr(model, "baseline", False):
-            continue
         models = [model, *(e.options_model() for part in model.parts.values() for e in part.table)]
         for one in models:
             for name, schema in one.model_json_schema().get("properties", {}).items():

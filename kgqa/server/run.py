@@ -35,7 +35,7 @@ def serve(
     """
     if not key and not is_loopback(options.host):
         raise UsageError(
-            f"Others can reach {options.host}, and no API key is set.",
+            f"--host {options.host} exposes the server, and no API key is set.",
             "Set KGQA_API_KEY to a secret of your own, or leave out `host`.",
         )
     with _listen(options.host, options.port) as listening:  # before anything slow is imported

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kgqa.api import KG, QA, Asked, Home, Models, status
 from kgqa.api.kg import DEFAULT_METHOD
-from kgqa.api.qa import refuse_baseline
 from kgqa.errors import KGNotFoundError, KgqaError, TimeLimitError, UsageError
 from kgqa.server.faults import BusyError, StoppingError, error_json, unexpected
 from kgqa.server.progress import ServerProgress
@@ -255,8 +254,13 @@ class Sessions:
     def _is_replaced(self, kg: KG) -> bool:
         """Whether the store has another version of a KG than the one that is open.
 
-        An open store sees an update or a new load by itself, unless it is an attached one.
+        An open store sees an update or a new load by itself, and an attached database is live.
         """
+        try:
+            if kg.is_live:
+                return False
+        except KgqaError:  # attached to another database, perhaps
+            return True
 
         def differs(listed: Any) -> bool:
             return listed is not None and listed.version != kg.info.version
@@ -272,7 +276,6 @@ class Sessions:
 
     def _session(self, kg: str, method: str, options: dict[str, Any]) -> QA:
         """Return a session that is not bound to a KG, its options validated. Raises UsageError."""
-        refuse_baseline(method)
         for name in _MODELS:
             value = options.get(name)
             if value is not None and value != "none" and value not in self.options.allow:

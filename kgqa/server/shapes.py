@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import BaseModel, Field
 
 
@@ -13,11 +15,12 @@ class Entity(BaseModel):
 
 
 class StoredFact(BaseModel):
-    """A stored triple, by ids, in stored direction."""
+    """A stored triple, by ids, in stored direction; ``properties``: of a fact that has some."""
 
     head: str
     predicate: str
     tail: str
+    properties: dict[str, Any] | None = None
 
 
 class Edge(BaseModel):

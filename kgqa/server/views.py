@@ -34,10 +34,5 @@ def path_page(kg: KG, form: PathsForm) -> dict[str, Any]:
 
 
 def methods() -> list[dict[str, str]]:
-    """Return the methods that may be asked for: all but those that may leave the graph."""
-    return [
-        {"name": entry.name, "help": entry.help}
-        for entry in METHODS.entries()
-        if not getattr(entry.options_model(), "baseline", False)
-        and not getattr(entry.options_model(), "needs_general", False)
-    ]
+    """Return the methods that may be asked for."""
+    return [{"name": entry.name, "help": entry.help} for entry in METHODS.entries()]

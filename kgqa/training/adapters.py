@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from kgqa.errors import AdapterMismatchError, DataError
-from kgqa.models.adapter import AdapterCard, read_card
+from kgqa.models.adapter import ADAPTERS, AdapterCard
 from kgqa.models.presets import preset
 from kgqa.models.prompt import GRAPH
 from kgqa.training.gather import format_of, gather, rules_of
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from kgqa.graph.store import GraphStore
     from kgqa.methods.dog.graph import GraphFilter
-    from kgqa.models.general import GeneralLLM
     from kgqa.models.kg_llm import KgLLM
     from kgqa.progress import Progress
     from kgqa.training.options import AdapterTraining, ExampleOptions
@@ -34,16 +33,15 @@ def training_examples(
     device: str | None,
     cache: Path,
     progress: Progress,
-    general: GeneralLLM | None = None,
 ) -> ExamplesReport:
     """Write the examples that ``options`` give into the JSON-lines file ``out``, to look at them.
 
-    ``store`` may be None if ``options.needs_store`` is false. ``general``: the general LLM that
-    puts questions made from the KG into other words. Raises DataError, GraphError, ModelError.
+    ``store`` may be None if ``options.needs_store`` is false. Raises DataError, GraphError,
+    ModelError.
     """
     card = preset(options.prompt_preset) if options.prompt_preset else AdapterCard()
     graphs = _graph_filter(card, options, device, cache, progress)
-    gathered = gather(store, card, options, graphs=graphs, general=general, progress=progress)
+    gathered = gather(store, card, options, graphs=graphs, progress=progress)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         with out.open("w", encoding="utf-8") as file:
@@ -64,11 +62,10 @@ def train_adapter(
     device: str | None,
     cache: Path,
     progress: Progress,
-    general: GeneralLLM | None = None,
 ) -> AdapterReport:
     """Train a LoRA adapter, or with ``full`` a whole model, into the folder ``out``.
 
-    ``store`` and ``general`` as for :func:`training_examples`; ``device`` and ``cache`` as for
+    ``store`` as for :func:`training_examples`; ``device`` and ``cache`` as for
     :func:`kgqa.models.kg_llm.load_kg_llm`. A run that was stopped goes on from its last checkpoint.
     Raises DataError, GraphError, ModelError, UsageError.
     """
@@ -78,9 +75,7 @@ def train_adapter(
     start = adapter_folder(options.model, options.start_from) if options.start_from else None
     kg_llm = _model(options, start, device, cache, progress)
     graphs = _graph_filter(kg_llm.card, options, device, cache, progress)
-    gathered = gather(
-        store, kg_llm.card, options, graphs=graphs, general=general, progress=progress
-    )
+    gathered = gather(store, kg_llm.card, options, graphs=graphs, progress=progress)
     card = kg_llm.card
     if store is not None:
         rules = rules_of(store.info, card, options)
@@ -136,7 +131,7 @@ def _model(
     chains = name in CHAIN_PRESETS
     if start is None or (name is not None and not chains):
         return loaded().with_card(preset(name)) if name else loaded()
-    card = read_card(start)
+    card = ADAPTERS.card(start)
     if GRAPH in card.prompt and not chains:
         raise AdapterMismatchError(
             f"The adapter {start} was trained to write chains.",

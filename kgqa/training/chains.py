@@ -8,6 +8,7 @@ is the one that the question would be asked with, the chain's own triplets alway
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from itertools import compress
 from typing import TYPE_CHECKING
@@ -24,11 +25,10 @@ from kgqa.paths.ground import ground
 from kgqa.paths.triplets import WIDTH, StoreTriplets, as_paths, turned
 from kgqa.paths.walk import FIRST, MEDIATOR, SECOND, TAIL
 from kgqa.training.data import DataReport, TrainingExample, near_best, relation_paths_of
-from kgqa.training.phrasing import words_of_relation
 from kgqa.trie.lexicon import names_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from kgqa.paths.walk import RelationPath, WalkRules
     from kgqa.progress import Progress
     from kgqa.training.data import TrainingQuestion
-    from kgqa.training.phrasing import Phrases
 
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _MOST = DogOptions().steps  # triplets of a chain
 _NAMELESS = "look for a fact that helps"
 _ANOTHER = "There is another one."
@@ -112,16 +112,14 @@ def build_chains(
     rules: WalkRules,
     chosen: GraphFilter,
     *,
-    phrases: Mapping[str, Phrases] | None = None,
     per_question: int = 1,
     seed: int = 0,
     progress: Progress,
 ) -> tuple[list[ChainExample], ChainReport]:
     """Return chains of ``questions``, at most ``per_question`` each, and a report.
 
-    ``chosen`` chooses the graph of a prompt, ``phrases`` say how relations are put into words. A
-    relation path of more hops than a chain has steps gives none. Every triplet has been checked in
-    ``store``. Raises GraphError.
+    ``chosen`` chooses the graph of a prompt. A relation path of more hops than a chain has steps
+    gives none. Every triplet has been checked in ``store``. Raises GraphError.
     """
     made: list[ChainExample] = []
     report = ChainReport(questions=len(questions))
@@ -131,7 +129,7 @@ def build_chains(
             found = relation_paths_of(store, question, rules, report)
             paths = near_best(found, per_question)
             if paths:
-                maker = _Maker(store, question, rules, chosen, phrases or {})
+                maker = _Maker(store, question, rules, chosen)
                 chains = [one for path in paths if (one := maker.chain(path, random, report))]
                 report.used += bool(chains)
                 report.unwritable += not chains
@@ -150,12 +148,10 @@ class _Maker:
         question: TrainingQuestion,
         rules: WalkRules,
         chosen: GraphFilter,
-        phrases: Mapping[str, Phrases],
     ) -> None:
         self._store = store
         self._question = question
         self._filter = chosen
-        self._phrases = phrases
         keys = store.keys_of(question.topics)
         self._known = tuple(compress(question.topics, keys >= 0))
         self._topics = keys[keys >= 0]
@@ -170,7 +166,7 @@ class _Maker:
         rows, walked, answers = _rows(store, path, random)
         # both ways of reading are checked in the store, edge by edge
         stored, walked_paths = (ground(store, as_paths(one), form) for one in (rows, walked))
-        steps = _steps(stored, walked_paths, self._phrases)
+        steps = _steps(stored, walked_paths)
         if not steps:
             return None
         if self._graph is None:
@@ -279,7 +275,6 @@ def can_be_said(name: str) -> bool:
 def _steps(
     stored: Sequence[GroundedPath | None],
     walked: Sequence[GroundedPath | None],
-    phrases: Mapping[str, Phrases],
 ) -> list[Step]:
     asked: set[tuple[str, str]] = set()
     steps: list[Step] = []
@@ -288,7 +283,7 @@ def _steps(
             return []
         edge, hop = one.edges[0], walk.edges[0]
         here = (hop.head.id, hop.relation)
-        thought = _ANOTHER if here in asked else _thought(hop.head.name, hop.relation, phrases)
+        thought = _ANOTHER if here in asked else _thought(hop.head.name, hop.relation)
         if here not in asked:
             thought = f"{'Then' if steps else 'First'} I {thought}."
         asked.add(here)
@@ -296,10 +291,28 @@ def _steps(
     return steps
 
 
-def _thought(name: str, relation: str, phrases: Mapping[str, Phrases]) -> str:
-    noun = (phrases.get(relation) or words_of_relation(relation)).nouns[0]
-    text = " ".join(f"look for {noun.replace('{x}', name)}".split())
+def _thought(name: str, relation: str) -> str:
+    text = " ".join(f"look for {noun_of(relation).replace('{x}', name)}".split())
     return _NAMELESS if OPENING in text else text  # a name must not open a triplet
+
+
+def noun_of(relation: str) -> str:
+    """Return a noun phrase for what a relation leads to, of the last words of its name.
+
+    A relation walked against its direction (``^``) leads to what has ``{x}`` there.
+
+    >>> noun_of("tv.tv_program.program_creator")
+    'the program creator of {x}'
+    >>> noun_of("^directed_by")
+    'what has {x} as directed by'
+    """
+    halves = relation.split("..")
+    half = halves[-1]
+    if half.startswith("^") and len(halves) > 1 and not halves[0].startswith("^"):
+        half = halves[0]  # along the first edge and against the second: the first half says more
+    last = re.split(r"[./#]", half.removeprefix("^"))[-1]
+    words = " ".join(re.split(r"[_\s-]+", _CAMEL.sub(" ", last))).strip().lower() or relation
+    return f"what has {{x}} as {words}" if half.startswith("^") else f"the {words} of {{x}}"
 
 
 def _with(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,20 +15,16 @@ from kgqa.training.chains import ChainReport, build_chains
 from kgqa.training.check import held_out_of
 from kgqa.training.data import DataReport, build_examples, without_repeats
 from kgqa.training.options import CHAIN_PRESETS
-from kgqa.training.phrasing import phrased, read_phrases
 from kgqa.training.questions import read_file
-from kgqa.training.self_made import self_made, templated_examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from contextlib import AbstractContextManager
-    from pathlib import Path
 
     from kgqa.graph.model import KGInfo
     from kgqa.graph.store import GraphStore
     from kgqa.methods.dog.graph import GraphFilter
     from kgqa.models.adapter import AdapterCard
-    from kgqa.models.general import GeneralLLM
     from kgqa.progress import Progress
     from kgqa.training.chains import ChainExample
     from kgqa.training.check import HeldOut
@@ -80,7 +75,6 @@ class Gathered:
         self._options = options
         self._graphs = graphs
         self._progress = progress
-        self._phrases = read_phrases(options.templates) if options.templates is not None else {}
 
     def add_files(self, store: GraphStore | None) -> None:
         """Add what the question files give; of held-out questions apart from the rest."""
@@ -136,7 +130,6 @@ class Gathered:
                 questions,
                 rules,
                 self._graphs,
-                phrases=self._phrases,
                 per_question=options.per_question or 1,
                 seed=options.seed,
                 progress=progress,
@@ -165,48 +158,6 @@ class Gathered:
         else:
             self.train += examples
 
-    def add_made(self, store: GraphStore, general: GeneralLLM | None) -> None:
-        """Add examples made from the KG; they are split too if no file holds questions out."""
-        options = self._options
-        rules = rules_of(store.info, self._card, options)
-        made = self_made(store, rules, self._form, self._phrases, options, self._progress)
-        examples = made.examples
-        stated = (
-            f"{len(examples):,} examples made from the KG, of {made.relations:,} of its "
-            f"{made.of_relations:,} relations"
-        )
-        if general is not None:
-            examples, calls = phrased(examples, general, options.phrased, self._progress)
-            stated += (
-                f"; {general.model} put {calls.phrased:,} into other words, {calls.malformed:,} of "
-                f"its answers were malformed and not used, {calls.cached:,} were known from before"
-            )
-        self._progress.note(stated + ".")
-        self.described["made from the KG"] = stated
-        split = options.held_out and not options.questions
-        apart = [one for one in examples if split and is_held_out(one.question_id)]
-        self.train += [one for one in examples if not (split and is_held_out(one.question_id))]
-        if not apart:
-            return
-        # one entity may be asked about by several questions, each a question of its own here
-        numbered = [
-            replace(one, question_id=f"{one.question_id}:{number}")
-            for number, one in enumerate(apart)
-        ]
-        self.checks += held_out_of(numbered, lambda: nullcontext(store))
-        self.held += apart
-        heads = len({one.head for one in apart})
-        self.described["held out"] = f"the questions about {heads} entities"
-
-    def add_templated(self, store: GraphStore, templates: Path) -> None:
-        """Add examples made from the phrases of a file."""
-        options = self._options
-        rules = rules_of(store.info, self._card, options)
-        made = templated_examples(store, rules, self._form, self._phrases, options, self._progress)
-        self._progress.note(f"{len(made):,} examples made from the phrases of {templates.name}.")
-        self.described["made from phrases"] = f"{len(made)} examples, by {templates.name}"
-        self.train += made
-
 
 def gather(
     store: GraphStore | None,
@@ -214,28 +165,22 @@ def gather(
     options: ExampleOptions,
     *,
     graphs: GraphFilter | None,
-    general: GeneralLLM | None,
     progress: Progress,
 ) -> Gathered:
     """Return the examples that ``options`` name.
 
     ``store`` may be None if ``options.needs_store`` is false. ``graphs`` chooses the graphs of
-    prompts, for chains. ``general`` puts questions made from the KG into other words.
+    prompts, for chains.
     """
     found = Gathered(card, options, graphs, progress)
     if graphs is not None:
         found.described["graph of a prompt"] = (
             f"at most {graphs.most} triplets, chosen by {graphs.encoder.name}"
         )
-    if options.questions:
-        found.add_files(store)
+    found.add_files(store)
     if store is None:
         found.described["KG"] = "of each question its own graph"
     else:
-        if options.self:
-            found.add_made(store, general)
-        elif options.from_templates and options.templates is not None:
-            found.add_templated(store, options.templates)
         rules = rules_of(store.info, card, options)
         found.described |= {
             "KG": about(store.info),

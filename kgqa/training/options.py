@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 from pydantic import model_validator
 
 from kgqa.errors import UsageError
+from kgqa.methods.options import WalkOptions
 from kgqa.models.presets import preset
 from kgqa.registry import QUESTION_FORMATS, Options, option
 
@@ -34,26 +35,14 @@ _GCR: Mapping[str, Any] = {
 _DOG: Mapping[str, Any] = {"batch_size": 1, "accumulation": 16, "max_tokens": 4096}
 
 
-class QuestionSource(Options):
-    """Where questions come from: files, the KG itself, or both."""
+class QuestionSource(WalkOptions):
+    """The files that questions come from, and which walks of the KG are paths."""
+
+    as_flags: ClassVar[tuple[str, ...]] = ("direction", "mediators")
 
     questions: tuple[str, ...] = _flag((), "A file of questions, or FORMAT=FILE; may be repeated.")
     format: str = _flag("jsonl", "The format of files that are named without one.")
     topics: Path | None = _flag(None, "Topic entities by question id, for lines that name none.")
-    self: bool = _flag(False, "Make questions from the KG, from the names of its relations.")
-    templates: Path | None = _flag(
-        None, "A file of relations' phrases: also train on questions made from them."
-    )
-    per_relation: int = _flag(12, "Number of made examples for each relation.", ge=0)
-    per_pair: int = _flag(2, "Number of made examples for each sequence of relations.", ge=0)
-    entities: int = _flag(20_000, "Number of entities that `self` examines.", ge=1)
-    hops: int | None = _flag(None, "Maximum number of hops.", ge=1, le=32)
-    direction: Literal["out", "in", "both"] | None = _flag(
-        None, "Direction in which edges are followed."
-    )
-    mediators: Literal["collapse", "keep"] | None = _flag(
-        None, "Whether mediators are collapsed or kept."
-    )
     held_out: bool = _flag(True, "Hold out a fixed fifth.")
     seed: int = _flag(0, "Seed.", ge=0)
 
@@ -69,10 +58,9 @@ class QuestionSource(Options):
 
     @model_validator(mode="after")
     def _has_questions(self) -> QuestionSource:
-        if not self.questions and not self.self:
+        if not self.questions:
             raise UsageError(
-                "There is nothing to train on.",
-                "Name a file of questions (`questions`), or set `self` to make them from the KG.",
+                "There is nothing to train on.", "Name a file of questions (`questions`)."
             )
         for name in {self.format, *(name for name, _ in self.files)}:
             QUESTION_FORMATS.entry(name)
@@ -105,8 +93,6 @@ class ExampleOptions(QuestionSource):
     per_question: int | None = _flag(
         None, "Maximum number of examples per question (4; with shortest, all).", ge=1
     )
-    general_model: str | None = _flag(None, "A general LLM that rephrases the questions of `self`.")
-    phrased: int = _flag(400, "Number of questions that it rephrases.", ge=1)
     triplets: int | None = _flag(None, "dog: number of triplets in a prompt (120).", ge=1)
     encoder: str | None = _flag(None, "dog: the sentence encoder that chooses them (MiniLM).")
 
@@ -123,30 +109,19 @@ class ExampleOptions(QuestionSource):
         return paths, self.per_question or every
 
     @property
-    def from_templates(self) -> bool:
-        """Whether examples are made from phrases alone."""
-        return self.templates is not None and not self.self and self.method != "dog"
-
-    @property
     def needs_store(self) -> bool:
         """Whether examples come from the loaded KG, not only from questions' own graphs."""
-        return self.self or self.from_templates or any(name != "rog" for name, _ in self.files)
+        return any(name != "rog" for name, _ in self.files)
 
     @model_validator(mode="after")
     def _fits_method(self) -> ExampleOptions:
         if self.preset is not None:
             preset(self.preset)  # raises UsageError for an unknown one
-        if self.general_model is not None and not self.self:
-            raise UsageError(
-                "`general_model` phrases questions that are made from the KG, and none are.",
-                "Add `self`.",
-            )
         if self.method != "dog" and self.preset in CHAIN_PRESETS:
             raise UsageError(
                 f"The `preset` {self.preset} is a prompt for chains.", "Set `method` to dog."
             )
         unused = {
-            "self": self.self,
             "paths": self.paths is not None,
             "preset": self.preset not in (None, *CHAIN_PRESETS),
         }
@@ -257,7 +232,6 @@ class ReasonerTraining(QuestionSource, ReasonerSettings):
     hops: int = _flag(
         2, "Number of steps, which is the maximum number of hops of a path.", ge=1, le=32
     )
-    made: int = _flag(8_000, "Maximum number of made questions.", ge=1)
     encoder: str | None = _flag(None, "The question encoder: a name or a folder (MiniLM).")
     resume: bool = _flag(True, "Continue from the last checkpoint of a run that was stopped.")
 
@@ -279,7 +253,7 @@ class ReasonerTraining(QuestionSource, ReasonerSettings):
 class LearnOptions(Options):
     """How a KG's own path ranker is made."""
 
-    questions: Path | None = _flag(None, "A file of people's questions and answers to learn from.")
+    questions: Path | None = _flag(None, "A file of people's questions with their answers.")
     format: str = _flag("jsonl", "The format of the file.")
     phrases: Path | None = _flag(
         None,
@@ -294,11 +268,10 @@ class LearnOptions(Options):
     seed: int = option(0, "Seed.", ge=0)
 
     @model_validator(mode="after")
-    def _has_questions_for_an_adapter(self) -> LearnOptions:
-        if self.adapter and self.questions is None:
+    def _has_questions(self) -> LearnOptions:
+        if self.questions is None and (self.adapter or self.phrases is None):
             raise UsageError(
-                "An adapter is trained on people's questions, and none are given.",
-                "Name a file of them (`questions`), or leave out `adapter`: the method gcr answers "
-                "with a bundled one.",
+                "There is nothing to learn from.",
+                "Name a file of people's questions with their answers (`questions`).",
             )
         return self

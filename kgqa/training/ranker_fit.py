@@ -1,34 +1,34 @@
-"""Fitting a path ranker: low-rank changes of its sentence encoder, and a few numbers beside it.
+"""Fitting a path ranker's head: a low-rank change of the vectors that its encoder makes of texts.
 
-After LoRA (arXiv 2106.09685). The loss of a question is the negative log-likelihood of its relation
-paths under a softmax over all that leave the topic entity, and "none of them"; a candidate that
-stands for several that were left out counts as often (importance weights of a sampled softmax).
+After LoRA (arXiv 2106.09685). Texts are read once; a step is then a product of small matrices, so
+that all relation paths out of a topic take part, and thousands of questions. The loss of a question
+is the negative log-likelihood of its relation paths under a softmax over all that leave the topic
+entity, and "none of them".
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from itertools import repeat
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from torch.nn.functional import normalize
 
-from kgqa.models.path_ranker import RankerCard
-from kgqa.models.pretrained import quiet
-from kgqa.models.sentences_torch import TorchSentenceEncoder
-from kgqa.training.steps import take_steps
+from kgqa.training.loop import Fit, Schedule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from kgqa.models.path_ranker import Changes, PathRanker
+    from kgqa.models.path_ranker import PathRanker
     from kgqa.progress import Progress
 
-_TARGETS = ["query", "key", "value", "dense"]  # linear layers of an encoder of BERT's family
-_BESIDE = 2e-2  # learning rate of the numbers beside the encoder
+    Head = tuple[NDArray[np.float32], NDArray[np.float32]]
+
+_TOGETHER = 64  # questions of a step
+_WARM_UP = 10  # steps in which the learning rate rises
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,127 +48,95 @@ class RankingBatch:
     gold: list[list[int]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RankerSettings:
-    """How a ranker is fitted; ``rank`` of the changes, ``rate``: the learning rate."""
+class _Questions:
+    """Questions: their vectors, which relation paths each has, and which of those are right."""
 
-    steps: int
-    rank: int = 32
-    rate: float = 5e-4
-    seed: int = 1
+    def __init__(self, ranker: PathRanker, batch: RankingBatch) -> None:
+        paths = len(batch.paths)
+        self.questions = torch.from_numpy(ranker.vectors(batch.questions))
+        self.paths = torch.from_numpy(ranker.vectors(batch.paths))
+        self.bias = torch.from_numpy(ranker.scaled(np.zeros(paths, np.float32), batch.hops))
+        self.scale = ranker.card.scale / ranker.card.temperature
+        self.none = ranker.none
+        self.among = torch.zeros(len(batch.questions), paths + 1, dtype=torch.bool)
+        self.right = torch.zeros_like(self.among)  # the last one is "none of them"
+        for row, (candidates, gold) in enumerate(zip(batch.candidates, batch.gold, strict=True)):
+            self.among[row, [*candidates, paths]] = True
+            self.right[row, gold or [paths]] = True
+
+    def loss(self, down: Tensor, up: Tensor, draw: torch.Generator) -> Tensor:
+        """Return the mean loss of some questions."""
+        rows = torch.randint(len(self.questions), (_TOGETHER,), generator=draw)
+        used = self.among[rows, :-1].any(0).nonzero().squeeze(1)  # a small part of many
+        questions, paths = (
+            normalize(one + one @ down.T @ up.T, dim=-1)
+            for one in (self.questions[rows], self.paths[used])
+        )
+        logits = self.scale * (questions @ paths.T) + self.bias[used]
+        logits = torch.cat([logits, torch.full((len(rows), 1), self.none)], 1)
+        last = self.among.shape[1] - 1
+        columns = torch.cat([used, torch.tensor([last])])
+        whole, right = (
+            logits.masked_fill(~which[rows][:, columns], -torch.inf).logsumexp(1)
+            for which in (self.among, self.right)
+        )
+        return (whole - right).mean()
 
 
-@dataclass(frozen=True, slots=True)
-class FittedRanker:
-    """A card, the changes of weights by name as two factors, the mean loss of the last steps."""
-
-    card: RankerCard
-    changes: Changes
-    loss: float
-
-
-def fit_ranker(
-    start: PathRanker,
-    batches: Iterable[RankingBatch],
-    settings: RankerSettings,
+def fit_head(
+    ranker: PathRanker,
+    batch: RankingBatch,
+    *,
+    steps: int,
+    rate: float,
+    seed: int,
+    rank: int = 32,
     progress: Progress,
-) -> FittedRanker:
-    """Fit ``start`` to as many of ``batches`` as there are steps; its encoder is changed in place.
-
-    The ``changes`` are those of this fit alone.
-    """
-    from peft import LoraConfig, get_peft_model
-
-    torch.manual_seed(settings.seed)
-    encoder, card = start.encoder, start.card
-    assert isinstance(encoder, TorchSentenceEncoder)  # one that is loaded to be trained
-    bare = encoder.model
-    bare.requires_grad_(False)
-    lora = LoraConfig(r=settings.rank, lora_alpha=2 * settings.rank, target_modules=_TARGETS)
-    with quiet():
-        model = get_peft_model(bare, lora).eval()  # without dropout, as it will be used
-    weights = [one for one in model.parameters() if one.requires_grad]
-    numbers = torch.tensor([card.scale, card.none, *card.hop_bias]) / card.temperature
-    beside = torch.nn.Parameter(numbers)
-    groups: list[dict[str, Any]] = [
-        {"params": weights, "lr": settings.rate},
-        {"params": [beside], "lr": _BESIDE},
-    ]
-    optimizer = torch.optim.AdamW(groups, weight_decay=0.01)
-    loss = take_steps(
-        optimizer,
-        weights,
-        batches,
-        lambda batch: _loss(encoder, beside, batch),
-        settings.steps,
+) -> Head:
+    """Return a head for ``ranker`` that fits ``batch``; if it has one already, that is in it."""
+    draw = torch.Generator().manual_seed(seed)
+    questions, width = _Questions(ranker, batch), ranker.encoder.width
+    down = torch.nn.Parameter(torch.randn(rank, width, generator=draw) / width**0.5)
+    up = torch.nn.Parameter(torch.zeros(width, rank))
+    fit = Fit[None](
+        torch.nn.ParameterList([down, up]),
+        torch.optim.AdamW([down, up], lr=rate, weight_decay=0.0),
+        Schedule(steps, _WARM_UP, least=0.0),
+        lambda _: questions.loss(down, up, draw),
         progress,
+        clip=torch.inf,
     )
-    scale, none, *bias = beside.detach().tolist()
-    changes = _changes(model)
-    model.unload()
-    encoder.change({name: up @ down for name, (down, up) in changes.items()})
-    made = RankerCard(
-        encoder=card.encoder, hops=card.hops, scale=scale, none=none, hop_bias=tuple(bias)
-    )
-    return FittedRanker(made, changes, loss)
+    fit.run(repeat(None))
+    return joined(ranker.head, (down.numpy(force=True), up.numpy(force=True)))
 
 
-def _loss(encoder: TorchSentenceEncoder, beside: Tensor, batch: RankingBatch) -> Tensor:
-    """Return the mean loss of the questions of ``batch``."""
-    vectors = encoder.vectors([*batch.paths, *batch.questions])
-    paths, questions = vectors[: len(batch.paths)], vectors[len(batch.paths) :]
-    scale, none, bias = beside[0], beside[1], beside[2:]
-    hops = torch.tensor(batch.hops).clamp(max=len(bias)) - 1
-    logits = scale * (questions @ paths.T) + bias[hops]
-    every = logits + torch.tensor(batch.stands_for).log()
-    losses = []
-    for row, (candidates, gold) in enumerate(zip(batch.candidates, batch.gold, strict=True)):
-        whole = torch.logsumexp(torch.cat([every[row, candidates], none[None]]), 0)
-        right = torch.logsumexp(logits[row, gold], 0) if gold else none
-        losses.append(whole - right)
-    return torch.stack(losses).mean()
+def joined(first: Head | None, second: Head) -> Head:
+    """Return the head that changes vectors, up to their length, as the one after the other does."""
+    if first is None:
+        return second
+    down, up = second
+    after = down + down @ first[1] @ first[0]
+    return np.concatenate([first[0], after]), np.concatenate([first[1], up], axis=1)
 
 
-def _changes(model: Any) -> Changes:
-    """Return the factors of the weights' changes, the scaling in the second; untouched ones not."""
-    found = {}
-    prefix = "base_model.model."
-    for name, module in model.named_modules():
-        if hasattr(module, "lora_A"):
-            down = module.lora_A["default"].weight.detach()
-            up = module.lora_B["default"].weight.detach() * module.scaling["default"]
-            if bool(up.any()):
-                found[f"{name.removeprefix(prefix)}.weight"] = (
-                    down.clone().numpy(force=True),
-                    up.clone().numpy(force=True),
-                )
-    return found
-
-
-def first_right(start: PathRanker, batches: Sequence[RankingBatch]) -> float:
-    """Return the part of answerable questions whose likeliest candidate is right, in 0..1."""
-    right = rights(start, batches)
-    return float(right.mean()) if len(right) else 0.0
-
-
-def rights(start: PathRanker, batches: Sequence[RankingBatch]) -> NDArray[np.bool_]:
+def rights(ranker: PathRanker, batch: RankingBatch) -> NDArray[np.bool_]:
     """Return of each answerable question whether its likeliest candidate is right."""
-    right = []
-    for batch in batches:
-        logits = start.logits(batch.questions, batch.paths, batch.hops)
-        for row, (candidates, gold) in enumerate(zip(batch.candidates, batch.gold, strict=True)):
-            if gold:
-                right.append(candidates[int(np.argmax(logits[row, candidates]))] in gold)
-    return np.array(right, bool)
+    logits = ranker.logits(batch.questions, batch.paths, batch.hops)
+    return np.array(
+        [
+            candidates[int(np.argmax(row[candidates]))] in gold
+            for row, candidates, gold in zip(logits, batch.candidates, batch.gold, strict=True)
+            if gold
+        ],
+        bool,
+    )
 
 
-def log_likelihoods(start: PathRanker, batches: Sequence[RankingBatch]) -> NDArray[np.float64]:
+def log_likelihoods(ranker: PathRanker, batch: RankingBatch) -> NDArray[np.float64]:
     """Return of each question the logarithm of the probability of what is right, or of none."""
+    logits = ranker.logits(batch.questions, batch.paths, batch.hops).astype(np.float64)
     logs = []
-    for batch in batches:
-        logits = start.logits(batch.questions, batch.paths, batch.hops).astype(np.float64)
-        for row, (candidates, gold) in enumerate(zip(batch.candidates, batch.gold, strict=True)):
-            whole = np.logaddexp.reduce([*logits[row, candidates], start.none])
-            right = np.logaddexp.reduce(logits[row, gold]) if gold else start.none
-            logs.append(right - whole)
+    for row, candidates, gold in zip(logits, batch.candidates, batch.gold, strict=True):
+        whole = np.logaddexp.reduce([*row[candidates], ranker.none])
+        logs.append((np.logaddexp.reduce(row[gold]) if gold else ranker.none) - whole)
     return np.array(logs)

@@ -1,34 +1,27 @@
-"""Questions as a reasoner is trained on them: keys of topic entities and answers, and hops.
-
-They come from question files (:func:`walk_questions`), or from examples made of the KG
-(:func:`made_questions`), whose relation paths are followed again, whole: a reasoner is asked for
-all that they lead to.
-"""
+"""Questions as a reasoner is trained on them: keys of topic entities and answers, and hops."""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from kgqa.graph.model import Kind
-from kgqa.paths.walk import FIRST, SECOND, TAIL, relation_paths_to
+from kgqa.paths.walk import TAIL, relation_paths_to
 from kgqa.training.data import DataReport, fit_of, known_keys
 from kgqa.training.gold import agreed, gold_paths
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
     from kgqa.methods.kg_cot.hops import HopTable
-    from kgqa.paths.format import PathFormat
     from kgqa.paths.walk import WalkRules
     from kgqa.progress import Progress
-    from kgqa.training.data import Example, TrainingQuestion
+    from kgqa.training.data import TrainingQuestion
 
 _CAP = 100_000  # paths of a topic entity that are looked at
 _NEAR = 0.95  # of the best mark: relation paths that are as good
@@ -158,60 +151,3 @@ def _keys(store: GraphStore, one: TrainingQuestion, rules: WalkRules) -> tuple[I
     if not one.answers and one.relation_paths and len(topics):
         answers = agreed(gold_paths(store, topics, one.relation_paths, rules, loose=one.loose))
     return topics, answers
-
-
-def made_questions(
-    table: HopTable, examples: Sequence[Example], form: PathFormat, progress: Progress
-) -> list[WalkQuestion]:
-    """Return a question for each example, its answers all the tails of the relation path.
-
-    A relation path is text, as ``form`` writes it; of relations that share it all are meant. One
-    that leads nowhere but back to the topic entity gives no question. Raises GraphError.
-    """
-    names = table.store.relations().names
-
-    @cache
-    def label(first: int, second: int) -> str:
-        return form.relation(first, second, names)
-
-    found = []
-    with progress.task("made questions", len(examples), "questions") as task:
-        for number, example in enumerate(examples):
-            topics = table.store.keys_of(example.topic_ids)
-            topics = np.unique(topics[topics >= 0])
-            ends = _followed(table, label, topics, example.relations)
-            if ends:
-                answers = np.unique(np.concatenate(list(ends.values())))
-                id_, hops = f"{example.question_id}:{number}", len(example.relations)
-                found.append(
-                    WalkQuestion(id_, example.question, topics, answers, hops, tuple(ends))
-                )
-            task.advance()
-    return found
-
-
-def _followed(
-    table: HopTable,
-    label: Callable[[int, int], str],
-    topics: IntArray,
-    relations: Sequence[str],
-) -> dict[Steps, IntArray]:
-    """Return the tails (keys) of each relation path that is called ``relations``."""
-    found: dict[Steps, IntArray] = {(): topics}
-    for place, relation in enumerate(relations, 1):
-        longer: dict[Steps, IntArray] = {}
-        for steps, frontier in found.items():
-            out = table.out_of(frontier)
-            numbers, at = np.unique(out.relation, return_index=True)
-            pairs = out.hop[at][:, (FIRST, SECOND)].tolist()
-            for number, (first, second) in zip(numbers.tolist(), pairs, strict=True):
-                if label(first, second) == relation:
-                    here = out.relation == number
-                    if place == len(relations):  # nobody asks for a mediator
-                        here &= out.kind != Kind.MEDIATOR
-                    tails = np.unique(out.hop[here, TAIL])
-                    tails = np.setdiff1d(tails, topics, assume_unique=True)
-                    if len(tails):
-                        longer[*steps, (first, second)] = tails
-        found = longer
-    return found

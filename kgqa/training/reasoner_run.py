@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,9 +17,10 @@ from kgqa.models.graph_reasoner import (
     walk_loss,
 )
 from kgqa.models.graph_reasoner_card import ReasonerShape
+from kgqa.training.loop import Checked
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from torch import Tensor
 
@@ -34,28 +34,6 @@ if TYPE_CHECKING:
     from kgqa.training.reasoner_questions import WalkQuestion
 
 _THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
-
-
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """Figures of check questions in percent; ``answer_threshold`` is that of the best F1."""
-
-    hits_at_1: float
-    hit_at_10: float
-    f1: float
-    answer_threshold: float
-
-    @property
-    def mark(self) -> float:
-        """What checks are compared by."""
-        return self.hits_at_1 + self.f1
-
-    def __str__(self) -> str:
-        """Return the figures as words."""
-        return (
-            f"first answer right {self.hits_at_1:.1f} %, one of ten {self.hit_at_10:.1f} %, "
-            f"F1 {self.f1:.1f} (answer threshold {self.answer_threshold:g})"
-        )
 
 
 class ReasonerRun:
@@ -88,6 +66,15 @@ class ReasonerRun:
         self.model = GraphReasoner(shape, settings.dropout)
         self._pairs: dict[tuple[int, int], int] = {}
         self.seen = torch.zeros(2, 2 * len(relations), dtype=torch.bool)
+
+    def beside(self) -> dict[str, Any]:
+        """Return what a checkpoint has beside the weights: what relations were met, in order."""
+        return {"seen": self.seen, "relations": torch.from_numpy(self.table.relations())}
+
+    def take(self, beside: Mapping[str, Any]) -> None:
+        """Take what a checkpoint has beside the weights."""
+        self.seen.copy_(beside["seen"])
+        self.table.number(beside["relations"].numpy())
 
     def _walk(self, rows: IntArray) -> tuple[Walked, Reading]:
         reading = self.model.read(*padded(self.states, rows))
@@ -150,7 +137,10 @@ class ReasonerRun:
 
     @torch.inference_mode()
     def check(self, rows: IntArray) -> Checked:
-        """Return the figures of the questions of ``rows``."""
+        """Return figures of the questions of ``rows`` in percent.
+
+        ``answer_threshold`` is that of the best F1.
+        """
         self.model.eval()
         first, tenth = 0, 0
         f1 = np.zeros(len(_THRESHOLDS))
@@ -173,8 +163,9 @@ class ReasonerRun:
                     f1[place] += 2 * right[kept].sum() / (kept.sum() + golds)
         self.model.train()
         best = int(np.argmax(f1))
-        share = 100 / max(len(rows), 1)
-        return Checked(share * first, share * tenth, share * float(f1[best]), _THRESHOLDS[best])
+        hits, ten, fit = (100 * float(one) / max(len(rows), 1) for one in (first, tenth, f1[best]))
+        figures = {"hits_at_1": hits, "hit_at_10": ten, "f1": fit}
+        return Checked(hits + fit, {**figures, "answer_threshold": _THRESHOLDS[best]})
 
 
 def _encoded(encoder: SentenceEncoder, texts: Sequence[str], progress: Progress) -> TokenStates:

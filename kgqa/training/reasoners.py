@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING, Any
 from kgqa.graph.names import normalise
 from kgqa.methods.kg_cot.hops import HopTable
 from kgqa.models.sentences import load_sentence_encoder
-from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules
 from kgqa.questions.base import is_held_out
 from kgqa.training.gather import about
-from kgqa.training.phrasing import read_phrases
 from kgqa.training.questions import read_file
 from kgqa.training.reasoner_fit import fit_reasoner
-from kgqa.training.reasoner_questions import is_check, made_questions, walk_questions
-from kgqa.training.self_made import self_made, templated_examples
+from kgqa.training.reasoner_questions import is_check, walk_questions
 
 if TYPE_CHECKING:
     from kgqa.graph.store import GraphStore
@@ -39,8 +36,7 @@ def train_reasoner(
 
     ``device`` and ``cache`` are those of the sentence encoder
     (:func:`kgqa.models.sentences.load_sentence_encoder`). Checkpoints are chosen by a tenth of the
-    questions that people asked, or of made ones if there are no others.
-    Raises DataError, GraphError, ModelError, UsageError.
+    questions. Raises DataError, GraphError, ModelError, UsageError.
     """
     rules = WalkRules(
         options.hops, options.direction or store.info.direction, options.mediators or "collapse"
@@ -51,14 +47,13 @@ def train_reasoner(
     asked, held = _from_files(table, options, data, progress)
     data["held out"] = "a fixed fifth by the hash of the id" if options.held_out else "none"
     data["KG"] = about(store.info)
-    made = _made(table, options, data, progress)
-    asked, made = _apart_from(held, asked, progress), _apart_from(held, made, progress)
-    apart = {one.id for one in asked or made if is_check(one.id)}
+    asked = _apart_from(held, asked, progress)
+    apart = {one.id for one in asked if is_check(one.id)}
     folder = Path(options.encoder).resolve() if options.encoder else None
     return fit_reasoner(
         table,
-        [one for one in (*asked, *made) if one.id not in apart],
-        [one for one in asked or made if one.id in apart],
+        [one for one in asked if one.id not in apart],
+        [one for one in asked if one.id in apart],
         encoder,
         out,
         options.settings,
@@ -94,29 +89,6 @@ def _from_files(
     if used:
         data["questions"] = "; ".join(used)
     return found, held
-
-
-def _made(
-    table: HopTable, options: ReasonerTraining, data: dict[str, Any], progress: Progress
-) -> list[WalkQuestion]:
-    """Return questions made from the KG; they are split too if no file holds questions out."""
-    if not options.self and options.templates is None:
-        return []
-    store, rules, form = table.store, table.rules, PathFormat()
-    phrases = read_phrases(options.templates) if options.templates is not None else {}
-    if options.self:
-        examples = self_made(store, rules, form, phrases, options, progress, options.made).examples
-    else:
-        examples = templated_examples(store, rules, form, phrases, options, progress, options.made)
-    split = options.held_out and not options.questions
-    kept = [one for one in examples if not (split and is_held_out(one.question_id))]
-    made = made_questions(table, kept, form, progress)
-    stated = f"{len(made):,} questions made from the KG"
-    if options.templates is not None:
-        stated += f" by the phrases of {options.templates.name}"
-    progress.note(f"{stated}.")
-    data["made"] = stated
-    return made
 
 
 def _apart_from(

@@ -67,19 +67,18 @@ class LearnReport(TrainingReport):
     """What learning gave: mean log-likelihoods of the questions held out, before and after.
 
     ``first_before``, ``first_after``: per cent of them whose likeliest relation path is right.
-    ``folder``: where the ranker is, None if it was not better and is not kept. ``questions``: of
-    people; ``made``: from the KG alone. ``adapter``: what training one gave, if it was wanted.
+    ``folder``: where the ranker is, None if it was not better and is not kept. ``adapter``: what
+    training one gave, if it was wanted. Without ``questions`` only phrases were taken.
     """
 
-    folder: Path | None
-    questions: int
-    made: int
-    unusable: int
-    held_out: int
-    before: float
-    after: float
-    first_before: float
-    first_after: float
+    folder: Path | None = None
+    questions: int = 0
+    unusable: int = 0
+    held_out: int = 0
+    before: float = 0.0
+    after: float = 0.0
+    first_before: float = 0.0
+    first_after: float = 0.0
     seconds: float
     adapter: AdapterReport | None = None
 

@@ -1,8 +1,6 @@
-"""How often an answer is among the first K entities: a reasoner, BM25 and dense retrieval of paths.
+"""How often an answer is among the first K entities that a reasoner ranks.
 
-BM25 and the sentence encoder rank the texts of all paths out of the topic entities (of a hub a
-sample, whose size ``cap`` says); an entity stands where its best path does. The reasoner ranks
-entities. Every question counts, those without a topic entity or a path as missed.
+Every question counts, those without a topic entity or a path as missed.
 """
 
 from __future__ import annotations
@@ -17,18 +15,13 @@ from kgqa.answers.answer import Answer, TopicEntity
 from kgqa.errors import KgqaError
 from kgqa.linking.resolve import resolve_entities
 from kgqa.methods.base import LinkedQuestion
-from kgqa.methods.retrieval import in_words, topic_paths
-from kgqa.paths.format import PathFormat
 from kgqa.questions.meanings import known_topics, meanings_of
-from scripts.benchmarks.bm25 import bm25
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from kgqa.graph.store import GraphStore
     from kgqa.methods.kg_cot.method import KgCot
-    from kgqa.models.sentences import SentenceEncoder
-    from kgqa.paths.walk import WalkRules
     from kgqa.questions import Question
 
 FIRST = (1, 5, 10, 15)
@@ -66,68 +59,20 @@ def topics_of(store: GraphStore, question: Question) -> tuple[TopicEntity, ...]:
     return tuple(TopicEntity(one.key, one.id, one.name, 1.0) for one in found)
 
 
-def measure(
-    store: GraphStore,
-    questions: Sequence[Question],
-    method: KgCot,
-    encoder: SentenceEncoder | None,
-    rules: WalkRules,
-    cap: int,
-) -> list[Coverage]:
-    """Return the coverage of the reasoner, and of BM25 and the encoder where there is one."""
-    reasoner, lexical, dense = Coverage("kg-cot"), Coverage("bm25"), Coverage("dense")
-    golds = []
-    askings = []
-    for question in questions:
-        golds.append(set(meanings_of(store, question.answers, question.names).same))
-        askings.append(LinkedQuestion(question.question, topics_of(store, question)))
-
-    def given() -> Iterator[LinkedQuestion | KgqaError]:
-        for one in askings:
-            yield one if one.topics else KgqaError("no topic entity is in the KG")
-
-    began = time.perf_counter()
-    for number, answer in method.answers(store, given()):
+def measure(store: GraphStore, questions: Sequence[Question], method: KgCot) -> Coverage:
+    """Return the coverage of the reasoner of ``method``."""
+    golds = [set(meanings_of(store, one.answers, one.names).same) for one in questions]
+    topics = [topics_of(store, one) for one in questions]
+    asked = [
+        LinkedQuestion(one.question, found) if found else KgqaError("no topic entity is in the KG")
+        for one, found in zip(questions, topics, strict=True)
+    ]
+    coverage, began = Coverage("kg-cot"), time.perf_counter()
+    for number, answer in method.answers(store, asked):
         spent = time.perf_counter() - began
         ranked = []
         if isinstance(answer, Answer):
             ranked = [one.id or "" for one in (*answer.answers, *answer.others)]
-        reasoner.add(ranked, golds[number], spent)
+        coverage.add(ranked, golds[number], spent)
         began = time.perf_counter()
-    if encoder is None:
-        return [reasoner]
-    for asking, gold in zip(askings, golds, strict=True):
-        began = time.perf_counter()
-        texts, ends = _texts(store, asking, rules, cap)
-        walked = time.perf_counter() - began
-        for coverage in (lexical, dense):
-            began = time.perf_counter()
-            if not texts:
-                scores = np.zeros(0)
-            elif coverage is lexical:
-                scores = bm25(asking.question, texts)
-            else:
-                vectors = encoder.encode([asking.question, *texts])
-                scores = vectors[1:] @ vectors[0]
-            order = np.argsort(-scores, kind="stable")
-            ranked = list(dict.fromkeys(ends[row] for row in order.tolist()))
-            coverage.add(ranked, gold, walked + time.perf_counter() - began)
-    return [reasoner, lexical, dense]
-
-
-def _texts(
-    store: GraphStore, asking: LinkedQuestion, rules: WalkRules, cap: int
-) -> tuple[list[str], list[str]]:
-    """Return the texts of paths, each with the entity that it ends in."""
-    if not asking.topics:
-        return [], []
-    try:
-        found = topic_paths(store, asking.topics, rules, PathFormat(), cap)
-    except KgqaError:
-        return [], []
-    pairs = [
-        (in_words(path), path.tail.id)
-        for group in found.groups
-        for path in {one.tail.id: one for one in group}.values()
-    ]
-    return [text for text, _ in pairs], [end for _, end in pairs]
+    return coverage

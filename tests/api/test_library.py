@@ -90,11 +90,6 @@ def test_options_are_checked_before_anything_is_loaded(kg: kgqa.KG) -> None:
         kg.ask(QUESTION, method="guess")
 
 
-def test_what_may_leave_the_graph_is_measured_and_never_asked(kg: kgqa.KG) -> None:
-    with pytest.raises(UsageError, match="is a baseline"):
-        kg.ask(QUESTION, method="unconstrained")
-
-
 @pytest.mark.model
 def test_an_answer_says_what_it_is_and_why(kg: kgqa.KG) -> None:
     answer = kg.ask(QUESTION, k=3)

@@ -140,13 +140,10 @@ def main() -> None:
 
     import kgqa.cli.eval
     import kgqa.training.adapters
+    import kgqa.training.ranker_learn
     import kgqa.training.reasoners
     import kgqa.trie.precompute
-    from kgqa.training import ranker_learn
 
-    # a random encoder learns only of people's questions; others are made, and their file is kept
-    made = ranker_learn.made_questions
-    ranker_learn.made_questions = lambda *given: made(*given)[:0]
     del pyarrow, tokenizers, transformers, kgqa
     torch.set_num_threads(1)
     for line in sys.stdin:

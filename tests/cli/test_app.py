@@ -123,7 +123,7 @@ def test_a_wrong_option_is_one_line_that_names_the_help(
         (("ask", "x", "--settings", "none.toml"), ("none.toml", "cannot be read")),
         (("ask", "Who", "directed", "Apollo"), ("in quotes", 'kgqa ask "Who directed Apollo"')),
         (("ingest", "wikidata"), ("wikidata", "freebase")),
-        (("options", "nothing"), ("nothing", "gcr")),
+        (("options", "nothing"), ("nothing", "kgqa options")),
         (("check", "Apollo 13"), ("head -> relation -> tail",)),
     ],
 )

@@ -39,10 +39,9 @@ def test_questions_and_commands_go_on_until_the_end(
     monkeypatch.setattr(sys, "stdin", io.StringIO(LINES))
     done = kgqa("ask", QUESTION, "--chat", "--method", "kg-cot", "--home", plain_home)
     assert done.code == 0, done.err
-    first, _, rest = done.out.partition("Who directed Apollo 13?")
+    first, _, rest = done.out.partition("Ron Howard")
     assert "Honolulu" in first  # asked on the command line
-    assert "Who directed" not in rest  # /quit comes before the last line
-    assert "m.0g2lq" in rest
+    assert done.out.count("because") == 2  # /quit comes before the last line
     assert "film.director.film" in rest  # the stored fact behind the answer
     assert "Ron Howard (m.0g2lq)" in rest
     assert "/paths [ENTITY]" in rest

@@ -62,7 +62,7 @@ def test_paths_are_shown_and_rog_graphs_are_walked_in(
         "--home",
         plain_home,
     )
-    shown = kgqa("ask", QUESTION, *flags)
+    shown = kgqa("ask", QUESTION, "-v", *flags)
     assert shown.code == 0
     assert "paths (each edge is in the graph)" in shown.out
     row = {
@@ -91,8 +91,8 @@ def test_paths_are_shown_and_rog_graphs_are_walked_in(
     ("flags", "said"),
     [
         (("--set", "beams=2"), "It belongs to: dog"),
-        (("--preset", "dog"), "it belongs to the method dog"),
-        (("--method", "dog", "--preset", "gcr"), "has no place for a graph"),
+        (("--preset", "dog"), "is for another method"),
+        (("--method", "dog", "--preset", "gcr"), "is for another method"),
         (("--method", "dog", "--set", "direction=in"), "cannot be 'in'"),
         (("--method", "dog", "--search", "exact"), "It belongs to: gcr, ensemble, auto"),
         (("--method", "dog", "--set", "walk=breadth"), "'filtered' or 'store'"),

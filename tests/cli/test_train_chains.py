@@ -144,7 +144,6 @@ def test_what_has_no_meaning_for_chains_is_refused(
     def refused(*flags: object) -> str:
         return kgqa("train", "run", *map(str, flags)).error
 
-    assert "--self has no meaning for the method dog" in refused(*dog, "--self")
     assert "--paths has no meaning" in refused(*dog, "--paths", "best")
     assert "--preset has no meaning" in refused(*dog, "--preset", "gcr")
     assert "The --loss relations is for paths" in refused(*dog, "--loss", "relations")

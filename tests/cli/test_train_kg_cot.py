@@ -72,7 +72,7 @@ def reasoner(
     assert found["questions"] + found["checked"] == 2 * (PEOPLE - 1) - held
     assert found["folder"] == str(out)
     assert "line 39: not JSON" in done.err
-    assert "check questions: first answer right" in done.err
+    assert ", hits_at_1 100, " in done.err
     return out
 
 
@@ -130,54 +130,23 @@ def test_a_killed_run_goes_on(kgqa: Kgqa, graph: str, questions: Path, tmp_path:
     assert not (out / "checkpoints").exists()
 
 
-def test_a_kg_without_questions_gets_a_reasoner(kgqa: Kgqa, graph: str, tmp_path: Path) -> None:
-    encoder, out = encoder_folder(tmp_path / "encoder"), tmp_path / "reasoner"
-    phrases = tmp_path / "phrases.tsv"
-    phrases.write_text("person.child\tthe heir of {x}\tWho is the heir of {x}?\n", "utf-8")
-    small = ("--hidden", "16", "--epochs", "1", "--per-relation", "3", "--per-pair", "1")
-    common = ("train", "kg-cot", "--encoder", encoder, "--out", out, *small, "--graph", graph)
-    done = kgqa(*common, "--self", "--templates", phrases, "--json")
-    assert "questions made from the KG by the phrases of phrases.tsv" in done.err
-    assert done.json["questions"] + done.json["checked"] > 8
-    assert "questions" not in done.json["data"]
-    assert (out / "reasoner.json").exists()
-    assert "There is nothing to train on" in kgqa(*common, "--templates", phrases).error
-    assert "There is nothing to train on" in kgqa(*common).error
-
-
-def test_phrases_stand_beside_questions(
+def test_what_a_held_out_question_asks_is_not_trained_on(
     kgqa: Kgqa, graph: str, questions: Path, tmp_path: Path
 ) -> None:
     encoder = encoder_folder(tmp_path / "encoder")
-    phrases = tmp_path / "phrases.tsv"
-    phrases.write_text("person.child\tthe heir of {x}\tWho is the heir of {x}?\n", "utf-8")
-
-    def trained(*flags: object) -> dict[str, int]:
-        common = ("--questions", questions, "--encoder", encoder, "--hidden", "16", "--epochs", "1")
-        found: dict[str, int] = kgqa(
-            "train", "kg-cot", *common, "--out", tmp_path / "w", *flags, "--graph", graph, "--json"
-        ).json
-        return found
-
-    alone = trained()
-    both = trained("--templates", phrases, "--no-resume")
-    assert both["questions"] > alone["questions"] + 10
-    assert both["checked"] == alone["checked"], "checkpoints are chosen by people's questions"
+    common = ("--encoder", encoder, "--hidden", "16", "--epochs", "1", "--out", tmp_path / "w")
+    train = ("train", "kg-cot", *common, "--graph", graph, "--json")
+    assert "There is nothing to train on" in kgqa(*train).error
+    alone = kgqa(*train, "--questions", questions).json
     held = next(at for at in range(PEOPLE - 1) if is_held_out(f"c{at}"))
     asked = {"topic_entities": [f"p{held}"], "answers": [f"p{held + 1}"]}
     name = next(f"again{at}" for at in range(99) if not is_held_out(f"again{at}"))
     again = {"id": name, "question": f"Who is the child of Person {held}", **asked}
-    lines = [questions.read_text("utf-8"), json.dumps(again) + "\n"]
     twice = tmp_path / "twice.jsonl"
-    twice.write_text("".join(lines), "utf-8")
-    known = kgqa(
-        *("train", "kg-cot", "--questions", twice, "--encoder", encoder, "--hidden", "16"),
-        *("--epochs", "1", "--out", tmp_path / "w", "--no-resume", "--graph", graph, "--json"),
-    )
+    twice.write_text(questions.read_text("utf-8") + json.dumps(again) + "\n", "utf-8")
+    known = kgqa(*train, "--questions", twice, "--no-resume")
     assert "since they ask what a held-out question asks: 1 of" in known.err
     assert known.json["questions"] == alone["questions"]
-    few = trained("--templates", phrases, "--made", "4", "--no-resume")
-    assert few["questions"] == alone["questions"] + 4
 
 
 def test_choices_and_several_topics(kgqa: Kgqa, graph: str, reasoner: Path) -> None:
@@ -204,7 +173,7 @@ def test_a_reasoner_that_cannot_be_used_is_named(
     assert "is not there" in kgqa(*asked, *flags, f"reasoner={tmp_path / 'none'}").error
     other = kgqa(*asked, *flags, f"reasoner={reasoner}", "--preset", "gcr").error
     assert "the preset gcr does not fit it" in other
-    assert "belongs to the method kg-cot" in kgqa(*asked, "--preset", "kg-cot").error
+    assert "is for another method" in kgqa(*asked, "--preset", "kg-cot").error
     damaged = tmp_path / "damaged"
     damaged.mkdir()
     (damaged / "reasoner.json").write_text("{", "utf-8")

@@ -10,8 +10,6 @@ import gzip
 import json
 import os
 import re
-import subprocess
-import sys
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
@@ -269,14 +267,3 @@ def test_no_question_is_a_benchmarks() -> None:
     theirs = {plain(text) for text in asked}
     ours = {plain(row["question"]) for kg in KGS for row in questions(kg)}
     assert not ours & theirs
-
-
-@needs_shared
-@pytest.mark.long
-def test_the_script_makes_these_very_files(tmp_path: Path) -> None:
-    command = [sys.executable, str(ROOT / "scripts" / "make_sample"), "--shared", str(SHARED)]
-    subprocess.run([*command, "--out", str(tmp_path)], check=True, capture_output=True)
-    made = sorted(file.relative_to(tmp_path) for file in tmp_path.rglob("*") if file.is_file())
-    assert len(made) == 15
-    for file in made:
-        assert (tmp_path / file).read_bytes() == (DATA / file).read_bytes(), file

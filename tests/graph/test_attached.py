@@ -1,67 +1,53 @@
-"""Attached Neo4j databases: the suite of all stores, and that a database is only ever read."""
+"""Attached Neo4j databases: as they are, live, and only ever read."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-import shutil
+import tomllib
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
-import pyarrow as pa
+import numpy as np
 import pytest
-from filelock import FileLock
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
 from kgqa import cypher
-from kgqa.cypher.attached import (
-    attached,
-    constraint_statement,
-    quoted,
-    text_index_statement,
+from kgqa.cypher.attached import attached, quoted
+from kgqa.errors import GraphError, KgqaError, StoreUnavailableError, UsageError
+from kgqa.graph.attached import (
+    RECORD_NAME,
+    Attachment,
+    Called,
+    Mediators,
+    Naming,
+    Words,
+    as_toml,
+    read_attachment,
 )
-from kgqa.errors import (
-    EntityNotFoundError,
-    GraphError,
-    KGNotFoundError,
-    KgqaError,
-    StoreUnavailableError,
-    UsageError,
-)
-from kgqa.graph import attached_survey
-from kgqa.graph.attached import RECORD_NAME, Attachment
+from kgqa.graph.attached_attach import Taken, attach
+from kgqa.graph.attached_cache import FILE_NAME
 from kgqa.graph.attached_store import AttachedStore
-from kgqa.graph.attached_survey import IDLESS_END, NO_ID, OUTSIDE, PARALLEL, attach
 from kgqa.graph.browser import browser_url
-from kgqa.graph.model import GraphTables, Kind, keys_array
+from kgqa.graph.model import Kind, keys_array
 from kgqa.graph.neo4j import Neo4jConnection
-from kgqa.graph.neo4j_write import Neo4jWriter
 from kgqa.graph.open import list_kgs, open_store, open_writer
+from kgqa.graph.schema import PropertyGraph
+from kgqa.graph.store import GraphStore
 from kgqa.progress import Silent
 from tests.graph.neo4j_server import ask
-from tests.graph.store_conformance import (
-    StoreConformance,
-    rows_of,
-)
-from tests.graph.tables import random_tables, tables_of, tricky_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from kgqa.graph.store import GraphStore
-    from kgqa.progress import Task
     from tests.graph.neo4j_server import Neo4jServer
-    from tests.graph.store_conformance import MakeStore
 
-pytestmark = pytest.mark.neo4j
-
-ID, NAME, ALIASES = "the `id`", "na\\u0060me", "other names"  # odd on purpose
-KINDS = {Kind.MEDIATOR: "A `Mediator`", Kind.VALUE: "A \\u0060Value"}
-MARK = "KgqaTest"  # nodes of these tests bear it, so that they are found again,
-PUT = "KgqaTest `"  # or a label that begins so
+MARK = "KgqaTest"  # nodes of these tests bear it, so that they are found again
+neo4j_test = pytest.mark.neo4j
 
 
 class Reader(Neo4jConnection):
@@ -76,44 +62,26 @@ def run(server: Neo4jServer, text: str, **parameters: Any) -> list[dict[str, Any
         return ask(connection, text, **parameters)
 
 
-def explained(server: Neo4jServer, text: str, value: list[Any] | None = None) -> Any:
-    """The server's own summary of a statement that it does not run."""
-    wanted = {part[1:] for part in cypher._PLACES.findall(text) if part.startswith("$")}
-    with server.connect() as connection, connection.session() as session:
-        return session.run(f"EXPLAIN {text}", dict.fromkeys(wanted, value)).consume()
+def connect(server: Neo4jServer) -> Reader:
+    return Reader(server.uri, server.username, server.password)
 
 
-def index(server: Neo4jServer, *statements: str) -> None:
-    """Make indexes that :func:`clean` deletes."""
-    for number, statement in enumerate(statements):
-        for what in ("CONSTRAINT", "INDEX"):
-            statement = statement.replace(f"{what} FOR", f"{what} {quoted(f'test {number}')} FOR")
-        run(server, statement)
-    run(server, "CALL db.awaitIndexes(60)")
-
-
-IDS = constraint_statement("TestThing", "uid")
-
-
-@pytest.fixture
-def database(neo4j_server: Neo4jServer) -> Iterator[Neo4jServer]:
-    """The server; what a test wrote under MARK, and its indexes, are gone at the end."""
-    yield neo4j_server
-    clean(neo4j_server)
+FILMS = f"""
+CREATE (tom:{MARK}:Actor {{name: 'Tom Hanks', born: 1956, nickname: ['Tommy']}}),
+  (film:{MARK}:Film {{uid: 2, title: 'Apollo 13', year: 1995, released: date('1995-06-30'),
+    rating: 7.7, plot: $long, tags: ['space', 'NASA'], note: 'NULL'}}),
+  (ron:{MARK}:Actor:Director {{name: 'Ron Howard', born: 1954}}),
+  (lone:{MARK} {{name: 'no label but the mark'}}),
+  (shot:{MARK}:Shot {{number: 12, `odd ``name`: 1}})
+CREATE (ron)-[:DIRECTED]->(film), (tom)-[:PLAYED {{role: 'Jim Lovell', scenes: 40}}]->(film),
+  (tom)-[:PLAYED {{role: 'Narrator'}}]->(film), (tom)-[:KNOWS]->(ron), (ron)-[:KNOWS]->(lone),
+  (tom)-[:KNOWS]->(tom), (film)-[:`HAS ``SHOT`]->(shot), (tom)-[:LIVES]->(:{MARK}Place)
+"""
+TAKEN = Taken(only=[MARK])
 
 
 def clean(server: Neo4jServer) -> None:
-    run(
-        server,
-        "MATCH (n) WHERE any(label IN labels(n) WHERE label = $mark OR label STARTS WITH $put) "
-        "DETACH DELETE n",
-        mark=MARK,
-        put=PUT,
-    )
-    clean_indexes(server)
-
-
-def clean_indexes(server: Neo4jServer) -> None:
+    run(server, f"MATCH (n:{MARK}|{MARK}Place) DETACH DELETE n")
     for row in run(server, "SHOW CONSTRAINTS YIELD name WHERE name STARTS WITH 'test '"):
         run(server, f"DROP CONSTRAINT {quoted(row['name'])}")
     for row in run(server, "SHOW INDEXES YIELD name WHERE name STARTS WITH 'test '"):
@@ -121,190 +89,201 @@ def clean_indexes(server: Neo4jServer) -> None:
 
 
 @pytest.fixture
-def reader(neo4j_server: Neo4jServer) -> Iterator[Neo4jConnection]:
-    with connect(neo4j_server) as connection:
-        yield connection
-
-
-def connect(server: Neo4jServer) -> Reader:
-    return Reader(server.uri, server.username, server.password)
-
-
-def put(server: Neo4jServer, tables: GraphTables, label: str, *, indexed: bool) -> None:
-    """Write a KG as somebody else's graph: other labels, other property names, no keys."""
-    run(server, f"MATCH (n:{quoted(label)}) DETACH DELETE n")
-    if indexed:
-        clean_indexes(server)
-        index(server, constraint_statement(label, ID), text_index_statement(label, NAME, ALIASES))
-    rows = []
-    for node in tables.nodes.to_pylist():
-        properties = {ID: node["id"], NAME: node["name"], ALIASES: node["aliases"] or None}
-        properties |= json.loads(node["properties"] or "{}")
-        labels = [label, *([KINDS[node["kind"]]] if node["kind"] else []), *node["types"]]
-        rows.append({"labels": labels, "properties": properties})
-    run(server, "UNWIND $rows AS r CREATE (n:$(r.labels)) SET n = r.properties", rows=rows)
-    ids = tables.nodes["id"].to_pylist()
-    types = tables.relations["id"].to_pylist()
-    edges = [
-        {"head": ids[row["head"]], "type": types[row["relation"]], "tail": ids[row["tail"]]}
-        for row in tables.edges.to_pylist()
-    ]
-    run(
-        server,
-        f"UNWIND $edges AS e MATCH (h:{quoted(label)}) WHERE h[$id] = e.head "
-        f"MATCH (t:{quoted(label)}) WHERE t[$id] = e.tail CREATE (h)-[:$(e.type)]->(t)",
-        edges=edges,
-        id=ID,
-    )
-
-
-def as_attached(tables: GraphTables) -> GraphTables:
-    """What a database can say of a KG: types have no names, nameless entities their ids."""
-    nodes = tables.nodes.to_pylist()
-    for node in nodes:
-        if node["kind"] != Kind.MEDIATOR:
-            node["name"] = node["name"] or node["id"]
-    relations = [{"id": id_, "name": id_} for id_ in tables.relations["id"].to_pylist()]
-    return dataclasses.replace(
-        tables,
-        nodes=pa.Table.from_pylist(nodes, schema=tables.nodes.schema),
-        relations=pa.Table.from_pylist(relations, schema=tables.relations.schema),
-    )
-
-
-def attachment_of(tables: GraphTables, label: str) -> Attachment:
-    kinds = set(tables.nodes["kind"].to_pylist())
-    return Attachment(
-        label=label,
-        id_property=ID,
-        name_property=NAME,
-        alias_property=ALIASES if any(tables.nodes["aliases"].to_pylist()) else None,
-        mediator_label=KINDS[Kind.MEDIATOR] if Kind.MEDIATOR in kinds else None,
-        value_label=KINDS[Kind.VALUE] if Kind.VALUE in kinds else None,
-        direction=tables.info.direction,
-    )
-
-
-class Conformance(StoreConformance):
-    """The suite of all stores, as far as a database can say as much."""
-
-    indexed = False
-
-    @pytest.fixture(scope="class")
-    @classmethod
-    def tables(cls) -> GraphTables:
-        return as_attached(tricky_tables())
-
-    @pytest.fixture(scope="class")
-    @classmethod
-    def make_store(
-        cls, neo4j_server: Neo4jServer, tmp_path_factory: pytest.TempPathFactory
-    ) -> Iterator[MakeStore]:
-        home = tmp_path_factory.mktemp("home")
-        opened: list[GraphStore] = []
-        connection = connect(neo4j_server)
-
-        def make(tables: GraphTables) -> GraphStore:
-            label = f"{PUT}{tables.info.name}` \\u0060 $id *1..2 {cls.indexed}"
-            tables = as_attached(tables)
-            put(neo4j_server, tables, label, indexed=cls.indexed)
-            folder = home / tables.info.name
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(attached_survey, "_BATCH", 5)
-                patch.setattr(attached_survey, "_HEADS", 4)
-                found = attach(connection, attachment_of(tables, label), folder, Silent())
-            assert found.record.by_reference is not cls.indexed
-            opened.append(AttachedStore(connection, found.record, folder))
-            return opened[-1]
-
-        yield make
-        for store in opened:
-            store.close()
-        clean(neo4j_server)
-
-    random_graphs = 4
-    bounds = ("kgqa.graph.attached_store.CHUNK", "kgqa.graph.sqlite_file._KEYS")
-    no_topics = StoreConformance.no_topics - {"m.14"}  # nameless, so named by its id
-
-    def expected(self, store: GraphStore, tables: GraphTables) -> GraphTables:
-        """As the database tells it, with the store's own record if that says the same."""
-        tables = as_attached(tables)
-        mine, theirs = (dataclasses.asdict(each.info) for each in (store, tables))
-        for own in ("version", "source", "loader", "licence"):
-            del mine[own], theirs[own]
-        assert mine == theirs
-        return dataclasses.replace(tables, info=store.info)
-
-    def test_a_relation_has_a_key_by_its_id_and_a_name(self, store: GraphStore) -> None:
-        relations = store.relations()
-        assert relations.ids == relations.names == sorted(relations.ids)
-        assert {"親", "self"} < set(relations.ids)
-
-
-class TestWithoutIndexes(Conformance):
-    """Nodes are looked up by element id, suggestions come from the survey."""
-
-
-class TestWithIndexes(Conformance):
-    """Nodes are looked up by the index on ids, suggestions come from the server."""
-
-    indexed = True
-
-
-FILMS = f"""
-CREATE (tom:{MARK}:TestThing {{uid: 1, title: 'Tom', also: 'Thomas'}}),
-  (film:{MARK}:TestThing {{uid: 2, title: 'Apollo 13', year: 1995, released: date('1995-06-30')}}),
-  (ron:{MARK}:TestThing {{uid: 3, title: 'Ron'}}), (role:{MARK}:TestThing:TestCvt {{uid: 4}}),
-  (jim:{MARK}:TestThing {{uid: 5, title: ' '}})
-CREATE (ron)-[:DIRECTED]->(film), (tom)-[:PLAYED]->(role), (role)-[:IN]->(film),
-  (role)-[:AS]->(jim), (tom)-[:KNOWS]->(ron)
-"""
-TOM = "MATCH (n:TestThing {uid: 1})"
-THING = Attachment("TestThing", "uid", "title", "also", mediator_label="TestCvt")
-
-
-@pytest.fixture
-def films(database: Neo4jServer) -> Neo4jServer:
-    """A small graph with whole numbers as ids, written without kgqa."""
-    run(database, FILMS)
-    return database
+def films(neo4j_server: Neo4jServer) -> Iterator[Neo4jServer]:
+    """A small graph that somebody else wrote."""
+    clean(neo4j_server)
+    run(neo4j_server, FILMS, long="x" * 5000)
+    yield neo4j_server
+    clean(neo4j_server)
 
 
 @contextmanager
-def opened(server: Neo4jServer, folder: Path, how: Attachment = THING) -> Iterator[AttachedStore]:
+def opened(server: Neo4jServer, home: Path, taken: Taken = TAKEN) -> Iterator[AttachedStore]:
     with connect(server) as connection:
-        found = attach(connection, how, folder, Silent())
-        with AttachedStore(connection, found.record, folder) as store:
+        attach(connection, home, "films", taken, Silent())
+        with AttachedStore(connection, home / "films") as store:
             yield store
 
 
-def use(store: GraphStore) -> None:
+def edges(store: AttachedStore, *ids: str) -> set[tuple[str, str, str]]:
+    """What walks see at entities: name or "fact" of the entity, relation, name or "fact"."""
+    keys = store.keys_of(ids)
+    assert (keys >= 0).all(), ids
+    near = store.neighbours(keys, "both")
+    ends = store.entities(near.target)
+    names = store.relations().names
+    rows = store.entities(keys)
+    return {
+        (rows.names[row] or "fact", "^" * (step % 2) + names[step // 2], name or "fact")
+        for row, step, name in zip(near.row.tolist(), near.step.tolist(), ends.names, strict=True)
+    }
+
+
+def use(store: AttachedStore) -> None:
     """Ask for everything that a store can be asked for."""
     keys = store.topic_keys()
     store.entities(keys)
-    for direction in ("out", "in", "both"):
-        near = store.neighbours(keys, direction)
-    there = store.has_edges(keys[near.row], near.step >> 1, near.target)
-    assert there.any()
+    near = store.neighbours(keys, "out")
+    assert store.has_edges(keys[near.row], near.step >> 1, near.target).all()
+    facts = np.unique(near.target[near.kind == Kind.MEDIATOR])
+    store.neighbours(facts, "both")
     for key in keys.tolist():
         store.details(key)
-    store.find_names(["Tom"])
+    store.find_names(["Tom Hanks"])
     store.suggest("apollo")
-    store.degrees(keys)
+    store.degrees(near.target)
+    store.keys_of([*store.entities(near.target).ids, "Film:2", "nothing"])
+    for type_ in store.schema().types:
+        store.property_values(store.instances(type_.name), "name")
+    store.facts(keys, range(len(store.relations())), inverse=True)
+    store.refresh()
 
 
+@neo4j_test
+class TestAsItIs:
+    """Labels, names, properties and relationships as they lie there."""
+
+    def test_ids_and_names_by_label(self, films: Neo4jServer, tmp_path: Path) -> None:
+        with opened(films, tmp_path) as store:
+            ids = ["Film:2", "Shot:12"]
+            found = store.entities(store.keys_of(ids))
+            assert (found.ids, found.names) == (ids, ["Apollo 13", "Shot 12"])
+            names = ["tom HANKS", "Tommy", "Ron Howard", "no label but the mark", "Shot 12"]
+            positions, keys = store.find_names(names)
+            assert positions.tolist() == [0, 1, 2, 3, 4]
+            assert store.entities(keys).names == ["Tom Hanks", "Tom Hanks", *names[2:]]
+            assert all(id_.startswith("#") or ":" in id_ for id_ in store.entities(keys).ids)
+            assert isinstance(store, GraphStore)
+            assert isinstance(store, PropertyGraph)
+
+    def test_properties_are_edges_and_relationships_with_properties_are_facts(
+        self, films: Neo4jServer, tmp_path: Path
+    ) -> None:
+        with opened(films, tmp_path) as store:
+            assert edges(store, "Film:2") == {
+                ("Apollo 13", "^DIRECTED", "Ron Howard"),
+                ("Apollo 13", "^PLAYED", "fact"),
+                ("Apollo 13", "HAS `SHOT", "Shot 12"),
+                ("Apollo 13", "year", "1995"),
+                ("Apollo 13", "released", "1995-06-30"),
+                ("Apollo 13", "rating", "7.7"),
+                ("Apollo 13", "tags", "space"),
+                ("Apollo 13", "tags", "NASA"),
+                ("Apollo 13", "uid", "2"),
+            }  # no long text, no text that stands for null, not its own name
+            near = store.neighbours(store.keys_of(["Film:2"]), "in")
+            facts = near.target[near.kind == Kind.MEDIATOR]
+            assert len(facts) == 2, "parallel relationships stay apart"
+            ids = store.entities(facts).ids
+            assert store.keys_of(ids).tolist() == facts.tolist()
+            found = {edge for id_ in ids for edge in edges(store, id_)}
+            assert found == {
+                ("fact", "PLAYED", "Apollo 13"),
+                ("fact", "^PLAYED", "Tom Hanks"),
+                ("fact", "role", "Jim Lovell"),
+                ("fact", "role", "Narrator"),
+                ("fact", "scenes", "40"),
+            }
+            values = store.property_values(facts, "scenes")
+            assert (values[0].tolist(), values[1]) == ([0], [40])
+
+    def test_every_edge_is_looked_up_on_the_server(
+        self, films: Neo4jServer, tmp_path: Path
+    ) -> None:
+        with opened(films, tmp_path) as store:
+            keys = store.keys_of(["Film:2"])
+            near = store.neighbours(keys, "both")
+            ends = np.repeat(keys, len(near)), near.target
+            heads, tails = (np.where(near.step % 2 == side, *ends) for side in (0, 1))
+            facts = store.neighbours(near.target[near.kind == Kind.MEDIATOR], "out")
+            middle = near.target[near.kind == Kind.MEDIATOR][facts.row]
+            heads, tails = np.append(heads, middle), np.append(tails, facts.target)
+            relations = np.append(near.step, facts.step) // 2
+            assert store.has_edges(heads, relations, tails).all()
+            assert not store.has_edges(tails, relations, heads).any()
+            assert not store.has_edges(heads, (relations + 1) % len(store.relations()), tails).any()
+            run(films, f"MATCH (f:{MARK}:Film)-[r]-() DELETE r SET f.year = 1996 REMOVE f.tags")
+            kept = store.has_edges(heads, relations, tails)
+            assert set(np.array(store.relations().ids)[relations[kept]]) == {
+                "released", "rating", "uid",
+            }  # fmt: skip
+
+    def test_the_schema(self, films: Neo4jServer, tmp_path: Path) -> None:
+        with opened(films, tmp_path) as store:
+            schema = store.schema()
+            film = next(one for one in schema.types if one.name == "Film")
+            assert (film.count, film.id_property, film.names) == (1, "uid", ("title",))
+            held = {one.name: (one.type, one.many, one.walked) for one in film.properties}
+            assert held["released"] == ("date", False, True)
+            assert held["tags"] == ("text", True, True)
+            assert not held["plot"][2]
+            played = {
+                (one.head, one.tail): [each.name for each in one.properties]
+                for one in schema.relations
+                if one.relation == "PLAYED"
+            }
+            assert played["Actor", "Film"] == ["role", "scenes"]
+            assert {(one.head, one.relation, one.tail) for one in schema.relations} >= {
+                ("Actor", "KNOWS", "Director"), ("Director", "DIRECTED", "Film"),
+            }  # fmt: skip
+            assert len(store.instances("Actor")) == 2
+            knows = store.relations().ids.index("KNOWS")
+            facts = store.facts(store.instances("Director"), [knows], inverse=True)
+            assert (facts.row.tolist(), facts.fact.tolist()) == ([0], [-1])
+
+    def test_details_have_labels_and_all_properties(
+        self, films: Neo4jServer, tmp_path: Path
+    ) -> None:
+        with opened(films, tmp_path) as store:
+            details = store.details(int(store.keys_of(["Film:2"])[0]))
+            assert (details.types, details.properties["released"]) == (
+                ["Film", MARK], "1995-06-30",
+            )  # fmt: skip
+            assert len(details.properties["plot"]) == 5000
+            json.dumps(details.properties)
+
+    def test_what_is_skipped_is_shown_nowhere(self, films: Neo4jServer, tmp_path: Path) -> None:
+        taken = Taken(
+            only=[MARK], skip=["Film.year", f"{MARK}.year", "Director", "PLAYED.scenes", "KNOWS"]
+        )
+        with opened(films, tmp_path, taken) as store:
+            everything = str(store.schema()) + str(edges(store, "Film:2"))
+            key = int(store.keys_of(["Film:2"])[0])
+            everything += str(store.details(key)) + str(store.relations())
+            for hidden in ("1995'", "year", "Ron Howard", "scenes", "KNOWS", "Place"):
+                assert hidden not in everything
+            assert not len(store.find_names(["Ron Howard"])[0])
+            assert store.property_values(keys_array([key]), "year")[1] == []
+
+    def test_a_name_that_the_user_chose(self, films: Neo4jServer, tmp_path: Path) -> None:
+        with opened(films, tmp_path, Taken(only=[MARK], name={"Film": "uid"})) as store:
+            assert store.entities(store.keys_of(["Film:2"])).names == ["2"]
+
+    def test_mediators_and_values_by_label(self, films: Neo4jServer, tmp_path: Path) -> None:
+        taken = Taken(only=[MARK], mediators=Mediators(label="Shot"), values="Film")
+        with opened(films, tmp_path, taken) as store:
+            assert store.entities(store.keys_of(["Shot:12", "Film:2"])).kinds.tolist() == [1, 2]
+            near = store.neighbours(store.keys_of(["Film:2"]), "out")
+            assert Kind.MEDIATOR in near.kind.tolist()
+
+    def test_a_plan_is_run_read_only_with_a_limit(self, films: Neo4jServer, tmp_path: Path) -> None:
+        with opened(films, tmp_path) as store:
+            text = f"MATCH (n:{MARK}) RETURN n.born AS born, n.released AS day ORDER BY born"
+            rows = store.run(text, {}, limit=2)
+            assert rows == [{"born": 1954, "day": None}, {"born": 1956, "day": None}]
+            with pytest.raises(GraphError, match=r"read access mode|AccessMode|not allowed"):
+                store.run(f"CREATE (:{MARK})", {})
+
+
+@neo4j_test
 class TestNothingIsWritten:
     """The database is the same before and after, and the server itself would refuse."""
 
-    @pytest.mark.parametrize("indexed", [False, True])
     def test_the_database_is_the_same_after_attach_and_use(
-        self, films: Neo4jServer, tmp_path: Path, indexed: bool
+        self, films: Neo4jServer, tmp_path: Path
     ) -> None:
-        if indexed:
-            index(films, IDS, text_index_statement("TestThing", "title", "also"))
         before = snapshot(films)
-        with opened(films, tmp_path / "films") as store:
-            assert store.record.by_reference is not indexed
+        with opened(films, tmp_path) as store:
             use(store)
         assert snapshot(films) == before
 
@@ -312,32 +291,38 @@ class TestNothingIsWritten:
         "statement",
         [
             f"CREATE (:{MARK}:Intruder)",
-            "MATCH (n:TestThing) SET n.kgqa = 1",
-            "MATCH (n:TestThing) DETACH DELETE n",
-            "CREATE INDEX intruder FOR (n:TestThing) ON (n.year)",
-            "CREATE CONSTRAINT intruder FOR (n:TestThing) REQUIRE n.uid IS UNIQUE",
-            "CREATE FULLTEXT INDEX intruder FOR (n:TestThing) ON EACH [n.title]",
+            f"MATCH (n:{MARK}) SET n.kgqa = 1",
+            f"MATCH (n:{MARK}) DETACH DELETE n",
+            f"CREATE INDEX intruder FOR (n:{MARK}) ON (n.year)",
+            f"CREATE CONSTRAINT intruder FOR (n:{MARK}) REQUIRE n.uid IS UNIQUE",
+            f"CREATE FULLTEXT INDEX intruder FOR (n:{MARK}) ON EACH [n.title]",
         ],
     )
     def test_the_server_refuses_a_write_on_the_ways_that_are_used(
-        self, films: Neo4jServer, reader: Neo4jConnection, statement: str
+        self, films: Neo4jServer, statement: str
     ) -> None:
         before = snapshot(films)
-        with pytest.raises(GraphError, match=r"read access mode|AccessMode|not allowed"):
-            reader.read(statement)
-        with pytest.raises(GraphError, match=r"read access mode|AccessMode|not allowed"):
-            list(reader.stream(statement))
+        with connect(films) as reader:
+            for way in (
+                reader.read,
+                lambda text: reader.read_marked(text, {}),
+                lambda text: list(reader.stream(text)),
+            ):
+                with pytest.raises(GraphError, match=r"read access mode|AccessMode|not allowed"):
+                    way(statement)
         assert snapshot(films) == before
 
     @pytest.mark.parametrize("name", [n for n in cypher.names() if n.startswith("attached_")])
-    @pytest.mark.parametrize("by_reference", [False, True])
-    def test_every_statement_only_reads(
-        self, films: Neo4jServer, name: str, by_reference: bool
-    ) -> None:
-        text = attached(
-            name.removeprefix("attached_"), "TestThing", "uid", by_reference=by_reference
-        )
+    def test_every_statement_only_reads(self, films: Neo4jServer, name: str) -> None:
+        text = attached(name.removeprefix("attached_"), "TestThing", "uid")
         assert explained(films, text).query_type == "r", "by the server's own judgement"
+
+
+def explained(server: Neo4jServer, text: str) -> Any:
+    """The server's own summary of a statement that it does not run."""
+    wanted = {part[1:] for part in cypher._PLACES.findall(text) if part.startswith("$")}
+    with server.connect() as connection, connection.session() as session:
+        return session.run(f"EXPLAIN {text}", dict.fromkeys(wanted)).consume()
 
 
 def snapshot(server: Neo4jServer) -> list[Any]:
@@ -363,21 +348,17 @@ def operators(plan: dict[str, Any]) -> set[str]:
     return found.union(*(operators(child) for child in plan.get("children", [])))
 
 
+@neo4j_test
 class TestStatements:
     """Odd names cannot be read as Cypher, and look-ups are no scans."""
 
-    @pytest.mark.parametrize("name", ["neighbours_out", "neighbours_both", "has_edges", "details"])
-    @pytest.mark.parametrize("indexed", [False, True])
-    def test_a_look_up_never_scans_the_label(
-        self, films: Neo4jServer, name: str, indexed: bool
-    ) -> None:
-        if indexed:
-            index(films, IDS)
-        text = attached(name, "TestThing", "uid", by_reference=not indexed)
-        used = operators(explained(films, text, []).plan)
+    @pytest.mark.parametrize(
+        "name",
+        ["neighbours_out", "neighbours_in", "has_edges", "entities", "degrees", "values", "facts"],
+    )
+    def test_a_look_up_never_scans(self, films: Neo4jServer, name: str) -> None:
+        used = operators(explained(films, attached(name)).plan)
         assert not [one for one in used if "Scan" in one], used
-        assert any("IndexSeek" in one for one in used) is indexed
-        assert ("NodeByElementIdSeek" in used) is not indexed
 
     @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(
@@ -387,343 +368,127 @@ class TestStatements:
         )
     )
     def test_the_server_reads_a_quoted_name_as_that_name(
-        self, reader: Neo4jConnection, name: str
+        self, neo4j_server: Neo4jServer, name: str
     ) -> None:
         try:
             name.encode()
         except UnicodeEncodeError:
             return
-        rows = reader.read(f"RETURN keys({{{quoted(name)}: 1}}) AS found")
+        with connect(neo4j_server) as reader:
+            rows = reader.read(f"RETURN keys({{{quoted(name)}: 1}}) AS found")
         assert rows[0]["found"] == [name]
 
     def test_what_is_put_in_is_no_place_to_put_something_in(self) -> None:
-        text = attached("neighbours_out", "`id` x.`id` = $ids[row]", "`Freebase`")
-        assert text.count("```Freebase```") == 2
-        assert text.count("```id`` x.``id`` = $ids[row]`") == 2
+        text = attached("by_value", "`id`", "`Freebase`")
+        assert text.count("```Freebase```") == text.count("n.`") == 2
+        assert text.count("```id```") == 1
 
 
-class TestSurvey:
-    """What is taken, what is left out, and what is reported."""
+@neo4j_test
+class TestLive:
+    """A changed database is simply read."""
 
-    def test_whole_numbers_are_ids(self, films: Neo4jServer, tmp_path: Path) -> None:
-        with opened(films, tmp_path / "films") as store:
-            assert store.keys_of(["1", "2", "01", "x"]).tolist() == [0, 1, -1, -1]
-            details = store.details(1)
-            assert (details.id, details.name) == ("2", "Apollo 13")
-            assert details.properties == {"year": 1995, "released": "1995-06-30"}
-            assert store.details(0).aliases == ["Thomas"]
-            assert store.entities(keys_array([3, 4])).names == [None, "5"]
-            assert store.info.mediators == 1
-            directed = store.relations().ids.index("DIRECTED")
-            near = store.neighbours(keys_array([1]), "in")
-            assert (0, 2 * directed + 1, 2, Kind.ENTITY) in rows_of(near)
-            assert store.has_edges(*(keys_array([k]) for k in (2, directed, 1))).tolist() == [True]
-
-    def test_numbers_and_texts_sort_as_texts(self, database: Neo4jServer, tmp_path: Path) -> None:
-        run(
-            database,
-            f"UNWIND [10, 9, 'a', -1, '1b'] AS i CREATE (:{MARK}:TestThing {{uid: i, title: 't'}})",
-        )
-        how = Attachment("TestThing", "uid", "title")
-        with opened(database, tmp_path / "x", how) as store:
-            assert store.entities(keys_array(range(5))).ids == ["-1", "10", "1b", "9", "a"]
-            assert store.topic_keys().tolist() == []
-
-    def test_what_is_left_out_is_counted(
-        self, films: Neo4jServer, reader: Neo4jConnection, tmp_path: Path
-    ) -> None:
-        run(
-            films,
-            f"MATCH (tom:TestThing {{uid: 1}}), (ron:TestThing {{uid: 3}}) "
-            f"CREATE (tom)-[:KNOWS]->(ron), (tom)-[:KNOWS {{since: 1}}]->(ron), "
-            f"(tom)-[:LIVES]->(x:{MARK}:Place {{uid: 9}}), (x)-[:HOLDS]->(ron), (x)-[:NEAR]->(x), "
-            f"(tom)-[:KNOWS]->(:{MARK}:TestThing {{title: 'no id'}}), "
-            f"(:{MARK}:TestThing {{uid: '', title: 'empty id'}})-[:KNOWS]->(ron)",
-        )
-        notes = Silent()
-        found = attach(reader, THING, tmp_path / "films", notes)
-        assert found.left_out == {NO_ID: 2, OUTSIDE: 2, IDLESS_END: 2, PARALLEL: 2}
-        assert (found.record.info.edges, found.record.info.entities) == (5, 4)
-        assert "2 nodes have no 'uid'" in notes.notes[0]
-        with AttachedStore(reader, found.record, tmp_path / "films") as store:
-            use(store)
-            assert store.degrees(store.keys_of(["1"])).tolist() == [2]
-            assert "LIVES" not in store.relations().ids
-
-    def test_mediators_by_a_pattern_of_ids(self, films: Neo4jServer, tmp_path: Path) -> None:
-        how = dataclasses.replace(THING, mediator_label=None, mediators="[45]")
-        with opened(films, tmp_path / "films", how) as store:
-            assert store.entities(keys_array([3, 4])).kinds.tolist() == [Kind.MEDIATOR] * 2
-
-    @pytest.mark.parametrize("second", ["1", 1])
-    def test_an_id_that_comes_twice_is_an_error_that_names_it(
-        self, films: Neo4jServer, reader: Neo4jConnection, tmp_path: Path, second: object
-    ) -> None:
-        run(films, f"CREATE (:{MARK}:TestThing {{uid: $id, title: 'again'}})", id=second)
-        with pytest.raises(GraphError, match=r"'uid' names several nodes.*'1' \(2 nodes\)\."):
-            attach(reader, THING, tmp_path / "films", Silent())
-        assert list(tmp_path.iterdir()) == []
-
-    def test_advice_can_be_run_as_it_stands(
-        self, films: Neo4jServer, reader: Neo4jConnection, tmp_path: Path
-    ) -> None:
-        first = attach(reader, THING, tmp_path / "films", Silent())
-        assert len(first.advice) == 2
-        index(films, *first.advice)
-        second = attach(reader, THING, tmp_path / "films", Silent())
-        assert second.advice == []
-        assert second.record.info == first.record.info  # the version too
-
-    def test_the_version_is_that_of_the_content(
-        self, database: Neo4jServer, reader: Neo4jConnection, tmp_path: Path
-    ) -> None:
-        tables = as_attached(random_tables(5))
-        labels = {name: f"{PUT}{name}" for name in ("first", "second")}
-        put(database, tables, labels["first"], indexed=False)
-        backwards = dataclasses.replace(
-            tables, edges=tables.edges.take(list(range(len(tables.edges)))[::-1])
-        )
-        put(database, backwards, labels["second"], indexed=False)
-
-        def version(name: str) -> str:
-            how = attachment_of(tables, labels[name])
-            return attach(reader, how, tmp_path / name, Silent()).record.info.version
-
-        same = version("first")
-        assert version("second") == same
-        second = quoted(labels["second"])
-        seen = {same}
-        for change in (
-            f"MATCH (n:{second}) WITH n LIMIT 1 SET n[$name] = 'a new name'",
-            f"MATCH (n:{second}) WITH n LIMIT 1 CREATE (n)-[:`a new type`]->(n)",
-            f"MATCH (:{second})-[r:`a new type`]->(n) DELETE r",
-            f"MATCH (n:{second}) WITH n LIMIT 1 SET n[$id] = 'a new id'",
-        ):
-            run(database, change, name=NAME, id=ID)
-            seen.add(version("second"))
-        assert len(seen) == 4  # the new edge came and went
-
-    def test_a_change_meanwhile_is_an_error(self, films: Neo4jServer, tmp_path: Path) -> None:
-        class Meddling(Silent):
-            @contextmanager
-            def task(self, what: str, total: int | None = None, unit: str = "") -> Iterator[Task]:
-                if what == "reading edges":
-                    run(
-                        films,
-                        f"MATCH (n:TestThing {{uid: 1}}) CREATE (n)-[:KNOWS]->(:{MARK}:TestThing "
-                        "{uid: 77})",
-                    )
-                with super().task(what, total, unit) as task:
-                    yield task
-
-        with connect(films) as connection, pytest.raises(GraphError, match="changed while"):
-            attach(connection, THING, tmp_path / "films", Meddling())
-        assert list(tmp_path.iterdir()) == []
-
-
-class TestAGraphThatChangesLater:
-    """It is an error that says so, never another graph's path; attaching again mends it."""
-
-    @pytest.mark.parametrize("indexed", [False, True])
-    @pytest.mark.parametrize(
-        ("change", "message"),
-        [
-            (f"{TOM} CREATE (n)-[:KNOWS]->(:{MARK}:TestThing {{uid: 6}})", "new id 6"),
-            (f"{TOM} CREATE (n)-[:KNOWS]->(:{MARK}:TestThing {{uid: '3'}})", "new id '3'"),
-            (f"{TOM} CREATE (n)-[:KNOWS]->(:{MARK}:TestThing {{uid: 0.5}})", "new id 0.5"),
-            (f"{TOM}, (m:TestThing {{uid: 2}}) CREATE (n)-[:HATES]->(m)", "'HATES'"),
-            (f"{TOM} DETACH DELETE n", "a node is gone"),
-            (f"{TOM} SET n.uid = 8", "a node is gone"),
-            (f"{TOM} REMOVE n:TestThing", "a node is gone"),
-        ],
-    )  # fmt: skip
-    def test_what_is_unknown_is_said(
-        self, films: Neo4jServer, tmp_path: Path, change: str, message: str, indexed: bool
-    ) -> None:
-        if indexed:
-            index(films, IDS)
-        with opened(films, tmp_path / "films") as store:
-            key = store.keys_of(["1"])
-            for direction in ("out", "both"):
-                assert len(store.neighbours(key, direction)) == 2
-            run(films, change)
-            for direction in ("out", "both"):
-                with pytest.raises(GraphError, match=message) as caught:
-                    store.neighbours(key, direction)
-                assert "changed since films was attached" in caught.value.message
-                assert "kgqa attach films" in caught.value.hint
-
-    def test_a_deleted_end_of_an_edge_is_said(self, films: Neo4jServer, tmp_path: Path) -> None:
-        with opened(films, tmp_path / "films") as store:
-            knows = store.relations().ids.index("KNOWS")
-            edge = [keys_array([number]) for number in (0, knows, 2)]
-            assert store.has_edges(*edge).tolist() == [True]
-            run(films, "MATCH (:TestThing {uid: 1})-[r:KNOWS]->() DELETE r")
-            assert store.has_edges(*edge).tolist() == [False]
-            run(films, "MATCH (n:TestThing {uid: 3}) DETACH DELETE n")
-            with pytest.raises(GraphError, match="an end of an edge is gone"):
-                store.has_edges(*edge)
-            with pytest.raises(GraphError, match="0 nodes have the id '3'"):
-                store.details(2)
-
-    def test_an_id_that_became_ambiguous_is_said(self, films: Neo4jServer, tmp_path: Path) -> None:
-        # an index that is no constraint lets it come to that
-        run(films, "CREATE INDEX `test plain` FOR (n:TestThing) ON (n.uid)")
-        run(films, "CALL db.awaitIndexes(60)")
-        with opened(films, tmp_path / "films") as store:
-            assert not store.record.by_reference
-            run(films, f"CREATE (:{MARK}:TestThing {{uid: 1}})")
-            with pytest.raises(GraphError, match="no longer unique"):
-                store.neighbours(store.keys_of(["1"]), "out")
-
-    def test_attaching_again_knows_the_new_graph(self, films: Neo4jServer, tmp_path: Path) -> None:
-        with opened(films, tmp_path / "films") as store:
-            old = store.info.version
-        run(
-            films,
-            f"MATCH (n:TestThing {{uid: 1}}) CREATE (n)-[:HATES]->(:{MARK}:TestThing {{uid: 6}})",
-        )
-        with opened(films, tmp_path / "films") as store:
-            assert store.info.version != old
-            assert len(store.neighbours(store.keys_of(["1"]), "out")) == 3
-        assert len(list((tmp_path / "films").glob("*.sqlite"))) == 1  # the older one is gone
-
-    def test_a_failed_attaching_leaves_the_older_one_serving(
+    def test_new_nodes_types_and_properties_are_found(
         self, films: Neo4jServer, tmp_path: Path
     ) -> None:
-        with opened(films, tmp_path / "films"):
-            pass
-        before = {path.name: path.read_bytes() for path in (tmp_path / "films").iterdir()}
-        run(films, f"CREATE (:{MARK}:TestThing {{uid: 1}})")
-        with pytest.raises(GraphError, match="several nodes"), opened(films, tmp_path / "films"):
-            pass
-        assert {path.name: path.read_bytes() for path in (tmp_path / "films").iterdir()} == before
+        with opened(films, tmp_path) as store:
+            version = store.info.version
+            store.refresh()
+            assert store.info.version == version
+            run(
+                films,
+                f"MATCH (f:{MARK}:Film) CREATE (f)<-[:SCORED]-(:{MARK}:Composer "
+                "{name: 'James Horner', debut: 1978})",
+            )
+            store.refresh()
+            assert store.info.version != version
+            _, keys = store.find_names(["james horner"])
+            assert store.entities(keys).names == ["James Horner"]
+            id_ = store.entities(keys).ids[0]
+            found = edges(store, id_)
+            assert ("James Horner", "SCORED", "Apollo 13") in found
+            assert ("James Horner", "debut", "1978") in found
+            assert ("Apollo 13", "^SCORED", "James Horner") in edges(store, "Film:2")
 
-
-class TestWrongInput:
-    """One sentence that says what there is, and nothing left behind."""
-
-    @pytest.mark.parametrize(
-        ("change", "error", "message"),
-        [
-            ({"label": "Nobody"}, GraphError, r"the label 'Nobody'\. Labels there are: "),
-            ({"mediator_label": "No"}, GraphError, "has the label 'No'"),
-            ({"value_label": "No"}, GraphError, "has the label 'No'"),
-            ({"id_property": "mid"}, GraphError,
-             r"has the property 'mid'\. Properties there are: also, released, title, uid, year\."),
-            ({"name_property": "na`me"}, GraphError, "has the property 'na`me'"),
-            ({"alias_property": "aka"}, GraphError, "has the property 'aka'"),
-            ({"id_property": "released"}, GraphError, "neither text nor a whole number"),
-            ({"label": ""}, UsageError, "'' cannot be a label or property"),
-            ({"label": "a\0b"}, UsageError, "cannot be a label or property"),
-            ({"mediators": "x"}, UsageError, "not by both"),
-            ({"mediators": "(", "mediator_label": None}, UsageError, "cannot be the pattern"),
-        ],
-    )  # fmt: skip
-    def test_is_one_error(
-        self,
-        films: Neo4jServer,
-        reader: Neo4jConnection,
-        tmp_path: Path,
-        change: dict[str, Any],
-        error: type[KgqaError],
-        message: str,
+    def test_new_names_are_found_before_the_survey_is(
+        self, films: Neo4jServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        how = dataclasses.replace(THING, **change)
-        with pytest.raises(error, match=message) as caught:
-            attach(reader, how, tmp_path / "films", Silent())
-        assert caught.value.hint
-        assert list(tmp_path.iterdir()) == []
+        begun: list[object] = []
+        module = "kgqa.graph.attached_store"
+        monkeypatch.setattr(f"{module}._SHORT", -1.0)
+        monkeypatch.setattr(f"{module}.refresh_in_background", lambda *_: begun.append(1))
+        with opened(films, tmp_path) as store:
+            run(
+                films,
+                f"MATCH (n:{MARK}:Director) DETACH DELETE n CREATE (:{MARK}:Actor {{name: "
+                "'Ed Harris', born: 1950}), (f:Sequel:KgqaTest {name: 'Apollo 14'})",
+            )
+            store.refresh()
+            assert begun
+            _, keys = store.find_names(["ed harris"])
+            assert store.entities(keys).names == ["Ed Harris"]
+            assert not len(store.find_names(["ron howard"])[0]), "it is gone"
+            assert "Ron Howard" not in store.entities(store.suggest("howard")).names
+            (said,) = store.remarks()
+            assert "seconds ago" in said
 
-    def test_a_name_that_is_a_loaded_kg(
-        self, films: Neo4jServer, reader: Neo4jConnection, tmp_path: Path
-    ) -> None:
-        with open_writer(tmp_path, "films") as writer:
-            writer.write(tables_of([{**NODE}], [("a", "r", "a")], name="films"), Silent())
-        with pytest.raises(UsageError, match="films is a KG that was loaded"):
-            attach(reader, THING, tmp_path / "films", Silent())
+    def test_an_answer_knows_that_the_state_moved(self, films: Neo4jServer, tmp_path: Path) -> None:
+        with opened(films, tmp_path) as store:
+            assert not store.has_moved()
+            run(films, f"MATCH (f:{MARK}:Film) SET f.year = 1994")
+            assert store.has_moved()
+            store.refresh()
+            assert not store.has_moved()
+            assert ("Apollo 13", "year", "1994") in edges(store, "Film:2")
 
-    def test_a_name_that_is_a_kg_of_that_server(
-        self, films: Neo4jServer, reader: Neo4jConnection, tmp_path: Path
-    ) -> None:
-        with films.connect() as connection:
-            writer = Neo4jWriter(connection)
-            writer.write(tables_of([{**NODE}], [("a", "r", "a")], name="served"), Silent())
-            try:
-                with pytest.raises(UsageError, match="served is a KG that was loaded into"):
-                    attach(reader, THING, tmp_path / "served", Silent())
-            finally:
-                writer.drop("served", Silent())
-        assert list(tmp_path.iterdir()) == []
-
-    def test_a_folder_that_cannot_be_written(
-        self, films: Neo4jServer, reader: Neo4jConnection, tmp_path: Path
-    ) -> None:
-        (tmp_path / "file").write_text("")
-        with pytest.raises(StoreUnavailableError, match="cannot be written"):
-            attach(reader, THING, tmp_path / "file" / "films", Silent())
-
-    def test_two_at_once_are_refused(
-        self, films: Neo4jServer, reader: Neo4jConnection, tmp_path: Path
-    ) -> None:
-        folder = tmp_path / "films"
-        folder.mkdir()
-        with (
-            FileLock(folder / ".attach.lock"),
-            pytest.raises(GraphError, match="Another process is attaching films"),
-        ):
-            attach(reader, THING, folder, Silent())
+    def test_an_edited_record_is_read(self, films: Neo4jServer, tmp_path: Path) -> None:
+        with opened(films, tmp_path) as store:
+            record = store.record
+            film = dataclasses.replace(record.types["Film"], name=("uid",), also=("movie",))
+            types = {**record.types, "Film": film}
+            dataclasses.replace(record, types=types, skip=("Film.rating",)).write(
+                tmp_path / "films"
+            )
+            store.refresh()
+            assert store.entities(store.keys_of(["Film:2"])).names == ["2"]
+            (found,) = (one for one in store.schema().types if one.name == "Film")
+            assert found.also == ("movie",)
+            assert "rating" not in str(edges(store, "Film:2"))
+            assert len(store.find_names(["2"])[0]) == 1
 
 
-NODE: dict[str, Any] = {
-    "id": "a", "name": "a", "aliases": [], "kind": 0, "types": [], "properties": None,
-}  # fmt: skip
-
-
+@neo4j_test
 class TestOpening:
     """An attached KG is found by its name, and its record tells no secret."""
 
     @pytest.fixture
-    def home(self, films: Neo4jServer, reader: Neo4jConnection, tmp_path: Path) -> Path:
-        attach(reader, THING, tmp_path / "home" / "films", Silent())
-        return tmp_path / "home"
+    def home(self, films: Neo4jServer, tmp_path: Path) -> Path:
+        with connect(films) as connection:
+            attach(connection, tmp_path, "films", TAKEN, Silent())
+        return tmp_path
 
-    def test_by_name_wherever_the_url_leads(
-        self, films: Neo4jServer, home: Path, tmp_path: Path
-    ) -> None:
-        account = {"username": films.username, "password": films.password}
-        for url in (home, tmp_path / "else", tmp_path / "x.sqlite", "bolt://127.0.0.1:1"):
-            with open_store(url, "films", home=home, **account) as store:
+    def account(self, server: Neo4jServer) -> dict[str, str]:
+        return {"username": server.username, "password": server.password}
+
+    def test_by_name_wherever_the_url_leads(self, films: Neo4jServer, home: Path) -> None:
+        for url in (home, home / "else", home / "x.sqlite", "bolt://127.0.0.1:1"):
+            with open_store(url, "films", home=home, **self.account(films)) as store:
                 assert isinstance(store, AttachedStore)
                 use(store)
-        with open_store(home, **account) as store:  # the only one there is
-            assert store.info.name == "films"
 
     def test_it_is_listed_without_its_server(self, home: Path) -> None:
         assert [info.name for info in list_kgs(home)] == ["films"]
         faults: list[KgqaError] = []
         infos = list_kgs("bolt://127.0.0.1:1", home=home, faults=faults)
-        assert [info.name for info in infos] == ["films"]
+        assert [info.entities > 3 for info in infos] == [True]
         assert [type(fault) for fault in faults] == [StoreUnavailableError]
 
-    def test_of_several_one_must_be_named(self, home: Path) -> None:
-        with open_writer(home, "books") as writer:
-            writer.write(tables_of([{**NODE}], [("a", "r", "a")], name="books"), Silent())
-        assert [info.name for info in list_kgs(home)] == ["books", "films"]
-        with pytest.raises(UsageError, match=r"several KGs.*books, films"):
-            open_store(home)
-        with open_store(home, "books") as store:
-            assert store.url.startswith("sqlite")
-        with pytest.raises(KGNotFoundError, match="no KG named music"):
-            open_store(home, "music")
-
-    def test_its_name_cannot_be_loaded_into(self, home: Path, tmp_path: Path) -> None:
-        for url in (home, tmp_path / "x.sqlite"):
-            with (
-                pytest.raises(UsageError, match="films is attached"),
-                open_writer(url, "films", home=home),
-            ):
-                pass
+    def test_its_name_cannot_be_loaded_into(self, home: Path) -> None:
+        with (
+            pytest.raises(UsageError, match="films is attached"),
+            open_writer(home, "films", home=home),
+        ):
+            pass
 
     def test_no_secret_is_kept(self, films: Neo4jServer, home: Path) -> None:
         if not films.password:
@@ -734,64 +499,100 @@ class TestOpening:
     def test_a_wrong_password_is_said(self, films: Neo4jServer, home: Path) -> None:
         if not films.password:
             pytest.skip("the server asks for no password")
-        with open_store(home, "films", username=films.username, password="wr0ng-one") as store:
-            with pytest.raises(StoreUnavailableError, match="refused the user name") as caught:
-                store.neighbours(keys_array([0]), "out")
-            assert "wr0ng" not in str(caught.value)
+        with pytest.raises(StoreUnavailableError, match="refused the user name") as caught:
+            open_store(home, "films", username=films.username, password="wr0ng-one")
+        assert "wr0ng" not in str(caught.value)
 
-    @pytest.mark.parametrize(
-        "content",
-        ["", "{", "[]", "{}", '{"schema": 1}', '{"schema": 99}', "\x00"],
-    )
-    def test_a_damaged_record_is_said(self, home: Path, content: str) -> None:
+    @pytest.mark.parametrize("content", ["url", "", "url = 3", 'url = "x"\nunknown = 1', "\x00"])
+    def test_a_malformed_record_is_said(self, home: Path, content: str) -> None:
         (home / "films" / RECORD_NAME).write_text(content)
-        with pytest.raises(GraphError, match=r"attached\.json") as caught:
+        with pytest.raises(GraphError, match=r"attached\.toml is malformed") as caught:
             open_store(home, "films")
-        assert "kgqa attach films" in caught.value.hint
+        assert "kgqa attach" in caught.value.hint
         faults: list[KgqaError] = []
         assert list_kgs(home, faults=faults) == []
         assert len(faults) == 1
 
-    def test_a_record_cannot_lead_out_of_its_folder(self, home: Path) -> None:
-        path = home / "films" / RECORD_NAME
-        record = json.loads(path.read_text())
-        path.write_text(json.dumps({**record, "cache": "../other/attached-1.sqlite"}))
-        with pytest.raises(GraphError, match="damaged"):
+    def test_a_record_of_an_older_version_names_the_command(self, home: Path) -> None:
+        (home / "films" / RECORD_NAME).rename(home / "films" / "attached.json")
+        with pytest.raises(GraphError, match="older version") as caught:
             open_store(home, "films")
+        assert "kgqa attach neo4j://host:7687 --kg films" in caught.value.hint
 
-    @pytest.mark.parametrize("damage", ["gone", "empty", "cut", "text", "another"])
-    def test_a_damaged_survey_is_said(self, home: Path, damage: str) -> None:
-        (path,) = (home / "films").glob("attached-*.sqlite")
+    @pytest.mark.parametrize("damage", ["gone", "empty", "cut", "text"])
+    def test_a_damaged_survey_is_made_again(
+        self, films: Neo4jServer, home: Path, damage: str
+    ) -> None:
+        path = home / "films" / FILE_NAME
         content = path.read_bytes()
+        path.write_bytes({"cut": content[:1000], "text": b"x" * 9000}.get(damage, b""))
         if damage == "gone":
             path.unlink()
-        elif damage == "another":
-            record = json.loads((home / "films" / RECORD_NAME).read_text())
-            record["info"]["version"] = "0" * 64
-            (home / "films" / RECORD_NAME).write_text(json.dumps(record))
-        else:
-            path.write_bytes({"empty": b"", "cut": content[:1000], "text": b"x" * 9000}[damage])
-        with pytest.raises(StoreUnavailableError, match=r"attached-.*films") as caught:
-            open_store(home, "films")
-        assert "kgqa attach films" in caught.value.hint
-
-    def test_it_is_named_after_its_folder(self, films: Neo4jServer, home: Path) -> None:
-        shutil.move(home / "films", home / "movies")
-        account = {"username": films.username, "password": films.password}
-        with open_store(home, "movies", **account) as store:
-            assert store.info.name == "movies"
+        with open_store(home, "films", **self.account(films)) as store:
+            assert isinstance(store, AttachedStore)
             use(store)
 
-    def test_an_unknown_key_is_said(self, films: Neo4jServer, tmp_path: Path) -> None:
-        with opened(films, tmp_path / "films") as store:
-            with pytest.raises(EntityNotFoundError, match="key 99"):
-                store.neighbours(keys_array([99]), "out")
-            assert store.degrees(keys_array([99, 0])).tolist() == [0, 2]
+    def test_attaching_again_keeps_what_was_edited(self, films: Neo4jServer, home: Path) -> None:
+        record = read_attachment(home / "films")
+        types = {**record.types, "Film": Naming(("uid",), "uid", ("movie",))}
+        dataclasses.replace(record, types=types).write(home / "films")
+        with connect(films) as connection:
+            found = attach(connection, home, None, Taken(), Silent())
+            again = attach(connection, home, "films", Taken(), Silent())
+            assert found.kg == connection.database, "named after the database"
+        assert again.record.types["Film"] == types["Film"]
+
+    @pytest.mark.parametrize(
+        ("taken", "said"),
+        [
+            (Taken(only=[MARK], name={"Nobody": "x"}), r"Nobody is not in the database\."),
+            (Taken(only=[MARK], name={"Film": "x"}), r"Film\.x is not in the database\."),
+            (Taken(only=["Nobody"]), "Nobody is not in the database"),
+        ],
+    )
+    def test_what_is_not_there_is_said(
+        self, films: Neo4jServer, tmp_path: Path, taken: Taken, said: str
+    ) -> None:
+        with connect(films) as connection, pytest.raises(KgqaError, match=said) as caught:
+            attach(connection, tmp_path, "wrong", taken, Silent())
+        assert "There are: " in caught.value.hint
+        assert not (tmp_path / "wrong").exists()
+
+    def test_the_browser_draws_relationships(self, films: Neo4jServer, home: Path) -> None:
+        with opened(films, home) as store:
+            near = store.neighbours(store.keys_of(["Film:2"]), "in")
+            fact = store.entities(near.target[near.kind == Kind.MEDIATOR][:1]).ids[0]
+            director = store.entities(near.target[near.kind == Kind.ENTITY][:1]).ids[0]
+            facts = [(fact, "PLAYED", "Film:2"), (director, "DIRECTED", "Film:2")]
+            url = browser_url(store, [*facts, ("Film:2", "year", '"1995"^^xsd:integer')])
+        assert url is not None
+        (text,) = parse_qs(urlsplit(url).query)["arg"]
+        paths = text.replace("RETURN path", "UNWIND relationships(path) AS x RETURN type(x) AS t")
+        assert {row["t"] for row in run(films, paths)} == {"PLAYED", "DIRECTED"}
 
 
-def test_the_browser_draws_edges_of_an_attached_graph(films: Neo4jServer, tmp_path: Path) -> None:
-    with opened(films, tmp_path / "films") as store:
-        url = browser_url(store, [("1", "KNOWS", "3"), ("3", "DIRECTED", "2")])
-    assert url is not None
-    (text,) = parse_qs(urlsplit(url).query)["arg"]
-    assert len(run(films, text)) == 2
+TEXT = st.text(st.characters(codec="utf-8"), max_size=9)
+
+
+@given(
+    st.builds(
+        Attachment,
+        url=TEXT,
+        database=TEXT,
+        attached=TEXT,
+        only=st.lists(TEXT).map(tuple),
+        types=st.dictionaries(
+            TEXT,
+            st.builds(
+                Naming,
+                id=TEXT,
+                name=st.lists(TEXT).map(tuple),
+                description=TEXT,
+                properties=st.dictionaries(TEXT, st.builds(Words, also=st.just(("x",)))),
+            ),
+        ),
+        relations=st.dictionaries(TEXT, st.builds(Called)),
+    )
+)
+def test_a_record_is_read_as_it_was_written(record: Attachment) -> None:
+    assert TypeAdapter(Attachment).validate_python(tomllib.loads(as_toml(record))) == record

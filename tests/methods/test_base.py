@@ -5,17 +5,20 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
-from kgqa.answers.answer import Answer, Findings, RankedAnswer
+from kgqa.answers.answer import Answer, Findings, RankedAnswer, ScoredPath
 from kgqa.config import load_settings
 from kgqa.errors import GeneralModelError, KgqaError, LinkingError, UsageError
+from kgqa.graph.model import keys_array
 from kgqa.methods.base import LinkedQuestion, Method, several_at_once
 from kgqa.methods.options import MethodOptions
-from kgqa.methods.retrieval import AllPaths
+from kgqa.paths.ground import ground
+from kgqa.paths.walk import WalkRules, walk
 from kgqa.registry import METHODS
 from tests.fixtures import LINCOLN, TOLKIEN
-from tests.methods.given import Given, about, answered, options_of
+from tests.methods.given import Given, about
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,25 +68,18 @@ def test_items_are_made_while_calls_wait() -> None:
     assert found == [(1, True), (2, True)] or found == [(2, True), (1, True)]
 
 
-def all_paths(general: Any = None, **options: Any) -> AllPaths:
-    return AllPaths(options_of(AllPaths.Options, **options), Given(general=general))
+class Near(Method[MethodOptions]):
+    """A few paths of one hop, and no answers of its own."""
 
+    name = "near"
 
-def test_a_budget_of_tokens_takes_short_paths_first_and_says_what_is_left_out(
-    sample: SqliteStore,
-) -> None:
-    every, some, one = (
-        answered(sample, all_paths(prompt_tokens=tokens), about(sample, TOLKIEN))
-        for tokens in (10**9, 300, 1)
-    )
-    assert every.notes == ()
-    assert len(one.paths) == 1
-    assert 1 < len(some.paths) < len(every.paths)
-    assert f"{len(some.paths):,} of {len(every.paths):,} paths fit" in some.notes[-1]
-    hops = [len(path.groundings[0].edges) for path in some.paths]
-    left = {path.text for path in every.paths} - {path.text for path in some.paths}
-    shortest_left = min(text.count(" -> ") // 2 for text in left)
-    assert max(hops) <= shortest_left
+    def answer(self, store: Any, question: LinkedQuestion) -> Findings:
+        keys = keys_array([one.key for one in question.topics])
+        table, _ = walk(store, keys, WalkRules(1, "out"), 1_000)
+        paths = [one for one in ground(store, table.take(np.arange(3)), self.form) if one]
+        return Findings(
+            paths=tuple(ScoredPath(one.text, -1.0, one.tail.name, (one,)) for one in paths)
+        )
 
 
 @pytest.mark.model
@@ -96,7 +92,8 @@ def test_a_general_llm_behind_a_method(sample: SqliteStore, openai_server: OpenA
         about(sample, LINCOLN),
     ]
     with GeneralLLM(openai_server.model, base_url=openai_server.base_url) as general:
-        method = all_paths(general, prompt_tokens=60, concurrency=3, answer_tokens=12)
+        options = MethodOptions(concurrency=3, answer_tokens=12)
+        method = Near(options, Given(general=general))
         found = dict(method.answers(sample, questions))
     assert sorted(found) == [0, 1, 2]
     assert isinstance(found[1], LinkingError)
@@ -109,7 +106,8 @@ def test_a_general_llm_behind_a_method(sample: SqliteStore, openai_server: OpenA
         ends = {one.tail.id for path in answer.paths for one in path.groundings}
         assert all(one.id in ends for one in answer.answers if one.grounded)
     with GeneralLLM("m", base_url="http://127.0.0.1:9/v1", retries=0) as down:
-        failed = dict(all_paths(down, prompt_tokens=60).answers(sample, questions))
+        method = Near(MethodOptions(), Given(general=down))
+        failed = dict(method.answers(sample, questions))
     assert isinstance(failed[0], GeneralModelError)
     assert isinstance(failed[1], LinkingError)
 
@@ -144,22 +142,19 @@ def test_a_method_is_one_function_of_a_question(sample: SqliteStore) -> None:
 @pytest.mark.parametrize(
     ("method", "given", "match"),
     [
-        ("gcr", {"preset": "dog"}, "has a graph in its prompt"),
-        ("gcr", {"preset": "kg-cot"}, "belongs to the method kg-cot"),
-        ("ensemble", {"preset": "kg-cot"}, "belongs to the method kg-cot"),
-        ("kg-cot", {"preset": "gcr"}, "has no prompt"),
-        ("dog", {"preset": "gcr"}, "no place for a graph"),
+        ("gcr", {"preset": "dog"}, "for another method"),
+        ("gcr", {"preset": "kg-cot"}, "for another method"),
+        ("ensemble", {"preset": "kg-cot"}, "for another method"),
+        ("kg-cot", {"preset": "gcr"}, "for another method"),
+        ("dog", {"preset": "gcr"}, "for another method"),
         ("dog", {"direction": "in"}, "`direction` cannot be 'in'"),
-        ("direct", {}, "none is named"),
-        ("all-paths", {}, "none is named"),
         ("gcr", {"preset": "nothing"}, "no preset"),
         ("gcr", {"expand": False, "max_tails": 3}, "`max_tails` has no meaning without `expand`"),
         ("auto", {"expand": False, "min_confidence": 0.3}, "without `expand`"),
         ("gcr", {"sample_walk": "random"}, "`sample` is not set"),
         ("gcr", {"search": "exact", "groups": 3}, "`groups` does not belong"),
         ("dog", {"beams": 17}, "`beams`"),
-        ("self-consistency", {"samples": 0}, "`samples`"),
-        ("retrieval", {"model": "m"}, "`model` does not belong"),
+        ("kg-cot", {"model": "m"}, "`model` does not belong"),
     ],
 )
 def test_what_does_not_fit_together_is_refused_before_anything_is_loaded(

@@ -8,16 +8,14 @@ import numpy as np
 import pytest
 
 from kgqa.answers.expand import MOST_ASKED, lacking
-from kgqa.methods.retrieval import Retrieval
 from kgqa.paths.walk import WalkRules
 from tests.graph.tables import entity, tables_of
-from tests.methods.given import Given, about, answered, kg_cot, options_of
+from tests.methods.given import about, answered, kg_cot
 from tests.methods.reasoners import encoder_folder, random_reasoner, tiny_encoder
 from tests.trie.language import store_of
 
 if TYPE_CHECKING:
     from kgqa.graph.sqlite import SqliteStore
-    from kgqa.methods.base import Method
     from kgqa.models.sentence_encoder import SentenceEncoder
 
 EDGES = [
@@ -58,17 +56,11 @@ def test_the_likeliest_are_looked_at(store: SqliteStore, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("name", ["kg-cot", "retrieval"])
 def test_what_both_lead_to_comes_first_and_nothing_is_lost(
-    store: SqliteStore, encoder: SentenceEncoder, name: str, seed: int
+    store: SqliteStore, encoder: SentenceEncoder, seed: int
 ) -> None:
-    method: Method
-    if name == "kg-cot":
-        reasoner = random_reasoner(store, RULES, encoder, relations_by="text", seed=seed)
-        method = kg_cot(reasoner, k=10)
-    else:
-        options = options_of(Retrieval.Options, k=10, hops=1)
-        method = Retrieval(options, Given(encoder=encoder))
+    reasoner = random_reasoner(store, RULES, encoder, relations_by="text", seed=seed)
+    method = kg_cot(reasoner, k=10)
     question = ("Which?", "Who owns it?", "Where is what was sold?")[seed]
     both = answered(store, method, about(store, "Ada", "Bo", question=question))
     every = [*both.answers, *both.others]

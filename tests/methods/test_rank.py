@@ -251,8 +251,6 @@ def test_whether_an_answer_is_there_is_judged_with_and_without_the_head(
     headed.head = np.zeros((1, width), np.float32), np.zeros((width, 1), np.float32)
     assert odds(wanted) - odds(bare) > 1
     assert odds(headed) == pytest.approx((odds(wanted) + odds(bare)) / 2)
-    headed.card = replace(headed.card, head_refuses=False)
-    assert odds(headed) == pytest.approx(odds(bare))
 
 
 def test_none_of_them_can_be_likeliest(store: SqliteStore, ranker: PathRanker) -> None:

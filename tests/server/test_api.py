@@ -69,7 +69,6 @@ def test_what_needs_no_model(served: Served) -> None:
     kgs = served.get("/api/kgs").json
     assert [one["name"] for one in kgs["kgs"]] == ["services"]
     assert "rank" in {one["name"] for one in kgs["methods"]}
-    assert not {"direct", "unconstrained"} & {one["name"] for one in kgs["methods"]}
     assert served.get("/health").json["status"] == "ok"
     status = served.get("/api/status").json
     assert status["kgs"][0]["edges"] == len(TRIPLES)
@@ -102,7 +101,6 @@ BAD = [
     ("/api/ask", {"question": QUESTION, "kg": "nothing"}, 404, "nothing"),
     ("/api/ask", {"question": QUESTION, "kg": "../services"}, 404, "services"),
     ("/api/ask", {"question": QUESTION, "method": "magic"}, 400, "magic"),
-    ("/api/ask", {"question": QUESTION, "method": "direct"}, 400, "baseline"),
     ("/api/ask", {"question": QUESTION, "k": 0}, 400, "`k`"),
     ("/api/ask", {"question": QUESTION, "k": 101}, 400, "100"),
     ("/api/ask", {"question": QUESTION, "hops": "far"}, 400, "`hops`"),

@@ -23,7 +23,6 @@ from kgqa.progress import Silent
 from kgqa.training.chains import ChainExample, Step, as_stored, build_chains, can_be_said, concluded
 from kgqa.training.data import TrainingQuestion, without_repeats
 from kgqa.training.encode import IGNORED, chain_tokens, encode
-from kgqa.training.phrasing import Phrases
 from kgqa.trie.composed import TripletLanguage
 from kgqa.trie.lexicon import PathLexicon
 from tests.graph.tables import entity, random_tables, tables_of
@@ -128,9 +127,6 @@ def test_a_chain_shows_each_answer_it_names_and_thinks_in_the_relations_words(
         assert f"{step.head} -> {step.relation} -> {step.tail}" in chain.graph
     assert (report.used, report.put_in) == (1, 0)
     check_decodable(town, llm, chain, WalkRules())
-    phrases = {"person.child": Phrases(("the heir of {x}",), ("{x}?",))}
-    (other,), _ = made(town, llm, two_hops, phrases=phrases)
-    assert other.steps[0].thought == "First I look for the heir of Person 1."
 
 
 def test_mediators_and_edges_walked_back_are_written_as_they_are_stored(

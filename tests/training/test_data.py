@@ -6,10 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kgqa.errors import DataError
-from kgqa.graph.model import Kind, keys_array
-from kgqa.graph.sqlite import SqliteStore
-from kgqa.graph.sqlite_write import SqliteWriter
+from kgqa.graph.model import Kind
 from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules, relation_paths_to
 from kgqa.progress import Silent
@@ -20,15 +17,14 @@ from kgqa.training.data import (
     build_examples,
     without_repeats,
 )
-from kgqa.training.options import ExampleOptions
-from kgqa.training.phrasing import Phrases, read_phrases, words_of_relation
-from kgqa.training.self_made import templated_examples
 from tests.graph.store_conformance import entity, tables_of
 from tests.trie.language import store_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from kgqa.graph.sqlite import SqliteStore
 
 FORM = PathFormat()
 RULES = WalkRules()
@@ -140,64 +136,3 @@ def test_the_held_out_fifth_is_fixed() -> None:
     held = [number for number in range(1_000) if is_held_out(f"WebQTest-{number}")]
     assert 150 < len(held) < 250
     assert held[:3] == [6, 8, 10], "models were trained without these"
-
-
-def test_templated_questions_ask_for_real_paths(tmp_path: Path) -> None:
-    """Every example made from phrases is a path of the graph, and asks about its head."""
-    nodes = [entity(f"p{at}", f"Person {at}") for at in range(40)]
-    nodes += [entity(f"c{at}", f"City {at}") for at in range(40)]
-    edges = [(f"p{at}", "born_in", f"c{at}") for at in range(40)]
-    edges += [(f"p{at}", "child", f"p{at + 1}") for at in range(39)]
-    edges += [(f"c{at}", "twin_town", f"c{at + 1}") for at in range(39)]
-    path = tmp_path / "graph.sqlite"
-    SqliteWriter(path).write(tables_of(nodes, edges), Silent())
-    phrases = {
-        "born_in": Phrases(("the birthplace of {x}",), ("Where was {x} born?",)),
-        "child": Phrases(("the child of {x}",), ("Who is the child of {x}?",)),
-    }
-    with SqliteStore(path) as store:
-        options = ExampleOptions(self=True, per_pair=5)
-        made = templated_examples(store, RULES, FORM, phrases, options, Silent())
-        again = templated_examples(store, RULES, FORM, phrases, options, Silent())
-        names = dict(zip([n["name"] for n in nodes], [n["id"] for n in nodes], strict=True))
-        relations = store.relations().ids
-        for example in made:
-            at = names[example.head]
-            assert example.head.lower() in example.question.lower()
-            for relation, tail in example.hops:
-                keys = store.keys_of([at, names[tail]])
-                number = keys_array([relations.index(relation)])
-                assert store.has_edges(keys[:1], number, keys[1:]).all()
-                at = names[tail]
-    assert made == again
-    two = [example for example in made if len(example.hops) == 2]
-    assert {tuple(hop[0] for hop in example.hops) for example in two} == {
-        ("child", "born_in"),
-        ("child", "child"),
-    }
-    assert any("where was the child of" in one.question.lower() for one in two)
-    assert any(one.hops[0][0] == "twin_town" for one in made)  # without phrases, by its own words
-
-
-def test_the_bundled_phrases_are_of_their_form() -> None:
-    from pathlib import Path
-
-    import kgqa
-
-    path = Path(kgqa.__file__).parent / "data" / "training" / "freebase_phrases.tsv"
-    phrases = read_phrases(path)
-    assert len(phrases) > 200
-    assert all(one.nouns and one.questions for one in phrases.values())
-
-
-def test_a_line_that_is_no_phrase_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "phrases.tsv"
-    path.write_text("# fine\na.b.c\tthe c of {x}\twhat c?\n")
-    with pytest.raises(DataError, match="Line 2"):
-        read_phrases(path)
-    with pytest.raises(DataError, match="cannot be read"):
-        read_phrases(tmp_path / "missing.tsv")
-
-
-def test_a_relation_without_phrases_is_asked_by_its_words() -> None:
-    assert words_of_relation("/m/a_b./x/y_z").nouns == ("the y z of {x}",)

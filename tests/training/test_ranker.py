@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from random import Random
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,22 +25,12 @@ from kgqa.paths.walk import WalkRules
 from kgqa.progress import Silent
 from kgqa.questions import Question
 from kgqa.registry import validated
-from kgqa.training import ranker_learn, ranker_made
-from kgqa.training.domains import Domain, batches_of
 from kgqa.training.options import LearnOptions
-from kgqa.training.ranker_fit import (
-    RankerSettings,
-    first_right,
-    fit_ranker,
-    log_likelihoods,
-)
-from kgqa.training.ranker_head import averaged, joined
+from kgqa.training.ranker_fit import joined, rights
 from kgqa.training.ranker_learn import learn
-from kgqa.training.ranker_made import made_questions
 from kgqa.training.ranker_questions import batch_of, kg_questions
 from tests.graph.tables import entity, tables_of
 from tests.methods.reasoners import encoder_folder
-from tests.training.runs import PRACTICE
 from tests.trie.language import store_of
 
 if TYPE_CHECKING:
@@ -61,68 +50,8 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return encoder_folder(tmp_path_factory.mktemp("encoder") / "tiny")
 
 
-def test_a_batch_says_which_path_is_right(practice: Path) -> None:
-    right = {
-        "who saw x?": "x treated by ?",
-        "whom did x see": "? treated by x",
-        "how heavy is x": "x weight ?",
-        "where does the doctor of x live": "x treated by y, y lives in ?",
-        "who shares a vet with x": "x treated by y, ? treated by y",
-    }
-    domain = Domain(practice)
-    batch = domain.checks()
-    assert batch == Domain(practice).checks()
-    assert not any("does not fit" in one for one in batch.questions)
-    for question, candidates, gold in zip(
-        batch.questions, batch.candidates, batch.gold, strict=True
-    ):
-        (at,) = gold
-        assert at in candidates
-        if question in right:
-            assert batch.paths[at].partition(" such as ")[0] == right[question]
-    assert all(one == 1.0 for one in batch.stands_for)
-
-
 def words_of(store: SqliteStore, ranker: PathRanker) -> RankWords:
     return RankWords(store, WalkRules(ranker.card.hops, store.info.direction))
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_drawn_batches_fit_together(practice: Path, seed: int) -> None:
-    batch = next(batches_of([practice], Random(seed)))
-    assert len(batch.paths) == len(batch.hops) == len(batch.stands_for)
-    assert any(batch.gold)
-    for candidates, gold in zip(batch.candidates, batch.gold, strict=True):
-        assert candidates
-        assert set(gold) <= set(candidates)
-        assert max(candidates) < len(batch.paths)
-    assert all("{x}" not in one for one in batch.questions)
-
-
-@pytest.mark.parametrize("text", ["{", "[]", "{}", json.dumps({**PRACTICE, "types": {}})])
-def test_a_file_that_is_no_domain_is_named(tmp_path: Path, text: str) -> None:
-    (tmp_path / "odd.json").write_text(text)
-    with pytest.raises(DataError, match=r"odd\.json is not a domain"):
-        Domain(tmp_path / "odd.json")
-
-
-def test_a_fit_prefers_what_is_right_and_is_saved_as_it_is(
-    practice: Path, ranker: PathRanker, tmp_path: Path
-) -> None:
-    checks = [Domain(practice).checks()]
-    before = log_likelihoods(ranker, checks).mean(), first_right(ranker, checks)
-    settings = RankerSettings(steps=40, rank=4, rate=2e-2)
-    fitted = fit_ranker(ranker, batches_of([practice], Random(1)), settings, Silent())
-    after = PathRanker("fitted", fitted.card, ranker.encoder)
-    assert log_likelihoods(after, checks).mean() > before[0] + 0.3
-    assert first_right(after, checks) > before[1]
-    save_path_ranker(tmp_path, fitted.card, fitted.changes)
-    where = {"device": "cpu", "cache": tmp_path, "progress": Silent()}
-    again = load_path_ranker(str(tmp_path), encoder=fitted.card.encoder, **where)
-    texts = checks[0].paths
-    ones = [1] * len(texts)
-    saved, held = (one.logits(["who saw x?"], texts, ones) for one in (again, after))
-    np.testing.assert_allclose(saved, held, atol=0.2)  # written as float16
 
 
 def test_joined_heads_change_as_the_one_after_the_other(ranker: PathRanker) -> None:
@@ -135,19 +64,6 @@ def test_joined_heads_change_as_the_one_after_the_other(ranker: PathRanker) -> N
         plain = plain + plain @ down.T @ up.T
         plain /= np.linalg.norm(plain, axis=1, keepdims=True)
     np.testing.assert_allclose(found, plain, atol=1e-5)
-
-
-def test_averaged_heads_change_by_their_mean() -> None:
-    draw = np.random.default_rng(0).normal
-    heads = [(draw(size=(2, 8)), draw(size=(8, 2))) for _ in range(3)]
-    down, up = averaged(heads, 6)
-    np.testing.assert_allclose(up @ down, np.mean([one @ two for two, one in heads], axis=0))
-    down, up = averaged(heads, 1)  # the nearest of its rank
-    assert down.shape == (1, 8)
-    assert up.shape == (8, 1)
-    strength = np.linalg.svd(np.mean([one @ two for two, one in heads], axis=0))[1]
-    rest = np.mean([one @ two for two, one in heads], axis=0) - up @ down
-    np.testing.assert_allclose(np.linalg.norm(rest), np.linalg.norm(strength[1:]))
 
 
 @pytest.fixture(scope="module")
@@ -194,61 +110,13 @@ def test_questions_know_the_relation_paths_to_their_answers(
     assert {batch.paths[at] for at in batch.candidates[0]} == set(first.paths)
 
 
-def test_made_questions_are_people_s_about_entities_that_have_the_relation(
-    shops: SqliteStore, ranker: PathRanker, practice: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ranker_made, "_LIKE", -1.0)
-    words = words_of(shops, ranker)
-    made = made_questions(words, ranker, Random(0), Silent(), domains=practice.parent)
-    assert made == made_questions(words, ranker, Random(0), Silent(), domains=practice.parent)
-    texts = set(_texts(PRACTICE))
-    for one in made:
-        assert (one.hop,) in one.among
-        assert one.text in texts
-        asked = one.of_kg(words, ranker)
-        assert asked.gold == {words.path([one.hop])}
-    learnt, held_out = ({one.text for one in made if one.held_out == h} for h in (False, True))
-    assert learnt
-    assert not learnt & held_out
-
-
-def test_what_people_ask_is_read_once(
-    shops: SqliteStore, encoder: Path, practice: Path, tmp_path: Path
-) -> None:
-    save_path_ranker(tmp_path / "start", RankerCard(encoder=str(encoder)), {})
-    where = {"device": "cpu", "cache": tmp_path, "progress": Silent(), "encoder": str(encoder)}
-    ranker = load_path_ranker(str(tmp_path / "start"), **where)
-    words, read = words_of(shops, ranker), list[str]()
-    encode = ranker.encoder.encode
-    ranker.encoder.encode = lambda texts: (read.extend(texts), encode(texts))[1]  # type: ignore[method-assign]
-    made = [
-        made_questions(words, ranker, Random(0), Silent(), tmp_path / kept, practice.parent)
-        for kept in ("one", "one", "two")
-    ]
-    assert made[0] == made[1] == made[2]
-    assert sum(text.startswith("x treated by ?") for text in read) == 2
-    (file,) = (tmp_path / "one").iterdir()
-    file.write_bytes(file.read_bytes()[:40])
-    assert made_questions(words, ranker, Random(0), Silent(), tmp_path / "one", practice.parent)
-    assert sum(text.startswith("x treated by ?") for text in read) == 3, "a damaged file"
-
-
-def _texts(domain: dict) -> list[str]:
-    every = [
-        one[name] for one in domain["relations"] for name in ("forward", "backward") if name in one
-    ]
-    return [text for texts in every for text in texts]
-
-
 @pytest.mark.parametrize("rate", [2e-2, 1e-12])
 def test_what_is_learnt_is_kept_only_if_it_is_better(
     shops: SqliteStore,
     encoder: Path,
     tmp_path: Path,
     rate: float,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(ranker_learn, "made_questions", lambda *_: [])  # people's alone
     start = tmp_path / "start"
     save_path_ranker(start, RankerCard(encoder=str(encoder), hop_bias=(0.0, -9.0)), {})
     file = tmp_path / "questions.jsonl"
@@ -272,7 +140,7 @@ def test_what_is_learnt_is_kept_only_if_it_is_better(
         where = {"device": "cpu", "cache": tmp_path, "progress": Silent()}
         own = load_path_ranker(str(out), encoder=str(encoder), **where)
         made, _ = kg_questions(words_of(shops, own), questions(), own)
-        assert first_right(own, [batch_of(made)]) == 1.0
+        assert rights(own, batch_of(made)).all()
     else:
         assert report.folder is None
         assert not out.exists()
@@ -291,19 +159,13 @@ def test_too_few_questions_are_an_error(shops: SqliteStore, encoder: Path, tmp_p
 
 
 def test_phrases_are_written_edited_and_kept_with_the_kg(
-    shops: SqliteStore, encoder: Path, tmp_path: Path
+    shops: SqliteStore, tmp_path: Path
 ) -> None:
-    save_path_ranker(tmp_path / "start", RankerCard(encoder=str(encoder)), {})
     file, home = tmp_path / "my.tsv", tmp_path / "kg"
-    few = tmp_path / "few.jsonl"
-    few.write_text('{"question": "who", "topic_entities": ["Shop K"], "answers": ["Nobody"]}\n')
-    start = {"start_from": str(tmp_path / "start"), "encoder": str(encoder)}
-    given = {"questions": few, "phrases": file, **start}
-    options = validated(LearnOptions, given, "kgqa learn")
+    options = validated(LearnOptions, {"phrases": file}, "kgqa learn")
 
     def run() -> None:
-        with pytest.raises(DataError, match="are needed to learn from"):
-            learn(shops, home, options, device="cpu", cache=tmp_path, progress=Silent())
+        learn(shops, home, options, device="cpu", cache=tmp_path, progress=Silent())
 
     run()
     first, *rest = file.read_text().splitlines()[1:]
@@ -315,9 +177,9 @@ def test_phrases_are_written_edited_and_kept_with_the_kg(
     assert RankWords(shops, WalkRules(2, "both"), home).path([(0, -1)]).startswith("x is run by ?")
     file.write_text("nothing like it\tis odd")
     with pytest.raises(DataError, match="'nothing like it', which is not a relation of shops"):
-        learn(shops, home, options, device="cpu", cache=tmp_path, progress=Silent())
+        run()
     file.write_text(relation)
     with pytest.raises(DataError, match=r"my\.tsv, line 1: .* has no phrase"):
-        learn(shops, home, options, device="cpu", cache=tmp_path, progress=Silent())
+        run()
     assert phrases_of(shops, home)[0] == ("is run by", "belongs to"), "what is kept stays"
     assert (home / PHRASES_FILE).is_file()

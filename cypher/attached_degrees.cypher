@@ -1,0 +1,11 @@
+// How many relationships and properties some nodes have.
+// :param ids => ['4:00000000-0000-0000-0000-000000000000:0']
+// :param labels => []
+// :param hidden => []
+// :param unwalked => []
+UNWIND range(0, size($ids) - 1) AS row
+MATCH (n) WHERE elementId(n) = $ids[row]
+  AND (size($labels) = 0 OR any(label IN labels(n) WHERE label IN $labels))
+  AND none(label IN labels(n) WHERE label IN $hidden)
+RETURN collect(row) AS rows,
+       collect(COUNT { (n)--() } + size([name IN keys(n) WHERE NOT name IN $unwalked])) AS degrees

@@ -1,3 +1,0 @@
-// The labels of a database.
-CALL db.labels() YIELD label
-RETURN collect(label) AS labels

@@ -1,0 +1,114 @@
+"""``kgqa query``: a plan over the whole graph, run without a model."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kgqa.cli.common import Run
+from kgqa.errors import UsageError
+
+if TYPE_CHECKING:
+    from kgqa import QueryResult
+
+_SHOWN = 5  # facts and counted things that a row is shown with
+
+
+def query(
+    run: Run,
+    plan: Annotated[
+        str | None,
+        typer.Argument(
+            help="In quotes, such as 'Movie | desc Movie.released | limit 3'. Without a plan: the "
+            "classes, properties and relations that plans are made of."
+        ),
+    ] = None,
+    cypher: Annotated[
+        bool, typer.Option("--cypher", help="Print the plan as Cypher; do not run it.")
+    ] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print the rows as CSV.")] = False,
+    facts: Annotated[bool, typer.Option("--facts", help="Show the facts behind each row.")] = False,
+    rows: Annotated[int, typer.Option(help="Maximum number of rows.", min=1)] = 10_000,
+    seconds: Annotated[float, typer.Option(help="Time limit in seconds.", min=0.1)] = 30.0,
+) -> None:
+    """Run a plan over the whole graph, without a model."""
+    if as_csv and run.as_json:
+        raise UsageError("`csv` and `as_json` are two forms of one result.", "Choose one.")
+    with run.kg() as kg:
+        if plan is None:
+            schema = kg.schema()
+            run.print(lambda: _show_schema(run, schema), _schema_dict(schema))
+            return
+        if cypher:
+            text = kg.cypher(plan)
+            run.print(lambda: run.say(*text.splitlines()), {"plan": plan, "cypher": text})
+            return
+        result = kg.query(plan, rows=rows, seconds=seconds)
+        if as_csv:
+            writer = csv.writer(sys.stdout)
+            writer.writerow(result.columns)
+            writer.writerows(result.plain_rows())
+            return
+        run.print(lambda: _show(run, result, facts), result.to_dict(None) if run.as_json else {})
+
+
+def _show(run: Run, result: QueryResult, facts: bool) -> None:
+    from kgqa.cli.terminal import say, show_rows
+
+    if not len(result):
+        say("No rows.")
+        return
+    show_rows("", result.columns, [[_text(cell) for cell in row] for row in result.plain_rows()])
+    for number, row in enumerate(result.plain_rows()):
+        found = result.evidence(number, _SHOWN) if facts or len(result) == 1 else None
+        if found is None:
+            continue
+        if len(result) > 1:
+            say(" · ".join(map(_text, row)))
+        for one in found.counted:
+            members = [getattr(each, "name", each) for each in one.members]
+            if members:
+                more = f", … ({one.size:,} in all)" if one.size > len(members) else ""
+                say(f"  {one.aggregate}: {', '.join(map(_text, members))}{more}", style="dim")
+        for fact in found.facts:
+            say(f"  {fact.head}  {fact.predicate}  {fact.tail}", style="dim")
+        if found.facts_in_all > len(found.facts):
+            say(f"  … {found.facts_in_all:,} facts in all", style="dim")
+    if result.tied:
+        tied = ", ".join(_text(row[0]) for row in _plain(result.tied))
+        say(f"Equal in this order: {tied}", style="dim")
+    if result.runners_up:
+        say(f"Next: {', '.join(_text(row[0]) for row in _plain(result.runners_up))}", style="dim")
+
+
+def _plain(rows: Any) -> list[list[Any]]:
+    return [[getattr(cell, "name", cell) for cell in row] for row in rows]
+
+
+def _text(cell: Any) -> str:
+    if cell is None:
+        return "–"
+    if isinstance(cell, list | tuple):
+        return ", ".join(map(str, cell))
+    return f"{cell:.10g}" if isinstance(cell, float) else str(cell)
+
+
+def _show_schema(run: Run, schema: Any) -> None:
+    for type_ in schema.types:
+        names = ", ".join(f"{one.name} ({one.type})" for one in type_.properties)
+        run.say(f"{type_.name or '*'} ({type_.count:,}): {names or 'no properties'}")
+    for one in schema.relations:
+        names = ", ".join(f"{each.name} ({each.type})" for each in one.properties)
+        run.say(
+            f"{one.head or '*'} {one.relation}> {one.tail or '*'} ({one.count:,})"
+            + (f": {names}" if names else "")
+        )
+
+
+def _schema_dict(schema: Any) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return asdict(schema)

@@ -1,0 +1,218 @@
+"""Attaching a Neo4j database: a survey, its record, and what was taken, in lines."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from filelock import FileLock, Timeout
+
+from kgqa.errors import GraphError, StoreUnavailableError, UsageError
+from kgqa.graph.attached import (
+    RECORD_NAME,
+    Attachment,
+    Mediators,
+    Naming,
+    is_attached,
+    read_attachment,
+)
+from kgqa.graph.attached_survey import now, survey_database
+from kgqa.graph.backend import is_kg_name
+from kgqa.graph.sqlite_file import FILE_NAME as LOADED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from kgqa.graph.attached_cache import Survey
+    from kgqa.graph.model import Direction
+    from kgqa.graph.neo4j import Neo4jConnection
+    from kgqa.progress import Progress
+
+_SHOWN = 8  # labels, and relations, that are described
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a user says of a database before it is surveyed; None keeps what the record says."""
+
+    name: Mapping[str, str] = field(default_factory=dict)  # label: its property
+    only: Sequence[str] | None = None
+    skip: Sequence[str] | None = None
+    direction: Direction | None = None
+    mediators: Mediators | None = None
+    values: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """What was attached."""
+
+    kg: str
+    record: Attachment
+    survey: Survey
+    seconds: float
+
+
+def attach(
+    connection: Neo4jConnection, home: Path, kg: str | None, taken: Taken, progress: Progress
+) -> Attached:
+    """Survey a database and record it in ``home`` as the KG ``kg``, by default named after it.
+
+    A record that is there keeps what was edited in it. Raises UsageError if the name is taken or
+    something named is not there, StoreUnavailableError, GraphError.
+    """
+    import time
+
+    began = time.monotonic()
+    database = connection.database
+    kg = kg or _free_name(home, connection.url, database)
+    folder = home / kg
+    if (folder / LOADED).exists():
+        raise UsageError(f"{kg} is a KG that was loaded into {folder}.", "Choose another name.")
+    with _folder_alone(folder):
+        record = Attachment(connection.url, database, now())
+        if (folder / RECORD_NAME).is_file():
+            before = read_attachment(folder)
+            if (before.url, before.database) == (record.url, record.database):
+                record = replace(before, attached=record.attached)
+        survey, record = survey_database(
+            connection, _with(record, taken), folder, progress, adopt=True
+        )
+        _check(taken, record, survey)
+        record.write(folder)
+    return Attached(kg, record, survey, time.monotonic() - began)
+
+
+def _free_name(home: Path, url: str, database: str) -> str:
+    """Return the database's name, or one like it that no other KG of ``home`` has."""
+    base = database if is_kg_name(database) else "neo4j"
+    name, number = base, 1
+    while (home / name / LOADED).exists() or (
+        is_attached(home, name) and not _is(home / name, url, database)
+    ):
+        number += 1
+        name = f"{base}-{number}"
+    return name
+
+
+def _is(folder: Path, url: str, database: str) -> bool:
+    try:
+        record = read_attachment(folder)
+    except GraphError:
+        return True  # of an older version, or damaged: this replaces it
+    return (record.url, record.database) == (url, database)
+
+
+def _with(record: Attachment, taken: Taken) -> Attachment:
+    given: dict[str, Any] = {
+        name: value
+        for name in ("only", "skip", "direction", "mediators", "values")
+        if (value := getattr(taken, name)) is not None
+    }
+    for name in ("only", "skip"):
+        if name in given:
+            given[name] = tuple(given[name])
+    types = dict(record.types)
+    for label, property_ in taken.name.items():
+        one = types.get(label, Naming())
+        others = [name for name in one.name if name != property_]
+        types[label] = replace(one, name=(property_, *others))
+    return replace(record, types=types, **given)
+
+
+def _check(taken: Taken, record: Attachment, survey: Survey) -> None:
+    """Raise UsageError if a label, type or property that was named is not in the database."""
+    labels = {one.name: {each.name for each in one.properties} for one in survey.schema.types}
+    types = {one.relation for one in survey.schema.relations}
+    known = [*labels, *sorted(types)]
+    for label, property_ in taken.name.items():
+        if label not in labels:
+            raise _unknown(label, known)
+        if property_ not in labels[label]:
+            raise _unknown(f"{label}.{property_}", [f"{label}.{one}" for one in labels[label]])
+    for name in record.only:
+        if name not in labels and name not in types:
+            raise _unknown(name, known)
+    if not labels:
+        raise GraphError(
+            f"{record.url} (database {record.database}) has no node that is taken.",
+            "Load some, or name another database with NEO4J_DATABASE.",
+        )
+
+
+def _unknown(name: str, known: Sequence[str]) -> UsageError:
+    shown = ", ".join(known[:20]) + (", …" if len(known) > 20 else "")
+    return UsageError(f"{name} is not in the database.", f"There are: {shown}.")
+
+
+@contextlib.contextmanager
+def _folder_alone(folder: Path) -> Iterator[None]:
+    made = not folder.exists()
+    lock = FileLock(folder / ".attach.lock", timeout=0)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with lock:
+            yield
+        made = False
+    except Timeout:
+        raise GraphError(
+            f"Another process is surveying the database of {folder.name}.", "Try again soon."
+        ) from None
+    except (sqlite3.Error, OSError) as error:
+        if isinstance(error, GraphError):  # a StoreUnavailableError is an OSError too
+            raise
+        raise StoreUnavailableError(
+            f"The survey cannot be written to {folder}: {error}.",
+            "See that the disk has room and that you may write there, or choose another `home`.",
+        ) from None
+    finally:
+        if made and folder.is_dir():  # a failure leaves nothing behind
+            for path in folder.iterdir():
+                path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+
+
+def described(found: Attached) -> list[str]:
+    """Return what was taken, in about ten lines."""
+    schema, record = found.survey.schema, found.record
+    info = found.survey.info
+    about = "about " if schema.sampled else ""
+    lines = [
+        f"{found.kg}: {info.entities:,} nodes and {info.edges:,} relationships of {record.url}, "
+        f"database {record.database}, in {found.seconds:.1f} s."
+    ]
+    for one in schema.types[:_SHOWN]:
+        naming = record.types.get(one.name, Naming())
+        name = naming.name[0] if naming.name else f"{one.name} and its {naming.id or 'number'}"
+        others = f" (also {', '.join(naming.name[1:])})" if naming.name[1:] else ""
+        id_ = naming.id or "the element id"
+        lines.append(f"  {one.name} {one.count:,}: called by {name}{others}; id {id_}")
+    lines += _more(len(schema.types), "labels")
+    relations: dict[str, list[Any]] = {}
+    for pattern in schema.relations:
+        relations.setdefault(pattern.relation, []).append(pattern)
+    shown = []
+    for relation, patterns in list(relations.items())[: 2 * _SHOWN]:
+        held = dict.fromkeys(each.name for one in patterns for each in one.properties)
+        shown.append(f"{relation}{{{', '.join(held)}}}" if held else relation)
+    if shown:
+        rest = len(relations) - len(shown)
+        lines.append(f"  relations: {', '.join(shown)}" + (f" and {rest} more" if rest else ""))
+    if schema.sampled:
+        lines.append(f"  The database is large: properties are {about}those of a sample.")
+    if found.survey.named < info.entities and not record.only and not record.skip:
+        lines.append(
+            f"  Names of {found.survey.named:,} nodes are kept here; others are looked up there."
+        )
+    lines.append(
+        f"  To change names or leave something out, edit {RECORD_NAME} in the KG's folder."
+    )
+    return lines
+
+
+def _more(count: int, what: str) -> list[str]:
+    return [f"  and {count - _SHOWN:,} more {what}"] if count > _SHOWN else []

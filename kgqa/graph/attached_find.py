@@ -1,0 +1,195 @@
+"""Look-ups in an attached database: by id, by name, by value. What is found is there now."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from kgqa.errors import GraphError
+from kgqa.graph.attached_keys import FACTS, value_key
+from kgqa.graph.literals import members, read_value
+from kgqa.graph.model import Kind, keys_array
+from kgqa.graph.names import is_storable, normalise
+from kgqa.graph.neo4j_store import text_query
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kgqa.graph.attached_cache import SurveyFile
+    from kgqa.graph.attached_nodes import NodeReader
+    from kgqa.graph.attached_properties import AttachedPropertyGraph
+
+_LOOK_UP = 2.0  # seconds that one look-up by name may take on the server
+_SCANNED = 100_000  # nodes of a label that may be looked through without an index
+_MOST = 1_000  # nodes that one look-up finds
+_VARIANTS = (str, str.title, str.upper, str.capitalize)
+
+
+class NameFinder:
+    """Look-ups by what the survey in ``file`` names, and by the server where it may be older."""
+
+    def __init__(self, file: SurveyFile, nodes: NodeReader, state: str) -> None:
+        self._file, self._nodes = file, nodes
+        self._is_current = file.survey.state == state
+        counts = {one.name: one.count for one in file.survey.schema.types}
+        whole = file.survey.named >= sum(counts.values())
+        self._complete = whole and self._is_current
+        indexed = file.survey.indexed
+        self._named_by = [
+            (label, property_)
+            for label, naming in nodes.naming.items()
+            for property_ in naming.name
+            if (label, property_) in indexed or counts.get(label, 0) <= _SCANNED
+        ]
+
+    def keys_of(self, store: AttachedPropertyGraph, ids: Sequence[str]) -> dict[str, int]:
+        """Return the keys of ids that are there: ``Label:value``, facts' and values' ids."""
+        found: dict[str, int] = {}
+        values: dict[tuple[str, str], dict[str, str]] = {}
+        nodes: dict[str, int] = {}
+        facts: dict[str, int] = {}
+        for id_ in dict.fromkeys(filter(is_storable, ids)):
+            if id_.startswith('["'):
+                if (number := _fact_number(id_)) is not None:
+                    facts[id_] = FACTS + number
+            elif id_.startswith('"'):
+                key = value_key(id_)
+                if store.knows_value(key) or self.having(store, 0, id_):
+                    found[id_] = key
+            elif id_.startswith("#"):
+                if id_[1:].isdecimal() and len(id_) < 20:
+                    nodes[id_] = int(id_[1:])
+            else:
+                for place, mark in enumerate(id_):
+                    naming = self._nodes.naming.get(id_[:place]) if mark == ":" else None
+                    if naming is not None and naming.id:
+                        values.setdefault((id_[:place], naming.id), {})[id_] = id_[place + 1 :]
+        for (label, property_), wanted in values.items():
+            texts: list[Any] = list(wanted.values())
+            texts += [
+                int(text) for text in texts if text.lstrip("-").isdecimal() and len(text) < 19
+            ]
+            for row in self._by_value(store, label, property_, texts):
+                nodes_here = [id_ for id_, text in wanted.items() if text == str(row["value"])]
+                for id_ in nodes_here:
+                    # an id that several nodes have names none of them
+                    nodes[id_] = -1 if id_ in nodes and nodes[id_] != row["key"] else row["key"]
+        there = store.there([key for key in nodes.values() if key >= 0])
+        found |= {id_: key for id_, key in nodes.items() if key in there and there[key].id == id_}
+        held = store.facts_of(list(facts.values()))
+        if held:
+            entities = store.entities(keys_array(list(held)))
+            named = dict(zip(held, entities.ids, strict=True))
+            found |= {id_: key for id_, key in facts.items() if named.get(key) == id_}
+        return found
+
+    def find(self, store: AttachedPropertyGraph, names: Sequence[str]) -> list[tuple[int, int]]:
+        """Return (position, key) of the entities that have a name now, sorted."""
+        forms = {place: form for place, name in enumerate(names) if (form := normalise(name))}
+        positions, keys = self._file.find_names(list(forms.values()))
+        places = list(forms)
+        pairs = {
+            (places[position], key)
+            for position, key in zip(positions.tolist(), keys.tolist(), strict=True)
+        }
+        if not self._complete:
+            at: dict[str, list[int]] = {}
+            for place, form in forms.items():
+                at.setdefault(form, []).append(place)
+            found = self._on_server(store, [names[place] for place in forms])
+            for key, node in store.there(list(found)).items():
+                for text in (node.name or "", *node.others):
+                    pairs.update((place, key) for place in at.get(normalise(text), ()))
+        if not self._is_current:
+            there = store.there([key for _, key in pairs])
+            pairs = {
+                (place, key)
+                for place, key in pairs
+                if (one := there.get(key)) is not None
+                and forms[place] in map(normalise, (one.name or "", *one.others))
+            }
+        return sorted(pairs)
+
+    def _on_server(self, store: AttachedPropertyGraph, names: Sequence[str]) -> set[int]:
+        variants = sorted({change(name) for name in names for change in _VARIANTS})
+        found: set[int] = set()
+        for label, property_ in self._named_by:
+            try:
+                rows = self._by_value(store, label, property_, variants, timeout=_LOOK_UP)
+            except GraphError:  # too slow here; the survey is on its way
+                continue
+            found.update(row["key"] for row in rows)
+        return found
+
+    def _by_value(
+        self,
+        store: AttachedPropertyGraph,
+        label: str,
+        property_: str,
+        values: Sequence[Any],
+        statement: str = "by_value",
+        timeout: float = 10.0,
+    ) -> list[Any]:
+        return store.ask(
+            statement,
+            label,
+            property_,
+            timeout=timeout,
+            values=list(values),
+            limit=_MOST,
+            **store.taken,
+        )
+
+    def suggest(
+        self, store: AttachedPropertyGraph, text: str, limit: int, *, prefix: bool = False
+    ) -> list[int]:
+        """Return keys of entities with a name like ``text``, best first."""
+        found = self._file.suggest(text, max(limit, 0), prefix=prefix).tolist()
+        if not self._complete and (query := text_query(text, prefix=prefix)):
+            for index in self._file.survey.text_indexes:
+                try:
+                    (row,) = store.ask(
+                        "suggest", timeout=_LOOK_UP, index=index.name, query=query, limit=limit
+                    )
+                except GraphError:
+                    continue
+                found += row["keys"]
+        there = store.there(found) if not self._complete else dict.fromkeys(found)
+        return [key for key in dict.fromkeys(found) if key in there][: max(limit, 0)]
+
+    def topic_keys(self, store: AttachedPropertyGraph, after: int, limit: int) -> list[int]:
+        """Return keys above ``after`` of entities that have an edge and are there."""
+        found = self._file.topic_keys(after, limit).tolist()
+        return found if self._is_current else list(store.there(found))
+
+    def having(
+        self, store: AttachedPropertyGraph, row: int, id_: str
+    ) -> list[tuple[int, int, int, int]]:
+        """Return the edges into a value: (row, step, key, kind) of nodes that have it."""
+        value, _ = read_value(id_)
+        kind = "text" if isinstance(value, str) else "number"
+        found: list[tuple[int, int, int, int]] = []
+        for label in self._file.survey.schema.types:
+            for each in label.properties:
+                indexed = (label.name, each.name) in self._file.survey.indexed
+                comparable = kind == ("text" if each.type == "text" else "number")
+                if not (each.walked and comparable and (indexed or label.count <= _SCANNED)):
+                    continue
+                statement = "by_member" if each.many else "by_value"
+                rows = self._by_value(store, label.name, each.name, [value], statement)
+                step = store.step(each.name) + 1
+                found += [(row, step, one["key"], int(Kind.ENTITY)) for one in rows]
+        if found:
+            store.intern(id_, str(next(iter(members(value)), id_)))
+        return found
+
+
+def _fact_number(id_: str) -> int | None:
+    try:
+        parts = json.loads(id_)
+    except ValueError:
+        return None
+    if not isinstance(parts, list) or len(parts) != 4 or not isinstance(parts[3], str):
+        return None
+    number = parts[3].rpartition(":")[2]
+    return int(number) if number.isdecimal() and len(number) < 20 else None

@@ -1,0 +1,274 @@
+"""An attached database as a property graph: schema, instances, properties, facts, and plans run."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kgqa.graph.attached_keys import FACTS, VALUES, plain, values_of
+from kgqa.graph.model import keys_array
+from kgqa.graph.neo4j import READ_TIMEOUT
+from kgqa.graph.schema import Facts, GraphSchema, Property
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import neo4j
+
+    from kgqa.graph.attached import Attachment, Called, Naming
+    from kgqa.graph.attached_cache import Survey
+    from kgqa.graph.attached_nodes import NamedNode, NodeReader
+    from kgqa.graph.model import Entities, IntArray, Relations
+    from kgqa.graph.schema import Value
+
+_CHUNK = 20_000  # nodes that one statement is given
+
+
+class AttachedPropertyGraph(ABC):
+    """A ``PropertyGraph`` over a database; what a store gives it is abstract."""
+
+    record: Attachment
+    survey: Survey
+    nodes: NodeReader
+    _reified: list[str]
+
+    @abstractmethod
+    def read(
+        self,
+        statement: str,
+        parameters: dict[str, Any],
+        *,
+        timeout: float = READ_TIMEOUT,
+        limit: int | None = None,
+    ) -> list[neo4j.Record]:
+        """Return the rows of a statement that reads."""
+
+    @abstractmethod
+    def ask(
+        self, name: str, *names: str, timeout: float = READ_TIMEOUT, **parameters: Any
+    ) -> list[neo4j.Record]:
+        """Return the rows of a statement of this project."""
+
+    @abstractmethod
+    def refs(self, keys: Sequence[int]) -> list[str]:
+        """Return element ids."""
+
+    @abstractmethod
+    def relations(self) -> Relations:
+        """Return all relations."""
+
+    @abstractmethod
+    def facts_of(
+        self, keys: Sequence[int], *, again: bool = False
+    ) -> dict[int, tuple[int, str, int, dict[str, Any]]]:
+        """Return facts by key."""
+
+    @abstractmethod
+    def entities(self, keys: IntArray) -> Entities:
+        """Return ids, names and kinds."""
+
+    @abstractmethod
+    def there(self, keys: Sequence[int]) -> dict[int, NamedNode]:
+        """Return those of the nodes ``keys`` that are there now."""
+
+    @abstractmethod
+    def step(self, name: str) -> int:
+        """Return the step along a relation."""
+
+    @abstractmethod
+    def intern(self, id_: str, name: str) -> int:
+        """Return the key of a value, which is known from now on."""
+
+    @abstractmethod
+    def knows_value(self, key: int) -> bool:
+        """Return whether a value was met in this state."""
+
+    @property
+    @abstractmethod
+    def taken(self) -> dict[str, Any]:
+        """The parameters that say which nodes are taken."""
+
+    @property
+    @abstractmethod
+    def taken_types(self) -> dict[str, Any]:
+        """The parameters that say which relationships are taken."""
+
+    def run(
+        self,
+        cypher: str,
+        parameters: dict[str, Any],
+        limit: int = 1_000,
+        timeout: float = READ_TIMEOUT,
+    ) -> list[dict[str, Any]]:
+        """Return up to ``limit`` rows of a statement, which the server lets only read.
+
+        Values are as JSON has them, nodes and relationships as their element ids. ``timeout``: in
+        seconds. Raises GraphError.
+        """
+        rows = self.read(cypher, parameters, timeout=timeout, limit=limit)
+        return [{name: _as_json(value) for name, value in dict(row).items()} for row in rows]
+
+    def schema(self) -> GraphSchema:
+        """Return the schema that the survey found, with what people call things."""
+        found, record = self.survey.schema, self.record
+
+        def called(properties: Iterable[Property], one: Naming | Called | None) -> Any:
+            words = one.properties if one is not None else {}
+            return tuple(
+                replace(each, also=words[each.name].also, description=words[each.name].description)
+                if each.name in words
+                else each
+                for each in properties
+            )
+
+        types = []
+        for type_ in found.types:
+            naming = record.types.get(type_.name)
+            given: Any = {"also": naming.also, "description": naming.description} if naming else {}
+            types.append(replace(type_, properties=called(type_.properties, naming), **given))
+        relations = []
+        for pattern in found.relations:
+            words = record.relations.get(pattern.relation)
+            given = {"also": words.also, "description": words.description} if words else {}
+            relations.append(
+                replace(pattern, properties=called(pattern.properties, words), **given)
+            )
+        return GraphSchema(tuple(types), tuple(relations), found.sampled)
+
+    def instances(self, type_: str) -> IntArray:
+        """Return the keys of the entities of a type, ascending; "" is every entity."""
+        if type_:
+            rows = self.ask("instances", type_, **self.taken)
+        else:
+            rows = self.ask("nodes", names=[], limit=(1 << 62), **self.taken)
+        return np.unique(keys_array([row["key"] for row in rows]))
+
+    def property_values(self, keys: IntArray, name: str) -> tuple[IntArray, list[Value]]:
+        """Return (row, value) of the property ``name`` of entities or fact nodes, by row."""
+        listed = keys_array(keys).tolist()
+        nodes = list(dict.fromkeys(key for key in listed if key < FACTS))
+        held: dict[int, Any] = {}
+        for start in range(0, len(nodes), _CHUNK):
+            some = nodes[start : start + _CHUNK]
+            for each in self.ask("values", ids=self.refs(some), names=[name], **self.taken):
+                found = self.taken_properties(each["labels"], {name: each["values"][0]})
+                held[some[each["row"]]] = found.get(name)
+        for key, (_, type_, _, found) in self.facts_of(
+            [key for key in listed if FACTS <= key < VALUES]
+        ).items():
+            if not self.record.hides(type_, name):
+                held[key] = found.get(name)
+        rows: list[int] = []
+        values: list[Value] = []
+        for row, key in enumerate(listed):
+            for value in values_of(held.get(key)):
+                rows.append(row)
+                values.append(value)
+        return keys_array(rows), values
+
+    def facts(self, keys: IntArray, relations: Sequence[int], *, inverse: bool) -> Facts:
+        """Return the facts of ``relations`` whose head (``inverse``: tail) is in ``keys``."""
+        listed = keys_array(keys).tolist()
+        names = self.relations().ids
+        place = {names[relation]: relation for relation in relations}
+        distinct = list(dict.fromkeys(key for key in listed if key < FACTS))
+        at: dict[int, list[int]] = {}
+        for row, key in enumerate(listed):
+            at.setdefault(key, []).append(row)
+        found: list[tuple[int, int, int, int]] = []
+        for start in range(0, len(distinct), _CHUNK):
+            some = distinct[start : start + _CHUNK]
+            rows = self.ask(
+                "neighbours_in" if inverse else "neighbours_out",
+                ids=self.refs(some),
+                reified=[],
+                walking=False,
+                unwalked=[],
+                mediator=self.nodes.mediator,
+                value=self.record.values,
+                **self.taken,
+                types=list(place),
+                untaken=self.taken_types["untaken"],
+            )
+            for near in rows:
+                for type_, number, other, _, _ in near["edges"]:
+                    fact = FACTS + number if type_ in self._reified_set else -1
+                    found += [(each, place[type_], other, fact) for each in at[some[near["row"]]]]
+        table = np.array(sorted(found), dtype=np.int64).reshape(-1, 4)
+        return Facts(*(table[:, column] for column in range(4)))
+
+    # ── which properties are taken and walked ───────────────────────────────────────────────
+
+    def _read_walked(self) -> None:
+        schema = self.survey.schema
+        self._reified_set = frozenset(self._reified)
+        self._of_labels = {
+            one.name: {each.name: each.walked for each in one.properties} for one in schema.types
+        }
+        self._of_types: dict[str, dict[str, bool]] = {}
+        for one in schema.relations:
+            self._of_types.setdefault(one.relation, {}).update(
+                {each.name: each.walked for each in one.properties}
+            )
+        seen: dict[str, bool] = {}
+        for held in self._of_labels.values():
+            for name, is_walked in held.items():
+                seen[name] = seen.get(name, False) or is_walked
+        self.unwalked = sorted(name for name, is_walked in seen.items() if not is_walked)
+
+    def taken_properties(self, labels: Iterable[str], held: dict[str, Any]) -> dict[str, Any]:
+        """Return the properties of a node that no label of it leaves out."""
+        skip = self.record.skip
+        if not skip:
+            return held
+        labels = list(labels)
+        return {
+            name: value
+            for name, value in held.items()
+            if not any(f"{label}.{name}" in skip for label in labels)
+        }
+
+    def walked_properties(
+        self, labels: Sequence[str], held: dict[str, Any]
+    ) -> list[tuple[str, Any]]:
+        """Return the properties of a node that are edges to values."""
+        known = [label for label in labels if label in self._of_labels]
+        naming = self.nodes.naming
+
+        def is_walked(name: str) -> bool:
+            # the id of one label may look like a key of other nodes to another
+            own = [label for label in known if naming[label].id == name] or known
+            return all(self._of_labels[label].get(name, True) for label in own)
+
+        return [
+            (name, value)
+            for name, value in self.taken_properties(labels, held).items()
+            if value is not None and is_walked(name)
+        ]
+
+    def walked_qualifiers(self, type_: str, held: dict[str, Any]) -> list[tuple[str, Any]]:
+        """Return the properties of a fact that are edges to values."""
+        known = self._of_types.get(type_, {})
+        return [
+            (name, value)
+            for name, value in held.items()
+            if known.get(name, True) and not self.record.hides(type_, name)
+        ]
+
+    def shown(self, held: dict[str, Any]) -> dict[str, Any]:
+        """Return properties as JSON has them; what JSON has not is left out."""
+        found = {name: plain(value) for name, value in held.items()}
+        return {name: value for name, value in found.items() if value is not None}
+
+
+def _as_json(value: Any) -> Any:
+    if hasattr(value, "element_id"):
+        return value.element_id
+    if isinstance(value, list):
+        return [_as_json(one) for one in value]
+    if isinstance(value, dict):
+        return {name: _as_json(one) for name, one in value.items()}
+    return plain(value)

@@ -1,0 +1,152 @@
+"""Properties that walks see: edges to values, and mediators for facts that have some.
+
+This happens once, between the loaders and the stages of a load; an update does the same with what
+it adds and removes. What a fact's mediator is called is decided by the fact alone, so neither the
+order of the rows nor a later change gives it another id.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgqa.graph.literals import is_walked, members, value_node
+from kgqa.graph.model import (
+    EDGE_SCHEMA,
+    ENTITY_SCHEMA,
+    EdgeBatch,
+    EntityBatch,
+    Kind,
+    ValueBatch,
+)
+from kgqa.graph.schema import PROVENANCE, fact_id
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Set
+
+    from kgqa.graph.model import Batch
+
+_NONE: frozenset[str] = frozenset()
+_VALUE_SCHEMA = pa.schema([("id", pa.string()), ("name", pa.string())])
+
+
+def entity_values(batch: EntityBatch) -> Iterator[Batch]:
+    """Yield the values of the walked properties of entities, and the edges to them."""
+    if not batch.walked:
+        return
+    made = _Made()
+    rows = batch.rows.filter(batch.rows.column("properties").is_valid())
+    for id_, text in zip(*(rows.column(n).to_pylist() for n in ("id", "properties")), strict=True):
+        made.values(id_, orjson.loads(text), batch.walked)
+    yield from made.batches()
+
+
+def reified(batch: EdgeBatch) -> set[str]:
+    """Return the relations of a batch that have a qualifier."""
+    if not batch.walked:
+        return set()
+    rows = batch.rows.filter(batch.rows.column("properties").is_valid())
+    columns = (rows.column(name).to_pylist() for name in ("relation", "properties"))
+    found: set[str] = set()
+    for relation, text in zip(*columns, strict=True):
+        if relation not in found and _qualifiers(orjson.loads(text), batch.walked):
+            found.add(relation)
+    return found
+
+
+def fact_batches(rows: pa.RecordBatch, walked: Set[str]) -> Iterator[Batch]:
+    """Yield the mediators of facts, rows of ``EDGE_SCHEMA``, with their edges and values."""
+    made = _Made()
+    columns = (rows.column(name).to_pylist() for name in EDGE_SCHEMA.names)
+    for head, relation, tail, text in zip(*columns, strict=True):
+        properties = orjson.loads(text) if text else {}
+        fact = fact_id(head, relation, tail, fact_number(properties))
+        made.facts.append((fact, text))
+        made.edges += [(head, relation, fact), (fact, relation, tail)]
+        made.values(fact, properties, walked)
+    yield from made.batches()
+
+
+def expanded(batches: Iterable[Batch], known: Set[str]) -> tuple[list[Batch], set[str]]:
+    """Return batches with edges of reified relations as facts, and which relations are reified.
+
+    ``known``: those that are whatever the batches say. For what is small enough for memory.
+    """
+    given = list(batches)
+    relations = set(known).union(*(reified(b) for b in given if isinstance(b, EdgeBatch)))
+    walked = frozenset[str]().union(*(b.walked for b in given if isinstance(b, EdgeBatch)))
+    if not relations:
+        return [
+            replace(b, walked=_NONE) if isinstance(b, EdgeBatch) else b for b in given
+        ], relations
+    found: list[Batch] = []
+    for batch in given:
+        if isinstance(batch, EdgeBatch) and pa.types.is_string(batch.rows.column("head").type):
+            names = pa.array(sorted(relations), pa.string())
+            chosen = pc.is_in(batch.rows.column("relation").cast(pa.string()), value_set=names)
+            found.append(EdgeBatch(batch.rows.filter(pc.invert(chosen))))
+            found += fact_batches(batch.rows.filter(chosen), walked)
+        else:
+            found.append(batch)
+    return found, relations
+
+
+def _qualifiers(properties: dict[str, Any], walked: Set[str]) -> bool:
+    return any(
+        name in walked and name not in PROVENANCE and is_walked(value)
+        for name, value in properties.items()
+    )
+
+
+def fact_number(properties: dict[str, Any]) -> int | str:
+    """Return what tells a fact from others with the same ends: 0, or a hash of its properties."""
+    own = {n: v for n, v in properties.items() if n not in PROVENANCE and v not in (None, "", [])}
+    if not own:
+        return 0
+    return hashlib.sha256(orjson.dumps(own, option=orjson.OPT_SORT_KEYS)).hexdigest()[:12]
+
+
+class _Made:
+    """Mediators, values and edges in the making."""
+
+    def __init__(self) -> None:
+        self.facts: list[tuple[str, str | None]] = []
+        self.edges: list[tuple[str, str, str]] = []
+        self._values: dict[str, str] = {}
+
+    def values(self, owner: str, properties: dict[str, Any], walked: Set[str]) -> None:
+        for name, value in properties.items():
+            if name in walked and name not in PROVENANCE and is_walked(value):
+                for one in members(value):
+                    id_, text = value_node(one)
+                    self._values[id_] = text
+                    self.edges.append((owner, name, id_))
+
+    def batches(self) -> Iterator[Batch]:
+        if self.facts:
+            ids, texts = zip(*self.facts, strict=True)
+            count = len(ids)
+            columns = {
+                "id": pa.array(ids, pa.string()),
+                "kind": pa.array([int(Kind.MEDIATOR)] * count, pa.uint8()),
+                "properties": pa.array(texts, pa.string()),
+            }
+            yield EntityBatch(
+                pa.RecordBatch.from_arrays(
+                    [columns.get(f.name, pa.nulls(count, f.type)) for f in ENTITY_SCHEMA],
+                    schema=ENTITY_SCHEMA,
+                )
+            )
+        if self._values:
+            pairs = [list(self._values), list(self._values.values())]
+            arrays = [pa.array(column, pa.string()) for column in pairs]
+            yield ValueBatch(pa.RecordBatch.from_arrays(arrays, schema=_VALUE_SCHEMA))
+        if self.edges:
+            arrays = [pa.array(column, pa.string()) for column in zip(*self.edges, strict=True)]
+            arrays.append(pa.nulls(len(self.edges), pa.string()))
+            yield EdgeBatch(pa.RecordBatch.from_arrays(arrays, schema=EDGE_SCHEMA))

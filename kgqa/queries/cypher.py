@@ -1,0 +1,540 @@
+"""A plan as Cypher: one statement that only reads, for Neo4j 5.
+
+Names of the schema stand in backticks where they are more than letters, and values are parameters
+or literals: neither can be read as Cypher. What the statement means is what
+:mod:`kgqa.queries.run` says; where Cypher's own habits differ, the statement says more:
+
+- along a chain nodes are different (``<>``), which Cypher asks of relationships only;
+- each chain is a ``MATCH`` of its own, as one relationship may be in two chains;
+- null comes last in every order, and text is compared by ``toLower`` for ``contains``;
+- dates are compared as ISO 8601 text, which fits dates of every type and dates kept as text;
+- a sum or an average takes each thing once, and a division by 0 gives no value.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kgqa import cypher
+from kgqa.errors import PlanError
+from kgqa.queries.check import DATES, SchemaIndex, check
+from kgqa.queries.groups import required, wants_empty
+from kgqa.queries.plan import (
+    Aggregate,
+    Arithmetic,
+    Comparison,
+    HopRef,
+    NodeRef,
+    Plan,
+    PropertyRef,
+    chains_of,
+    owners,
+)
+from kgqa.queries.values import interval
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from kgqa.graph.schema import GraphSchema, Value
+    from kgqa.queries.plan import Hop, Item
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_TEXT = {"contains": "CONTAINS", "starts with": "STARTS WITH", "ends with": "ENDS WITH"}
+_FUNCTIONS = {"least": "min", "most": "max", "sum": "sum", "average": "avg"}
+_WHOLE = 1 << 63  # what an integer of Cypher is below
+
+
+@dataclass(frozen=True, slots=True)
+class Cypher:
+    """A statement; ``parameters``: none if its values stand in it, as in one for Neo4j Browser."""
+
+    text: str
+    parameters: dict[str, Any]
+
+
+def cypher_of(
+    plan: Plan, schema: GraphSchema | SchemaIndex, *, inline: bool = True, limit: int | None = None
+) -> Cypher:
+    """Return ``plan`` as Cypher.
+
+    ``inline``: with its values as literals, to be run in Neo4j Browser as it stands; else as
+    parameters. ``limit``: of rows, where the plan has none or a greater one. Raises PlanError if
+    the plan does not fit the schema or cannot be written as one statement.
+    """
+    index = schema if isinstance(schema, SchemaIndex) else SchemaIndex(schema)
+    check(plan, index)
+    values = _Values(inline)
+    lines = _Statement(plan, index, values, limit).lines()
+    return Cypher("\n".join(lines), values.parameters)
+
+
+class _Values:
+    def __init__(self, inline: bool) -> None:
+        self._inline = inline
+        self.parameters: dict[str, Any] = {}
+        self.variables = 0
+
+    def put(self, value: Any) -> str:
+        if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= _WHOLE:
+            value = float(value)
+        if not self._inline:
+            name = f"p{len(self.parameters) + 1}"
+            self.parameters[name] = value
+            return f"${name}"
+        if isinstance(value, list):
+            return "[" + ", ".join(map(self.put, value)) + "]"
+        if isinstance(value, str):
+            return cypher.literal(value)
+        return str(value).lower().replace("e+", "e")
+
+
+def quoted(name: str) -> str:
+    """Return a name as Cypher has it, in backticks where it needs them."""
+    return name if _PLAIN.fullmatch(name) else f"`{cypher.escaped(name)}`"
+
+
+class _Statement:
+    def __init__(
+        self, plan: Plan, index: SchemaIndex, values: _Values, limit: int | None = None
+    ) -> None:
+        self.plan, self.index, self.values = plan, index, values
+        self.limit = plan.limit if limit is None else min(plan.limit or limit, limit)
+        self.nodes = [self._variable(name) for name in plan.nodes]
+        self.hops = [self._variable(hop.relation) for hop in plan.all_hops]
+        self.members: dict[PropertyRef, str] = {}
+        self.named: dict[Any, str] = {}  # items that a WITH has given a name
+        self.bound: set[int] = set()
+        self.pairs = self._pairs(plan.hops)
+
+    def _variable(self, name: str) -> str:
+        self.values.variables += 1
+        plain = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
+        plain = plain if plain[:1].isalpha() else "node"
+        return f"{plain}{self.values.variables}"
+
+    # -- the statement -----------------------------------------------------------------------
+
+    def lines(self, start: str = "") -> list[str]:
+        """Return the statement; ``start``: what it gives if it goes on, its variable."""
+        plan = self.plan
+        lines = []
+        if plan.first is not None:
+            before = _Statement(plan.first, self.index, self.values)
+            lines = before.lines(start=self.nodes[0])
+            self.bound.add(0)
+        lines += self._matches()
+        lines += self._unwind(
+            [item for item in plan.group if self._many(item)]
+            + [
+                item.of
+                for item in plan.items()
+                if isinstance(item, Aggregate) and self._many(item.of)
+            ]
+        )
+        lines += self._grouped() if plan.grouped else self._rows()
+        if start:
+            (given,) = plan.give
+            distinct = "" if self.named or plan.grouped else "DISTINCT "
+            lines.append(f"WITH {distinct}{self.item(given)} AS {start}")
+            if distinct:
+                self.named[given] = start
+            order = self._order()
+        else:
+            names = self._columns()
+            distinct = "" if self.named or plan.grouped else "DISTINCT "
+            lines.append(
+                f"RETURN {distinct}"
+                + ", ".join(
+                    f"{self.item(item)} AS {name}"
+                    for item, name in zip(plan.give, names, strict=True)
+                )
+            )
+            self.named |= dict(zip(plan.give, names, strict=True))
+            order = self._order()
+        if order and (plan.order or self.limit is not None):
+            lines.append("ORDER BY " + ", ".join(order))
+        if self.limit is not None:
+            lines.append(f"LIMIT {self.limit}")
+        return lines
+
+    def _columns(self) -> list[str]:
+        names: list[str] = []
+        for item in self.plan.give:
+            name = f"`{cypher.escaped(self.plan.text_of(item))}`"
+            while name in names:
+                name = f"{name[:-1]}'`"
+            names.append(name)
+        return names
+
+    # -- patterns ----------------------------------------------------------------------------
+
+    def _matches(self) -> list[str]:
+        plan = self.plan
+        where = [one for one in plan.where if not isinstance(one.left, Aggregate)]
+        nodes, needed = required(plan) if wants_empty(plan) else (None, set())
+        if nodes is None:
+            nodes, needed = set(range(plan.pattern_size)), set(range(len(plan.hops)))
+        optional = [number for number in range(len(plan.hops)) if number not in needed]
+        if optional and 0 in self.bound and 0 not in nodes:
+            raise PlanError("This plan cannot be written as one statement of Cypher.")
+        chains = self._chains_of(sorted(needed))
+        lone = nodes - {end for number in needed for end in self._ends(number)} - self.bound
+        parts: list[tuple[list[int], list[int]]] = [([node], []) for node in sorted(lone)]
+        parts += [(self._chain_nodes(chain), chain) for chain in chains]
+        lines: list[str] = []
+        reached: set[int] = set()
+        for place, (ends, chain) in enumerate(parts or [([0], [])]):
+            path = self._path(chain) if chain else self._node(ends[0])
+            self.bound |= set(ends)
+            reached |= set(chain)
+            now = [one for one in where if self._speaks_of(one, self.bound, reached)]
+            where = [one for one in where if one not in now]
+            conditions = [*self._different(), *map(self.comparison, now)]
+            if place + 1 >= len(parts):
+                conditions += map(self._without, range(len(plan.without)))
+            if parts:
+                lines.append(f"MATCH {path}")
+            elif conditions:
+                lines.append(f"WITH {self.nodes[0]}")
+            lines += self._where(conditions)
+        if optional:
+            lines += self._optional(optional, where)
+        return lines
+
+    def _optional(self, optional: list[int], where: list[Comparison]) -> list[str]:
+        chains = self._chains_of(optional)
+        relations = [self.plan.hops[number].relation for number in optional]
+        if len(chains) > 1 and len(set(relations)) < len(relations):
+            raise PlanError("This plan cannot be written as one statement of Cypher.")
+        paths = []
+        for chain in chains:
+            paths.append(self._path(chain))
+            self.bound |= set(self._chain_nodes(chain))
+        conditions = self._different() + [self.comparison(one) for one in where]
+        return ["OPTIONAL MATCH " + ", ".join(paths), *self._where(conditions)]
+
+    def _chains_of(self, numbers: Sequence[int]) -> list[list[int]]:
+        """Return hops in the plan's chains, as far as they hang together.
+
+        Relationships of one pattern of Cypher are different. Those of a chain are, as its nodes
+        are; but not where it comes back to a node, nor those of a repeated relation.
+        """
+        chains: list[list[int]] = []
+        for number in numbers:
+            hop = self.plan.all_hops[number]
+            last = chains[-1] if chains else []
+            if (
+                last
+                and last[-1] == number - 1
+                and self.plan.all_hops[last[-1]].target == hop.source
+                and hop.target not in self._chain_nodes(last)
+                and not hop.repeated
+                and not self.plan.all_hops[last[-1]].repeated
+            ):
+                last.append(number)
+            else:
+                chains.append([number])
+        return chains
+
+    def _ends(self, number: int) -> tuple[int, int]:
+        hop = self.plan.all_hops[number]
+        return hop.source, hop.target
+
+    def _chain_nodes(self, chain: Sequence[int]) -> list[int]:
+        return [self._ends(chain[0])[0], *(self._ends(number)[1] for number in chain)]
+
+    def _speaks_of(self, one: Comparison, nodes: set[int], hops: set[int]) -> bool:
+        return all(
+            ref.node in nodes if isinstance(ref, NodeRef) else ref.hop in hops
+            for side in (one.left, one.right)
+            for ref in owners(side)
+        )
+
+    def _node(self, node: int, known: Iterable[int] = ()) -> str:
+        class_ = self.plan.nodes[node]
+        label = f":{quoted(class_)}" if class_ and node not in known else ""
+        return f"({self.nodes[node]}{label})"
+
+    def _path(self, chain: Sequence[int]) -> str:
+        known = set(self.bound)
+        start = self._ends(chain[0])[0]
+        text = self._node(start, known)
+        known.add(start)
+        for number in chain:
+            hop = self.plan.all_hops[number]
+            name = f"{self.hops[number]}:{quoted(hop.relation)}"
+            step = f"-[:{quoted(hop.relation)}*]-" if hop.repeated else f"-[{name}]-"
+            text += f"<{step}" if hop.inverse else f"{step}>"
+            text += self._node(hop.target, known)
+            known.add(hop.target)
+        return text
+
+    def _different(self) -> list[str]:
+        """Return that the nodes of a chain which are bound now differ, each pair once."""
+        pairs = [pair for pair in self.pairs if set(pair) <= self.bound]
+        self.pairs = [pair for pair in self.pairs if pair not in pairs]
+        return [f"{self.nodes[one]} <> {self.nodes[other]}" for one, other in pairs]
+
+    def _pairs(self, hops: tuple[Hop, ...]) -> list[tuple[int, int]]:
+        """Return the pairs of nodes of a chain of ``hops`` that could be one node."""
+        classes = self.plan.nodes
+        chains = [[chain[0].source, *(hop.target for hop in chain)] for chain in chains_of(hops)]
+        return list(
+            dict.fromkeys(
+                (one, other)
+                for nodes in map(list, map(dict.fromkeys, chains))
+                for place, other in enumerate(nodes)
+                for one in nodes[:place]
+                if self.index.may_be_one(classes[one], classes[other])
+            )
+        )
+
+    def _without(self, number: int) -> str:
+        part = self.plan.without[number]
+        start = len(self.plan.hops) + sum(len(one.hops) for one in self.plan.without[:number])
+        bound, pairs, lines = set(self.bound), self.pairs, []
+        self.pairs = self._pairs(part.hops)
+        for chain in self._chains_of(range(start, start + len(part.hops))):
+            lines.append("MATCH " + self._path(chain))
+            self.bound |= set(self._chain_nodes(chain))
+        conditions = self._different()
+        conditions += [self.comparison(one) for one in part.where]
+        self.bound, self.pairs = bound, pairs
+        return "NOT EXISTS { " + " ".join([*lines, *self._where(conditions)]) + " }"
+
+    @staticmethod
+    def _where(conditions: list[str]) -> list[str]:
+        return ["WHERE " + "\n  AND ".join(conditions)] if conditions else []
+
+    # -- rows and groups ---------------------------------------------------------------------
+
+    def _many(self, item: object) -> bool:
+        return (
+            isinstance(item, PropertyRef)
+            and not item.part
+            and self.index.property_of(self.plan, item).many
+        )
+
+    def _unwind(self, items: Sequence[Any]) -> list[str]:
+        lines = []
+        for item in dict.fromkeys(items):
+            name = self._variable("member")
+            lines.append(f"UNWIND coalesce({self.item(item)}, [null]) AS {name}")
+            self.members[item] = name
+        return lines
+
+    def _rows(self) -> list[str]:
+        """Return what makes rows different, with what they are ordered by."""
+        plan = self.plan
+        extra = [sort for sort in plan.order if sort.by not in plan.give or self._many(sort.by)]
+        plain = all(isinstance(item, PropertyRef | Arithmetic | float | int) for item in plan.give)
+        if not extra and not plain:
+            return []
+        with_ = self._named(dict.fromkeys(plan.give))
+        if not extra:
+            with_[0] = f"DISTINCT {with_[0]}"
+        for sort in {sort.by: sort for sort in extra}.values():
+            name = self._variable("by")
+            text = self.best(sort.by, sort.descending)
+            with_.append(f"{'max' if sort.descending else 'min'}({text}) AS {name}")
+            self.named[sort.by, "by"] = name
+        values = [self.named[item] for item in plan.give if not isinstance(item, float | int)]
+        some = " OR ".join(f"{name} IS NOT NULL" for name in dict.fromkeys(values))
+        return ["WITH " + ", ".join(with_), *([f"WHERE {some}"] if plain and values else [])]
+
+    def _named(self, items: Iterable[Item]) -> list[str]:
+        """Return items for a WITH, and note what they are called after it."""
+        texts, names = [], {}
+        for item in items:
+            text = self.item(item)
+            if isinstance(item, NodeRef | HopRef) or item in self.members:
+                name = text
+                texts.append(name)
+            else:
+                name = self._variable(getattr(item, "name", "") or "value")
+                texts.append(f"{text} AS {name}")
+            names[item] = name
+        self.named |= names
+        return texts
+
+    def _grouped(self) -> list[str]:
+        plan = self.plan
+        aggregates = list(
+            dict.fromkeys(item for item in plan.items() if isinstance(item, Aggregate))
+        )
+        lines = []
+        sensitive = [one for one in aggregates if one.kind in ("sum", "average")]
+        sets = {tuple(dict.fromkeys(owners(one.of))) for one in aggregates}
+        once = (not plan.hops or (len(plan.hops) == 1 and sets <= {(HopRef(0),)})) and not (
+            self.members
+        )
+        lists = bool(sensitive) and not once
+        if lists and len(sets) == 1 and not self.members:
+            refs = dict.fromkeys([ref for item in plan.group for ref in owners(item)] + list(*sets))
+            lines.append("WITH DISTINCT " + ", ".join(self.item(ref) for ref in refs))
+            lists = False
+        counted = [(self._aggregate(one, lists), self._variable(one.kind)) for one in aggregates]
+        with_ = self._named(plan.group) + [f"{text} AS {name}" for text, name in counted]
+        self.named |= dict(zip(aggregates, (name for _, name in counted), strict=True))
+        lines.append("WITH " + ", ".join(with_))
+        conditions = [self.comparison(one) for one in plan.having]
+        if plan.group and all(isinstance(item, PropertyRef | Arithmetic) for item in plan.group):
+            some = " OR ".join(f"{self.named[item]} IS NOT NULL" for item in plan.group)
+            conditions.append(f"({some})" if conditions else some)
+        return [*lines, *self._where(conditions)]
+
+    def _aggregate(self, one: Aggregate, lists: bool) -> str:
+        text = self.item(one.of)
+        if one.kind == "count":
+            return f"count(DISTINCT {text})"
+        kind = self.index.kind(self.plan, one.of)
+        if kind is not None and kind.type in DATES:
+            text = f"toString({text})"
+        if one.kind in ("least", "most") or not lists:
+            return f"{_FUNCTIONS[one.kind]}({text})"
+        of = ", ".join(self.item(ref) for ref in dict.fromkeys(owners(one.of)))
+        each = f"collect(DISTINCT {{of: [{of}], value: {text}}})"
+        numbers = f"[one IN {each} WHERE one.value IS NOT NULL | one.value]"
+        total = f"reduce(total = 0, number IN {numbers} | total + number)"
+        if one.kind == "sum":
+            return total
+        return f"CASE size({numbers}) WHEN 0 THEN null ELSE toFloat({total}) / size({numbers}) END"
+
+    # -- order -------------------------------------------------------------------------------
+
+    def _order(self) -> list[str]:
+        texts = []
+        for sort in self.plan.order:
+            name = self.named.get((sort.by, "by")) or self.best(sort.by, sort.descending)
+            never_null = isinstance(sort.by, Aggregate) and sort.by.kind in ("count", "sum")
+            if sort.descending and not never_null:
+                texts.append(f"{name} IS NULL")
+            texts.append(f"{name} DESC" if sort.descending else name)
+        for item in self.plan.give:
+            if isinstance(item, NodeRef):
+                texts += [self._called(item), f"elementId({self.item(item)})"]
+            elif not isinstance(item, HopRef | float | int):
+                name = self.item(item)
+                texts += [] if f"{name} DESC" in texts else [name]
+        return list(dict.fromkeys(texts))
+
+    def best(self, item: Item, descending: bool) -> str:
+        """Return what a row is ordered by: of a list the greatest or the least."""
+        if isinstance(item, NodeRef):
+            return self._called(item)
+        text = self.item(item)
+        kind = self.index.kind(self.plan, item)
+        if kind is not None and kind.many and item not in self.members:
+            sign = ">" if descending else "<"
+            return (
+                f"reduce(best = head({text}), one IN {text} | "
+                f"CASE WHEN one {sign} best THEN one ELSE best END)"
+            )
+        is_date = isinstance(item, PropertyRef) and kind is not None and kind.type in DATES
+        return f"toString({text})" if is_date and item not in self.named else text
+
+    def _called(self, item: NodeRef) -> str:
+        names = [f"{self.item(item)}.{quoted(name)}" for name in self._names(item)]
+        return names[0] if len(names) == 1 else f"coalesce({', '.join(names)})"
+
+    def _names(self, item: NodeRef) -> list[str]:
+        """Return the properties that a node is known by, the name first."""
+        class_ = self.plan.nodes[item.node]
+        types = [self.index.types[class_]] if class_ else self.index.schema.types
+        names = [name for type_ in types for name in type_.names[:1]]
+        ids = [type_.id_property for type_ in types if type_.id_property]
+        return list(dict.fromkeys([*names, *ids])) or ["name"]
+
+    # -- expressions -------------------------------------------------------------------------
+
+    def item(self, item: Any) -> str:
+        """Return an item as an expression."""
+        if item in self.named:
+            return self.named[item]
+        if item in self.members:
+            return self.members[item]
+        match item:
+            case NodeRef(node):
+                return self.nodes[node]
+            case HopRef(hop):
+                return self.hops[hop]
+            case PropertyRef(owner, name, part):
+                text = f"{self.item(owner)}.{quoted(name)}"
+                if part == "size":
+                    return f"size({text})"
+                if part:
+                    start, length = {"year": (0, 4), "day": (8, 2)}.get(part, (5, 2))
+                    text = f"toInteger(substring(toString({text}), {start}, {length}))"
+                    return f"({text} + 2) / 3" if part == "quarter" else text
+                return text
+            case Arithmetic(left, operator, right):
+                one, two = self.item(left), self.item(right)
+                if operator != "/":
+                    return f"({one} {operator} {two})"
+                return f"CASE {two} WHEN 0 THEN null ELSE toFloat({one}) / {two} END"
+            case float() | int():
+                return self.values.put(item)
+        raise TypeError(item)
+
+    def comparison(self, one: Comparison) -> str:
+        """Return a comparison as an expression."""
+        if isinstance(one.left, NodeRef):
+            names = [f"{self.item(one.left)}.{quoted(name)}" for name in self._names(one.left)]
+            values = self.values.put([str(value) for value in _listed(one)])
+            some = " OR ".join(f"{name} IN {values}" for name in names)
+            negated = one.operator in ("<>", "not in")
+            if negated:
+                some = " OR ".join(f"coalesce({name} IN {values}, false)" for name in names)
+                return f"NOT ({some})"
+            return f"({some})" if len(names) > 1 else some
+        text = self.item(one.left)
+        if one.operator.endswith("missing"):
+            return f"{text} IS {'NOT ' if one.operator.startswith('not') else ''}NULL"
+        kind = self.index.kind(self.plan, one.left)
+        negated = one.operator == "<>" or one.operator.startswith("not ")
+        plain = "=" if one.operator == "<>" else one.operator.removeprefix("not ")
+        many = kind is not None and kind.many and one.left not in self.named
+        test = self._test("one" if many else text, plain, one, kind.type if kind else "text")
+        if many:
+            return f"{'none' if negated else 'any'}(one IN {text} WHERE {test})"
+        if not negated:
+            return test
+        if one.operator == "<>" and test.count(" = ") == 1 and test.startswith(f"{text} = "):
+            return test.replace(" = ", " <> ", 1)
+        return f"NOT {test}" if " OR " not in test else f"NOT ({test})"
+
+    def _test(self, text: str, operator: str, one: Comparison, type_: str) -> str:
+        if not isinstance(one.right, tuple):
+            other = self.item(one.right)
+            if operator in _TEXT:
+                return f"toLower({text}) {_TEXT[operator]} toLower({other})"
+            if type_ in DATES:
+                text, other = f"toString({text})", f"toString({other})"
+            return f"{text} {operator} {other}"
+        values = one.right
+        if type_ in DATES:
+            tests = [self._in_interval(f"toString({text})", operator, str(v)) for v in values]
+            return tests[0] if len(tests) == 1 else "(" + " OR ".join(tests) + ")"
+        if operator in _TEXT:
+            lowered = self.values.put(str(values[0]).lower())
+            return f"toLower({text}) {_TEXT[operator]} {lowered}"
+        if operator == "in":
+            return f"{text} IN {self.values.put(list(values))}"
+        return f"{text} {operator} {self.values.put(values[0])}"
+
+    def _in_interval(self, text: str, operator: str, literal: str) -> str:
+        start, end = (self.values.put(edge) for edge in interval(literal))
+        match operator:
+            case "<" | ">=":
+                return f"{text} {operator} {start}"
+            case "<=":
+                return f"{text} < {end}"
+            case ">":
+                return f"{text} >= {end}"
+        return f"{start} <= {text} < {end}"
+
+
+def _listed(one: Comparison) -> tuple[Value, ...]:
+    return one.right if isinstance(one.right, tuple) else ()

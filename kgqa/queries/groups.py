@@ -1,0 +1,101 @@
+"""Groups in which nothing is counted: when they take part, and what of the pattern they need."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kgqa.queries.plan import Aggregate, Comparison, HopRef, owners
+from kgqa.queries.values import satisfies
+
+if TYPE_CHECKING:
+    from kgqa.graph.schema import Value
+    from kgqa.queries.plan import Plan, Without
+
+
+def wants_empty(plan: Plan) -> bool:
+    """Return whether groups in which nothing is counted take part."""
+    if not any(True for item in plan.group for _ in owners(item)):
+        return False
+    counts = [one for one in plan.having if _is_count(one.left)]
+    if plan.having:
+        return bool(counts) and all(_holds_empty(one) for one in plan.having)
+    return bool(plan.order) and _is_count(plan.order[0].by) and not plan.order[0].descending
+
+
+def _is_count(item: object) -> bool:
+    return isinstance(item, Aggregate) and item.kind == "count"
+
+
+def _holds_empty(one: Comparison) -> bool:
+    if not isinstance(one.left, Aggregate) or not isinstance(one.right, tuple):
+        return False
+    values: list[Value] = [0] if one.left.kind in ("count", "sum") else []
+    return satisfies(values, one, one.right, dates=False)
+
+
+def required(plan: Plan) -> tuple[set[int] | None, set[int]]:
+    """Return the nodes and hops of the pattern that groups need, without what is counted in them.
+
+    The nodes are None if no group can be without what is counted: that lies between what is
+    grouped by, or is it.
+    """
+    groups: set[int] = set()
+    for item in plan.group:
+        for ref in owners(item):
+            if isinstance(ref, HopRef):
+                return None, set()
+            groups.add(ref.node)
+    # parts that hang together without the nodes that are grouped by
+    part = list(range(plan.pattern_size))
+
+    def root(node: int) -> int:
+        while part[node] != node:
+            node = part[node]
+        return node
+
+    for hop in plan.hops:
+        if hop.source not in groups and hop.target not in groups:
+            part[root(hop.source)] = root(hop.target)
+
+    def part_of_hop(number: int) -> tuple[str, int]:
+        hop = plan.hops[number]
+        for end in (hop.source, hop.target):
+            if end not in groups:
+                return "node", root(end)
+        return "hop", number
+
+    if not groups:
+        return None, set()
+    counted: set[tuple[str, int]] = set()
+    for given in plan.items():
+        if isinstance(given, Aggregate):
+            for ref in owners(given):
+                if isinstance(ref, HopRef):
+                    counted.add(part_of_hop(ref.hop))
+                elif ref.node in groups:
+                    return None, set()
+                else:
+                    counted.add(("node", root(ref.node)))
+    hops = {number for number in range(len(plan.hops)) if part_of_hop(number) not in counted}
+    nodes = {*groups, *(end for number in hops for end in _ends(plan, number))}
+    # what is left has to hang together
+    joined = {min(nodes)}
+    for _ in hops:
+        for number in hops:
+            ends = set(_ends(plan, number))
+            if ends & joined:
+                joined |= ends
+    if joined != nodes or any(_mixed(plan, one, nodes) for one in plan.without):
+        return None, set()
+    return nodes, hops
+
+
+def _ends(plan: Plan, number: int) -> tuple[int, int]:
+    return plan.hops[number].source, plan.hops[number].target
+
+
+def _mixed(plan: Plan, without: Without, nodes: set[int]) -> bool:
+    ends = {
+        end for hop in without.hops for end in (hop.source, hop.target) if end < plan.pattern_size
+    }
+    return not ends <= nodes

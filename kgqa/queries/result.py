@@ -1,0 +1,163 @@
+"""What a plan gives: rows, and for each the facts that it rests on."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from kgqa.frames import Tabular
+from kgqa.paths.ground import Fact, Node
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kgqa.graph.schema import Value
+    from kgqa.queries.plan import Plan
+
+Cell: TypeAlias = "Node | Value | tuple[Value, ...] | None"
+RUNNERS_UP = 3
+
+
+@dataclass(frozen=True, slots=True)
+class QueryLimits:
+    """How far a plan may go; beyond, it ends in an error.
+
+    ``solutions``: of its pattern, held in memory; ``rows``: given; ``seconds``: of execution.
+    """
+
+    rows: int = 10_000
+    solutions: int = 2_000_000
+    seconds: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A property of a node or a fact (by id) that a row rests on."""
+
+    id: str
+    property: str
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """The set behind an aggregate: its size, and the things themselves, or values."""
+
+    aggregate: str
+    size: int
+    members: tuple[Node | Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a row rests on: stored facts, all checked, properties, and what was counted.
+
+    ``facts_in_all``: their number, if not all are listed.
+    """
+
+    facts: tuple[Fact, ...]
+    held: tuple[Held, ...] = ()
+    counted: tuple[Counted, ...] = ()
+    nodes: tuple[Node, ...] = ()
+    facts_in_all: int = 0
+
+
+class EvidenceSource(Protocol):
+    """Where the facts behind the rows of a result come from."""
+
+    def evidence(self, row: int, limit: int | None) -> Evidence:
+        """Return what row ``row`` (of all, sorted) rests on, ``limit`` facts of it at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryResult(Tabular):
+    """The rows of a plan, best first.
+
+    ``rows``: one cell for each of ``columns``; ``tied``: further rows that its limit cut off though
+    they are equal in the plan's order to the last one; ``runners_up``: the next ones.
+    """
+
+    plan: Plan
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    tied: tuple[tuple[Cell, ...], ...] = ()
+    runners_up: tuple[tuple[Cell, ...], ...] = ()
+    cypher: str = ""
+    source: EvidenceSource | None = field(default=None, repr=False, compare=False)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def value(self) -> Value | None:
+        """The one value of a result that is one value, such as a count; else None."""
+        if len(self.rows) != 1 or len(self.columns) != 1:
+            return None
+        cell = self.rows[0][0]
+        return None if isinstance(cell, Node | tuple) else cell
+
+    def evidence(self, row: int, limit: int | None = None) -> Evidence:
+        """Return what row ``row`` rests on; ``limit``: how many facts and things it lists.
+
+        Raises GraphError if a fact is no longer in the store.
+        """
+        if not 0 <= row < len(self.rows) or self.source is None:
+            raise IndexError(row)
+        return self.source.evidence(row, limit)
+
+    def to_dict(self, limit: int | None = 20) -> dict[str, Any]:
+        """Return the result as JSON has it; ``limit``: of facts and things listed for a row."""
+        rows = []
+        for number, row in enumerate(self.rows):
+            found = self.evidence(number, limit)
+            rows.append(
+                {
+                    "values": [_cell(cell) for cell in row],
+                    "facts": [fact.to_dict() for fact in found.facts],
+                    "facts_in_all": found.facts_in_all,
+                    "properties": [asdict(held) for held in found.held],
+                    "counted": [
+                        {
+                            "aggregate": one.aggregate,
+                            "size": one.size,
+                            "members": [_cell(member) for member in one.members],
+                        }
+                        for one in found.counted
+                    ],
+                }
+            )
+        return {
+            "plan": str(self.plan),
+            "cypher": self.cypher,
+            "columns": list(self.columns),
+            "rows": rows,
+            "tied": [[_cell(cell) for cell in row] for row in self.tied],
+            "runners_up": [[_cell(cell) for cell in row] for row in self.runners_up],
+        }
+
+    def plain_rows(self) -> list[list[Any]]:
+        """Return the rows with names in place of things, and lists as lists."""
+        return [[_plain(cell) for cell in row] for row in self.rows]
+
+    def to_arrow(self) -> pa.Table:
+        """Return the rows as an Arrow table, things by their names; mixed columns as text."""
+        import pyarrow as pa
+
+        columns = []
+        for place in range(len(self.columns)):
+            cells = [row[place] for row in self.plain_rows()]
+            try:
+                columns.append(pa.array(cells))
+            except (pa.ArrowInvalid, pa.ArrowTypeError):
+                columns.append(pa.array([None if cell is None else str(cell) for cell in cells]))
+        return pa.Table.from_arrays(columns, names=list(self.columns))
+
+
+def _cell(cell: Cell) -> Any:
+    return asdict(cell) if isinstance(cell, Node) else _plain(cell)
+
+
+def _plain(cell: Cell) -> Any:
+    if isinstance(cell, Node):
+        return cell.name
+    return list(cell) if isinstance(cell, tuple) else cell

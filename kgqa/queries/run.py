@@ -1,0 +1,521 @@
+"""Runs a plan on a store that gives arrays: what a plan means, on every store.
+
+- The pattern's solutions are found first (:mod:`kgqa.queries.solve`), then comparisons, then what
+  they are to be ``without``.
+- Rows are sets: a row is a combination of what is given, a class by its things, a property by its
+  values; rows in which every property given is missing are left out. A list is given whole.
+- ``count`` counts different things, facts or values. A sum or an average takes each thing or fact
+  that has the property once in a group; of nothing a sum is 0, an average nothing.
+- A group in which nothing is counted takes part if it is asked for: in an ascending order by a
+  count, or where every comparison of groups holds for it (``count Order < 5``). What is grouped by
+  a list is grouped by its members.
+- Of several values an ascending order takes the least, a descending one the greatest; none comes
+  last. Then rows are in the order of their cells, so that a limit always takes the same ones.
+- ``limit`` gives so many rows; others that are equal in the order to the last one are ``tied``.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kgqa.errors import GraphError, PlanError
+from kgqa.graph.model import keys_array
+from kgqa.paths.ground import Fact, Node
+from kgqa.queries.check import SchemaIndex, check
+from kgqa.queries.groups import required, wants_empty
+from kgqa.queries.plan import (
+    Aggregate,
+    HopRef,
+    NodeRef,
+    Plan,
+    PropertyRef,
+    owners,
+)
+from kgqa.queries.result import (
+    RUNNERS_UP,
+    Counted,
+    Evidence,
+    Held,
+    QueryLimits,
+    QueryResult,
+)
+from kgqa.queries.solve import HopFacts, QueryStore, Solutions, Solver, refs_of, unique_rows
+from kgqa.queries.values import satisfies, sort_key
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from kgqa.graph.model import IntArray
+    from kgqa.graph.schema import Value
+    from kgqa.queries.plan import Item
+    from kgqa.queries.result import Cell
+
+
+def run_plan(
+    plan: Plan,
+    store: QueryStore,
+    index: SchemaIndex | None = None,
+    limits: QueryLimits | None = None,
+) -> QueryResult:
+    """Return what ``plan`` gives on ``store``.
+
+    Raises PlanError if it does not fit the schema, or exceeds the limits; TimeLimitError.
+    """
+    index = index or SchemaIndex(store.schema())
+    limits = limits or QueryLimits()
+    check(plan, index)
+    until = time.monotonic() + limits.seconds
+    return _Run(plan, store, index, limits, until).result()
+
+
+class _Columns:
+    """Turns items into columns of codes over solutions; ``members``: what lists are grouped by."""
+
+    def __init__(self, plan: Plan, index: SchemaIndex, solver: Solver) -> None:
+        self.plan, self.index, self.solver = plan, index, solver
+        self.members: dict[PropertyRef, IntArray] = {}
+        self.texts: dict[PropertyRef, list[Value | None]] = {}
+
+    def rows(
+        self, items: Sequence[Item], found: Solutions
+    ) -> tuple[list[tuple[Any, ...]], IntArray]:
+        """Return the different combinations of what ``items`` are, and which each solution is."""
+        if not items:
+            return [()], np.zeros(found.count, dtype=np.int64)
+        columns = [self.codes(item, found) for item in items]
+        codes, back = unique_rows([column for column, _ in columns])
+        decoded = [cells for _, cells in columns]
+        return [
+            tuple(cells[code] for code, cells in zip(row, decoded, strict=True))
+            for row in codes.tolist()
+        ], back
+
+    def by_members(self, found: Solutions) -> Solutions:
+        """Return solutions once for each member of the lists that they are grouped by."""
+        for item in self.plan.group:
+            if isinstance(item, PropertyRef) and self.index.property_of(self.plan, item).many:
+                lists, back = self._per_solution(item, found)
+                codes: dict[Value | None, int] = {}
+                coded = [
+                    [codes.setdefault(value, len(codes)) for value in dict.fromkeys(one)]
+                    if one
+                    else [codes.setdefault(None, len(codes))]
+                    for one in lists
+                ]
+                counts = np.array([len(one) for one in coded], dtype=np.int64)[back]
+                column = [code for place in back.tolist() for code in coded[place]]
+                places = np.repeat(np.arange(found.count), counts)
+                self.members = {ref: old[places] for ref, old in self.members.items()}
+                found = found.take(places)
+                self.members[item] = keys_array(column)
+                self.texts[item] = list(codes)
+        return found
+
+    def _per_solution(self, item: object, found: Solutions) -> tuple[list[list[Value]], IntArray]:
+        refs = list(dict.fromkeys(owners(item)))
+        if not refs:
+            rows, back = np.zeros((1, 0), dtype=np.int64), np.zeros(found.count, dtype=np.int64)
+        else:
+            rows, back = unique_rows([found.column(ref) for ref in refs])
+        return self.solver.values(item, refs, rows), back
+
+    def codes(self, item: Item, found: Solutions) -> tuple[IntArray, list[Any]]:
+        """Return a number for each solution, and what each number stands for."""
+        if isinstance(item, NodeRef | HopRef):
+            keys, back = np.unique(found.column(item), return_inverse=True)
+            return back, keys.tolist()
+        if isinstance(item, PropertyRef) and item in self.members:
+            return self.members[item], self.texts[item]
+        lists, back = self._per_solution(item, found)
+        kind = self.index.kind(self.plan, item)
+        whole = kind is not None and kind.many
+        codes: dict[tuple[Any, ...], int] = {}
+        coded = []
+        for one in lists:
+            cell = (tuple(one) if whole else one[0]) if one else None
+            coded.append(codes.setdefault((type(cell) is bool, cell), len(codes)))
+        return keys_array(coded)[back] if coded else keys_array([]), [cell for _, cell in codes]
+
+
+class _Run:
+    def __init__(
+        self,
+        plan: Plan,
+        store: QueryStore,
+        index: SchemaIndex,
+        limits: QueryLimits,
+        until: float,
+    ) -> None:
+        self.plan, self.store, self.index = plan, store, index
+        self.limits, self.until = limits, until
+        start = None
+        if plan.first is not None:
+            before = _Run(plan.first, store, index, limits, until)
+            chosen = before.ordered()[0][: plan.first.limit]
+            start = np.unique(keys_array([before.cells(row)[0] for row in chosen]))
+        self.solver = Solver(plan, store, index, limits, start=start, until=until)
+        self.grouped = plan.grouped
+        self._solve()
+
+    # -- rows --------------------------------------------------------------------------------
+
+    def _solve(self) -> None:
+        plan, solver = self.plan, self.solver
+        found = solver.solve()
+        self.by: tuple[Item, ...] = plan.group if self.grouped else plan.give
+        columns = _Columns(plan, self.index, solver)
+        self.found = columns.by_members(found) if self.grouped else found
+        self.keys, self.row_of = columns.rows(self.by, self.found)
+        if self.grouped:
+            self._add_empty()
+        self.aggregates: dict[Aggregate, list[Value | None]] = {}
+        for item in plan.items():
+            if isinstance(item, Aggregate) and item not in self.aggregates:
+                self.aggregates[item] = self._aggregate(item)
+        self.kept = [row for row in range(len(self.keys)) if self._is_row(row)]
+
+    def _is_row(self, row: int) -> bool:
+        plan = self.plan
+        cells = [
+            cell
+            for item, cell in zip(self.by, self.keys[row], strict=True)
+            if not isinstance(item, float | int)
+        ]
+        if cells and all(cell is None for cell in cells):
+            return False
+        for one in plan.having:
+            value = self.aggregates[one.left][row]  # type: ignore[index]
+            kind = self.index.kind(plan, one.left)
+            dates = kind is not None and kind.type in ("date", "datetime")
+            right = one.right if isinstance(one.right, tuple) else ()
+            if not satisfies([] if value is None else [value], one, right, dates=dates):
+                return False
+        return True
+
+    # -- aggregates --------------------------------------------------------------------------
+
+    def _aggregate(self, item: Aggregate) -> list[Value | None]:
+        groups = len(self.keys)
+        sets: list[list[Value]] = [[] for _ in range(groups)]
+        if isinstance(item.of, NodeRef | HopRef):
+            pairs, _ = unique_rows([self.row_of, self.found.column(item.of)])
+            counts = np.bincount(pairs[:, 0], minlength=groups)
+            return [int(count) for count in counts]
+        refs = list(dict.fromkeys(owners(item.of)))
+        pairs, _ = unique_rows([self.row_of, *(self.found.column(ref) for ref in refs)])
+        values = self.solver.values(item.of, refs, pairs[:, 1:])
+        for group, found in zip(pairs[:, 0].tolist(), values, strict=True):
+            sets[group] += found
+        return [_calculated(item.kind, found) for found in sets]
+
+    def _add_empty(self) -> None:
+        """Add the groups in which nothing is counted, if they are asked for."""
+        plan = self.plan
+        nodes, hops = required(plan)
+        if nodes is None or not wants_empty(plan):
+            return
+        part = replace(
+            plan,
+            where=tuple(
+                one
+                for one in plan.where
+                if all(
+                    ref.node in nodes if isinstance(ref, NodeRef) else ref.hop in hops
+                    for ref in refs_of(one)
+                )
+                and not isinstance(one.left, Aggregate)
+            ),
+            group=(),
+            order=(),
+            limit=None,
+            give=(NodeRef(0),),
+            first=None,
+        )
+        start = self.solver.start
+        solver = Solver(part, self.store, self.index, self.limits, start=start, until=self.until)
+        columns = _Columns(plan, self.index, solver)
+        found = columns.by_members(solver.solve(sorted(nodes), sorted(hops)))
+        there = set(self.keys)
+        self.keys += [key for key in columns.rows(plan.group, found)[0] if key not in there]
+
+    # -- order -------------------------------------------------------------------------------
+
+    def cells(self, row: int) -> tuple[Any, ...]:
+        """Return the row as it is given: keys of nodes, places of facts, values."""
+        if not self.grouped:
+            return self.keys[row]
+        return tuple(self._cell(item, row) for item in self.plan.give)
+
+    def _cell(self, item: Item, row: int) -> Any:
+        if isinstance(item, Aggregate):
+            return self.aggregates[item][row]
+        if item in self.by:
+            return self.keys[row][self.by.index(item)]
+        refs = list(dict.fromkeys(owners(item)))
+        keys = [self.keys[row][self.by.index(ref)] for ref in refs]
+        values = self.solver.values(item, refs, keys_array(keys)[None, :])[0]
+        kind = self.index.kind(self.plan, item)
+        if not values:
+            return None
+        return tuple(values) if kind is not None and kind.many else values[0]
+
+    def ordered(self) -> tuple[list[int], list[tuple[Any, ...]]]:
+        """Return the rows in order, and what each was ordered by."""
+        plan = self.plan
+        sorts = {row: [self._empty_key] * len(plan.order) for row in self.kept}
+        for place, sort in enumerate(plan.order):
+            for row, value in self._sort_values(sort.by, sort.descending).items():
+                if row in sorts:
+                    sorts[row][place] = value
+        self._names = self._names_of_nodes()
+        rows = sorted(
+            self.kept, key=lambda row: [self._cell_key(cell) for cell in self._shown(row)]
+        )
+        for place in reversed(range(len(plan.order))):
+            descending = plan.order[place].descending
+            rows.sort(key=lambda row: sorts[row][place][1:], reverse=descending)
+            rows.sort(key=lambda row: sorts[row][place][0])
+        return rows, [tuple(sorts[row]) for row in rows]
+
+    _empty_key = (1, (0, ""))
+
+    def _sort_values(self, item: Item, descending: bool) -> dict[int, Any]:
+        best = max if descending else min
+        found: dict[int, Any] = {}
+        if isinstance(item, Aggregate) or (self.grouped and self.by):
+            for row in self.kept:
+                cell = self._cell(item, row)
+                if isinstance(item, NodeRef):
+                    cell = self._label(cell)
+                cells = cell if isinstance(cell, tuple) else () if cell is None else (cell,)
+                if cells:
+                    found[row] = (0, best(map(sort_key, cells)))
+            return found
+        if isinstance(item, NodeRef):
+            column = self.found.column(item)
+            entities = self.store.entities(np.unique(column))
+            labels = {
+                key: entities.label(place) for place, key in enumerate(entities.keys.tolist())
+            }
+            pairs, _ = unique_rows([self.row_of, column])
+            listed: list[tuple[int, list[Value]]] = [
+                (row, [labels[key]]) for row, key in pairs.tolist()
+            ]
+        else:
+            refs = list(dict.fromkeys(owners(item)))
+            pairs, _ = unique_rows([self.row_of, *(self.found.column(ref) for ref in refs)])
+            values = self.solver.values(item, refs, pairs[:, 1:])
+            listed = list(zip(pairs[:, 0].tolist(), values, strict=True))
+        for row, several in listed:
+            for one in several:
+                key = (0, sort_key(one))
+                found[row] = best(found[row], key) if row in found else key
+        return found
+
+    def _label(self, key: int) -> str:
+        return self.store.entities(keys_array([key])).label(0)
+
+    def _names_of_nodes(self) -> dict[int, Node]:
+        nodes = {
+            cell
+            for row in self.kept
+            for item, cell in zip(self.plan.give, self.cells(row), strict=True)
+            if isinstance(item, NodeRef)
+        }
+        return self._described(nodes)
+
+    def _described(self, nodes: set[int]) -> dict[int, Node]:
+        entities = self.store.entities(keys_array(sorted(nodes)))
+        return {
+            key: Node(entities.ids[place], entities.label(place))
+            for place, key in enumerate(entities.keys.tolist())
+        }
+
+    def _shown(self, row: int) -> tuple[Cell, ...]:
+        return tuple(
+            self._names[cell]
+            if isinstance(item, NodeRef)
+            else self._fact_text(item, cell)
+            if isinstance(item, HopRef)
+            else cell
+            for item, cell in zip(self.plan.give, self.cells(row), strict=True)
+        )
+
+    def _fact_text(self, item: HopRef, place: int) -> str:
+        facts = self.solver.facts[item.hop]
+        ends = [int(facts.head[place]), int(facts.tail[place])]
+        names = self._described(set(ends))
+        relation = self.plan.all_hops[item.hop].relation
+        return f"{names[ends[0]].name} -> {relation} -> {names[ends[1]].name}"
+
+    @staticmethod
+    def _cell_key(cell: Cell) -> tuple[int, Any]:
+        if cell is None:
+            return 2, ()
+        if isinstance(cell, Node):
+            return 0, ((0, cell.name), (0, cell.id))
+        return 0, tuple(sort_key(one) for one in (cell if isinstance(cell, tuple) else (cell,)))
+
+    def result(self) -> QueryResult:
+        """Return the rows, with those that tie and those that come next."""
+        rows, sorts = self.ordered()
+        plan = self.plan
+        limit = len(rows) if plan.limit is None else min(plan.limit, len(rows))
+        if limit > self.limits.rows:
+            raise PlanError(
+                f"The plan gives {limit:,} rows, and at most {self.limits.rows:,} are given.",
+                f"Add `| limit {self.limits.rows}`.",
+            )
+        end = limit
+        if plan.order and limit:
+            while end < len(rows) and sorts[end] == sorts[limit - 1]:
+                end += 1
+        shown = [self._shown(row) for row in rows[: max(end, limit) + RUNNERS_UP]]
+        self.final = rows[:limit]
+        return QueryResult(
+            plan=plan,
+            columns=tuple(map(plan.text_of, plan.give)),
+            rows=tuple(shown[:limit]),
+            tied=tuple(shown[limit:end]),
+            runners_up=tuple(shown[end:]) if plan.order else (),
+            source=self,
+        )
+
+    # -- evidence ----------------------------------------------------------------------------
+
+    def evidence(self, row: int, limit: int | None) -> Evidence:
+        """Return what row ``row`` of the result rests on. Raises GraphError."""
+        number = self.final[row]
+        mine = self.found.take(np.flatnonzero(self.row_of == number))
+        triples: dict[tuple[int, int, int, int], None] = {}
+        for hop, places in mine.hops.items():
+            relation = self.solver.relations[self.plan.all_hops[hop].relation]
+            for head, tail, fact in _stored(self.solver.facts[hop], np.unique(places)):
+                triples[head, relation, tail, fact] = None
+        chosen = list(triples)[:limit]
+        self._verify(chosen)
+        held = [
+            (owner, ref.name)
+            for ref in dict.fromkeys(_properties(self.plan))
+            for owner in self._owners(ref.owner, mine, number)
+        ][:limit]
+        nodes = {end for head, _, tail, fact in chosen for end in (head, tail, fact)}
+        nodes |= {owner for owner, _ in held}
+        own = {cell for item, cell in self._given(number) if isinstance(item, NodeRef)}
+        counted = {item: self._members(item, mine) for item in self.aggregates}
+        for item, (_, members) in counted.items():
+            if isinstance(item.of, NodeRef):
+                nodes |= set(members[:limit])
+        known = self._described({node for node in nodes | own if node >= 0})
+        relations = self.store.relations().ids
+        return Evidence(
+            facts=tuple(
+                Fact(known[head].id, relations[relation], known[tail].id)
+                for head, relation, tail, _ in chosen
+            ),
+            held=tuple(
+                Held(known[owner].id, name, value)
+                for owner, name in held
+                for value in self.solver.read.get((name, owner), ())
+            ),
+            counted=tuple(
+                Counted(
+                    self.plan.text_of(item),
+                    size,
+                    tuple(known[one] if isinstance(item.of, NodeRef) else one for one in some),
+                )
+                for item, (size, members) in counted.items()
+                for some in [members[:limit]]
+            ),
+            nodes=tuple(known[key] for key in sorted(own)),
+            facts_in_all=len(triples),
+        )
+
+    def _given(self, number: int) -> list[tuple[Item, Any]]:
+        return list(zip(self.plan.give, self.cells(number), strict=True))
+
+    def _owners(self, ref: NodeRef | HopRef, mine: Solutions, number: int) -> list[int]:
+        if isinstance(ref, HopRef) and ref.hop in mine.hops:
+            facts = self.solver.facts[ref.hop].fact[np.unique(mine.hops[ref.hop])]
+            return [fact for fact in facts.tolist() if fact >= 0]
+        if isinstance(ref, NodeRef) and ref.node in mine.nodes:
+            keys: list[int] = np.unique(mine.nodes[ref.node]).tolist()
+            if not keys and ref in self.by:
+                return [self.keys[number][self.by.index(ref)]]
+            return keys
+        return []
+
+    def _members(self, item: Aggregate, mine: Solutions) -> tuple[int, list[Any]]:
+        if isinstance(item.of, NodeRef):
+            keys: list[Any] = np.unique(mine.nodes[item.of.node]).tolist()
+            return len(keys), keys
+        refs = list(dict.fromkeys(owners(item.of)))
+        if isinstance(item.of, HopRef):
+            return len(np.unique(mine.hops[item.of.hop])), []
+        rows, _ = unique_rows([mine.column(ref) for ref in refs])
+        values = [value for one in self.solver.values(item.of, refs, rows) for value in one]
+        if item.kind == "count":
+            values = list(dict.fromkeys(values))
+        return len(values), values
+
+    def _verify(self, triples: list[tuple[int, int, int, int]]) -> None:
+        edges = [
+            edge
+            for head, relation, tail, fact in triples
+            for edge in (
+                [(head, relation, tail)]
+                if fact < 0
+                else [(head, relation, fact), (fact, relation, tail)]
+            )
+        ]
+        if not edges:
+            return
+        heads, relations, tails = (keys_array(column) for column in zip(*edges, strict=True))
+        if not self.store.has_edges(heads, relations, tails).all():
+            raise GraphError(
+                "A fact behind this row is no longer in the graph.", "Ask the question again."
+            )
+
+
+def _stored(facts: HopFacts, places: IntArray) -> list[tuple[int, int, int]]:
+    if facts.links is not None:
+        return [link for place in places.tolist() for link in facts.links[place]]
+    columns = (facts.head[places], facts.tail[places], facts.fact[places])
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def _properties(plan: Plan) -> list[PropertyRef]:
+    items: list[object] = [*plan.give, *plan.group, *(sort.by for sort in plan.order)]
+    for one in plan.where:
+        items += [one.left, one.right]
+    found: list[PropertyRef] = []
+    while items:
+        item = items.pop(0)
+        if isinstance(item, PropertyRef):
+            found.append(item)
+        elif isinstance(item, Aggregate):
+            items.append(item.of)
+        elif hasattr(item, "left"):
+            items += [item.left, item.right]  # type: ignore[attr-defined]
+    return found
+
+
+def _calculated(kind: str, values: list[Value]) -> Value | None:
+    if kind == "count":
+        return len(set(map(sort_key, values)))
+    if kind in ("least", "most"):
+        best = min if kind == "least" else max
+        return best(values, key=sort_key) if values else None
+    numbers = [
+        value for value in values if isinstance(value, int | float) and not isinstance(value, bool)
+    ]
+    total = math.fsum(numbers) if any(isinstance(one, float) for one in numbers) else sum(numbers)
+    if kind == "sum":
+        return total
+    return total / len(numbers) if numbers else None

@@ -1,0 +1,440 @@
+"""Solves the pattern of a plan on a store: one column of keys for each node, of facts for each hop.
+
+A solution binds every node and hop of the pattern. Along a chain nodes are different, as walks
+have it; the chains of a pattern are joined by their common nodes.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from kgqa.errors import PlanError, TimeLimitError
+from kgqa.graph.model import keys_array
+from kgqa.graph.schema import PropertyGraph
+from kgqa.graph.store import GraphStore
+from kgqa.queries.check import DATES, SchemaIndex
+from kgqa.queries.plan import (
+    Aggregate,
+    Arithmetic,
+    Comparison,
+    Hop,
+    HopRef,
+    NodeRef,
+    Plan,
+    PropertyRef,
+    chains_of,
+    owners,
+)
+from kgqa.queries.values import part_of, satisfies
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from kgqa.graph.model import BoolArray, IntArray
+    from kgqa.graph.schema import Value
+    from kgqa.queries.result import QueryLimits
+
+
+class QueryStore(GraphStore, PropertyGraph, Protocol):
+    """A store that plans are run on."""
+
+
+@dataclass(slots=True)
+class HopFacts:
+    """The facts that a hop was found to be: shape ``[n]``, in stored direction; -1: no fact node.
+
+    ``links``: of a repeated hop, for each fact the (head, tail, fact) triples that it consists of.
+    """
+
+    head: IntArray
+    tail: IntArray
+    fact: IntArray
+    links: list[list[tuple[int, int, int]]] | None = None
+
+
+@dataclass(slots=True)
+class Solutions:
+    """Columns of keys by node, and of places in ``facts`` by hop."""
+
+    count: int
+    nodes: dict[int, IntArray] = field(default_factory=dict)
+    hops: dict[int, IntArray] = field(default_factory=dict)
+
+    def take(self, places: IntArray | BoolArray) -> Solutions:
+        """Return some of the solutions."""
+        columns = [
+            {name: column[places] for name, column in part.items()}
+            for part in (self.nodes, self.hops)
+        ]
+        count = int(places.sum()) if places.dtype == np.bool_ else len(places)
+        return Solutions(count, *columns)
+
+    def column(self, ref: NodeRef | HopRef) -> IntArray:
+        """Return the column of a node or hop."""
+        return self.nodes[ref.node] if isinstance(ref, NodeRef) else self.hops[ref.hop]
+
+    def bound(self, refs: Iterable[NodeRef | HopRef]) -> bool:
+        """Return whether all of ``refs`` have a column."""
+        return all(
+            ref.node in self.nodes if isinstance(ref, NodeRef) else ref.hop in self.hops
+            for ref in refs
+        )
+
+
+class Solver:
+    """Solves the pattern of one plan on one store. ``start``: keys that node 0 can be."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        store: QueryStore,
+        index: SchemaIndex,
+        limits: QueryLimits,
+        *,
+        start: IntArray | None = None,
+        until: float | None = None,
+    ) -> None:
+        self.plan, self.store, self.index, self.limits = plan, store, index, limits
+        self.start = start
+        self.until = time.monotonic() + limits.seconds if until is None else until
+        self._hops = plan.all_hops
+        self.facts: dict[int, HopFacts] = {}
+        self.relations = {name: key for key, name in enumerate(store.relations().ids) if name}
+        self._instances: dict[str, IntArray] = {}
+        self.read: dict[tuple[str, int], list[Value]] = {}
+        self._apart = {
+            (one, other)
+            for chains in [plan.chains, *(chains_of(part.hops) for part in plan.without)]
+            for chain in chains
+            for nodes in [[chain[0].source, *(hop.target for hop in chain)]]
+            for one in nodes
+            for other in nodes
+            if one < other
+        }
+
+    def solve(
+        self,
+        nodes: Collection[int] | None = None,
+        hops: Sequence[int] | None = None,
+        extend: Solutions | None = None,
+    ) -> Solutions:
+        """Return the solutions of the pattern, or of the part of it with ``nodes`` and ``hops``."""
+        plan = self.plan
+        nodes = range(plan.pattern_size) if nodes is None else nodes
+        left = list(range(len(plan.hops)) if hops is None else hops)
+        where = [one for one in plan.where if not isinstance(one.left, Aggregate)]
+        if extend is None:
+            first = min(nodes, key=self._estimate)
+            keys = self._candidates(first)
+            extend = Solutions(len(keys), {first: keys})
+        found, where = self._compare(extend, where)
+        found = self._join(found, left, where)
+        for number in range(len(plan.without)):
+            if found.bound(self._outer(number)):
+                found = self._leave_out(found, number)
+        return found
+
+    def _join(self, found: Solutions, left: list[int], where: list[Comparison]) -> Solutions:
+        while left:
+            number = next(
+                number
+                for both in (True, False)
+                for number in left
+                if self._known_ends(found, number) >= 1 + both
+            )
+            left.remove(number)
+            found = self._expand(found, number)
+            found, where = self._compare(found, where)
+        return found
+
+    def _known_ends(self, found: Solutions, number: int) -> int:
+        hop = self._hops[number]
+        return (hop.source in found.nodes) + (hop.target in found.nodes)
+
+    # -- where to start ----------------------------------------------------------------------
+
+    def _own(self, node: int) -> list[Comparison]:
+        return [
+            one
+            for one in self.plan.where
+            if one.left == NodeRef(node)
+            or (isinstance(one.left, PropertyRef) and one.left.owner == NodeRef(node))
+        ]
+
+    def _estimate(self, node: int) -> float:
+        own = self._own(node)
+        if any(one.left == NodeRef(node) and one.operator in ("=", "in") for one in own):
+            return 1
+        if node == 0 and self.start is not None:
+            return len(self.start)
+        class_ = self.plan.nodes[node]
+        count: float = self.index.types[class_].count if class_ else self.store.info.nodes
+        for one in own:
+            count *= 0.05 if one.operator in ("=", "in") else 0.5
+        return count
+
+    def _candidates(self, node: int) -> IntArray:
+        for one in self._own(node):
+            if one.left == NodeRef(node) and one.operator in ("=", "in"):
+                texts = [str(value) for value in one.right]  # type: ignore[union-attr]
+                found = np.concatenate([self.store.keys_of(texts), self.store.find_names(texts)[1]])
+                found = np.unique(found[found >= 0])
+                return found[self._may_be(node, found)]
+        if node == 0 and self.start is not None:
+            return self.start[self._may_be(node, self.start)]
+        return self._of_class(self.plan.nodes[node])
+
+    def _of_class(self, class_: str) -> IntArray:
+        if class_ not in self._instances:
+            self._instances[class_] = self.store.instances(class_)
+        return self._instances[class_]
+
+    def _may_be(self, node: int, keys: IntArray) -> BoolArray:
+        class_ = self.plan.nodes[node]
+        there = (
+            _among(keys, self._of_class(class_)) if class_ else np.ones(len(keys), dtype=np.bool_)
+        )
+        if node == 0 and self.start is not None:
+            there &= _among(keys, self.start)
+        return there
+
+    # -- hops --------------------------------------------------------------------------------
+
+    def _expand(self, found: Solutions, number: int) -> Solutions:
+        hop = self._hops[number]
+        forward = hop.source in found.nodes
+        at, to = (hop.source, hop.target) if forward else (hop.target, hop.source)
+        inverse = hop.inverse == forward
+        keys, places = np.unique(found.nodes[at], return_inverse=True)
+        if hop.repeated:
+            row, other, facts = self._closure(keys, hop, inverse=inverse)
+        else:
+            near = self.store.facts(keys, [self.relations[hop.relation]], inverse=inverse)
+            row, other = near.row, near.other
+            ends = (other, keys[row]) if inverse else (keys[row], other)
+            facts = HopFacts(*ends, near.fact)
+        there, back = np.unique(other, return_inverse=True)
+        kept = np.flatnonzero(self._may_be(to, there)[back]) if len(there) else keys_array([])
+        self.facts[number] = facts
+        counts = np.bincount(row[kept], minlength=len(keys))
+        self._in_limits(int(counts[places].sum()))
+        starts = np.cumsum(counts) - counts
+        again = counts[places]
+        within = np.arange(int(again.sum())) - np.repeat(np.cumsum(again) - again, again)
+        chosen = kept[np.repeat(starts[places], again) + within]
+        source = np.repeat(np.arange(found.count), again)
+        reached = found.take(source)
+        reached.hops[number] = keys_array(chosen)
+        new = other[chosen]
+        if to in found.nodes:
+            return reached.take(reached.nodes[to] == new)
+        reached.nodes[to] = new
+        apart = np.ones(reached.count, dtype=np.bool_)
+        for one, two in self._apart:
+            if to in (one, two) and one in reached.nodes and two in reached.nodes:
+                apart &= reached.nodes[one] != reached.nodes[two]
+        return reached if apart.all() else reached.take(apart)
+
+    def _closure(
+        self, keys: IntArray, hop: Hop, *, inverse: bool
+    ) -> tuple[IntArray, IntArray, HopFacts]:
+        """Return (row, other) of what a repeated relation leads to, with one shortest chain."""
+        relation = [self.relations[hop.relation]]
+        links: dict[tuple[int, int], list[tuple[int, int, int]]] = {
+            (row, key): [] for row, key in enumerate(keys.tolist())
+        }
+        frontier = list(links)
+        while frontier:
+            self._in_limits(len(links))
+            at = np.unique(keys_array([key for _, key in frontier]))
+            near = self.store.facts(at, relation, inverse=inverse)
+            onward: dict[int, list[tuple[int, int]]] = {}
+            for row, other, fact in zip(
+                near.row.tolist(), near.other.tolist(), near.fact.tolist(), strict=True
+            ):
+                onward.setdefault(int(at[row]), []).append((other, fact))
+            following = []
+            for row, key in frontier:
+                for other, fact in onward.get(key, ()):
+                    if (row, other) not in links:
+                        step = (other, key, fact) if inverse else (key, other, fact)
+                        links[row, other] = [*links[row, key], step]
+                        following.append((row, other))
+            frontier = following
+        pairs = sorted(pair for pair, chain in links.items() if chain)
+        rows = keys_array([row for row, _ in pairs])
+        others = keys_array([other for _, other in pairs])
+        ends = (others, keys[rows]) if inverse else (keys[rows], others)
+        none = np.full(len(pairs), -1, dtype=np.int64)
+        return rows, others, HopFacts(*ends, none, [links[pair] for pair in pairs])
+
+    def _in_limits(self, solutions: int) -> None:
+        if solutions > self.limits.solutions:
+            raise PlanError(
+                f"The plan's pattern has {solutions:,} solutions or more, and at most "
+                f"{self.limits.solutions:,} are read.",
+                "Add a condition, or leave out a hop.",
+            )
+        if time.monotonic() > self.until:
+            raise TimeLimitError(
+                f"The plan was not done within {self.limits.seconds:g} seconds.",
+                "Add a condition, or allow it more time.",
+            )
+
+    # -- comparisons -------------------------------------------------------------------------
+
+    def _compare(
+        self, found: Solutions, where: list[Comparison]
+    ) -> tuple[Solutions, list[Comparison]]:
+        """Keep the solutions that satisfy what can be compared now; return the rest of it."""
+        later = []
+        for one in where:
+            if found.bound(refs_of(one)):
+                found = found.take(self.holds(found, one))
+                self._in_limits(found.count)
+            else:
+                later.append(one)
+        return found, later
+
+    def holds(self, found: Solutions, one: Comparison) -> BoolArray:
+        """Return which solutions satisfy a comparison. Shape ``[found.count]``."""
+        refs = refs_of(one)
+        rows, back = unique_rows([found.column(ref) for ref in refs])
+        if isinstance(one.left, NodeRef):
+            good = self._are_called(rows[:, 0], [str(value) for value in one.right])  # type: ignore[union-attr]
+            if one.operator in ("<>", "not in"):
+                good = ~good
+            return good[back]
+        kind = self.index.kind(self.plan, one.left)
+        dates = kind is not None and kind.type in DATES
+        left = self.values(one.left, refs, rows)
+        right = (
+            [one.right] * len(rows)
+            if isinstance(one.right, tuple)
+            else self.values(one.right, refs, rows)
+        )
+        truth = [
+            satisfies(values, one, others, dates=dates)
+            for values, others in zip(left, right, strict=True)
+        ]
+        return np.array(truth, dtype=np.bool_)[back]
+
+    def _are_called(self, keys: IntArray, texts: Sequence[str]) -> BoolArray:
+        entities = self.store.entities(keys)
+        called = zip(entities.ids, entities.names, strict=True)
+        return np.array([id_ in texts or name in texts for id_, name in called], dtype=np.bool_)
+
+    def values(
+        self, item: object, refs: Sequence[NodeRef | HopRef], rows: IntArray
+    ) -> list[list[Value]]:
+        """Return the values of an operand for each row of bound ``refs``: of a list its members."""
+        match item:
+            case PropertyRef(owner, name, part):
+                column = rows[:, refs.index(owner)]
+                if isinstance(owner, HopRef):
+                    column = self.facts[owner.hop].fact[column]
+                found = self._property(name, column)
+                if part == "size":
+                    kind = self.index.property_of(self.plan, item)
+                    sizes = [len(one) if kind.many else len(str(one[0])) for one in found if one]
+                    numbers = iter(sizes)
+                    return [[next(numbers)] if one else [] for one in found]
+                if part:
+                    parts = [[part_of(value, part) for value in one] for one in found]
+                    return [[value for value in one if value is not None] for one in parts]
+                return found
+            case Arithmetic(left, operator, right):
+                sides = (self.values(left, refs, rows), self.values(right, refs, rows))
+                return [_calculate(one, operator, two) for one, two in zip(*sides, strict=True)]
+            case float() | int():
+                return [[item]] * len(rows)
+        raise TypeError(item)
+
+    def _property(self, name: str, keys: IntArray) -> list[list[Value]]:
+        asked = [key for key in np.unique(keys).tolist() if key >= 0]
+        new = keys_array([key for key in asked if (name, key) not in self.read])
+        if len(new):
+            for key in new.tolist():
+                self.read[name, key] = []
+            row, values = self.store.property_values(new, name)
+            for place, value in zip(row.tolist(), values, strict=True):
+                self.read[name, int(new[place])].append(value)
+            self._in_limits(0)
+        return [self.read.get((name, key), []) for key in keys.tolist()]
+
+    # -- without -----------------------------------------------------------------------------
+
+    def _outer(self, number: int) -> list[NodeRef | HopRef]:
+        part = self.plan.without[number]
+        size, hops = self.plan.pattern_size, len(self.plan.hops)
+        nodes = {end for hop in part.hops for end in (hop.source, hop.target) if end < size}
+        refs: dict[NodeRef | HopRef, None] = {NodeRef(node): None for node in sorted(nodes)}
+        for one in part.where:
+            for ref in refs_of(one):
+                if ref.node < size if isinstance(ref, NodeRef) else ref.hop < hops:
+                    refs[ref] = None
+        return list(refs)
+
+    def _leave_out(self, found: Solutions, number: int) -> Solutions:
+        part = self.plan.without[number]
+        outer = self._outer(number)
+        rows, back = unique_rows([found.column(ref) for ref in outer])
+        inner = Solutions(len(rows))
+        for place, ref in enumerate(outer):
+            (inner.nodes if isinstance(ref, NodeRef) else inner.hops)[
+                ref.node if isinstance(ref, NodeRef) else ref.hop
+            ] = rows[:, place]
+        inner.hops[-1] = np.arange(len(rows))  # which row each solution goes on from
+        start = len(self.plan.hops) + sum(len(one.hops) for one in self.plan.without[:number])
+        inner, where = self._compare(inner, list(part.where))
+        inner = self._join(inner, list(range(start, start + len(part.hops))), where)
+        good = np.ones(len(rows), dtype=np.bool_)
+        good[inner.hops[-1]] = False
+        return found.take(good[back])
+
+
+def refs_of(one: Comparison) -> list[NodeRef | HopRef]:
+    """Return the nodes and facts that a comparison speaks of, each once."""
+    return list(dict.fromkeys([*owners(one.left), *owners(one.right)]))
+
+
+def unique_rows(columns: Sequence[IntArray]) -> tuple[IntArray, IntArray]:
+    """Return the different rows of some columns, and for each place which it is.
+
+    Shapes ``[n, len(columns)]`` and ``[rows]``.
+    """
+    table = np.stack(columns, axis=1)
+    if len(columns) == 1:
+        values, back = np.unique(table[:, 0], return_inverse=True)
+        return values[:, None], back
+    rows, back = np.unique(table, axis=0, return_inverse=True)
+    return rows, back.reshape(-1)
+
+
+def _among(keys: IntArray, some: IntArray) -> BoolArray:
+    return np.isin(keys, some)
+
+
+def _calculate(left: list[Value], operator: str, right: list[Value]) -> list[Value]:
+    numbers = [
+        value
+        for side in (left, right)
+        for value in side[:1]
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    ]
+    if len(numbers) < 2 or (operator == "/" and not numbers[1]):
+        return []
+    one, two = map(float, numbers)
+    match operator:
+        case "+":
+            return [one + two]
+        case "-":
+            return [one - two]
+        case "*":
+            return [one * two]
+        case _:
+            return [one / two]

@@ -1,0 +1,130 @@
+"""What values mean in a plan: comparisons, parts of dates, order; the same on every store.
+
+Dates and times are compared as ISO 8601 text, by the clock of where they were written: a year, a
+quarter, a month or a day stands for the half-open interval that it is. Text is equal exactly;
+``contains`` and its kind disregard case (``lower()``, Cypher's ``toLower``).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from kgqa.graph.schema import Value
+    from kgqa.queries.plan import Comparison
+
+_TEXT: dict[str, Callable[[str, str], bool]] = {
+    "contains": lambda text, part: part in text,
+    "starts with": str.startswith,
+    "ends with": str.endswith,
+}
+
+
+def interval(literal: str) -> tuple[str, str]:
+    """Return the half-open interval of ISO texts that a date in a plan stands for.
+
+    >>> interval("1997"), interval("1997-Q4"), interval("1997-12"), interval("1997-12-31")
+    (('1997', '1998'), ('1997-10', '1998'), ('1997-12', '1998'), ('1997-12-31', '1997-12-31~'))
+    """
+    literal = literal.replace(" ", "T")
+    year = int(literal[:4])
+    quarter = re.fullmatch(r"\d{4}-Q([1-4])", literal)
+    if quarter:
+        first = 3 * int(quarter[1]) - 2
+        return f"{year:04}-{first:02}", _month(year, first + 3)
+    if len(literal) == 4:
+        return literal, f"{year + 1:04}"
+    if len(literal) == 7:
+        return literal, _month(year, int(literal[5:]) + 1)
+    return literal, literal + "~"  # after whatever goes on with it
+
+
+def _month(year: int, month: int) -> str:
+    return f"{year + 1:04}" if month > 12 else f"{year:04}-{month:02}"
+
+
+def satisfies(
+    values: Sequence[Value], one: Comparison, right: Sequence[Value], *, dates: bool
+) -> bool:
+    """Return whether ``values`` (of a list: its members) satisfy ``one`` with ``right``."""
+    operator = one.operator
+    if operator.endswith("missing"):
+        return bool(values) == (operator == "not missing")
+    if not values or not right:
+        return False
+    negated = operator == "<>" or operator.startswith("not ")
+    plain = "=" if operator in ("<>", "in", "not in") else operator.removeprefix("not ")
+    spans = dates and isinstance(one.right, tuple)
+    found = any(
+        _in_interval(str(value), plain, *interval(str(other)))
+        if spans
+        else _holds(value, plain, other)
+        for value in values
+        for other in right
+    )
+    return found != negated
+
+
+def _in_interval(value: str, operator: str, start: str, end: str) -> bool:
+    value = value.replace(" ", "T", 1)
+    match operator:
+        case "=":
+            return start <= value < end
+        case "<":
+            return value < start
+        case "<=":
+            return value < end
+        case ">":
+            return value >= end
+        case _:
+            return value >= start
+
+
+def _holds(value: Value, operator: str, other: Value) -> bool:
+    if operator in _TEXT:
+        return _TEXT[operator](as_text(value).lower(), as_text(other).lower())
+    if _rank(value) != _rank(other):
+        return False
+    left, right = cast("Any", value), cast("Any", other)
+    match operator:
+        case "=":
+            return bool(left == right)
+        case "<":
+            return bool(left < right)
+        case "<=":
+            return bool(left <= right)
+        case ">":
+            return bool(left > right)
+        case _:
+            return bool(left >= right)
+
+
+def as_text(value: Value) -> str:
+    """Return a value as Cypher's ``toString`` gives it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _rank(value: Value) -> int:
+    return 0 if isinstance(value, str) else 1 if isinstance(value, bool) else 2
+
+
+def sort_key(value: Value) -> tuple[int, Any]:
+    """Return what values are ordered by: text before truth before numbers, as in Cypher."""
+    return _rank(value), value
+
+
+def part_of(value: Value, part: str) -> int | None:
+    """Return the year, quarter, month or day of a date, None if it has none.
+
+    >>> part_of("1997-05-17T10:00", "quarter"), part_of("1997", "month")
+    (2, None)
+    """
+    text = str(value)
+    start, length = {"year": (0, 4), "day": (8, 2)}.get(part, (5, 2))
+    digits = text[start : start + length]
+    if len(digits) != length or not digits.isdecimal():
+        return None
+    return (int(digits) + 2) // 3 if part == "quarter" else int(digits)

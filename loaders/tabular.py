@@ -1,0 +1,91 @@
+"""Tables as they are: one row is one thing.
+
+What the tables mean (keys, links, types) is found from names and values, said in a line for each
+table, and written to ``mapping.toml`` beside the KG, to be corrected and given back.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kgqa.errors import DumpMalformedError
+from kgqa.loaders.blocks import nothing_read
+from kgqa.loaders.options import TablesOptions
+from kgqa.loaders.tabular_files import read_tables
+from kgqa.loaders.tabular_infer import infer
+from kgqa.loaders.tabular_mapping import read_mapping, summary, written
+from kgqa.loaders.tabular_rows import Rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from kgqa.graph.model import Batch, Direction
+    from kgqa.loaders.base import Rejects, Report
+    from kgqa.loaders.tabular_mapping import TableMapping
+    from kgqa.loaders.tabular_table import Table
+    from kgqa.progress import Progress
+
+MAPPING_FILE = "mapping.toml"
+
+
+class TablesLoader:
+    """Reads tables; see the module."""
+
+    Options = TablesOptions
+    name = "tables"
+    licence = ""
+    where = "your own files: kgqa ingest tables FOLDER"
+
+    def __init__(self, options: TablesOptions | None = None) -> None:
+        self.options = options or TablesOptions()
+        self.direction: Direction = self.options.direction
+
+    def read(
+        self, sources: Sequence[Path], report: Report, rejects: Rejects, progress: Progress
+    ) -> Iterator[Batch]:
+        """Yield the entities and edges of the tables.
+
+        Raises DumpNotFoundError, DumpMalformedError, UsageError.
+        """
+        tables = read_tables(sources, progress)
+        if not any(len(table) for table in tables):
+            raise nothing_read("a row", sources, report)
+        _check_not_triples(tables)
+        for table in tables:
+            report.lines += len(table) + len(table.broken)
+            for row, reason in table.broken:
+                rejects.add(table.source, row.row, reason, row.text)
+        mapping = self._mapping(tables, rejects, progress)
+        named = {table.name: table for table in tables}
+        yield from Rows(named, mapping, rejects).batches()
+
+    def _mapping(
+        self, tables: Sequence[Table], rejects: Rejects, progress: Progress
+    ) -> dict[str, TableMapping]:
+        if self.options.mapping is not None:
+            return read_mapping(self.options.mapping)
+        mapping = infer(tables)
+        path = rejects.path.with_name(MAPPING_FILE)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(written(mapping), encoding="utf-8")
+        for table in tables:
+            progress.note(summary(table.name, table.source, len(table), mapping[table.name]))
+            if table.mended:
+                progress.note(
+                    f"{table.source}: {table.mended:,} rows had an unquoted delimiter in a field, "
+                    "and were mended."
+                )
+        progress.note(f"This is written to {path}: edit it, and load again with --mapping {path}")
+        return mapping
+
+
+def _check_not_triples(tables: Sequence[Table]) -> None:
+    from kgqa.loaders.triples_rows import is_header
+
+    for table in tables:
+        if len(tables) == 1 and is_header(list(table.columns)):
+            raise DumpMalformedError(
+                f"{table.source} is a table of triples: {', '.join(table.columns)}.",
+                f"Load it by: kgqa ingest triples {table.source}",
+            )

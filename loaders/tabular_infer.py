@@ -1,0 +1,444 @@
+"""What tables mean as a graph, found from names and values: keys, names, links, types.
+
+- A *key* is a column without repetition, called ``id``, after its table or like a code.
+- A column *points to* another table if it is called after it and half its values are there, or if
+  it holds text and nearly all its values are that table's keys or names. Numbers alone never
+  decide: every small number is a key of most tables.
+- A table with two such columns and no key of its own holds *edges*; the rest are their properties.
+- Text whose values repeat, or are towns, genres and the like by the column's name, are *things*.
+
+All is written down to be corrected (see :mod:`kgqa.loaders.tabular_mapping`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgqa.loaders.tabular_headers import from_header
+from kgqa.loaders.tabular_mapping import ColumnMapping, EdgeMapping, TableMapping
+from kgqa.loaders.tabular_values import LONG, is_blob, members, separator, value_type
+from kgqa.loaders.tabular_words import (
+    CLASS_WORDS,
+    ID_WORDS,
+    LINK_WORDS,
+    SELF_WORDS,
+    THING_WORDS,
+    relation_of,
+    says_whether,
+    singular,
+    type_name,
+    type_words,
+    words,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from kgqa.graph.schema import ValueType
+    from kgqa.loaders.tabular_table import Table
+
+_SHORT = 40  # characters on the mean; longer text does not name a thing
+_NAMED_LINK = 0.5  # share of values that must be there where the name says where a column points
+_LINK = 0.95  # the same where only the values say it
+_NAME_ONCE = 0.9  # share of names that must differ
+_CLASSES = 30  # values of a column `kind` that are types
+_WORDY = r"^[\p{L}\p{M}.,:'’&()/ +-]*\p{L}[\p{L}\p{M}.,:'’&() +-]*$"
+_MOSTLY = 0.8
+_FIRST, _LAST = ("first", "given", "fore"), ("last", "family", "sur")
+
+
+@dataclass(slots=True)
+class _Column:
+    """What the cells of a column are. ``values``: each once; ``filled``: how many there are."""
+
+    name: str
+    words: list[str]
+    split: str
+    values: pa.Array
+    filled: int
+    unique: bool  # every row has one, and no two the same
+    kind: ValueType
+    length: float  # characters on the mean
+    blob: bool
+
+    @property
+    def is_name_like(self) -> bool:
+        return self.kind == "text" and not self.split and self.length <= 2 * _SHORT
+
+    @property
+    def once(self) -> float:
+        """The share of values that differ."""
+        return len(self.values) / max(1, self.filled)
+
+    def wordy(self) -> bool:
+        """Return whether most values are words, not codes, numbers or addresses."""
+        fits = pc.match_substring_regex(self.values, _WORDY)
+        return bool((pc.mean(fits.cast(pa.int8())).as_py() or 0) >= _MOSTLY)
+
+
+def _profile(table: Table, name: str) -> _Column:
+    cells = table.columns[name]
+    listed = pa.types.is_list(cells.type)
+    texts = pc.unique(cells).drop_null() if not listed else pa.array([], pa.string())
+    length = pc.mean(pc.utf8_length(texts)).as_py() or 0.0
+    kind = value_type(texts)
+    split = ""
+    if listed or (kind == "text" and length <= LONG and (split := separator(texts))):
+        _, found = members(cells, split)
+        texts, filled = pc.unique(found), len(found)
+        kind, length = value_type(texts), pc.mean(pc.utf8_length(texts)).as_py() or 0.0
+    else:
+        filled = len(cells) - cells.null_count
+    if kind == "integer" and set(texts[:3].to_pylist()) <= {"0", "1"} and says_whether(words(name)):
+        kind = "boolean"
+    unique = not split and not listed and len(texts) == len(cells)
+    mark = split or ("[]" if listed else "")
+    return _Column(name, words(name), mark, texts, filled, unique, kind, length, is_blob(texts))
+
+
+@dataclass(slots=True)
+class _Plan:
+    """A table while its mapping is found."""
+
+    table: Table
+    columns: dict[str, _Column]
+    words: list[str]  # of its type
+    key: tuple[str, ...] = ()
+    strong: bool = False  # whether the key is one by its name, or declared
+    name: tuple[str, ...] = ()
+    links: dict[str, tuple[str, str]] = field(default_factory=dict)  # column -> (table, column)
+    joins: bool = False
+
+    @property
+    def called(self) -> str:
+        return "".join(self.words)
+
+
+def infer(tables: Sequence[Table]) -> dict[str, TableMapping]:
+    """Return what each table means, by its name."""
+    mapping = {t.name: found for t in tables if (found := from_header(t.name, list(t.columns)))}
+    plans = {
+        table.name: _Plan(
+            table, {name: _profile(table, name) for name in table.columns}, type_words(table.name)
+        )
+        for table in tables
+        if table.name not in mapping
+    }
+    for plan in plans.values():
+        _find_key(plan, plans)
+    for plan in plans.values():
+        if not plan.key:
+            _find_weak_key(plan, plans)
+        plan.name = find_name(plan.columns, plan.words, plan.key)
+    for plan in plans.values():
+        _find_links(plan, plans)
+    pointed = {to for plan in plans.values() for to, _ in plan.links.values()}
+    for plan in plans.values():
+        plan.joins = plan.table.name not in pointed and _is_join(plan, plans)
+        if not plan.key and not plan.joins:
+            plan.key = _key_of_links(plan)
+    things = _things(plans)
+    taken: dict[str, str] = {}
+    for plan in plans.values():
+        mapping[plan.table.name] = _mapped(plan, plans, things, taken)
+    return {table.name: mapping[table.name] for table in tables}
+
+
+# -- keys and names -----------------------------------------------------------------------------
+
+
+def _find_key(plan: _Plan, plans: dict[str, _Plan]) -> None:
+    """Take the key that is declared, or that a column is by its name."""
+    if plan.table.key and all(name in plan.columns for name in plan.table.key):
+        plan.key, plan.strong = plan.table.key, True
+        return
+    own = plan.called
+    for column in plan.columns.values():
+        joined = "".join(column.words)
+        base = relation_of(column.name).replace(" ", "")
+        is_id = (
+            joined in ("id", "uuid", "key")
+            or (base == own and (joined != own or not _is_other(column, plan, plans)))
+            or joined == f"{own}id"
+        )
+        if is_id and column.unique and column.kind not in ("float", "boolean"):
+            plan.key, plan.strong = (column.name,), True
+            return
+
+
+def _is_other(column: _Column, plan: _Plan, plans: dict[str, _Plan]) -> bool:
+    """Return whether a column is called after another table, or after its key."""
+    joined = "".join(column.words)
+    base = relation_of(column.name).replace(" ", "")
+    return any(
+        base == other.called or (other.strong and joined == "".join(words(other.key[0])) != "id")
+        for other in plans.values()
+        if other is not plan
+    )
+
+
+def _find_weak_key(plan: _Plan, plans: dict[str, _Plan]) -> None:
+    """Take a column that could be the key: like a code first, then a name."""
+    best = (0, "")
+    for place, column in enumerate(plan.columns.values()):
+        if not column.unique or column.kind not in ("text", "integer") or len(column.values) < 2:
+            continue
+        if column.length > _SHORT or _is_other(column, plan, plans):
+            continue
+        code = column.words[-1] in ID_WORDS or column.words[-1] in ("isbn", "sku", "slug", "iban")
+        named = column.words[-1] in ("name", "title")
+        score = 4 if code and not place else 3 if code else 2 if named else 1 if not place else 0
+        if score > best[0]:
+            best = (score, column.name)
+    plan.key = (best[1],) if best[1] else ()
+
+
+def find_name(
+    columns: dict[str, _Column], type_: Sequence[str], key: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Return the columns that people call a row by, none if there are none."""
+    texts = [column for column in columns.values() if column.is_name_like and not column.blob]
+    first = next((c for c in texts if c.words[0] in _FIRST or c.words[0] == "firstname"), None)
+    last = next(
+        (c for c in texts if c.words[0] in _LAST or c.words[0] in ("lastname", "surname")), None
+    )
+    if first and last:
+        return first.name, last.name
+    for names, once in (
+        ((["name"], ["title"], ["label"]), 0.5),
+        (([*type_, "name"], [*type_, "title"], [type_[-1], "name"], list(type_)), _NAME_ONCE),
+    ):
+        for column in texts:
+            if column.words in names and column.once >= once and column.filled:
+                return (column.name,)
+    for endings, most in ((("name", "title"), 2 * _SHORT), (("description",), _SHORT)):
+        for column in texts:
+            is_other = column.words[0] in ("contact", "file", "user")
+            fits = column.words[-1] in endings and column.length <= most
+            if fits and column.once >= _NAME_ONCE and not is_other:
+                return (column.name,)
+    if len(key) == 1 and key[0] in columns and columns[key[0]].kind == "text":
+        return key
+    unique = [column for column in texts if column.unique and column.wordy()]
+    shortest = min(unique, key=lambda column: column.length, default=None)
+    return (shortest.name,) if shortest else ()
+
+
+# -- links --------------------------------------------------------------------------------------
+
+
+def _find_links(plan: _Plan, plans: dict[str, _Plan]) -> None:
+    for name, (to, at) in plan.table.foreign.items():
+        if name in plan.columns and to in plans and at in plans[to].columns:
+            plan.links[name] = (to, at)
+    for column in plan.columns.values():
+        if column.name in plan.links or column.kind not in ("text", "integer"):
+            continue
+        if column.blob or column.length > _SHORT or not len(column.values):
+            continue
+        ranked = [
+            (score, to.table.name, at)
+            for to in plans.values()
+            for at in dict.fromkeys((*to.key[: len(to.key) == 1], *to.name[: len(to.name) == 1]))
+            if (to is not plan or at != column.name)
+            and (score := _link(column, plan, to, to.columns[at]))
+        ]
+        if ranked:
+            _, to_name, at = max(ranked)
+            plan.links[column.name] = (to_name, at)
+
+
+def _link(
+    column: _Column, plan: _Plan, to: _Plan, target: _Column
+) -> tuple[float, float, float] | None:
+    """Return how well a column points to another one: by name, shares of values there and used."""
+    hint = _hint(column, plan, to, target)
+    own = (*plan.key, *plan.name)
+    if column.name in own and (hint < 3 or to is plan):
+        return None
+    if (column.kind == "text") != (target.kind == "text") and hint < 2:
+        return None
+    if not target.filled or target.once < _NAME_ONCE:
+        return None
+    there = pc.sum(pc.is_in(column.values, value_set=target.values)).as_py() or 0
+    share = there / len(column.values)
+    coverage = there / len(target.values)
+    if hint >= 2:
+        least = _NAMED_LINK
+    elif hint == 1:
+        least = 1.0
+    else:
+        least = _LINK if column.kind == "text" and len(column.values) > 1 else 2.0
+        if to is plan and column.words[0] not in SELF_WORDS:
+            least = 2.0
+    return (hint, share, coverage) if share >= least else None
+
+
+def _hint(column: _Column, plan: _Plan, to: _Plan, target: _Column) -> float:
+    """Return how far the names say that a column points to a table: 3 by itself, 0 not at all."""
+    base = relation_of(column.name).replace(" ", "")
+    joined = "".join(column.words)
+    same = joined == "".join(target.words) and joined not in ("id", "name", "title", "key", "code")
+    if to is plan:
+        return 2 if SELF_WORDS.intersection(column.words) else 0
+    if base == to.called or joined == f"{to.called}id" or (same and to.strong):
+        return 3
+    if base.endswith(to.called) or to.words[-1] == words(relation_of(column.name))[-1]:
+        return 2
+    if any(len(word) > 3 and to.called.startswith(word) for word in column.words):
+        return 1
+    if column.words[-1] in ID_WORDS and column.kind == "integer" and len(column.words) > 1:
+        return 1 if base[:4] == to.called[:4] else 0
+    return 0
+
+
+def _is_join(plan: _Plan, plans: dict[str, _Plan]) -> bool:
+    """Return whether the rows are edges: two ends, told apart by them, and no key of their own."""
+    ends = [name for name in plan.links if not plan.columns[name].split]
+    if len(ends) != 2 or len(plan.links) != 2:
+        return False
+    of_both = {word for to, _ in plan.links.values() for word in plans[to].words}
+    if plan.key and not set(plan.key) <= set(ends):
+        between = set(map(singular, words(plan.table.name))) - of_both - LINK_WORDS
+        if plan.key != ("id",) or between:
+            return False
+    if plan.name and not set(plan.name) <= {*ends, *plan.key}:
+        return False
+    pairs = pa.table([plan.table.columns[name] for name in ends], names=["head", "tail"])
+    whole = pairs.drop_null()
+    return len(whole.group_by(["head", "tail"]).aggregate([])) == len(whole)
+
+
+def _key_of_links(plan: _Plan) -> tuple[str, ...]:
+    """Return a key made of links: one that no two rows share, or all of them together."""
+    for name in plan.links:
+        if plan.columns[name].unique:
+            return (name,)
+    if len(plan.links) < 2 or any(plan.columns[name].split for name in plan.links):
+        return ()
+    rows = pa.table([plan.table.columns[name] for name in plan.links], names=list(plan.links))
+    if any(column.null_count for column in rows.columns):
+        return ()
+    distinct = len(rows.group_by(list(plan.links)).aggregate([]))
+    return tuple(plan.links) if distinct == len(rows) else ()
+
+
+# -- things, types and the rest -----------------------------------------------------------------
+
+
+def _things(plans: dict[str, _Plan]) -> dict[tuple[str, str], str]:
+    """Return the type of the things that a column's values are, by table and column."""
+    tables = {type_name(plan.words) for plan in plans.values() if not plan.joins}
+    free = {
+        (plan.table.name, column.name): column
+        for plan in plans.values()
+        for column in plan.columns.values()
+        if column.name not in {*plan.links, *plan.key, *plan.name} and not plan.joins
+    }
+    certain = {place for place, column in free.items() if _is_thing(column)}
+    of_things = {tuple(free[place].words) for place in certain}
+    found = {
+        place: _said(column)
+        for place, column in free.items()
+        if place in certain or (tuple(column.words) in of_things and _is_short_text(column))
+    }
+    alone = {said[-1] for said in found.values() if len(said) == 1} | THING_WORDS
+    named = {
+        place: type_name(said[-1:] if said[-1] in alone else said) for place, said in found.items()
+    }
+    return {place: type_ for place, type_ in named.items() if type_ not in tables}
+
+
+def _said(column: _Column) -> list[str]:
+    """Return the words of what a column's values are: ``publisher_name`` holds publishers."""
+    said = type_words(relation_of(column.name))
+    return said[:-1] if len(said) > 1 and said[-1] == "name" else said
+
+
+def _is_short_text(column: _Column) -> bool:
+    is_text = column.kind == "text" and not column.blob and column.filled > 0
+    return is_text and column.length <= _SHORT
+
+
+def _is_thing(column: _Column) -> bool:
+    if not _is_short_text(column) or column.words[-1] in CLASS_WORDS:
+        return False
+    if _said(column)[-1] in THING_WORDS:
+        return True
+    if column.words[-1] == "name":  # of what, the column does not say
+        return False
+    return len(column.values) * 2 <= column.filled and column.filled > 3 and column.wordy()
+
+
+def _mapped(
+    plan: _Plan,
+    plans: dict[str, _Plan],
+    things: dict[tuple[str, str], str],
+    taken: dict[str, str],
+) -> TableMapping:
+    table = plan.table
+    columns: dict[str, ColumnMapping] = {}
+    types = []
+    for column in plan.columns.values():
+        columns[column.name] = said = _column(plan, column, things.get((table.name, column.name)))
+        if not (said.skip or said.property or said.relation or said.to):
+            types.append(column.name)
+    if plan.joins:
+        head, tail = plan.links
+        relation = _edge_relation(plan, plans, relation_of(tail))
+        return TableMapping(
+            edge=EdgeMapping(relation=relation, head=head, tail=tail), columns=columns
+        )
+    type_ = type_name(plan.words)
+    space = None if taken.setdefault(type_, table.name) == table.name else table.name
+    return TableMapping(
+        type=type_,
+        key=plan.key,
+        name=plan.name,
+        types=tuple(types),
+        space=space,
+        columns=columns,
+    )
+
+
+def _column(plan: _Plan, column: _Column, thing: str | None) -> ColumnMapping:
+    """Return what a column says; nothing for one whose cells are types."""
+    relation = relation_of(column.name)
+    if column.blob:
+        return ColumnMapping(skip=True)
+    if column.name in plan.links:
+        to, at = plan.links[column.name]
+        kept = column.name if column.name in plan.key else ""
+        return ColumnMapping(
+            property=kept,
+            type=column.kind if kept else None,
+            relation="" if plan.joins else relation,
+            to=f"{to}.{at}",
+            split=column.split,
+        )
+    if thing:
+        return ColumnMapping(relation=relation, thing=thing, split=column.split)
+    if column.words[-1] in CLASS_WORDS and _are_classes(column) and not plan.joins:
+        return ColumnMapping(split=column.split)
+    return ColumnMapping(property=column.name, type=column.kind, split=column.split)
+
+
+def _are_classes(column: _Column) -> bool:
+    few = len(column.values) <= min(_CLASSES, max(2, column.filled // 2))
+    return column.kind == "text" and few and column.length <= _SHORT
+
+
+def _edge_relation(plan: _Plan, plans: dict[str, _Plan], tail: str) -> str:
+    """Return what a table of edges says: its name without its ends', else what its tail is."""
+    ends = {word for column in plan.links for word in words(relation_of(column))}
+    ends |= {word for to, _ in plan.links.values() for word in plans[to].words}
+    said = _without(words(plan.table.name), ends)
+    return " ".join(said) if set(map(singular, said)) - LINK_WORDS else tail
+
+
+def _without(said: Iterable[str], ends: set[str]) -> list[str]:
+    return [word for word in said if not {word, singular(word)} & ends]

@@ -1,0 +1,386 @@
+"""Rows of tables → entities and edges, as a mapping says. No row is lost without its name.
+
+A row is an entity, an edge, or a line of the rejects file; a cell that points to nothing, or is not
+of its column's type, is a line of it, too, and the rest of its row is kept.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgqa.errors import UsageError
+from kgqa.graph.model import EDGE_SCHEMA, ENTITY_SCHEMA, EdgeBatch, EntityBatch, Kind
+from kgqa.loaders.base import relation_batch
+from kgqa.loaders.strings import json_objects, mask_of
+from kgqa.loaders.tabular_headers import ARRAY
+from kgqa.loaders.tabular_values import as_json, members
+from kgqa.loaders.tabular_words import spoken
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from kgqa.graph.model import Batch, BoolArray, IntArray
+    from kgqa.loaders.base import Rejects
+    from kgqa.loaders.tabular_mapping import ColumnMapping, TableMapping
+    from kgqa.loaders.tabular_table import Table
+
+_SLICE = 1 << 16  # rows that are put together at once
+_TEXT = pa.string()
+_NO_TEXT = pa.scalar(None, _TEXT)
+
+
+class Rows:
+    """The rows of some tables under their mappings."""
+
+    def __init__(
+        self, tables: Mapping[str, Table], mapping: Mapping[str, TableMapping], rejects: Rejects
+    ) -> None:
+        """Find the id of every row. Raises UsageError if a mapping names what is not there."""
+        self._tables = tables
+        self._mapping = mapping
+        self._rejects = rejects
+        self._things: dict[str, list[pa.Array]] = {}
+        self._relations: set[str] = set()
+        self._targets: dict[str, tuple[pa.Array, pa.Array]] = {}
+        for name, table in tables.items():
+            _check(name, table, mapping)
+        self._ids = {
+            name: self._ids_of(table, mapping[name])
+            for name, table in tables.items()
+            if _is_things(mapping[name])
+        }
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield entities and edges of each table, then things that are values, then relations."""
+        for name, table in self._tables.items():
+            mapped = self._mapping[name]
+            for start in range(0, len(table), _SLICE):
+                part = _Part(table, mapped, start, min(start + _SLICE, len(table)))
+                if name in self._ids:
+                    ids = self._ids[name][part.start : part.end]
+                    yield from self._entities(part, ids)
+                if mapped.edge:
+                    yield from self._edges(part)
+                if name in self._ids:
+                    yield from self._links(part, ids)
+        for type_, found in self._things.items():
+            names = pc.unique(pa.chunked_array(found, _TEXT))
+            ids = pc.binary_join_element_wise(f"{type_}/", names, "")
+            yield _entity_batch(ids, names, None, _lists(names, type_), None, frozenset())
+        yield relation_batch({relation: spoken(relation) for relation in sorted(self._relations)})
+
+    # -- ids --------------------------------------------------------------------------------
+
+    def _ids_of(self, table: Table, mapped: TableMapping) -> pa.Array:
+        """Return the id of each row, null for one that is an edge, or is rejected."""
+        rows = pa.array(table.rows).cast(_TEXT)
+        if not mapped.key:
+            return pc.binary_join_element_wise(mapped.prefix, rows, "")
+        columns = [_texts(table.columns[name]) for name in mapped.key]
+        keys = pc.binary_join_element_wise(*columns, "/") if len(columns) > 1 else columns[0]
+        there = mask_of(keys.is_valid())
+        if mapped.edge:  # rows of both kinds stand in one table
+            there |= mask_of(_texts(table.columns[mapped.edge.head]).is_valid())
+        said = ", ".join(mapped.key)
+        for row in np.flatnonzero(~there).tolist():
+            self._reject(table, row, f"no {said}")
+        codes = keys.dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        first = np.unique(codes, return_index=True)
+        start = dict(zip(first[0].tolist(), first[1].tolist(), strict=True))
+        again = np.ones(len(codes), dtype=np.bool_)
+        again[first[1]] = False
+        again &= codes >= 0
+        for row in np.flatnonzero(again).tolist():
+            number = int(table.rows[start[int(codes[row])]])
+            self._reject(table, row, f"the {said} of row {number} again")
+        keys = pc.if_else(pa.array(~again), keys, _NO_TEXT)
+        return pc.binary_join_element_wise(mapped.prefix, keys, "")
+
+    def _target(self, to: str) -> tuple[pa.Array, pa.Array]:
+        """Return the values that a column may point to, and the id of each."""
+        if to not in self._targets:
+            texts, ids = [], []
+            for name, column in _pointed(to, self._mapping):
+                found = self._ids[name]
+                mapped = self._mapping[name]
+                if column:
+                    cells = _texts(self._tables[name].columns[column])
+                else:
+                    cells = pc.utf8_slice_codeunits(found, len(mapped.prefix))
+                good = pc.and_(cells.is_valid(), found.is_valid())
+                texts.append(cells.filter(good))
+                ids.append(found.filter(good))
+            empty = pa.array([], _TEXT)
+            self._targets[to] = (
+                pa.concat_arrays(texts) if texts else empty,
+                pa.concat_arrays(ids) if ids else empty,
+            )
+        return self._targets[to]
+
+    def _pointed(
+        self, part: _Part, column: str, rows: IntArray, texts: pa.Array, kind: ColumnMapping
+    ) -> pa.Array:
+        """Return the id of what each text points to; name those that point to nothing."""
+        if kind.thing:
+            self._things.setdefault(kind.thing, []).append(pc.unique(texts))
+            return pc.binary_join_element_wise(f"{kind.thing}/", texts, "")
+        values, ids = self._target(kind.to)
+        found = ids.take(pc.index_in(texts, value_set=values))
+        where = kind.to.rpartition(".")[0] or "thing"
+        for place in np.flatnonzero(mask_of(found.is_null())).tolist():
+            reason = f"no {where} has the {column} {texts[place].as_py()!r:.60}"
+            self._reject(part.table, part.start + int(rows[place]), reason)
+        return found
+
+    # -- entities ---------------------------------------------------------------------------
+
+    def _entities(self, part: _Part, ids: pa.Array) -> Iterator[Batch]:
+        mapped = part.mapped
+        keys = pc.utf8_slice_codeunits(ids, len(mapped.prefix))
+        names = _name(part, mapped, keys)
+        coded = [key for key in mapped.key if key not in mapped.name]
+        aliases = None
+        if mapped.name and len(coded) == 1:  # a code that people may write: not a mere number
+            code = pc.match_substring_regex(keys, r"\p{L}")
+            aliases = pa.array(
+                [
+                    [key] if is_code else []
+                    for key, is_code in zip(keys.to_pylist(), code.to_pylist(), strict=True)
+                ],
+                pa.list_(_TEXT),
+            )
+        types = _types(part, mapped)
+        properties, walked = self._properties(part)
+        good = ids.is_valid()
+        rows = [ids, names, aliases, types, properties]
+        ids, names, aliases, types, properties = (
+            column if column is None else column.filter(good) for column in rows
+        )
+        named = mapped.name if len(mapped.name) == 1 else ()
+        walked -= {kind.property for name, kind in part.columns() if name in {*mapped.key, *named}}
+        yield _entity_batch(ids, names, aliases, types, properties, frozenset(walked))
+
+    def _properties(self, part: _Part) -> tuple[pa.Array, set[str]]:
+        """Return the properties of rows as JSON, with where they stand, and which are walked."""
+        columns: dict[str, pa.Array] = {}
+        walked = set()
+        for name, kind in part.columns():
+            if not kind.property:
+                continue
+            columns[kind.property] = self._json(part, name, kind)
+            walked.add(kind.property)
+        return json_objects({**columns, **part.provenance()}, len(part)), walked
+
+    def _json(self, part: _Part, name: str, kind: ColumnMapping) -> pa.Array:
+        cells = part.cells(name)
+        type_ = kind.type or "text"
+        if not kind.split and not pa.types.is_list(cells.type):
+            column, lost = as_json(cells, type_)
+            for row in np.flatnonzero(lost).tolist():
+                self._not_of_type(part, name, row, cells[row].as_py(), type_)
+            return column
+        rows, texts = members(cells, kind.split)
+        values, lost = as_json(texts, type_)
+        owners = rows.to_numpy()
+        for place in np.flatnonzero(lost).tolist():
+            self._not_of_type(part, name, int(owners[place]), texts[place].as_py(), type_)
+        kept = values.is_valid()
+        owners = owners[mask_of(kept)]
+        starts = np.searchsorted(owners, np.arange(len(part) + 1)).astype(np.int32)
+        lists = pa.ListArray.from_arrays(pa.array(starts), values.filter(kept))
+        joined = pc.binary_join_element_wise("[", pc.binary_join(lists, ", "), "]", "")
+        return pc.if_else(pc.greater(pc.list_value_length(lists), 0), joined, _NO_TEXT)
+
+    def _not_of_type(self, part: _Part, name: str, row: int, text: str, type_: str) -> None:
+        self._reject(
+            part.table, part.start + row, f"the {name} {text!r:.60} is not of type {type_}"
+        )
+
+    # -- edges ------------------------------------------------------------------------------
+
+    def _links(self, part: _Part, ids: pa.Array) -> Iterator[EdgeBatch]:
+        """Yield the edges of things to what their columns point to."""
+        provenance = json_objects(part.provenance(), len(part))
+        for name, kind in part.columns():
+            if not kind.relation:
+                continue
+            rows, texts = members(part.cells(name), kind.split)
+            tails = self._pointed(part, name, rows.to_numpy(), texts, kind)
+            heads = ids.take(rows)
+            good = pc.and_(heads.is_valid(), tails.is_valid())
+            if pc.any(good).as_py():
+                self._relations.add(kind.relation)
+                relation = pa.repeat(pa.scalar(kind.relation), len(heads))
+                columns = [heads, relation, tails, provenance.take(rows)]
+                yield EdgeBatch(_rows(EDGE_SCHEMA, [column.filter(good) for column in columns]))
+
+    def _edges(self, part: _Part) -> Iterator[EdgeBatch]:
+        """Yield the edges that rows are."""
+        edge = part.mapped.edge
+        if edge is None:
+            return
+        ends: list[pa.Array] = []
+        filled: list[BoolArray] = []
+        for name in (edge.head, edge.tail):
+            cells = part.cells(name)
+            rows = np.flatnonzero(mask_of(cells.is_valid()))
+            filled.append(mask_of(cells.is_valid()))
+            found = self._pointed(part, name, rows, cells.drop_null(), part.mapped.columns[name])
+            column = np.full(len(part), -1)
+            column[rows] = np.arange(len(rows))
+            ends.append(found.take(pa.array(column, mask=column < 0)))
+        if edge.types:
+            relations = part.cells(edge.types)
+        else:
+            relations = pa.repeat(pa.scalar(edge.relation), len(part))
+        lacking = ~(filled[0] & filled[1] & mask_of(relations.is_valid()))
+        if part.mapped.key:  # rows without ends are things
+            lacking &= filled[0] | filled[1]
+        for row in np.flatnonzero(lacking).tolist():
+            self._reject(part.table, part.start + row, "an end or the relation of an edge is empty")
+        properties, walked = self._properties(part)
+        good = pc.and_(pc.and_(ends[0].is_valid(), ends[1].is_valid()), relations.is_valid())
+        columns = [column.filter(good) for column in (ends[0], relations, ends[1], properties)]
+        if len(columns[0]):
+            self._relations.update(pc.unique(columns[1]).to_pylist())
+            yield EdgeBatch(_rows(EDGE_SCHEMA, columns), frozenset(walked))
+
+    def _reject(self, table: Table, row: int, reason: str) -> None:
+        shown = {name: column[row].as_py() for name, column in table.columns.items()}
+        text = json.dumps(shown, ensure_ascii=False)
+        self._rejects.add(table.source, int(table.rows[row]), reason, text)
+
+
+class _Part:
+    """Some rows of a table."""
+
+    def __init__(self, table: Table, mapped: TableMapping, start: int, end: int) -> None:
+        self.table = table
+        self.mapped = mapped
+        self.start = start
+        self.end = end
+        self._cells: dict[str, pa.Array] = {}
+
+    def __len__(self) -> int:
+        return self.end - self.start
+
+    def columns(self) -> Iterator[tuple[str, ColumnMapping]]:
+        """Yield the columns of the table that are mapped."""
+        for name, kind in self.mapped.columns.items():
+            if name in self.table.columns and not kind.skip:
+                yield name, kind
+
+    def cells(self, name: str) -> pa.Array:
+        """Return a column of these rows."""
+        if name not in self._cells:
+            column = self.table.columns[name].slice(self.start, len(self)).combine_chunks()
+            self._cells[name] = column
+        return self._cells[name]
+
+    def provenance(self) -> dict[str, pa.Array]:
+        """Return where each row stands, as columns of JSON."""
+        file = json.dumps(self.table.source, ensure_ascii=False)
+        rows = pa.array(self.table.rows[self.start : self.end]).cast(_TEXT)
+        return {"_file": pa.repeat(pa.scalar(file), len(self)), "_row": rows}
+
+
+def _check(name: str, table: Table, mapping: Mapping[str, TableMapping]) -> None:
+    if name not in mapping:
+        raise UsageError(
+            f"The mapping says nothing of the table {name}.",
+            f"Add [{name}] to it, or leave out {table.source}.",
+        )
+    mapped = mapping[name]
+    edge = mapped.edge
+    ends = [each for each in (edge.head, edge.tail, edge.types) if each] if edge else []
+    for column in (*mapped.key, *mapped.name, *mapped.types, *ends):
+        if column not in table.columns:
+            raise UsageError(
+                f"The mapping of {name} names the column {column}, which {table.source} lacks.",
+                f"Its columns are: {', '.join(table.columns)}.",
+            )
+    for column, kind in mapped.columns.items():
+        if kind.to and not (kind.to.startswith("(") or list(_pointed(kind.to, mapping))):
+            raise UsageError(
+                f"The mapping says that {name}.{column} points to {kind.to}, which is not there.",
+                f"Name a table of things and its column: {', '.join(mapping)}.",
+            )
+
+
+def _is_things(mapped: TableMapping) -> bool:
+    return mapped.edge is None or bool(mapped.key)
+
+
+def _pointed(to: str, mapping: Mapping[str, TableMapping]) -> Iterator[tuple[str, str]]:
+    """Yield (table, column) that ``to`` names; no column for all keys of an id space."""
+    if to.startswith("("):
+        space = to.strip("()")
+        for name, mapped in mapping.items():
+            if _is_things(mapped) and (mapped.space or "") == space:
+                yield name, ""
+        return
+    name, _, column = to.rpartition(".")
+    if name in mapping and _is_things(mapping[name]):
+        yield name, column
+
+
+def _texts(column: pa.ChunkedArray) -> pa.Array:
+    whole = column.combine_chunks()
+    return pc.binary_join(whole, ARRAY) if pa.types.is_list(whole.type) else whole
+
+
+def _name(part: _Part, mapped: TableMapping, keys: pa.Array) -> pa.Array:
+    """Return what each row is called: by its columns, else by its type and key."""
+    type_ = spoken(mapped.type).capitalize()
+    plain = pc.binary_join_element_wise(type_, keys, " ") if type_ else keys
+    if not mapped.name:
+        return plain
+    columns = [_texts(pa.chunked_array([part.cells(name)])) for name in mapped.name]
+    named = (
+        pc.binary_join_element_wise(*columns, " ", null_handling="skip")
+        if len(columns) > 1
+        else columns[0]
+    )
+    return pc.coalesce(pc.if_else(pc.equal(named, ""), _NO_TEXT, named), plain)
+
+
+def _types(part: _Part, mapped: TableMapping) -> pa.Array:
+    """Return the types of each row: the table's, and what its columns of types say."""
+    first = [mapped.type] if mapped.type else []
+    if not mapped.types:
+        return pa.array([first] * len(part), pa.list_(_TEXT))
+    found: list[list[str]] = [list(first) for _ in range(len(part))]
+    for name in mapped.types:
+        rows, texts = members(part.cells(name), mapped.columns[name].split or ARRAY)
+        for row, text in zip(rows.to_pylist(), texts.to_pylist(), strict=True):
+            found[row] += [one for one in text.split(":") if one]
+    return pa.array(found, pa.list_(_TEXT))
+
+
+def _lists(names: pa.Array, type_: str) -> pa.Array:
+    return pa.array([[type_]] * len(names), pa.list_(_TEXT))
+
+
+def _entity_batch(
+    ids: pa.Array,
+    names: pa.Array,
+    aliases: pa.Array | None,
+    types: pa.Array,
+    properties: pa.Array | None,
+    walked: frozenset[str],
+) -> EntityBatch:
+    kinds = pa.array(np.full(len(ids), Kind.ENTITY, dtype=np.uint8))
+    aliases = pa.nulls(len(ids), pa.list_(_TEXT)) if aliases is None else aliases
+    properties = pa.nulls(len(ids), _TEXT) if properties is None else properties
+    return EntityBatch(
+        _rows(ENTITY_SCHEMA, [ids, names, aliases, kinds, types, properties]), walked
+    )
+
+
+def _rows(schema: pa.Schema, columns: list[pa.Array]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -1,0 +1,239 @@
+"""Cells of a table: what is missing, of what type a column is, lists in a cell, values as JSON.
+
+Arrow decides what a number or a date is. What it would take for a number and people do not (postal
+codes, telephone numbers: digits after a leading zero) stays text.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgqa.loaders.strings import json_strings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeAlias
+
+    from kgqa.graph.model import BoolArray
+    from kgqa.graph.schema import ValueType
+
+    Cells: TypeAlias = pa.Array | pa.ChunkedArray
+
+NULLS = ("", "NULL", "null", "\\N", "None", "NaN", "nan", "N/A", "n/a", "#N/A", "<NA>")
+TRUE, FALSE = ("true", "yes", "t", "y", "1"), ("false", "no", "f", "n", "0")
+SEPARATORS = (";", "|")
+LONG = 200  # characters; a text as long is read, not pointed at
+_LISTS = 0.05  # share of cells with a separator from which a column holds lists
+_PIECE = 40  # characters that a member of a list has at most, on the mean
+_LONGEST = 32  # numbers; a longer list of them is an embedding
+_MILLIS = pa.timestamp("us")
+_NUMBER_LIKE = r"^[+-]?0[0-9]|[A-DF-Za-df-z_]"  # a code, or a word that Arrow reads as a number
+_DATE = r"^\d{4}-\d{2}-\d{2}([ T]00:00(:00(\.0+)?)?)?$"
+_TIME = r"^([01]?\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d+)?)?$"
+_DURATION = r"^-?P(\d+[YMWD])*(T(\d+(\.\d+)?[HMS])+)?$"
+_POINT = r"^(?i:POINT)( Z)? ?\([-0-9. ]+\)$"
+_BLOB = r"^(0x|\\x)[0-9A-Fa-f]{64,}$"
+_OTHER_DATES = ("%Y/%m/%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y")
+
+
+def as_cells(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    """Return a column as trimmed strings, or as lists of them; None for bytes and embeddings.
+
+    A cell that says that nothing is known (``NULLS``) is null.
+    """
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        column = column.cast(kind.value_type)
+        kind = column.type
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        member = kind.value_type
+        long = pc.max(pc.list_value_length(column)).as_py() or 0
+        if pa.types.is_nested(member) or (long > _LONGEST and not pa.types.is_string(member)):
+            return None
+        return column.cast(pa.list_(pa.string()))
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_null(kind):
+        return None
+    if pa.types.is_nested(kind):
+        return None
+    if pa.types.is_floating(kind):
+        column = pc.if_else(pc.is_finite(column), column, None)
+    texts = pc.utf8_trim_whitespace(column.cast(pa.string()))
+    missing = pc.is_in(texts, value_set=pa.array(NULLS))
+    return pc.if_else(missing, pa.scalar(None, pa.string()), texts)
+
+
+def is_blob(texts: pa.Array) -> bool:
+    """Return whether strings are bytes written as hexadecimal digits: a picture."""
+    return len(texts) > 0 and pc.all(pc.match_substring_regex(texts, _BLOB)).as_py()
+
+
+def separator(texts: pa.Array) -> str:
+    """Return what separates the members of lists in a column's distinct cells, "" if nothing."""
+    for mark in SEPARATORS:
+        held = texts.filter(pc.match_substring(texts, mark))
+        if len(held) >= max(1, _LISTS * len(texts)):
+            pieces = pc.list_flatten(pc.split_pattern(held, mark))
+            if pc.mean(pc.utf8_length(pieces)).as_py() <= _PIECE:
+                return mark
+    return ""
+
+
+def members(column: Cells, mark: str) -> tuple[pa.Array, pa.Array]:
+    """Return (row, text) of every value of a column, of the members of its lists if it has any."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    lists = column
+    if not pa.types.is_list(column.type):
+        if not mark:
+            rows = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
+            return pa.array(rows), column.drop_null()
+        lists = pc.split_pattern(column, mark)
+    rows, texts = pc.list_parent_indices(lists), pc.utf8_trim_whitespace(pc.list_flatten(lists))
+    good = pc.fill_null(pc.invert(pc.is_in(texts, value_set=pa.array(NULLS))), False)
+    good = pc.and_(good, texts.is_valid())
+    return rows.filter(good), texts.filter(good)
+
+
+def value_type(texts: pa.Array) -> ValueType:
+    """Return the type that all of a column's distinct values (none null) have."""
+    if not len(texts):
+        return "text"
+    if not pc.any(pc.match_substring_regex(texts, _NUMBER_LIKE)).as_py():
+        if _all(texts, r"^-?[0-9]+$") and _casts(texts, pa.int64()):
+            return "integer"
+        if _casts(texts, pa.float64()):
+            return "float"
+    if len(texts) == 2 and set(pc.utf8_lower(texts).to_pylist()) in (
+        set(pair) for pair in zip(TRUE[:4], FALSE[:4], strict=True)
+    ):
+        return "boolean"
+    if set(pc.utf8_lower(texts).to_pylist() if len(texts) < 3 else ()) in ({"true"}, {"false"}):
+        return "boolean"
+    first = texts[0].as_py()
+    if first[:1].isdigit() or first[:1] in "-P+":
+        if _iso(texts):
+            return "date" if _all(texts, _DATE) else "datetime"
+        if other_date(texts):
+            return "date"
+        if _all(texts, _TIME):
+            return "time"
+        if _all(texts, _DURATION) and not pc.any(pc.equal(texts, "P")).as_py():
+            return "duration"
+    return "point" if _all(texts, _POINT) else "text"
+
+
+def other_date(texts: pa.Array) -> str:
+    """Return the one form, other than ISO 8601, in which all texts are dates; "" if none or two."""
+    fits = [
+        form
+        for form in _OTHER_DATES
+        if pc.strptime(texts, format=form, unit="s", error_is_null=True).null_count == 0
+    ]
+    return fits[0] if len(fits) == 1 else ""
+
+
+def as_json(texts: pa.Array, kind: ValueType) -> tuple[pa.Array, BoolArray]:
+    """Return strings as JSON of a type, null where there is none, and which do not have the type.
+
+    Dates, times and durations are ISO 8601.
+    """
+    encoded = texts.dictionary_encode()
+    values = encoded.dictionary
+    written = _WRITE.get(kind, json_strings)(values)
+    column = written.take(encoded.indices)
+    lost: BoolArray = pc.and_(texts.is_valid(), column.is_null()).to_numpy(zero_copy_only=False)
+    return column, lost
+
+
+def _all(texts: pa.Array, pattern: str) -> bool:
+    return bool(pc.all(pc.match_substring_regex(texts, pattern)).as_py())
+
+
+def _casts(texts: pa.Array, target: pa.DataType) -> bool:
+    try:
+        return bool(pc.all(pc.is_finite(pc.cast(texts, target))).as_py())
+    except pa.ArrowInvalid:
+        return False
+
+
+def _iso(texts: pa.Array) -> bool:
+    for target in (_MILLIS, pa.timestamp("us", "UTC")):
+        try:
+            pc.cast(texts, target)
+        except pa.ArrowInvalid:
+            continue
+        return True
+    return False
+
+
+def _cast(texts: pa.Array, target: pa.DataType) -> pa.Array:
+    """Return texts as a type, null where they are not of it."""
+    try:
+        return pc.cast(texts, target)
+    except pa.ArrowInvalid:
+        if len(texts) == 1:
+            return pa.nulls(1, target)
+        half = len(texts) // 2
+        return pa.concat_arrays([_cast(texts[:half], target), _cast(texts[half:], target)])
+
+
+def _integers(texts: pa.Array) -> pa.Array:
+    return pc.cast(_cast(pc.utf8_ltrim(texts, "+"), pa.int64()), pa.string())
+
+
+def _floats(texts: pa.Array) -> pa.Array:
+    numbers = _cast(texts, pa.float64())
+    numbers = pc.if_else(pc.is_finite(numbers), numbers, pa.scalar(None, pa.float64()))
+    written = pc.cast(numbers, pa.string())
+    whole = pc.fill_null(pc.match_substring_regex(written, "^-?[0-9]+$"), False)
+    return pc.if_else(whole, pc.binary_join_element_wise(written, ".0", ""), written)
+
+
+def _booleans(texts: pa.Array) -> pa.Array:
+    lower = pc.utf8_lower(texts)
+    said = pc.is_in(lower, value_set=pa.array(TRUE))
+    known = pc.or_(said, pc.is_in(lower, value_set=pa.array(FALSE)))
+    return pc.if_else(known, pc.if_else(said, "true", "false"), pa.scalar(None, pa.string()))
+
+
+def _dates(texts: pa.Array) -> pa.Array:
+    form = "" if _iso(texts) else other_date(texts)
+    if form:
+        found = pc.strptime(texts, format=form, unit="s", error_is_null=True)
+    else:
+        found = _cast(pc.utf8_slice_codeunits(texts, 0, 10), _MILLIS)
+    return json_strings(pc.strftime(found, "%Y-%m-%d"))
+
+
+def _datetimes(texts: pa.Array) -> pa.Array:
+    written = pc.replace_substring_regex(texts, r"^(\d{4}-\d{2}-\d{2}) ", r"\1T")
+    written = pc.replace_substring_regex(written, r"(\.\d*?)0+(Z|[+-]\d|$)", r"\1\2")
+    written = pc.replace_substring_regex(written, r"\.(Z|[+-]\d|$)", r"\1")
+    good = pc.or_(
+        _cast(texts, _MILLIS).is_valid(), _cast(texts, pa.timestamp("us", "UTC")).is_valid()
+    )
+    return json_strings(pc.if_else(good, written, pa.scalar(None, pa.string())))
+
+
+def _matching(pattern: str) -> Callable[[pa.Array], pa.Array]:
+    def written(texts: pa.Array) -> pa.Array:
+        fits = pc.match_substring_regex(texts, pattern)
+        return json_strings(pc.if_else(fits, texts, pa.scalar(None, pa.string())))
+
+    return written
+
+
+_WRITE: dict[str, Callable[[pa.Array], pa.Array]] = {
+    "integer": _integers,
+    "float": _floats,
+    "boolean": _booleans,
+    "date": _dates,
+    "datetime": _datetimes,
+    "time": _matching(_TIME),
+    "duration": _matching(_DURATION),
+    "point": _matching(_POINT),
+}

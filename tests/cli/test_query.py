@@ -1,0 +1,53 @@
+"""``kgqa query``: plans from the command line."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.conftest import Kgqa
+
+TRIPLES = "head\trelation\ttail\nalice\tmanages\tapi\nalice\tmanages\tweb\nbob\tmanages\tdb\n"
+MOST = "* manages> * | desc count manages | limit 1 | give *, count manages"
+
+
+@pytest.fixture(scope="module")
+def home(kgqa: Kgqa, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder: Path = tmp_path_factory.mktemp("query")
+    (folder / "staff.tsv").write_text(TRIPLES)
+    assert kgqa("ingest", "triples", folder / "staff.tsv", "--home", folder).code == 0
+    return folder
+
+
+def test_rows_come_with_their_facts(kgqa: Kgqa, home: Path) -> None:
+    done = kgqa("query", MOST, "--json", "--home", home).json
+    assert done["columns"] == ["*", "count manages"]
+    assert done["rows"][0]["values"] == [{"id": "alice", "name": "alice"}, 2]
+    assert {fact["tail"] for fact in done["rows"][0]["facts"]} == {"api", "web"}
+    assert done["runners_up"] == [[{"id": "bob", "name": "bob"}, 1]]
+    shown = kgqa("query", MOST, "--home", home).out
+    assert "alice  manages  api" in shown
+    assert "Next: bob" in shown
+
+
+def test_a_plan_is_printed_as_cypher_or_csv(kgqa: Kgqa, home: Path) -> None:
+    shown = kgqa("query", MOST, "--cypher", "--home", home).out
+    assert shown.startswith("MATCH (node1)-[manages3:manages]->(node2)\n")
+    assert shown.endswith("LIMIT 1\n")
+    rows = list(csv.reader(io.StringIO(kgqa("query", MOST, "--csv", "--home", home).out)))
+    assert rows == [["*", "count manages"], ["alice", "2"]]
+
+
+def test_without_a_plan_it_says_what_there_is(kgqa: Kgqa, home: Path) -> None:
+    assert "* manages> * (3)" in kgqa("query", "--home", home).out
+
+
+def test_what_does_not_fit_is_one_line(kgqa: Kgqa, home: Path) -> None:
+    said = kgqa("query", "* manage> *", "--home", home).error
+    assert said == "Error: There is no relation manage. Did you mean manages?"

@@ -1,0 +1,259 @@
+"""Tables as people have them: what is found in them, and that no row is lost without its name."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from kgqa.errors import DumpMalformedError, UsageError
+from tests.loaders.tables_read import read_tables
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SHOP = {
+    "customers.csv": "customerID,companyName,city\nALF,Alfreds,Berlin\nANA,Ana Trujillo,México\n",
+    "employees.csv": (
+        "id,firstName,lastName,birthDate,reportsTo\n"
+        "1,Nancy,Davolio,1948-12-08 00:00:00.000,2\n2,Andrew,Fuller,1952-02-19 00:00:00.000,NULL\n"
+    ),
+    "products.csv": (
+        "productID,productName,unitPrice,discontinued\n1,Chai,18.00,0\n2,Chang,19.50,1\n"
+    ),
+    "orders.csv": (
+        "orderID,customerID,employee_id,orderDate,shipCity\n"
+        "10248,ALF,1,1996-07-04T10:30:00,Berlin\n10249,ANA,2,1996-07-05T09:00:00,México\n"
+        "10250,ALF,1,1996-07-08T00:00:00,Berlin\n"
+    ),
+    "order-details.csv": "orderID,productID,quantity\n10248,1,12\n10248,2,10\n10250,2,3\n",
+}
+
+
+def test_keys_links_types_and_names_are_found(tmp_path: Path) -> None:
+    shop = read_tables(tmp_path, SHOP)
+    assert shop.names("Employee") == {"Nancy Davolio", "Andrew Fuller"}
+    assert shop.names("Order") == {"Order 10248", "Order 10249", "Order 10250"}
+    assert shop.names("City") == {"Berlin", "México"}
+    assert ("Order 10249", "Ana Trujillo") in shop.triples("customer")
+    assert ("Order 10250", "Nancy Davolio") in shop.triples("employee")
+    assert shop.triples("reports to") == {("Nancy Davolio", "Andrew Fuller")}
+    assert shop.properties("Product/2") == {
+        "productID": 2,
+        "productName": "Chang",
+        "unitPrice": 19.5,
+        "discontinued": True,
+    }
+    assert shop.properties("Employee/1")["birthDate"] == "1948-12-08"
+    assert shop.properties("Order/10248")["orderDate"] == "1996-07-04T10:30:00"
+    assert "unitPrice" in shop.walked
+    assert not shop.walked & {"productID", "productName"}
+    assert not shop.rejects()
+
+
+def test_a_table_of_two_links_is_edges_with_properties_that_know_their_row(tmp_path: Path) -> None:
+    shop = read_tables(tmp_path, SHOP)
+    found = {(head, tail): about for head, said, tail, about in shop.edges if said == "product"}
+    assert found["Order/10248", "Product/2"] == {
+        "quantity": 10,
+        "_file": "order-details.csv",
+        "_row": 3,
+    }
+    assert len(found) == 3
+
+
+def test_lists_classes_and_codes(tmp_path: Path) -> None:
+    films = read_tables(
+        tmp_path,
+        {
+            "films.csv": (
+                "title,kind,genre,zip\nHeat,feature,crime; thriller,01581\n"
+                "Up,animation,family,90210\nBig,feature,comedy; family,00501\n"
+                "Jaws,feature,thriller,10001\n"
+            )
+        },
+    )
+    assert films.triples("genre") >= {("Heat", "crime"), ("Heat", "thriller"), ("Big", "family")}
+    assert films.entities["Film/Up"]["types"] == ["Film", "animation"]
+    assert films.properties("Film/Heat")["zip"] == "01581"
+
+
+def test_a_mapping_can_be_edited_and_given_back(tmp_path: Path) -> None:
+    first = read_tables(tmp_path, SHOP)
+    text = first.mapping.read_text("utf-8")
+    edited = tmp_path / "edited.toml"
+    edited.write_text(text, "utf-8")
+    assert read_tables(tmp_path, SHOP, mapping=edited).entities == first.entities
+    edited.write_text(
+        text.replace('relation = "customer"', 'relation = "placed by"').replace(
+            'unitPrice = { property = "unitPrice", type = "float" }', "unitPrice = { skip = true }"
+        ),
+        "utf-8",
+    )
+    second = read_tables(tmp_path, SHOP, mapping=edited)
+    assert ("Order 10249", "Ana Trujillo") in second.triples("placed by")
+    assert "unitPrice" not in second.properties("Product/1")
+    edited.write_text(text.replace('to = "employees.id"', 'to = "staff.id"'), "utf-8")
+    with pytest.raises(UsageError, match=r"points to staff\.id, which is not there"):
+        read_tables(tmp_path, SHOP, mapping=edited)
+    edited.write_text("[orders]\nkeys = ['x']\n", "utf-8")
+    with pytest.raises(UsageError, match=r"does not fit at orders\.keys"):
+        read_tables(tmp_path, SHOP, mapping=edited)
+
+
+def test_headers_of_neo4j_admin_are_obeyed(tmp_path: Path) -> None:
+    graph = read_tables(
+        tmp_path,
+        {
+            "people.csv": (
+                "personId:ID(Person),name,born:int,tags:string[],:LABEL\n"
+                "p1,Keanu Reeves,1964,a;b,Person;Actor\np2,Carrie-Anne Moss,1967,,Person\n"
+            ),
+            "movies.csv": "id:ID(Movie),title,:LABEL\nm1,The Matrix,Movie\n",
+            "roles.csv": (
+                ":START_ID(Person),roles,:END_ID(Movie),:TYPE\n"
+                "p1,Neo,m1,ACTED_IN\np2,Trinity,m1,ACTED_IN\np9,Nobody,m1,ACTED_IN\n"
+            ),
+        },
+    )
+    assert graph.entities["Person/p1"]["types"] == ["Person", "Actor"]
+    assert graph.properties("Person/p1") == {
+        "personId": "p1",
+        "name": "Keanu Reeves",
+        "born": 1964,
+        "tags": ["a", "b"],
+    }
+    assert graph.triples("ACTED_IN") == {
+        ("Keanu Reeves", "The Matrix"),
+        ("Carrie-Anne Moss", "The Matrix"),
+    }
+    assert {about["roles"] for *_, about in graph.edges} == {"Neo", "Trinity"}
+    [reject] = graph.rejects()
+    assert (reject[0], reject[1]) == ("roles.csv", "4")
+    assert "'p9'" in reject[2]
+
+
+def test_tables_of_labels_and_of_relations_as_graph_databases_export_them(tmp_path: Path) -> None:
+    graph = read_tables(
+        tmp_path,
+        {
+            "CITY.csv": "CITY,POPULATION\nParis,2100000\nLyon,520000\nRome,2800000\n",
+            "COUNTRY.csv": "COUNTRY,CODE\nFrance,FR\nItaly,IT\n",
+            "LOCATED_IN.csv": "CITY,COUNTRY\nParis,France\nLyon,France\nRome,Italy\nOslo,Norway\n",
+        },
+    )
+    assert graph.triples("located in") == {
+        ("Paris", "France"),
+        ("Lyon", "France"),
+        ("Rome", "Italy"),
+    }
+    assert {reject[2] for reject in graph.rejects()} == {
+        "no CITY has the CITY 'Oslo'",
+        "no COUNTRY has the COUNTRY 'Norway'",
+    }
+
+
+def test_parquet_and_sqlite_say_the_same_as_delimited_text(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    text = {
+        "towns.csv": "town_id,name,founded\n1,York,1900-01-02\n2,Bath,1910-03-04\n",
+        "people.csv": "person_id,name,town_id\n7,Ann Lee,1\n8,Bob Ray,2\n",
+    }
+    plain = read_tables(tmp_path, text)
+    for name, cells in text.items():
+        rows = list(csv.DictReader(io.StringIO(cells)))
+        columns = {key: [row[key] for row in rows] for key in rows[0]}
+        typed = {
+            key: pa.array(values).cast(pa.int64()) if key.endswith("_id") else pa.array(values)
+            for key, values in columns.items()
+        }
+        parquet.write_table(pa.table(typed), tmp_path / "a" / name.replace("csv", "parquet"))
+    columnar = read_tables(tmp_path, [tmp_path / "a"])
+    with closing(sqlite3.connect(tmp_path / "towns.db")) as base, base:
+        base.execute("CREATE TABLE towns (town_id INTEGER PRIMARY KEY, name TEXT, founded TEXT)")
+        base.execute(
+            "CREATE TABLE people (person_id INTEGER PRIMARY KEY, name TEXT,"
+            " town_id INTEGER REFERENCES towns(town_id))"
+        )
+        base.execute(
+            "INSERT INTO towns VALUES (1, 'York', '1900-01-02'), (2, 'Bath', '1910-03-04')"
+        )
+        base.execute("INSERT INTO people VALUES (7, 'Ann Lee', 1), (8, 'Bob Ray', 2)")
+    stored = read_tables(tmp_path, [tmp_path / "towns.db"])
+    assert plain.triples("town") == {("Ann Lee", "York"), ("Bob Ray", "Bath")}
+    for other in (columnar, stored):
+        assert other.triples("town") == plain.triples("town")
+        assert other.properties("Town/1") == plain.properties("Town/1")
+
+
+def test_a_key_twice_or_missing_is_rejected_by_its_row(tmp_path: Path) -> None:
+    rows = "".join(f"{n},Name {n}\n" for n in range(1, 41))
+    mapping = tmp_path / "m.toml"
+    mapping.write_text('[people]\ntype = "Person"\nkey = ["id"]\nname = ["name"]\n')
+    read = read_tables(
+        tmp_path, {"people.csv": f"id,name\n{rows}7,Again\n,Nobody\n"}, mapping=mapping
+    )
+    assert len(read.entities) == 40
+    assert [(row[1], row[2]) for row in read.rejects()] == [
+        ("43", "no id"),
+        ("42", "the id of row 8 again"),
+    ]
+
+
+def test_a_table_of_triples_names_its_loader(tmp_path: Path) -> None:
+    with pytest.raises(DumpMalformedError, match="kgqa ingest triples"):
+        read_tables(tmp_path, {"facts.csv": "subject,predicate,object\na,b,c\n"})
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({"a.csv": ""}, "is empty"),
+        ({"a.csv": "1,2,3\n4,5,6\n"}, "in place of the columns' names"),
+        ({"a.csv": "a,b\n"}, "a row"),
+    ],
+)
+def test_what_is_not_a_table_is_an_error(tmp_path: Path, files: dict[str, str], said: str) -> None:
+    with pytest.raises(DumpMalformedError, match=said):
+        read_tables(tmp_path, files)
+
+
+CELLS = st.text(st.characters(exclude_categories=["C", "Z"], exclude_characters='"'), max_size=6)
+NAMES = st.lists(
+    st.sampled_from(["id", "name", "city", "team_id", "kind", "born", "note"]),
+    min_size=2,
+    unique=True,
+)
+
+
+@given(
+    NAMES.flatmap(
+        lambda names: st.tuples(
+            st.just(names), st.lists(st.tuples(*[CELLS] * len(names)), min_size=1, max_size=12)
+        )
+    )
+)
+def test_every_row_is_an_entity_an_edge_or_a_named_reject(
+    tmp_path_factory: pytest.TempPathFactory, table: tuple[list[str], list[tuple[str, ...]]]
+) -> None:
+    names, rows = table
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL)
+    writer.writerows([names, *rows])
+    folder = tmp_path_factory.mktemp("law")
+    try:
+        read = read_tables(folder, {"players.csv": text.getvalue()})
+    except DumpMalformedError:
+        return  # a table without a filled cell
+    own = [row for row in read.entities.values() if "_row" in (row["properties"] or "")]
+    rejected = {row[1] for row in read.rejects()}
+    assert len(own) + len(rejected) >= len(rows)
+    assert read.report.lines == len(rows)

@@ -1,0 +1,74 @@
+"""Dialects, and rows that an unquoted delimiter has shifted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kgqa.loaders.tabular_csv import read_csv, repaired
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GOOD = "\n".join(f"{n},Street {n},Paris,{1990 + n},FR" for n in range(9))
+
+
+def table(path: Path, text: str) -> tuple[list[dict[str, str]], list[int], list[tuple[int, str]]]:
+    path.write_text(text, "utf-8")
+    columns, rows, rejected = repaired(read_csv(path))
+    return columns.to_pylist(), rows.tolist(), [(row.row, why) for row, why in rejected]
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_the_delimiter_is_found(tmp_path: Path, delimiter: str) -> None:
+    text = 'a,b\n1,"x,y"\n2,z\n'.replace(",", delimiter)
+    rows, numbers, _ = table(tmp_path / "t.csv", text)
+    assert rows == [{"a": "1", "b": f"x{delimiter}y"}, {"a": "2", "b": "z"}]
+    assert numbers == [2, 3]
+
+
+def test_a_table_of_excel_in_windows_1252_is_read(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_bytes("a;b\n1;Köln\n".encode("cp1252"))
+    found = read_csv(tmp_path / "t.csv")
+    assert found.columns["b"].to_pylist() == ["Köln"]
+    assert "not UTF-8" in found.note
+
+
+def test_a_field_that_was_split_is_joined_where_only_one_way_fits(tmp_path: Path) -> None:
+    head = "id,address,city,founded,country\n"
+    rows, numbers, rejected = table(
+        tmp_path / "t.csv",
+        head + GOOD + "\n20,Rua do Paço, 67,Rio,1999,BR\n21,5,Elm Row,Paris,2001,FR\n22,x\n",
+    )
+    by_id = {row["id"]: row for row in rows}
+    assert by_id["20"] | {"id": ""} == {
+        "id": "",
+        "address": "Rua do Paço, 67",
+        "city": "Rio",
+        "founded": "1999",
+        "country": "BR",
+    }
+    assert by_id["21"]["address"] == "5,Elm Row"
+    assert numbers == list(range(2, 13))
+    assert rejected == [(13, "2 fields in place of 5")]
+
+
+def test_a_row_that_can_be_read_in_two_ways_is_rejected(tmp_path: Path) -> None:
+    rows, _, rejected = table(tmp_path / "t.csv", "id,a,b\n1,x,y\n2,u,v\n3,p,q,r\n")
+    assert [row["id"] for row in rows] == ["1", "2"]
+    assert rejected == [
+        (4, "4 fields in place of 3, and no one way to join some of them fits the columns")
+    ]
+
+
+@given(st.lists(st.integers(0, 8), max_size=9), st.integers(0, 3))
+def test_each_row_is_kept_or_rejected_under_its_number(
+    tmp_path_factory: pytest.TempPathFactory, widths: list[int], start: int
+) -> None:
+    lines = [",".join(str(start + n) for n in range(max(1, width))) for width in widths]
+    path = tmp_path_factory.mktemp("rows") / "t.csv"
+    _, numbers, rejected = table(path, "\n".join(["a,b,c", *lines, ""]))
+    assert sorted(numbers + [row for row, _ in rejected]) == list(range(2, 2 + len(lines)))

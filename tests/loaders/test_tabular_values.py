@@ -1,0 +1,90 @@
+"""Types of columns, and values as JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import date, datetime
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kgqa.loaders.tabular_values import as_cells, as_json, separator, value_type
+
+if TYPE_CHECKING:
+    from kgqa.graph.schema import ValueType
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind"),
+    [
+        (["1", "-20"], "integer"),
+        (["1.5", "2"], "float"),
+        (["01581", "90210"], "text"),
+        (["yes", "No"], "boolean"),
+        (["1996-07-04 00:00:00.000", "1996-07-05"], "date"),
+        (["31.12.1999", "01.02.2000"], "date"),
+        (["01/02/2000", "03/04/2001"], "text"),  # of which month, nobody knows
+        (["1996-07-04 10:00:00", "1996-07-05T11:30:00"], "datetime"),
+        (["2020-01-01T10:00:00Z"], "datetime"),
+        (["12:30", "9:05:10"], "time"),
+        (["P1Y2M", "PT3H"], "duration"),
+        (["POINT(1 2)"], "point"),
+        (["nan", "1"], "text"),
+        (["0x10", "3"], "text"),
+        (["123456789012345678901234", "1"], "float"),
+    ],
+)
+def test_a_column_has_the_type_of_all_its_values(cells: list[str], kind: ValueType) -> None:
+    assert value_type(pa.array(cells)) == kind
+
+
+def one(text: str, kind: ValueType) -> object:
+    column, lost = as_json(pa.array([text]), kind)
+    return None if lost[0] else json.loads(column[0].as_py())
+
+
+@given(st.integers(-(2**63), 2**63 - 1))
+def test_integers_stay(number: int) -> None:
+    assert one(str(number), "integer") == number
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_floats_stay(number: float) -> None:
+    found = one(repr(number), "float")
+    assert isinstance(found, float)
+    assert math.isclose(found, number, rel_tol=0, abs_tol=0)
+
+
+@given(st.dates(date(1, 1, 1)), st.datetimes(datetime(1, 1, 1)))
+def test_dates_stay(day: date, moment: datetime) -> None:
+    assert one(str(day), "date") == str(day)
+    assert datetime.fromisoformat(str(one(str(moment), "datetime"))) == moment
+
+
+@given(st.text())
+def test_what_is_not_of_a_type_is_said(text: str) -> None:
+    for kind in ("integer", "float", "boolean", "date", "datetime", "time", "point"):
+        column, lost = as_json(pa.array([text]), kind)  # type: ignore[arg-type]
+        assert lost[0] == (column[0].as_py() is None)
+
+
+def test_nulls_bytes_and_embeddings() -> None:
+    assert as_cells(pa.chunked_array([[" x ", "NULL", "", None]])).to_pylist() == [  # type: ignore[union-attr]
+        "x",
+        None,
+        None,
+        None,
+    ]
+    assert as_cells(pa.chunked_array([[b"x"]])) is None
+    assert as_cells(pa.chunked_array([[[0.5] * 40]])) is None
+
+
+def test_lists_in_cells_are_found_and_prose_is_not() -> None:
+    assert separator(pa.array(["a; b", "c"])) == ";"
+    assert separator(pa.array(["a b", "c"])) == ""
+    prose = "It was the best of times; it was the worst of times, and it went on like this for long"
+    assert separator(pa.array([prose])) == ""

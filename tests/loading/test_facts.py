@@ -1,0 +1,310 @@
+"""Properties that walks see: values and mediators, the same from a load and from an update."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kgqa.api.check import check
+from kgqa.graph.model import EDGE_SCHEMA, ENTITY_SCHEMA, EdgeBatch, EntityBatch, Kind, keys_array
+from kgqa.graph.sqlite import SqliteStore
+from kgqa.graph.sqlite_change import SqliteChanger
+from kgqa.graph.sqlite_write import SqliteWriter
+from kgqa.loading.pipeline import assemble
+from kgqa.loading.update import update
+from kgqa.paths.format import PathFormat
+from kgqa.paths.ground import ground
+from kgqa.paths.walk import WalkRules, walk
+from kgqa.progress import Silent
+from tests.graph.tables import entity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from kgqa.graph.model import Batch, GraphTables
+    from kgqa.loading.update import UpdateResult
+
+MOVIE = frozenset({"released", "tags", "tagline", "vector"})
+ROLE = frozenset({"roles", "rating", "summary"})
+LONG = "long " * 60
+
+
+def movie_batches() -> list[Batch]:
+    """A tiny property graph: parallel facts, a list, a long text, an embedding."""
+    nodes = [
+        entity("keanu", "Keanu Reeves", types=["Person"], properties={"born": "1964-09-02"}),
+        entity("tom", "Tom Hanks", types=["Person", "Director"]),
+        entity(
+            "matrix",
+            "The Matrix",
+            types=["Movie"],
+            properties={
+                "released": 1999,
+                "tags": ["sf", "action"],
+                "tagline": LONG,
+                "vector": [i / 7 for i in range(50)],
+                "source": "imdb",
+            },
+        ),
+        entity("cloud", "Cloud Atlas", types=["Movie"], properties={"released": 2012}),
+    ]
+    edges = [
+        ("keanu", "ACTED_IN", "matrix", {"roles": ["Neo"]}),
+        ("tom", "ACTED_IN", "cloud", {"roles": ["Zachry", "Dr. Goose"]}),
+        ("keanu", "ACTED_IN", "cloud", None),
+        ("tom", "REVIEWED", "matrix", {"rating": 65, "summary": LONG}),
+        ("tom", "REVIEWED", "matrix", {"rating": 90, "_file": "a.csv", "_row": 3}),
+        ("tom", "REVIEWED", "matrix", {"rating": 90, "_file": "b.csv", "_row": 9}),
+        ("tom", "REVIEWED", "nowhere", {"rating": 1}),
+    ]
+    plain = [("tom", "DIRECTED", "matrix", None), ("tom", "REVIEWED", "cloud", None)]
+    return [
+        EntityBatch(pa.RecordBatch.from_pylist(nodes, schema=ENTITY_SCHEMA), MOVIE | {"born"}),
+        EdgeBatch(edge_rows(plain)),
+        EdgeBatch(edge_rows(edges), ROLE),
+    ]
+
+
+def edge_rows(edges: Sequence[tuple[str, str, str, dict[str, Any] | None]]) -> pa.RecordBatch:
+    """Rows of ``EDGE_SCHEMA``."""
+    rows = [
+        (head, relation, tail, None if given is None else json.dumps(given))
+        for head, relation, tail, given in edges
+    ]
+    columns = [pa.array(column, pa.string()) for column in zip(*rows, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=EDGE_SCHEMA)
+
+
+def loaded(batches: Sequence[Batch], dropped: Counter[str] | None = None) -> GraphTables:
+    """The KG of batches."""
+    return assemble(
+        batches,
+        name="movies",
+        source="a test",
+        direction="both",
+        dropped=dropped if dropped is not None else Counter(),
+        loader="triples",
+    )
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqliteStore]:
+    path: Path = tmp_path_factory.mktemp("movies") / "graph.sqlite"
+    SqliteWriter(path).write(loaded(movie_batches()), Silent())
+    with SqliteStore(path) as opened:
+        yield opened
+
+
+def paths_of(store: SqliteStore, id_: str, hops: int = 1) -> list[str]:
+    table, _ = walk(store, store.keys_of([id_]), WalkRules(hops, "both"))
+    return sorted({path.text for path in ground(store, table, PathFormat()) if path})
+
+
+def test_walks_see_properties_and_facts(store: SqliteStore) -> None:
+    assert paths_of(store, "keanu") == [
+        "Keanu Reeves -> ACTED_IN -> Cloud Atlas",
+        "Keanu Reeves -> ACTED_IN -> The Matrix",
+        "Keanu Reeves -> ACTED_IN..roles -> Neo",
+        "Keanu Reeves -> born -> 1964-09-02",
+    ]
+    assert [path for path in paths_of(store, "matrix") if "^" not in path] == [
+        "The Matrix -> released -> 1999",
+        "The Matrix -> tags -> action",
+        "The Matrix -> tags -> sf",
+    ]
+
+
+def test_a_fact_is_shown_as_it_was_given(store: SqliteStore) -> None:
+    found = check(store, "Keanu Reeves -> ACTED_IN -> The Matrix")
+    [path] = found.paths
+    assert [edge.to_dict()["facts"] for edge in path.edges] == [
+        [
+            {
+                "head": "keanu",
+                "predicate": "ACTED_IN",
+                "tail": "matrix",
+                "properties": {"roles": ["Neo"]},
+            }
+        ]
+    ]
+    assert check(store, path)
+    assert check(store, "Keanu Reeves -> ACTED_IN..roles -> Neo")
+    assert not check(store, "Tom Hanks -> ACTED_IN -> The Matrix")
+
+
+def test_parallel_facts_stay_apart_and_repeated_ones_do_not(store: SqliteStore) -> None:
+    keys = store.keys_of(["tom"])
+    relation = store.relations().ids.index("REVIEWED")
+    facts = store.facts(keys, [relation], inverse=False)
+    ids = store.entities(facts.other).ids
+    assert ids == ["cloud", "matrix", "matrix"]
+    assert (facts.fact >= 0).all()
+    rows, values = store.property_values(facts.fact, "rating")
+    assert sorted(zip([ids[row] for row in rows.tolist()], values, strict=True)) == [
+        ("matrix", 65),
+        ("matrix", 90),
+    ]
+    back = store.facts(store.keys_of(["matrix", "cloud"]), [relation], inverse=True)
+    assert sorted(back.fact.tolist()) == sorted(facts.fact.tolist())
+
+
+def test_the_schema_has_types_properties_and_patterns(store: SqliteStore) -> None:
+    schema = store.schema()
+    types = {one.name: (one.count, {p.name: p for p in one.properties}) for one in schema.types}
+    assert {name: count for name, (count, _) in types.items()} == {
+        "Person": 2,
+        "Movie": 2,
+        "Director": 1,
+    }
+    movie = types["Movie"][1]
+    assert (movie["released"].type, movie["released"].count) == ("integer", 2)
+    assert movie["tags"].many
+    assert movie["tags"].walked
+    assert not movie["tagline"].walked
+    assert not movie["vector"].walked
+    assert types["Person"][1]["born"].type == "date"
+    patterns = {(p.relation, p.head, p.tail): p for p in schema.relations}
+    assert patterns["ACTED_IN", "Person", "Movie"].count == 3
+    assert patterns["REVIEWED", "Director", "Movie"].count == 3
+    rating = {p.name: p.type for p in patterns["REVIEWED", "Person", "Movie"].properties}
+    assert rating["rating"] == "integer"
+    assert ("released", "Movie", "") not in patterns
+    assert store.instances("Movie").tolist() == sorted(store.keys_of(["matrix", "cloud"]).tolist())
+    assert len(store.instances("")) == 4
+
+
+def test_what_is_not_walked_is_kept(store: SqliteStore) -> None:
+    [key] = store.keys_of(["matrix"]).tolist()
+    given = store.details(key).properties
+    assert given["tagline"] == LONG
+    assert len(given["vector"]) == 50
+    near = store.neighbours(keys_array([key]), "out")
+    assert sorted(store.entities(near.target).ids) == ['"1999"^^xsd:integer', '"action"', '"sf"']
+    assert set(near.kind.tolist()) == {int(Kind.VALUE)}
+
+
+def test_the_order_and_size_of_batches_do_not_matter() -> None:
+    batches = movie_batches()
+    split: list[Batch] = []
+    for batch in reversed(batches):
+        assert isinstance(batch, EdgeBatch | EntityBatch)
+        split += [type(batch)(batch.rows.slice(n, 1), batch.walked) for n in range(len(batch.rows))]
+    dropped = Counter[str]()
+    assert loaded(split, dropped).info == loaded(batches).info
+    assert dropped["edge with an unknown end"] == 1
+
+
+class Given:
+    """A loader of batches, for an update."""
+
+    name = "triples"
+
+    def __init__(self, *batches: Batch) -> None:
+        self._batches = batches
+
+    def read(self, *_: object) -> Iterator[Batch]:
+        yield from self._batches
+
+
+def changed(path: Path, added: Sequence[Batch], removed: Sequence[Batch]) -> UpdateResult:
+    """Change the KG in a file."""
+    with SqliteStore(path) as store:
+        return update(
+            store,
+            SqliteChanger(store),
+            Given(*added),  # type: ignore[arg-type]
+            Given(*removed),  # type: ignore[arg-type]
+            [path] if added else [],
+            [path] if removed else [],
+            path.parent,
+            Silent(),
+        )
+
+
+def content(path: Path) -> tuple[Any, ...]:
+    """Nodes, edges and schema of the KG in a file, by ids."""
+    with SqliteStore(path) as store:
+        there = keys_array(range(store.info.next_key))
+        nodes = {key: (id_, *rest) for key, id_, *rest in store.described(there)}
+        keys = keys_array(sorted(nodes))
+        near, relations = store.neighbours(keys, "out"), store.relations().ids
+        edges = sorted(
+            (nodes[int(keys[row])][0], relations[step // 2], nodes[target][0])
+            for row, step, target in zip(
+                near.row.tolist(), near.step.tolist(), near.target.tolist(), strict=True
+            )
+        )
+        described = sorted(
+            (id_, name, kind, types, json.loads(text or "{}"))
+            for id_, name, kind, types, text in nodes.values()
+        )
+        schema = re.sub(r"examples=\(.*?\), w", "w", str(store.schema()))  # which are shown
+        return described, edges, schema, store.info.reified
+
+
+@settings(max_examples=25)
+@given(st.lists(st.integers(0, 9), max_size=8), st.lists(st.integers(0, 9), max_size=8))
+def test_an_update_gives_what_a_load_gives(
+    tmp_path_factory: pytest.TempPathFactory, first: list[int], later: list[int]
+) -> None:
+    """Of facts of one relation, in any split between a load and an update."""
+    facts: list[tuple[str, str, str, dict[str, Any] | None]] = [
+        ("tom", "LIKES", "matrix", None),
+        ("tom", "LIKES", "matrix", {"stars": 5}),
+        ("tom", "LIKES", "cloud", {"stars": 5, "tags": ["a", "b"]}),
+        ("keanu", "LIKES", "keanu", {"stars": 1}),
+        ("keanu", "LIKES", "matrix", {"long": LONG}),
+        ("keanu", "KNOWS", "tom", None),
+        ("tom", "KNOWS", "keanu", {"_row": 7}),
+        ("matrix", "LIKES", "tom", {"stars": 5.5}),
+        ("tom", "KNOWS", "keanu", {"since": "1999-01-01"}),
+        ("cloud", "KNOWS", "tom", {"source": "x"}),
+    ]
+    walked = frozenset({"stars", "tags", "long", "since", "source"})
+    base = [*movie_batches()[:1], EdgeBatch(edge_rows([("tom", "DIRECTED", "matrix", None)]))]
+
+    def batches(rows: list[int]) -> list[Batch]:
+        return [EdgeBatch(edge_rows([facts[row]]), walked) for row in rows]
+
+    folder = tmp_path_factory.mktemp("law")
+    whole, grown = folder / "whole.sqlite", folder / "grown.sqlite"
+    SqliteWriter(whole).write(loaded([*base, *batches([*first, *later])]), Silent())
+    SqliteWriter(grown).write(loaded([*base, *batches(first)]), Silent())
+    if later:
+        changed(grown, batches(later), [])
+    assert content(grown) == content(whole)
+    if facts_left := [row for row in set(first) if row not in later]:
+        changed(grown, [], batches(sorted(set(later))))
+        described, edges, *_ = content(grown)
+        ends = {id_ for head, _, tail in edges for id_ in (head, tail)}
+        assert all(id_ in ends or kind == Kind.ENTITY for id_, _, kind, *_ in described)
+        assert facts_left
+
+
+def test_a_property_is_added_to_and_removed_from_what_is_there(tmp_path: Path) -> None:
+    path = tmp_path / "graph.sqlite"
+    SqliteWriter(path).write(loaded(movie_batches()), Silent())
+
+    def batch(released: int) -> EntityBatch:
+        row = entity("cloud", properties={"released": released})
+        return EntityBatch(pa.RecordBatch.from_pylist([row], schema=ENTITY_SCHEMA), MOVIE)
+
+    changed(path, [batch(2013)], [])
+    with SqliteStore(path) as store:
+        assert store.property_values(store.keys_of(["cloud"]), "released")[1] == [2012, 2013]
+        assert "Cloud Atlas -> released -> 2013" in paths_of(store, "cloud")
+    changed(path, [], [batch(2012)])
+    with SqliteStore(path) as store:
+        assert store.property_values(store.keys_of(["cloud"]), "released")[1] == [2013]
+        released = [path for path in paths_of(store, "cloud") if "released" in path]
+        assert released == ["Cloud Atlas -> released -> 2013"]
+    result = changed(path, [], [batch(1812)])
+    assert result.missing == ["cloud released 1812"]

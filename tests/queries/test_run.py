@@ -1,0 +1,147 @@
+"""What a plan gives is what it means: compared with loops over lists."""
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kgqa.errors import PlanError, TimeLimitError
+from kgqa.paths.ground import Node
+from kgqa.queries.groups import required, wants_empty
+from kgqa.queries.plan import NodeRef
+from kgqa.queries.result import QueryLimits, QueryResult
+from kgqa.queries.run import run_plan
+from kgqa.queries.text import parse_plan
+from tests.queries.made import graphs, plans
+from tests.queries.memory import Link, MemoryGraph, Thing, naive, schema_of
+
+
+def cells(result: QueryResult) -> list[tuple[Any, ...]]:
+    return [tuple(c.id if isinstance(c, Node) else c for c in row) for row in result.rows]
+
+
+def same(left: list[tuple[Any, ...]], right: list[tuple[Any, ...]]) -> bool:
+    return len(left) == len(right) and all(
+        a == b
+        or (
+            isinstance(a, float) and isinstance(b, int | float) and math.isclose(a, b, abs_tol=1e-9)
+        )
+        for one, two in zip(left, right, strict=True)
+        for a, b in zip(one, two, strict=True)
+    )
+
+
+def simple_zero(plan: Any) -> bool:
+    """Whether the naive executor knows the groups without anything counted."""
+    if plan.first is not None and not simple_zero(plan.first):
+        return False
+    if not (plan.grouped and wants_empty(plan)) or required(plan)[0] is None:
+        return not (plan.grouped and wants_empty(plan))
+    _, hops = required(plan)
+    return (
+        len(plan.group) == 1
+        and isinstance(plan.group[0], NodeRef)
+        and not hops
+        and not plan.without
+    )
+
+
+FILMS = MemoryGraph(
+    [
+        Thing(("Film",), {"name": "Alien", "year": 1979}),
+        Thing(("Film",), {"name": "Aliens", "year": 1986}),
+        Thing(("Film",), {"name": "Platoon", "year": 1986}),
+        Thing(("Person",), {"name": "Sigourney"}),
+        Thing(("Person",), {"name": "Willem"}),
+        Thing(("Person",), {"name": "Nobody"}),
+    ],
+    [
+        Link(3, "ACTED_IN", 0, {"role": "Ripley"}),
+        Link(3, "ACTED_IN", 1, {"role": "Ripley"}),
+        Link(4, "ACTED_IN", 2, {"role": "Elias"}),
+    ],
+    schema_of(
+        [Thing(("Film",), {"name": "", "year": 1}), Thing(("Person",), {"name": ""})],
+        [Link(1, "ACTED_IN", 0, {"role": ""})],
+        {"name": "text", "year": "integer", "role": "text"},
+    ),
+)
+
+
+def run(text: str, limits: QueryLimits | None = None) -> QueryResult:
+    return run_plan(parse_plan(text), FILMS, limits=limits)
+
+
+def test_a_superlative_has_its_ties_and_runners_up() -> None:
+    result = run("Film | desc Film.year | limit 1 | give Film.name, Film.year")
+    assert result.plain_rows() == [["Aliens", 1986]]
+    assert [row[0] for row in result.tied] == ["Platoon"]
+    assert [row[0] for row in result.runners_up] == ["Alien"]
+
+
+def test_a_count_lists_what_it_counted_and_its_facts() -> None:
+    result = run("Person ACTED_IN> Film | Person = 'Sigourney' | give count Film")
+    assert result.value == 2
+    found = result.evidence(0)
+    (counted,) = found.counted
+    assert (counted.aggregate, counted.size) == ("count Film", 2)
+    assert [node.name for node in counted.members] == ["Alien", "Aliens"]
+    assert [fact.predicate for fact in found.facts] == ["ACTED_IN", "ACTED_IN"]
+    assert {fact.head for fact in found.facts} == {"t3"}
+    assert result.evidence(0, limit=1).facts_in_all == 2
+
+
+def test_those_with_none_are_counted_where_few_are_asked_for() -> None:
+    assert run(
+        "Person ACTED_IN> Film | asc count Film | give Person.name, count Film"
+    ).plain_rows() == [
+        ["Nobody", 0],
+        ["Willem", 1],
+        ["Sigourney", 2],
+    ]
+    assert run("Person ACTED_IN> Film | count Film = 0 | give Person.name").plain_rows() == [
+        ["Nobody"]
+    ]
+    assert len(run("Person ACTED_IN> Film | desc count Film | give Person")) == 2
+
+
+def test_nothing_is_counted_as_none() -> None:
+    assert run("Film | Film.year > 2000 | give count Film, average Film.year").plain_rows() == [
+        [0, None]
+    ]
+
+
+def test_limits_end_in_an_error() -> None:
+    with pytest.raises(PlanError, match="3 rows, and at most 2"):
+        run("Film", QueryLimits(rows=2))
+    with pytest.raises(PlanError, match="3 solutions or more"):
+        run("Film <ACTED_IN Person", QueryLimits(solutions=2))
+    with pytest.raises(TimeLimitError, match="within 0 seconds"):
+        run("Film <ACTED_IN Person", QueryLimits(seconds=0))
+
+
+def test_a_result_is_a_table() -> None:
+    table = run("Film | asc Film.name | give Film, Film.year").to_arrow()
+    assert table.to_pylist()[0] == {"Film": "Alien", "Film.year": 1979}
+
+
+def test_a_result_is_json() -> None:
+    given = run("Film <ACTED_IN Person | Film = 'Alien' | give Person, ACTED_IN.role").to_dict()
+    assert given["columns"] == ["Person", "ACTED_IN.role"]
+    (row,) = given["rows"]
+    assert row["values"] == [{"id": "t3", "name": "Sigourney"}, "Ripley"]
+    assert row["facts"] == [{"head": "t3", "predicate": "ACTED_IN", "tail": "t0"}]
+
+
+@given(st.data())
+def test_rows_are_those_of_the_naive_executor(data: st.DataObject) -> None:
+    graph = data.draw(graphs())
+    plan = data.draw(plans(graph).filter(simple_zero))
+    assert parse_plan(str(plan)) == plan
+    result = run_plan(plan, graph)
+    expected = naive(plan, graph)
+    assert same(cells(result), expected), f"{plan}\n{cells(result)}\n{expected}"
+    for row in range(len(result)):
+        result.evidence(row)
