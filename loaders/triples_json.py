@@ -16,9 +16,9 @@ import numpy as np
 import orjson
 
 from kgqa.loaders.delimited import lines_at
+from kgqa.loaders.triples_header import PARTS
 from kgqa.loaders.triples_rows import (
     HALF,
-    PARTS,
     Columns,
     TriplesPart,
     is_header,

@@ -291,9 +291,19 @@ class QA:
         from kgqa.methods.base import LinkedQuestion
 
         began = time.perf_counter()
-        topics = topic_entities(store, asked.question, asked.entities, notes)
+        unlinked: KgqaError | None = None
+        topics: list[TopicEntity] = []
+        if asked.entities or self.options.needs_topics or not self.options.asks_whole:
+            try:
+                topics = topic_entities(store, asked.question, asked.entities, notes)
+            except LinkingError as error:
+                if not self.options.asks_whole or not asked.question.strip():
+                    raise
+                unlinked = error
         seconds = time.perf_counter() - began
-        linked = LinkedQuestion(asked.question, tuple(topics), seconds, asked.choices, asked.watch)
+        linked = LinkedQuestion(
+            asked.question, tuple(topics), seconds, asked.choices, asked.watch, unlinked
+        )
         linked.tell("linked", topic_entities=[one.to_dict() for one in topics], notes=list(notes))
         return linked
 
