@@ -21,9 +21,12 @@ from kgqa.loaders.blocks import LINE_FEED
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from kgqa.graph.model import BoolArray, IntArray
     from kgqa.loaders.blocks import Block
 
+    Bytes = bytes | memoryview | NDArray[np.uint8]
     Line = tuple[int, bytes]  # number in its source, bytes without the line feed
 
 QUOTE = ord('"')
@@ -72,7 +75,7 @@ def split_block(
     return Fields(columns, np.flatnonzero(good), others)
 
 
-def _unquoted(data: bytes | memoryview, starts: IntArray, ends: IntArray) -> pa.Array:
+def _unquoted(data: Bytes, starts: IntArray, ends: IntArray) -> pa.Array:
     quoted = (np.frombuffer(data, dtype=np.uint8)[starts] == QUOTE) & (ends > starts)
     texts = spans(data, starts + quoted, ends - quoted)
     doubled = pc.and_(pc.match_substring(texts, b'""'), pa.array(quoted))
@@ -102,7 +105,7 @@ def whole_lines(block: Block) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(), block.lines, buffers)
 
 
-def spans(data: bytes | memoryview, starts: IntArray, ends: IntArray) -> pa.Array:
+def spans(data: Bytes, starts: IntArray, ends: IntArray) -> pa.Array:
     """Return the bytes from each start to its end as a binary column.
 
     The spans are in ascending order and do not overlap.
