@@ -143,7 +143,8 @@ class RankedAnswer:
 
     ``paths`` are the paths that lead to it, best first; an :class:`Answer` fills them in.
     ``conditions`` are those of the question that it meets. ``mentioned``: a general LLM mentioned
-    it in a sentence, but did not name it as the answer.
+    it in a sentence, but did not name it as the answer. ``types`` and ``properties`` are what the
+    graph says of it besides its edges.
     """
 
     id: str | None
@@ -153,14 +154,17 @@ class RankedAnswer:
     mentioned: bool = False
     paths: tuple[AnyPath, ...] = field(default=(), compare=False, repr=False)
     conditions: tuple[Condition, ...] = field(default=(), compare=False, repr=False)
+    types: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    properties: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as the JSON contract has it, without paths and conditions.
 
-        ``mentioned`` only if it is.
+        ``mentioned``, ``types`` and ``properties`` only if there are any.
         """
         found = {"id": self.id, "name": self.name, "score": self.score, "grounded": self.grounded}
-        return {**found, "mentioned": True} if self.mentioned else found
+        more = {"mentioned": self.mentioned, "types": [*self.types], "properties": self.properties}
+        return found | {name: value for name, value in more.items() if value}
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from kgqa.answers.answer import Answer, Findings
 from kgqa.answers.general import ask_general, with_reply
 from kgqa.errors import KgqaError
 from kgqa.linking.asked import asks_whether
-from kgqa.methods.kinds import kind_findings
+from kgqa.methods.kinds import described, kind_findings
 from kgqa.methods.options import MethodOptions
 from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules
@@ -176,6 +176,7 @@ class Method(ABC, Generic[OptionsT]):
                 if not isinstance(one, KgqaError):
                     this = asked[number]
                     one = Answer.of(this.question, self.name, this.topics, one, this.link_seconds)
+                    one = described(store, one)
                     if this.watch is not None:
                         shown = [path.to_dict() for path in one.paths]
                         this.tell("paths", method=self.name, paths=shown)
