@@ -6,10 +6,10 @@
 UNWIND range(0, size($keys) - 1) AS row
 MATCH (n:`Freebase` {key: $keys[row]})
 CALL (n) {
-  MATCH (n)-[r]->(m)
+  MATCH (n)-[r]->(m) WHERE r.rel IS NOT NULL
   RETURN 2 * r.rel AS step, 4 * m.key + m.kind AS target
   UNION ALL
-  MATCH (n)<-[r]-(m)
+  MATCH (n)<-[r]-(m) WHERE r.rel IS NOT NULL
   RETURN 2 * r.rel + 1 AS step, 4 * m.key + m.kind AS target
 }
 WITH collect(row) AS rows, collect(step) AS steps, collect(target) AS targets

@@ -4,5 +4,5 @@
 // :param version => 'the version in the KGMeta record'
 UNWIND $keys AS key
 MATCH (n:`Freebase` {key: key})
-WITH collect(properties(n)) AS found
+WITH collect(n {.id, .key, .name, .aliases, .kind, .types, .properties}) AS found
 RETURN found, EXISTS { (:KGMeta {load: $load, version: $version}) } AS serving

@@ -51,6 +51,13 @@ class TriplesOptions(Options):
         flag=True,
         group="triples",
     )
+    type_relation: str | None = option(
+        None,
+        "Relation that says of what kind a thing is, which becomes a type; `none` if no relation "
+        "does (by default found by its name and its tails).",
+        flag=True,
+        group="triples",
+    )
     mediators: str | Path | None = option(
         None,
         "Ids that are mediators if they have no name: a pattern that matches the start of the id, "

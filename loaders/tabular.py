@@ -63,12 +63,14 @@ class TablesLoader:
     def _mapping(
         self, tables: Sequence[Table], rejects: Rejects, progress: Progress
     ) -> dict[str, TableMapping]:
-        if self.options.mapping is not None:
-            return read_mapping(self.options.mapping)
-        mapping = infer(tables)
-        path = rejects.path.with_name(MAPPING_FILE)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(written(mapping), encoding="utf-8")
+        path = rejects.path.with_name(MAPPING_FILE)  # the KG's folder, where updates find it
+        given = self.options.mapping
+        mapping = infer(tables) if given is None else read_mapping(given)
+        if given is None or not path.exists() or not path.samefile(given):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(written(mapping), encoding="utf-8")
+        if given is not None:
+            return mapping
         for table in tables:
             progress.note(summary(table.name, table.source, len(table), mapping[table.name]))
             if table.mended:
@@ -87,5 +89,6 @@ def _check_not_triples(tables: Sequence[Table]) -> None:
         if len(tables) == 1 and is_header(list(table.columns)):
             raise DumpMalformedError(
                 f"{table.source} is a table of triples: {', '.join(table.columns)}.",
-                f"Load it by: kgqa ingest triples {table.source}",
+                f"Load it by: kgqa ingest triples {table.source} (for an update, set `loader` to "
+                "triples).",
             )

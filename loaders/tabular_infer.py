@@ -384,7 +384,9 @@ def _mapped(
     columns: dict[str, ColumnMapping] = {}
     types = []
     for column in plan.columns.values():
-        columns[column.name] = said = _column(plan, column, things.get((table.name, column.name)))
+        columns[column.name] = said = _column(
+            plan, plans, column, things.get((table.name, column.name))
+        )
         if not (said.skip or said.property or said.relation or said.to):
             types.append(column.name)
     if plan.joins:
@@ -405,13 +407,19 @@ def _mapped(
     )
 
 
-def _column(plan: _Plan, column: _Column, thing: str | None) -> ColumnMapping:
+def _column(
+    plan: _Plan, plans: dict[str, _Plan], column: _Column, thing: str | None
+) -> ColumnMapping:
     """Return what a column says; nothing for one whose cells are types."""
     relation = relation_of(column.name)
     if column.blob:
         return ColumnMapping(skip=True)
     if column.name in plan.links:
         to, at = plan.links[column.name]
+        kind = plans[to].words
+        begins = any(len(word) > 3 and "".join(kind).startswith(word) for word in column.words)
+        if begins and not set(kind) <= set(column.words):  # ``shipVia`` does not name shippers
+            relation = f"{relation} {' '.join(kind)}"
         kept = column.name if column.name in plan.key else ""
         return ColumnMapping(
             property=kept,

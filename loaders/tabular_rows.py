@@ -18,7 +18,7 @@ from kgqa.graph.model import EDGE_SCHEMA, ENTITY_SCHEMA, EdgeBatch, EntityBatch,
 from kgqa.loaders.base import relation_batch
 from kgqa.loaders.strings import json_objects, mask_of
 from kgqa.loaders.tabular_headers import ARRAY
-from kgqa.loaders.tabular_values import as_json, members
+from kgqa.loaders.tabular_values import LONG, as_json, members
 from kgqa.loaders.tabular_words import spoken
 
 if TYPE_CHECKING:
@@ -106,6 +106,8 @@ class Rows:
         if to not in self._targets:
             texts, ids = [], []
             for name, column in _pointed(to, self._mapping):
+                if name not in self._ids:  # rows that are added later point to what is there
+                    continue
                 found = self._ids[name]
                 mapped = self._mapping[name]
                 if column:
@@ -131,6 +133,10 @@ class Rows:
             return pc.binary_join_element_wise(f"{kind.thing}/", texts, "")
         values, ids = self._target(kind.to)
         found = ids.take(pc.index_in(texts, value_set=values))
+        for name, key in _pointed(kind.to, self._mapping):
+            if name not in self._ids and self._mapping[name].key in ((key,), ()):
+                given = pc.binary_join_element_wise(self._mapping[name].prefix, texts, "")
+                found = pc.coalesce(found, given)
         where = kind.to.rpartition(".")[0] or "thing"
         for place in np.flatnonzero(mask_of(found.is_null())).tolist():
             reason = f"no {where} has the {column} {texts[place].as_py()!r:.60}"
@@ -172,8 +178,13 @@ class Rows:
         for name, kind in part.columns():
             if not kind.property:
                 continue
-            columns[kind.property] = self._json(part, name, kind)
+            column = columns[kind.property] = self._json(part, name, kind)
             walked.add(kind.property)
+            if (
+                name not in part.mapped.key
+                and (pc.min(pc.utf8_length(column)).as_py() or LONG) < LONG
+            ):
+                self._relations.add(kind.property)
         return json_objects({**columns, **part.provenance()}, len(part)), walked
 
     def _json(self, part: _Part, name: str, kind: ColumnMapping) -> pa.Array:

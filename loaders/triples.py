@@ -113,8 +113,9 @@ class TriplesLoader:
                     yield from map(EdgeBatch, part.edges)
             if not nodes.any:
                 hint = (
-                    "Name the columns by `columns`, with _ for one that is not wanted; prose is "
-                    "read by `kgqa ingest text`."
+                    "Name the columns by `columns`, with _ for one that is not wanted; a table "
+                    "with a row for each thing is read by `kgqa ingest tables`, prose by "
+                    "`kgqa ingest text`."
                 )
                 raise nothing_read("a triple", found, report, hint)
             yield from nodes.rest()

@@ -20,9 +20,9 @@ import pyarrow.compute as pc
 
 from kgqa.loaders.delimited import line_ends, lines_at, whole_lines
 from kgqa.loaders.strings import inside, mask_of
+from kgqa.loaders.triples_header import PARTS
 from kgqa.loaders.triples_rows import (
     HALF,
-    PARTS,
     Columns,
     TriplesPart,
     is_header,

@@ -18,6 +18,7 @@ from kgqa.graph.model import EDGE_SCHEMA
 from kgqa.loaders.base import BlockReport
 from kgqa.loaders.delimited import lines_at, undecodable, why_undecodable
 from kgqa.loaders.strings import NO_TEXT, has_nul, is_text, json_objects
+from kgqa.loaders.triples_header import PARTS, places
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -27,16 +28,10 @@ if TYPE_CHECKING:
 
     Read = tuple[pa.Array, Mapping[int, str]]  # a column, and what is wrong with some of its rows
 
-PARTS = ("head", "relation", "tail")
 HALF = "half of a surrogate pair in an escape"
 SKIP = "_"  # a column that is not wanted
 WHITESPACE = "whitespace"
 QUOTED = (",", ";")  # these forms have quotes; in the others a quote is part of a name
-_CALLED = {  # what the columns are called, the likeliest name first
-    "head": ("head", "subject", "subj", "h", "s", "source"),
-    "relation": ("relation", "predicate", "rel", "pred", "r", "p", "property"),
-    "tail": ("tail", "object", "obj", "t", "o", "target"),
-}
 _ENOUGH = 0.9  # share of lines that settles the delimiter
 _AT_LEAST = 0.5  # share below which no delimiter is taken
 _ENCODE = json.JSONEncoder(ensure_ascii=False, default=str, allow_nan=False).encode
@@ -57,43 +52,32 @@ class Columns:
 
         Raises UsageError if head, relation and tail are not among them once each.
         """
-        places = _places(names)
-        if places is None:
+        found = places(names)
+        if found is None:
             raise UsageError(
                 f"The columns {', '.join(map(repr, names))} are not head, relation and tail.",
                 "Name each of the three once in `columns`, for instance relation,head,tail;"
-                f" write {SKIP} for a column that is not wanted.",
+                f" write {SKIP} for a column that is not wanted. A table with a row for each thing "
+                "is read by `kgqa ingest tables`.",
             )
         self.count = len(names)
-        self.places = places
+        self.places = found
         self.others = [
             (place, name.strip())
             for place, name in enumerate(names)
-            if place not in places and name.strip() not in (SKIP, "")
+            if place not in found and name.strip() not in (SKIP, "")
         ]
 
 
 def is_header(fields: Sequence[str]) -> bool:
     """Return whether the fields say head, relation and tail (in any of their usual names)."""
-    return _places(fields) is not None
+    return places(fields) is not None
 
 
 def is_count(text: str) -> bool:
     """Return whether a line is a number and nothing else: how many lines follow it."""
     text = text.strip()
     return text.isascii() and text.isdecimal()
-
-
-def _places(names: Sequence[str]) -> tuple[int, int, int] | None:
-    """Return the places of head, relation and tail, None if one is missing or ambiguous."""
-    plain = [name.strip().lower() for name in names]
-    places = []
-    for part in PARTS:
-        called = next((name for name in _CALLED[part] if name in plain), None)
-        if called is None or plain.count(called) != 1:
-            return None
-        places.append(plain.index(called))
-    return places[0], places[1], places[2]
 
 
 def find_delimiter(records: Sequence[str], source: str) -> str:
@@ -117,7 +101,8 @@ def find_delimiter(records: Sequence[str], source: str) -> str:
     raise DumpMalformedError(
         f"No delimiter splits the lines of {source} into head, relation and tail"
         f" (line 1: {records[0][:80]!r}).",
-        "Give it by `delimiter`, and the columns by `columns` if there are others.",
+        "Give it by `delimiter`, and the columns by `columns` if there are others; a table with a "
+        "row for each thing is read by `kgqa ingest tables`.",
     )
 
 

@@ -28,8 +28,8 @@ from kgqa.loaders.delimited import (
     why_undecodable,
 )
 from kgqa.loaders.strings import json_strings, mask_of, stripped
+from kgqa.loaders.triples_header import PARTS, check_triples
 from kgqa.loaders.triples_rows import (
-    PARTS,
     QUOTED,
     WHITESPACE,
     Columns,
@@ -111,6 +111,9 @@ def find_layout(
     if delimiter is None:
         delimiter = find_delimiter([text for _, text in filled], source)
     order = Columns(columns.split(",")) if columns else None
+    rows = [fields for _, text in filled if (fields := split_record(text, delimiter))]
+    if order is None and header is None and rows and not is_header(rows[0]):
+        check_triples(rows, source)
     for number, text in filled:
         fields = split_record(text, delimiter)
         if not fields:

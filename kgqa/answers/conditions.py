@@ -10,7 +10,7 @@ were walked already are chosen from: a condition never leads anywhere itself.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
@@ -153,7 +153,7 @@ def _edges_beside(
     nodes = np.unique(table.hops[:, :, (MEDIATOR, TAIL)])
     nodes = nodes[nodes >= 0]
     nodes = nodes[store.degrees(nodes) <= _MOST_EDGES]
-    out = hops_out_of(store, nodes, rules)
+    out = hops_out_of(store, nodes, replace(rules, types=True))
     starts = out.offsets(len(nodes))
     position = {key: row for row, key in enumerate(nodes.tolist())}
     found = []

@@ -153,10 +153,12 @@ def _steps(
 ) -> PathTable:
     """Return the hops out of ``keys`` whose relation reads ``relation``, by name or by id."""
     halves = len(relation.split(_FORM.joiner))
-    table, _ = walk(store, keys, WalkRules(1, "both", "collapse"))
+    table, _ = walk(store, keys, WalkRules(1, "both", "collapse", types=True))
     if halves == 1:  # a fact with properties is walked through its mediator
         through = table.take(np.flatnonzero(table.hops[:, 0, FIRST] == table.hops[:, 0, SECOND]))
-        table = joined_tables([walk(store, keys, WalkRules(1, "both", "keep"))[0], through])
+        table = joined_tables(
+            [walk(store, keys, WalkRules(1, "both", "keep", types=True))[0], through]
+        )
     hop = table.hops[:, 0]
     pairs, row = np.unique(hop[:, (FIRST, SECOND)], axis=0, return_inverse=True)
     fits = [

@@ -97,12 +97,12 @@ def _card(home: Home, info: KGInfo, encoder: LoadedEncoder) -> AdapterCard:
     """Return the card of the adapter that answers questions about a KG."""
     from kgqa.graph.open import open_store
     from kgqa.methods.resources import model_and_adapter
-    from kgqa.models.adapter import read_card
+    from kgqa.models.adapter import ADAPTERS
     from kgqa.models.kg_llm import adapter_folder
 
     with open_store(home.url, info.name, **home.account) as store:
         folder = adapter_folder(*model_and_adapter(home.settings, store))
-    return read_card(folder) if folder else encoder.card
+    return ADAPTERS.card(folder) if folder else encoder.card
 
 
 def _kg(home: Home, info: KGInfo, encoder: LoadedEncoder | None, *, verify: bool) -> dict[str, Any]:
@@ -153,13 +153,13 @@ def _kg(home: Home, info: KGInfo, encoder: LoadedEncoder | None, *, verify: bool
 
 def _ranker(home: Home, info: KGInfo) -> dict[str, Any] | None:
     """Return what is known of the KG's own path ranker, None if it has none."""
-    from kgqa.models.path_ranker import own_ranker, ranker_card
+    from kgqa.models.path_ranker import RANKERS, own_ranker
 
     folder = own_ranker(home.folder(info.name))
     if folder is None:
         return None
     try:
-        return {"folder": str(folder), **ranker_card(folder).described}
+        return {"folder": str(folder), **RANKERS.card(folder).described}
     except KgqaError as error:
         return {"folder": str(folder), "fault": str(error)}
 

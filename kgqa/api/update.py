@@ -44,6 +44,7 @@ def update(
 
     from kgqa.graph.files import writing
     from kgqa.graph.open import open_changer
+    from kgqa.loaders.tabular import MAPPING_FILE
     from kgqa.loading.update import update as run
 
     started = time.monotonic()
@@ -64,6 +65,9 @@ def update(
         changer = open_changer(home.url, store, **home.account)
         name = how.loader or _loader_for(info.loader, [*added, *removed])
         kept = json.loads(info.options or "{}") if name == info.loader else {}
+        mapping = home.folder(kg) / MAPPING_FILE
+        if name == info.loader == "tables" and mapping.exists():
+            kept["mapping"] = mapping
         adding, removing = (
             _loader(name, {**kept, **given, **of}, names if of is _ADDING else None)
             for of in (_ADDING, _REMOVING)
@@ -113,6 +117,8 @@ def _loader_for(own: str, files: Sequence[Path]) -> str:
     for ending in (".gz", ".bz2", ".zst"):
         names = [name.removesuffix(ending) for name in names]
     tables = all(name.endswith(_TABLES) for name in names)
+    if own == "tables":
+        return own
     return "triples" if tables or not own or own == "text" else own
 
 

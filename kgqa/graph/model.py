@@ -170,6 +170,7 @@ class KGInfo:
     given_relations: int = 0  # the same for relations
     changed: int = 0  # edges added and removed since the load
     reified: tuple[str, ...] = ()  # relations whose edges are facts with an identity
+    type_relations: tuple[str, ...] = ()  # those that say of what kind a thing is
 
     @property
     def nodes(self) -> int:

@@ -11,8 +11,10 @@ import pyarrow as pa
 
 from kgqa import cypher
 from kgqa.graph.change import overtaken
+from kgqa.graph.neo4j_native import fact_description, label_names, node_description
 from kgqa.graph.neo4j_store import CHUNK
 from kgqa.graph.neo4j_write import (
+    RESERVED_LABELS,
     check_ids,
     check_types,
     check_version,
@@ -104,11 +106,14 @@ class _Transaction:
     def run(self) -> bool:
         """Make the change; return False if the KG is not the one that it was made for."""
         change, store = self._change, self._store
-        meta = asdict(change.info) | {"label": store.label, "load": store.load}
+        ours = {"label": store.label, "load": store.load, "labels": store.typed}
+        meta = asdict(change.info) | ours
         versions = {"load": store.load, "version": change.before.version}
         claim = cypher.statement("change_kg")
         if not list(self._transaction.run(claim, versions, meta=meta)):
             return False
+        for part in _parts(_rows(fact_description(node) for node in change.old.values())):
+            self._on_nodes("remove_facts", rows=part)
         for part in _parts(sorted(change.removed_edges)):
             self._on_nodes("change_remove_edges", **_columns(part))
         for part in _parts(list(change.removed_nodes)):
@@ -120,7 +125,24 @@ class _Transaction:
         self._relations()
         self._edges()
         self._names()
+        self._describe()
         return True
+
+    def _describe(self) -> None:
+        """Bring labels, properties and facts up to date; types stay a list where they were one."""
+        change = self._change
+        labels: dict[str, str] = {}
+        if self._store.typed:
+            changed = (*change.nodes, *change.old.values())
+            taken = self._transaction.run(cypher.statement("labels_taken")).single(strict=True)
+            types = {type_ for node in changed for type_ in node["types"] or ()}
+            labels = label_names(types, {*RESERVED_LABELS, *taken["labels"], self._store.label})
+        old = change.old
+        rows = _rows(node_description(node, labels, old.get(node["key"])) for node in change.nodes)
+        for part in _parts(rows):
+            self._on_nodes("describe_nodes", rows=part)
+        for part in _parts(_rows(fact_description(node) for node in change.nodes)):
+            self._on_nodes("write_facts", rows=part)
 
     def _relations(self) -> None:
         columns = ("key", "id", "name", "inverse")
@@ -169,6 +191,10 @@ class _Transaction:
     def _on_load(self, name: str, **parameters: Any) -> list[neo4j.Record]:
         parameters["load"] = self._store.load
         return list(self._transaction.run(cypher.statement(name), parameters))
+
+
+def _rows(rows: Iterable[dict[str, Any] | None]) -> list[dict[str, Any]]:
+    return [row for row in rows if row is not None]
 
 
 def _parts(items: Sequence[Any]) -> Iterable[list[Any]]:

@@ -13,20 +13,22 @@ from kgqa.graph.model import Adjacency, Entities, EntityDetails, Kind, Relations
 from kgqa.graph.names import is_storable, normalise
 from kgqa.graph.neo4j import info_of
 from kgqa.graph.neo4j_write import indexed_name
+from kgqa.graph.properties import StoredPropertyGraph
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import neo4j
 
     from kgqa.graph.model import BoolArray, Direction, IntArray
     from kgqa.graph.neo4j import Neo4jConnection
+    from kgqa.graph.properties import Described
 
 CHUNK = 20_000  # keys or ids that one statement is given
 _WORDS = 16  # words of a text that a suggestion looks at
 
 
-class Neo4jStore:
+class Neo4jStore(StoredPropertyGraph):
     """The KG ``kg``. A ``GraphStore``. Raises KGNotFoundError, StoreUnavailableError."""
 
     def __init__(self, connection: Neo4jConnection, kg: str) -> None:
@@ -46,6 +48,7 @@ class Neo4jStore:
             )
         self.label = str(meta["label"])  # the label of this KG's nodes
         self.load = str(meta["load"])
+        self.typed = bool(meta.get("labels"))  # whether types are labels
         self.info = info_of(meta, self.url)
         self._relations: Relations | None = None
 
@@ -106,6 +109,17 @@ class Neo4jStore:
             types=list(node.get("types") or ()),
             properties=json.loads(node.get("properties") or "{}"),
         )
+
+    def described(self, keys: IntArray) -> Iterator[Described]:
+        """Yield key, id, name, kind, types and properties (JSON) of ``keys`` that are there."""
+        for start in range(0, len(keys), CHUNK):
+            for node in self.ask("nodes", keys=keys[start : start + CHUNK].tolist())["found"]:
+                types = tuple(node["types"] or ())
+                yield node["key"], node["id"], node["name"], node["kind"], types, node["properties"]
+
+    def instances(self, type_: str) -> IntArray:
+        """Return the keys of the entities of a type, ascending; "" is every entity."""
+        return keys_array(self.ask("instances", type=type_)["keys"])
 
     def relations(self) -> Relations:
         """Return all relations; read once and kept."""

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from kgqa import cypher
 from kgqa.errors import GraphError
 from kgqa.graph.model import NAME_SCHEMA, Kind
+from kgqa.graph.neo4j_native import fact_description, label_names, node_description
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -236,14 +237,16 @@ class Neo4jWriter:
         meta = self._connection.meta(info.name)
         if meta is None or meta.get("version") != info.version:
             return False
-        if self._counts(meta["label"]) != (info.nodes, info.edges):
+        nodes, edges = self._counts(meta["label"])
+        if nodes != info.nodes or edges < info.edges:  # facts have relationships of their own
             return False
-        fresh = dataclasses.asdict(info) | {"label": meta["label"], "load": meta["load"]}
+        kept = {name: meta.get(name) for name in ("label", "load", "labels")}
+        fresh = dataclasses.asdict(info) | kept
         return bool(self.run("update_meta", load=meta["load"], meta=fresh))
 
     def free_label(self, kg: str) -> str:
         """Return a label that no KG and no node of the database has."""
-        taken = {*RESERVED_LABELS, *self.run("labels_taken")[0]["labels"]}
+        taken = self.taken_labels()
         number, label = 1, label_for(kg)
         while label in taken or self.run("count_nodes", of=label)[0]["count"]:
             number += 1
@@ -270,8 +273,34 @@ class Neo4jWriter:
                 f"written were {info.nodes:,} and {info.edges:,}. The load is not published.",
                 "Load it again.",
             )
-        meta = dataclasses.asdict(info) | {"label": label, "load": load}
+        labels = self._describe(source, label)
+        meta = dataclasses.asdict(info) | {"label": label, "load": load, "labels": labels}
         return bool(self.run("load_publish", load=load, meta=meta))
+
+    def taken_labels(self) -> set[str]:
+        """Return the labels that no type may have: ours, and those of the KGs."""
+        return {*RESERVED_LABELS, *self.run("labels_taken")[0]["labels"]}
+
+    def _describe(self, source: GraphSource, label: str) -> bool:
+        """Write types as labels, properties, and facts; return whether types are labels."""
+        types: set[str] = set()
+        for batch in source.node_batches():
+            types.update(pc.unique(pc.list_flatten(batch.column("types"))).to_pylist())
+        labels = label_names(types, self.taken_labels() | {label})
+        key = 0
+        for part in _pieces(source.node_batches(), NODE_BATCH):
+            some = pc.or_(
+                part.column("properties").is_valid(),
+                pc.greater(pc.fill_null(pc.list_value_length(part.column("types")), 0), 0),
+            )
+            if some.true_count or source.info.reified:
+                nodes = [{**row, "key": k} for k, row in enumerate(part.to_pylist(), key)]
+                rows = [row for node in nodes if (row := node_description(node, labels))]
+                self.run("describe_nodes", of=label, rows=rows)
+                facts = [row for node in nodes if (row := fact_description(node))]
+                self.run("write_facts", of=label, rows=facts)
+            key += len(part)
+        return bool(labels) or not types
 
     def _counts(self, label: str) -> tuple[int, int]:
         nodes, edges = (self.run(f"count_{w}", of=label)[0]["count"] for w in ("nodes", "edges"))

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 _ALL = 600_000  # nodes of a KG that is read whole for its schema; of a larger one so many
 _CHUNK = 20_000  # nodes that are read at once
+_OURS = frozenset({"_file", "_row"})  # where a row stood, which nobody asks for
 _EXAMPLES = 3
 _READ = 0.99  # the part of a property's texts that must read as numbers, so that it is one
 
@@ -313,7 +314,7 @@ class _Survey:
                 if text:
                     found = self._of_types.setdefault(number, {})
                     for each, value in _object(text).items():
-                        if members(value):
+                        if members(value) and each not in _OURS:
                             found.setdefault(each, _Values()).add(value)
 
     # -- properties that are edges -----------------------------------------------------------
@@ -363,6 +364,10 @@ class _Survey:
         self, heads: IntArray, relations: IntArray, tails: IntArray
     ) -> Counter[tuple[int, int, int]]:
         """Return how many facts there are by types of the head, relation, types of the tail."""
+        ids = self._relations.ids
+        types = [ids.index(one) for one in self._store.info.type_relations if one in ids]
+        others = ~np.isin(relations, types)
+        heads, relations, tails = heads[others], relations[others], tails[others]
         into, out_of = self._fact[tails], self._fact[heads]
         ends = {
             (fact, relation): tail
@@ -382,7 +387,7 @@ class _Survey:
             if fact in self._texts:
                 named = self._of_facts.setdefault(relation, {})
                 for name, value in _object(self._texts[fact]).items():
-                    if members(value):
+                    if members(value) and name not in _OURS:
                         named.setdefault(name, _Values()).add(value)
         plain = ~into & ~out_of
         if plain.any():

@@ -39,6 +39,7 @@ from kgqa.loading.files import (
     finish,
     with_schema,
 )
+from kgqa.loading.kinds import NO_RELATION_IS
 from kgqa.loading.nodes import IdTable, NodeTable, collect_ids
 from kgqa.loading.sources import Sources
 from kgqa.loading.spool import Spool
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
 WORK_FOLDER = "ingest"
 REJECTS_FILE = "rejects.tsv"
 UNUSED_RELATION = "relation without an edge"
-_OF_FILES = ("form", "delimiter", "header", "names", "types", "relation_names", "limit")
+_OF_FILES = ("form", "delimiter", "header", "names", "types", "relation_names", "limit", "mapping")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +152,14 @@ def _assembled(
         spool = Spool(scan)
         with closing(Rejects(folder / REJECTS_FILE, report)) as rejects:
             rejects.path.unlink(missing_ok=True)
-            spool.write(loader.read(sources.paths, report, rejects, progress), report.dropped)
+            given = loader.read(sources.paths, report, rejects, progress)
+            spool.write(given, report.dropped, _type_relations(loader))
+        for relation, kinds in spool.scanned.type_relations.items():
+            progress.note(
+                f"“{relation}” says of what kind a thing is ({', '.join(kinds[:5])}"
+                f"{', …' if len(kinds) > 5 else ''}): these become types, and paths do not pass "
+                "through them (`type_relation` decides otherwise)."
+            )
         stages.finish("scan", scan)
     else:
         spool = Spool.open(scan)
@@ -184,6 +192,14 @@ def remembered(loader: Loader) -> dict[str, Any]:
     }
 
 
+def _type_relations(loader: Loader) -> list[str] | None:
+    """Return what the loader's option says of them; None: they are to be found."""
+    given = getattr(getattr(loader, "options", None), "type_relation", NO_RELATION_IS)
+    if given is None:
+        return None
+    return [] if given == NO_RELATION_IS else [given]
+
+
 def _empty(folder: Path) -> None:
     if folder.exists():
         shutil.rmtree(folder)
@@ -211,13 +227,14 @@ def assemble(
     dropped: Counter[str],
     loader: str = "",
     licence: str = "",
+    type_relations: Sequence[str] | None = (),
 ) -> GraphTables:
     """Return the KG that ``batches`` describe, in memory. A load does the same with files."""
     info = empty_info(name, source, direction, loader, licence)
     with tempfile.TemporaryDirectory(prefix="kgqa-") as scratch:
         folder = Path(scratch) / "graph"
         spool = Spool(Path(scratch) / "scan")
-        spool.write(batches, dropped)
+        spool.write(batches, dropped, type_relations)
         ids = assemble_nodes(spool, folder, dropped, Silent())
         return assemble_edges(spool, info, ids, folder, dropped, Silent()).tables()
 
@@ -276,6 +293,8 @@ def assemble_edges(
         inverse = spool.scanned.inverses.get(relation)
         inverses.append(inverse if inverse in used else None)
     relations = pa.table([table.relations, names, inverses], schema=RELATION_SCHEMA)
-    info = replace(info, reified=tuple(spool.scanned.reified))
+    scanned = spool.scanned
+    kinds = tuple(sorted(scanned.type_relations))
+    info = replace(info, reified=tuple(scanned.reified), type_relations=kinds)
     with progress.task("finding the version"):
         return finish(folder, info, relations)

@@ -28,10 +28,11 @@ from kgqa.graph.model import (
 )
 from kgqa.loading.columns import ColumnWriter, read_columns
 from kgqa.loading.facts import entity_values, fact_batches, reified
+from kgqa.loading.kinds import class_names, has_classes, is_named_so, type_batches
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Iterable, Iterator, Set
+    from collections.abc import Iterable, Iterator, Sequence, Set
     from pathlib import Path
 
     from kgqa.graph.model import Batch
@@ -43,6 +44,7 @@ _STATE = "scan.json"
 _FACTS = "facts"
 _ENTITY = pa.schema([("id", pa.string()), ("kind", pa.uint8()), ("properties", pa.string())])
 _VALUE = pa.schema([("id", pa.string()), ("name", pa.string())])
+_ENDS_SCHEMA = pa.schema([("head", pa.string()), ("tail", pa.string())])
 _EDGE = ("head", "relation", "tail", "properties")
 
 
@@ -58,6 +60,7 @@ class Scanned(BaseModel):
     named_mids: bool = False
     walked: list[str] = []  # properties of entities that walks see
     reified: list[str] = []  # relations whose edges are facts with an identity
+    type_relations: dict[str, list[str]] = {}  # those that say of what kind a thing is: the kinds
 
 
 class Spool:
@@ -76,8 +79,16 @@ class Spool:
         self._types: dict[str, int] = {}
         self._rules: TypeRules | None = None
 
-    def write(self, batches: Iterable[Batch], dropped: Counter[str]) -> None:
-        """Write all batches; count entities and edges that are malformed into ``dropped``."""
+    def write(
+        self,
+        batches: Iterable[Batch],
+        dropped: Counter[str],
+        type_relations: Sequence[str] | None = (),
+    ) -> None:
+        """Write all batches; count entities and edges that are malformed into ``dropped``.
+
+        ``type_relations``: those that say of what kind a thing is; None: those that are found.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
         relations: set[str] = set()  # that are reified
         walked: set[str] = set()
@@ -101,6 +112,8 @@ class Spool:
             facts = self._facts(relations, walked, dropped)
             self._append((c for made in facts for c in self._columns(made, dropped)), ".facts")
             self._path(_FACTS).unlink()
+        kinds = self._kinds(type_relations)
+        self._append((c for made in kinds for c in self._columns(made, dropped)), ".kinds")
         scanned_, types = self.scanned, list(self._types)
         scanned_.relations, scanned_.types = list(self._relations), types
         if self._rules is not None:
@@ -136,6 +149,29 @@ class Spool:
                 dropped[UNKNOWN_END] += lost
             yield from fact_batches(facts.filter(whole), walked)
 
+    def _kinds(self, type_relations: Sequence[str] | None) -> Iterator[Batch]:
+        """Find the relations that say of what kind a thing is; yield the types they give."""
+        named = self.scanned.relation_names
+        for relation, number in self._relations.items():
+            labels = (relation, *named.get(relation, ()))
+            if type_relations is None:
+                if not any(map(is_named_so, labels)):
+                    continue
+            elif not {*labels} & {*type_relations}:
+                continue
+            parts = [_ENDS_SCHEMA.empty_table()]
+            for name in self.edge_files():
+                for rows in self.read(name) if name.startswith("edges-text-text") else ():
+                    mine = rows.filter(pc.equal(rows.column("relation"), number))
+                    parts.append(pa.Table.from_batches([mine]).select(_ENDS_SCHEMA.names))
+            edges = pa.concat_tables(parts)
+            if type_relations is None and not has_classes(edges):
+                continue
+            classes = pc.unique(edges["tail"])
+            called = class_names(self.read("names-text"), classes)
+            self.scanned.type_relations[relation] = sorted(set(called.values()))
+            yield from type_batches(edges, called)
+
     def _plain_edges(self, relations: Set[str]) -> Iterator[pa.RecordBatch]:
         """Yield, and remove from their files, the edges of reified relations of other batches."""
         numbers = [n for name, n in self._relations.items() if name in relations]
@@ -168,7 +204,7 @@ class Spool:
 
     def read(self, name: str) -> Iterator[pa.RecordBatch]:
         """Yield the batches of a file of columns, none if there is no such file."""
-        for part in ("", ".facts"):
+        for part in ("", ".facts", ".kinds"):
             yield from read_columns(self._path(name, part))
 
     def edge_files(self) -> list[str]:

@@ -276,6 +276,11 @@ class _Plan:
 
     def _take_away(self, removal: Removal) -> set[KeyedEdge]:
         """Take names and types from the nodes; return the edges that are there and are to go."""
+        kinds = set(self._info.type_relations)
+        for head, relation, tail in removal.edges if kinds else ():
+            node, of = (self._nodes.get(self._keys.get(end, -1)) for end in (head, tail))
+            if relation in kinds and node and of:
+                node["types"] = [one for one in node["types"] if one != (of["name"] or tail)]
         for id_, text in removal.types:
             node = self._nodes.get(self._keys.get(id_, -1))
             if node is None or text not in node["types"]:
@@ -406,6 +411,7 @@ class _Plan:
             source=info.source,
             direction=info.direction,
             dropped=self._dropped,
+            type_relations=info.type_relations,
         )
 
     def _add(

@@ -18,6 +18,7 @@ from kgqa.answers.answer import Answer, Findings
 from kgqa.answers.general import ask_general, with_reply
 from kgqa.errors import KgqaError
 from kgqa.linking.asked import asks_whether
+from kgqa.methods.kinds import kind_findings
 from kgqa.methods.options import MethodOptions
 from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules
@@ -167,6 +168,9 @@ class Method(ABC, Generic[OptionsT]):
 
         def built() -> Iterator[tuple[int, Answer | KgqaError]]:
             for number, one in found:
+                if (this := asked.get(number)) is not None and not this.choices:
+                    args = (store, this.question, this.topics, self.form)
+                    one = kind_findings(*args, whether=this.whether) or one
                 if not isinstance(one, KgqaError):
                     this = asked[number]
                     one = Answer.of(this.question, self.name, this.topics, one, this.link_seconds)

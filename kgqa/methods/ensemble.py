@@ -27,7 +27,7 @@ from kgqa.methods.options import (
     RankOptions,
 )
 from kgqa.methods.rank import Rank
-from kgqa.models.path_ranker import bundled_rankers, own_ranker, ranker_card
+from kgqa.models.path_ranker import RANKERS, own_ranker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -236,7 +236,7 @@ class Auto(Ensemble):
 
             reasoner = KgCot(chosen, resources, general=False)
             beside = options.ranker
-            if beside is None and resources.store is None and named in bundled_rankers():
+            if beside is None and resources.store is None and named in RANKERS.names():
                 beside = named  # a graph of each question's own: what the reasoner is for
             ranker = Rank(chosen.model_copy(update={"ranker": beside}), resources, general=False)
         except (AdapterMismatchError, ModelNotFoundError) as error:
@@ -273,7 +273,7 @@ class Auto(Ensemble):
         chosen = cast("AutoOptions", self.options)
         if store is not None and chosen.ranker is None:
             own = own_ranker(self.resources.settings.kg_folder(store.info.name))
-            if own is not None and (note := outgrown(ranker_card(own).described, store.info)):
+            if own is not None and (note := outgrown(RANKERS.card(own).described, store.info)):
                 self.resources.note(note)
         return Rank(chosen, self.resources, general=general)
 

@@ -1,27 +1,15 @@
-"""The card of a graph reasoner, ``reasoner.json``: what it was trained for and how.
-
-A name is a folder, or one of the bundled reasoners.
-"""
+"""The card of a graph reasoner, ``reasoner.json``: what it was trained for and how."""
 
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, field_validator, model_validator
 from pydantic.dataclasses import dataclass
 
-from kgqa.models.adapter import (
-    CONFIG,
-    Direction,
-    Mediators,
-    WeightsName,
-    model_folder,
-    read_json_card,
-)
+from kgqa.models.folders import BUNDLED, CONFIG, Direction, Mediators, ModelKind, WeightsName
 
-BUNDLED_REASONERS = Path(__file__).parent.parent / "data" / "reasoners"
 CARD_FILE = "reasoner.json"
 FORMAT_VERSION = 3
 AGAIN = "Train it again with `kgqa train kg-cot`."
@@ -96,32 +84,16 @@ class ReasonerCard:
         )
 
 
-def reasoner_folder(name: str) -> Path:
-    """Return the folder of a reasoner: one of that path, else the bundled one of that name."""
-    return model_folder(name, BUNDLED_REASONERS)
-
-
-def bundled_reasoners() -> list[str]:
-    """Return the names of the bundled reasoners, sorted."""
-    return sorted(one.parent.name for one in BUNDLED_REASONERS.glob(f"*/{CARD_FILE}"))
-
-
-def read_reasoner_card(folder: Path) -> ReasonerCard:
-    """Return the card of a reasoner's folder.
-
-    Raises ModelNotFoundError if there is none, ModelError if it cannot be read or used,
-    AdapterMismatchError if it is of another version.
-    """
-    return read_json_card(
-        ReasonerCard,
-        folder / CARD_FILE,
-        "reasoner",
-        version=FORMAT_VERSION,
-        older={
-            1: lambda card: {**card, "beta_reads": "pooled"},
-            2: lambda card: {"answer_threshold" if k == "cut" else k: v for k, v in card.items()},
-        },
-        missing=f"A reasoner is a folder with {CARD_FILE} and weights, as `kgqa train kg-cot` "
-        f"writes it; bundled are: {', '.join(bundled_reasoners()) or 'none'}.",
-        again=AGAIN,
-    )
+REASONERS = ModelKind(
+    "reasoner",
+    ReasonerCard,
+    CARD_FILE,
+    FORMAT_VERSION,
+    BUNDLED / "reasoners",
+    again=AGAIN,
+    files=f"{CARD_FILE} and weights, as `kgqa train kg-cot` writes them",
+    older={
+        1: lambda card: {**card, "beta_reads": "pooled"},
+        2: lambda card: {"answer_threshold" if k == "cut" else k: v for k, v in card.items()},
+    },
+)

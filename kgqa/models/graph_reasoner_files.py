@@ -5,28 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save
+import torch
+from safetensors.torch import save
 
-from kgqa.errors import AdapterMismatchError, ModelError, ModelNotFoundError
-from kgqa.models.adapter import write_card_and_weights
+from kgqa.errors import AdapterMismatchError, ModelError
 from kgqa.models.graph_reasoner import GraphReasoner
-from kgqa.models.graph_reasoner_card import (
-    AGAIN,
-    BUNDLED_REASONERS,
-    CARD_FILE,
-    UNTRAINED,
-    ReasonerCard,
-    read_reasoner_card,
-    reasoner_folder,
-)
+from kgqa.models.graph_reasoner_card import AGAIN, REASONERS, UNTRAINED, ReasonerCard
 from kgqa.models.sentences import encoder_of_card, load_sentence_encoder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
-
-    import torch
 
     from kgqa.models.sentence_encoder import SentenceEncoder
     from kgqa.progress import Progress
@@ -59,7 +48,7 @@ def save_reasoner(
     state = {name: one.detach().half().contiguous() for name, one in state.items()}
     if words is not None:
         state[_WORDS] = words.half().contiguous()
-    write_card_and_weights(folder, card, CARD_FILE, save(state))
+    REASONERS.save(folder, card, save(state))
 
 
 def load_reasoner(
@@ -74,11 +63,11 @@ def load_reasoner(
 
     ``device``: where the encoder runs; the reasoner itself, a few small matrices, stays on the
     CPU. ``encoder``: what reads questions, if it is not known by its card. Raises what
-    :func:`read_reasoner_card` raises, ModelError if the weights are damaged or do not fit the card,
+    :meth:`ModelKind.card` raises, ModelError if the weights are damaged or do not fit the card,
     ModelNotFoundError if the encoder is not available.
     """
-    folder = reasoner_folder(name)
-    card = read_reasoner_card(folder)
+    folder = REASONERS.folder(name)
+    card = REASONERS.card(folder)
     state, words = _weights(folder, card)
     model = GraphReasoner(card.shape)
     try:
@@ -96,27 +85,23 @@ def load_reasoner(
             f"{read_by.name} gives {read_by.width}.",
             f"Use the encoder it was trained with. {AGAIN}",
         )
-    shown = folder.name if folder.parent == BUNDLED_REASONERS else str(folder)
-    return LoadedReasoner(shown, card, model.eval().requires_grad_(False), read_by, words)
+    return LoadedReasoner(
+        REASONERS.shown(folder), card, model.eval().requires_grad_(False), read_by, words
+    )
 
 
 def _weights(
     folder: Path, card: ReasonerCard
 ) -> tuple[dict[str, torch.Tensor], torch.Tensor | None]:
-    file = folder / card.weights
-    if not file.is_file():
-        raise ModelNotFoundError(f"The reasoner folder {folder} has no {card.weights}.", AGAIN)
-    try:
-        state = {name: one.float() for name, one in load_file(file).items()}
-    except (OSError, SafetensorError, ValueError) as error:
-        raise ModelError(f"The weights {file} are damaged: {error}.", AGAIN) from None
+    tensors = REASONERS.weights(folder, card.weights)
+    state = {name: torch.from_numpy(one) for name, one in tensors.items()}
     words = state.pop(_WORDS, None)
     state = _whole(state, card)
     wanted = (len(card.relations), card.width) if card.relations_by == "text" else None
     if (None if words is None else tuple(words.shape)) != wanted:
-        raise ModelError(f"The weights {file} hold no vectors for the card's relations.", AGAIN)
-    if not all(bool(one.isfinite().all()) for one in state.values()):
-        raise ModelError(f"The weights {file} are damaged: not all are numbers.", AGAIN)
+        raise ModelError(
+            f"The weights {folder / card.weights} hold no vectors for the card's relations.", AGAIN
+        )
     return state, words
 
 

@@ -15,13 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import torch
 
 from kgqa.errors import AdapterMismatchError, ModelError, UsageError, first_line
-from kgqa.models.adapter import (
-    BUNDLED_ADAPTERS,
-    CARD_FILE,
-    AdapterCard,
-    model_folder,
-    read_card,
-)
+from kgqa.models.adapter import ADAPTERS, CARD_FILE, AdapterCard
 from kgqa.models.device import pick_device
 from kgqa.models.locate import ModelFolder, locate_model, same_base
 from kgqa.models.offline import SMOLLM
@@ -168,11 +162,11 @@ def chosen(
     Raises what :func:`load_kg_llm` raises, AdapterMismatchError only if they are to be ``fitting``.
     """
     folder = adapter_folder(model, adapter)
-    card = read_card(folder) if folder else None
+    card = ADAPTERS.card(folder) if folder else None
     located = locate_model(model, cache, progress)
     if card is None:  # a model that was trained as a whole has a card in its own folder
         own = (located.folder / CARD_FILE).is_file()
-        card = read_card(located.folder) if own else AdapterCard()
+        card = ADAPTERS.card(located.folder) if own else AdapterCard()
     if fitting and not same_base(card.base_model, located.name):
         raise AdapterMismatchError(
             f"The adapter {folder} was trained for {card.base_model}, and the model is "
@@ -185,11 +179,11 @@ def chosen(
 def adapter_folder(model: str | None, adapter: str | None) -> Path | None:
     """Return the folder of the adapter that is meant, None if none is."""
     if adapter is None:
-        bundled = BUNDLED_ADAPTERS / DEFAULT_ADAPTER
+        bundled = ADAPTERS.bundled / DEFAULT_ADAPTER
         return bundled if model is None and (bundled / CARD_FILE).is_file() else None
     if adapter == NO_ADAPTER:
         return None
-    return model_folder(adapter, BUNDLED_ADAPTERS)
+    return ADAPTERS.folder(adapter)
 
 
 def suited_adapter(
@@ -205,15 +199,15 @@ def suited_adapter(
     if (
         own is not None
         and (own / CARD_FILE).is_file()
-        and same_base(read_card(own).base_model, model or SMOLLM)
+        and same_base(ADAPTERS.card(own).base_model, model or SMOLLM)
     ):
         return str(own)
     if model is not None:
         return None
-    for folder in sorted(BUNDLED_ADAPTERS.glob(f"*/{CARD_FILE}")):
-        card = read_card(folder.parent)
+    for name in ADAPTERS.names():
+        card = ADAPTERS.card(ADAPTERS.bundled / name)
         if relations and card.calibrated_on and card.suits(relations):
-            return folder.parent.name
+            return name
     return UNIVERSAL_ADAPTER if relations else None
 
 

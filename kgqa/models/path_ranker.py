@@ -23,18 +23,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save
+from safetensors.numpy import save
 
-from kgqa.errors import ModelError, ModelNotFoundError
-from kgqa.models.adapter import (
-    CONFIG,
-    WeightsName,
-    model_folder,
-    read_json_card,
-    write_card_and_weights,
-)
-from kgqa.models.coverage import suits
+from kgqa.errors import ModelError
+from kgqa.models.folders import BUNDLED, CONFIG, ModelKind, WeightsName, suits
 from kgqa.models.sentences import encoder_of_card, load_sentence_encoder
 
 if TYPE_CHECKING:
@@ -47,7 +39,6 @@ if TYPE_CHECKING:
 
     Changes: TypeAlias = Mapping[str, tuple[NDArray[np.float32], NDArray[np.float32]]]
 
-BUNDLED_RANKERS = Path(__file__).parent.parent / "data" / "rankers"
 UNIVERSAL = "universal"
 OWN_RANKER = Path("models") / "ranker"  # in a KG's folder
 CARD_FILE = "ranker.json"
@@ -85,6 +76,18 @@ class RankerCard:
     described: dict[str, Any] = Field(default_factory=dict)  # data, settings, figures
     weights: WeightsName = "ranker.safetensors"
     format_version: int = FORMAT_VERSION
+
+
+RANKERS = ModelKind(
+    "path ranker",
+    RankerCard,
+    CARD_FILE,
+    FORMAT_VERSION,
+    BUNDLED / "rankers",
+    again=_AGAIN,
+    files=f"{CARD_FILE} and weights, as `kgqa learn` writes them",
+    older={1: lambda card: {k: v for k, v in card.items() if k != "head_refuses"}},
+)
 
 
 @dataclasses.dataclass(slots=True, weakref_slot=True)
@@ -154,12 +157,12 @@ def suited_ranker(relations: Sequence[str], kg_folder: Path | None = None) -> st
     """Return which ranker suits a KG with these ``relations`` best.
 
     The KG's own in ``kg_folder``, a bundled one that was trained for such relations, or else the
-    universal one. Raises what :func:`ranker_card` raises.
+    universal one. Raises what :meth:`ModelKind.card` raises.
     """
     if kg_folder is not None and (own := own_ranker(kg_folder)):
         return str(own)
-    for name in bundled_rankers():
-        known = ranker_card(BUNDLED_RANKERS / name).calibrated_on
+    for name in RANKERS.names():
+        known = RANKERS.card(RANKERS.bundled / name).calibrated_on
         if relations and known and suits(known, relations):
             return name
     return UNIVERSAL
@@ -169,30 +172,6 @@ def own_ranker(kg_folder: Path) -> Path | None:
     """Return the folder of a KG's own ranker, None if it has none."""
     folder = kg_folder / OWN_RANKER
     return folder if (folder / CARD_FILE).is_file() else None
-
-
-def bundled_rankers() -> list[str]:
-    """Return the names of the bundled rankers."""
-    return sorted(file.parent.name for file in BUNDLED_RANKERS.glob(f"*/{CARD_FILE}"))
-
-
-def ranker_folder(name: str) -> Path:
-    """Return the folder of a ranker: one of that path, else the bundled one of that name."""
-    return model_folder(name, BUNDLED_RANKERS)
-
-
-def ranker_card(folder: Path) -> RankerCard:
-    """Return the card of the ranker in a folder. Raises what :func:`load_path_ranker` raises."""
-    return read_json_card(
-        RankerCard,
-        folder / CARD_FILE,
-        "path ranker",
-        version=FORMAT_VERSION,
-        older={1: lambda card: {k: v for k, v in card.items() if k != "head_refuses"}},
-        missing=f"A path ranker is a folder with {CARD_FILE} and weights, as `kgqa learn` writes "
-        f"it; bundled is: {UNIVERSAL}.",
-        again=_AGAIN,
-    )
 
 
 def load_path_ranker(
@@ -209,8 +188,8 @@ def load_path_ranker(
     there is none, ModelError if card or weights cannot be used, AdapterMismatchError if the card is
     of another version.
     """
-    folder = ranker_folder(name)
-    card = ranker_card(folder)
+    folder = RANKERS.folder(name)
+    card = RANKERS.card(folder)
     known, elsewhere = _read(name)
     changes = dict(known)
     head = changes.pop(HEAD, None)
@@ -226,8 +205,7 @@ def load_path_ranker(
         raise ModelError(
             f"The weights {folder / card.weights} are not of the encoder {read_by.name}.", _AGAIN
         ) from None
-    shown = folder.name if folder.parent == BUNDLED_RANKERS else str(folder)
-    return PathRanker(shown, card, read_by, head, elsewhere)
+    return PathRanker(RANKERS.shown(folder), card, read_by, head, elsewhere)
 
 
 def save_path_ranker(
@@ -249,7 +227,7 @@ def save_path_ranker(
     for name, (down, up) in changes.items():
         state[name + _DOWN] = np.ascontiguousarray(down, np.float16)
         state[name + _UP] = np.ascontiguousarray(up, np.float16)
-    write_card_and_weights(folder, card, CARD_FILE, save(state))
+    RANKERS.save(folder, card, save(state))
 
 
 def ranker_changes(name: str) -> Changes:
@@ -271,9 +249,9 @@ def relations_elsewhere(name: str) -> NDArray[np.float32] | None:
 
 def _read(name: str) -> tuple[Changes, NDArray[np.float32] | None]:
     """Return a ranker's changes and the relations elsewhere, with those of the one it extends."""
-    folder = ranker_folder(name)
-    card = ranker_card(folder)
-    state = _state(folder / card.weights)
+    folder = RANKERS.folder(name)
+    card = RANKERS.card(folder)
+    state = RANKERS.weights(folder, card.weights)
     names = sorted(one.removesuffix(_UP) for one in state if one.endswith(_UP))
     try:
         changes = {one: (state[one + _DOWN], state[one + _UP]) for one in names}
@@ -291,15 +269,3 @@ def _read(name: str) -> tuple[Changes, NDArray[np.float32] | None]:
     if elsewhere is None and set(changes) <= {HEAD}:
         elsewhere = known
     return {**before, **changes}, elsewhere
-
-
-def _state(file: Path) -> dict[str, NDArray[np.float32]]:
-    if not file.is_file():
-        raise ModelNotFoundError(f"The path ranker {file.parent} has no {file.name}.", _AGAIN)
-    try:
-        state = {name: one.astype(np.float32) for name, one in load_file(file).items()}
-    except (OSError, SafetensorError, ValueError) as error:
-        raise ModelError(f"The weights {file} are damaged: {error}.", _AGAIN) from None
-    if not all(np.isfinite(one).all() for one in state.values()):
-        raise ModelError(f"The weights {file} are damaged: not all are numbers.", _AGAIN)
-    return state

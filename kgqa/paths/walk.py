@@ -33,11 +33,16 @@ FIRST, MEDIATOR, SECOND, TAIL = range(4)  # the columns of a hop
 
 @dataclass(frozen=True, slots=True)
 class WalkRules:
-    """Which walks are paths: at most ``hops``; a kept mediator is a node like any other."""
+    """Which walks are paths: at most ``hops``; a kept mediator is a node like any other.
+
+    ``types``: whether relations that say of what kind a thing is (``KGInfo.type_relations``) are
+    walked; a class joins all that are of it, so paths through one say nothing.
+    """
 
     hops: int = 2
     direction: Direction = "out"
     mediators: Mediators = "collapse"
+    types: bool = False
 
     def __post_init__(self) -> None:
         if self.hops < 1:
@@ -59,7 +64,8 @@ class WalkRules:
     @property
     def fingerprint(self) -> str:
         """A hash of the rules."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:16]
+        rules = {name: value for name, value in asdict(self).items() if name != "types" or value}
+        return hashlib.sha256(json.dumps(rules, sort_keys=True).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +153,9 @@ def hops_out_of(store: GraphStore, frontier: IntArray, rules: WalkRules) -> Hops
     """
     edges = store.neighbours(frontier, rules.direction)
     keep = edges.target != frontier[edges.row]
+    if (known := store.info.type_relations) and not rules.types:
+        ids = store.relations().ids
+        keep &= ~np.isin(edges.step // 2, [ids.index(one) for one in known if one in ids])
     row, step = edges.row[keep], edges.step[keep]
     target, kind = edges.target[keep], edges.kind[keep]
     nothing = np.full(len(row), -1, np.int64)

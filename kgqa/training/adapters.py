@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from kgqa.errors import AdapterMismatchError, DataError
-from kgqa.models.adapter import AdapterCard, read_card
+from kgqa.models.adapter import ADAPTERS, AdapterCard
 from kgqa.models.presets import preset
 from kgqa.models.prompt import GRAPH
 from kgqa.training.gather import format_of, gather, rules_of
@@ -131,7 +131,7 @@ def _model(
     chains = name in CHAIN_PRESETS
     if start is None or (name is not None and not chains):
         return loaded().with_card(preset(name)) if name else loaded()
-    card = read_card(start)
+    card = ADAPTERS.card(start)
     if GRAPH in card.prompt and not chains:
         raise AdapterMismatchError(
             f"The adapter {start} was trained to write chains.",

@@ -22,12 +22,12 @@ import pytest
 from kgqa.errors import KGNotFoundError, ModelError, ModelNotFoundError
 from kgqa.evaluation.log import read_run
 from kgqa.graph.open import open_store
-from kgqa.models.adapter import CARD_FILE, read_card
+from kgqa.models.adapter import ADAPTERS, CARD_FILE
 from kgqa.models.path_ranker import CARD_FILE as RANKER_CARD
 from kgqa.models.path_ranker import (
     OWN_RANKER,
+    RANKERS,
     RankerCard,
-    ranker_card,
     ranker_changes,
     save_path_ranker,
 )
@@ -148,18 +148,18 @@ def ranker_seen(home: Path) -> object:
     folder = home / KG / OWN_RANKER
     if not (folder / RANKER_CARD).exists():  # which is what a method looks for
         return None
-    card = ranker_card(folder)
+    card = RANKERS.card(folder)
     return card.described, {
         n: (a.tobytes(), b.tobytes()) for n, (a, b) in ranker_changes(str(folder)).items()
     }
 
 
 def reasoner_seen(home: Path) -> object:
-    from kgqa.models.graph_reasoner_card import read_reasoner_card
+    from kgqa.models.graph_reasoner_card import REASONERS
     from kgqa.models.graph_reasoner_files import _weights
 
     try:
-        card = read_reasoner_card(home / "out")
+        card = REASONERS.card(home / "out")
     except ModelNotFoundError:
         return None
     state, _ = _weights(home / "out", card)
@@ -172,9 +172,9 @@ def adapter_seen(home: Path) -> object:
     out = home / "out"
     if not (out / CARD_FILE).exists():
         with pytest.raises(ModelError):
-            read_card(out)
+            ADAPTERS.card(out)
         return None
-    read_card(out)
+    ADAPTERS.card(out)
     json.loads((out / "adapter_config.json").read_text("utf-8"))
     state = load_file(out / "adapter_model.safetensors")
     return {name: value.float().tolist() for name, value in state.items()}

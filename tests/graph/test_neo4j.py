@@ -111,7 +111,10 @@ class TestWhatPeopleSeeInTheDatabase:
         )
         assert [row["city"] for row in born] == ["Berlin"]
         assert born[0]["aliases"] == ["Berlin, Germany"]
-        assert sorted(born[0]["labels"]) == ["Entity", "Tricky"]
+        assert sorted(born[0]["labels"]) == ["Entity", "Tricky", "a.b", "location.citytown"]
+        assert ask(
+            connection, "MATCH (n:Tricky {born: 1950}) RETURN n.id AS id, n.note AS note"
+        ) == [{"id": "m.05", "note": "a\nb"}]
         assert count(connection, "Tricky`:`Mediator") == 2
         assert ask(connection, "MATCH (v:Value:Tricky) RETURN v.name AS name") == [
             {"name": "1950-01-01"}

@@ -26,11 +26,17 @@ from kgqa.progress import Silent
 from tests.graph.tables import entity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    from kgqa.graph.change import GraphChanger
     from kgqa.graph.model import Batch, GraphTables
+    from kgqa.graph.neo4j_store import Neo4jStore
     from kgqa.loading.update import UpdateResult
+    from tests.graph.neo4j_server import Neo4jServer
+
+    Store = SqliteStore | Neo4jStore
+    Stores = tuple[Callable[[], Store], Callable[[Store], GraphChanger]]
 
 MOVIE = frozenset({"released", "tags", "tagline", "vector"})
 ROLE = frozenset({"roles", "rating", "summary"})
@@ -95,20 +101,46 @@ def loaded(batches: Sequence[Batch], dropped: Counter[str] | None = None) -> Gra
     )
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqliteStore]:
-    path: Path = tmp_path_factory.mktemp("movies") / "graph.sqlite"
-    SqliteWriter(path).write(loaded(movie_batches()), Silent())
-    with SqliteStore(path) as opened:
+@pytest.fixture(scope="module", params=["sqlite", pytest.param("neo4j", marks=pytest.mark.neo4j)])
+def written(request: pytest.FixtureRequest) -> Iterator[Callable[[GraphTables], Stores]]:
+    """Write a KG into a store of each kind; give what opens it, and what changes it."""
+    if request.param == "sqlite":
+        folder: Path = request.getfixturevalue("tmp_path_factory").mktemp("facts")
+
+        def to_file(tables: GraphTables) -> Stores:
+            path = folder / "graph.sqlite"
+            SqliteWriter(path).write(tables, Silent())
+            return lambda: SqliteStore(path), SqliteChanger  # type: ignore[return-value]
+
+        yield to_file
+        return
+    from kgqa.graph.neo4j_change import Neo4jChanger
+    from kgqa.graph.neo4j_store import Neo4jStore
+    from kgqa.graph.neo4j_write import Neo4jWriter
+
+    with request.getfixturevalue("neo4j_server").connect() as connection:
+
+        def to_server(tables: GraphTables) -> Stores:
+            Neo4jWriter(connection).write(tables, Silent())
+            return lambda: Neo4jStore(connection, "movies"), Neo4jChanger  # type: ignore[return-value]
+
+        yield to_server
+        Neo4jWriter(connection).drop("movies", Silent())
+
+
+@pytest.fixture
+def store(written: Callable[[GraphTables], Stores]) -> Iterator[Store]:
+    opening, _ = written(loaded(movie_batches()))
+    with opening() as opened:
         yield opened
 
 
-def paths_of(store: SqliteStore, id_: str, hops: int = 1) -> list[str]:
+def paths_of(store: Store, id_: str, hops: int = 1) -> list[str]:
     table, _ = walk(store, store.keys_of([id_]), WalkRules(hops, "both"))
     return sorted({path.text for path in ground(store, table, PathFormat()) if path})
 
 
-def test_walks_see_properties_and_facts(store: SqliteStore) -> None:
+def test_walks_see_properties_and_facts(store: Store) -> None:
     assert paths_of(store, "keanu") == [
         "Keanu Reeves -> ACTED_IN -> Cloud Atlas",
         "Keanu Reeves -> ACTED_IN -> The Matrix",
@@ -122,7 +154,7 @@ def test_walks_see_properties_and_facts(store: SqliteStore) -> None:
     ]
 
 
-def test_a_fact_is_shown_as_it_was_given(store: SqliteStore) -> None:
+def test_a_fact_is_shown_as_it_was_given(store: Store) -> None:
     found = check(store, "Keanu Reeves -> ACTED_IN -> The Matrix")
     [path] = found.paths
     assert [edge.to_dict()["facts"] for edge in path.edges] == [
@@ -140,7 +172,7 @@ def test_a_fact_is_shown_as_it_was_given(store: SqliteStore) -> None:
     assert not check(store, "Tom Hanks -> ACTED_IN -> The Matrix")
 
 
-def test_parallel_facts_stay_apart_and_repeated_ones_do_not(store: SqliteStore) -> None:
+def test_parallel_facts_stay_apart_and_repeated_ones_do_not(store: Store) -> None:
     keys = store.keys_of(["tom"])
     relation = store.relations().ids.index("REVIEWED")
     facts = store.facts(keys, [relation], inverse=False)
@@ -156,7 +188,7 @@ def test_parallel_facts_stay_apart_and_repeated_ones_do_not(store: SqliteStore) 
     assert sorted(back.fact.tolist()) == sorted(facts.fact.tolist())
 
 
-def test_the_schema_has_types_properties_and_patterns(store: SqliteStore) -> None:
+def test_the_schema_has_types_properties_and_patterns(store: Store) -> None:
     schema = store.schema()
     types = {one.name: (one.count, {p.name: p for p in one.properties}) for one in schema.types}
     assert {name: count for name, (count, _) in types.items()} == {
@@ -181,7 +213,7 @@ def test_the_schema_has_types_properties_and_patterns(store: SqliteStore) -> Non
     assert len(store.instances("")) == 4
 
 
-def test_what_is_not_walked_is_kept(store: SqliteStore) -> None:
+def test_what_is_not_walked_is_kept(store: Store) -> None:
     [key] = store.keys_of(["matrix"]).tolist()
     given = store.details(key).properties
     assert given["tagline"] == LONG
@@ -214,24 +246,27 @@ class Given:
         yield from self._batches
 
 
-def changed(path: Path, added: Sequence[Batch], removed: Sequence[Batch]) -> UpdateResult:
-    """Change the KG in a file."""
-    with SqliteStore(path) as store:
+def changed(
+    stores: Stores, added: Sequence[Batch], removed: Sequence[Batch], folder: Path
+) -> UpdateResult:
+    """Change a KG."""
+    opening, changer = stores
+    with opening() as store:
         return update(
             store,
-            SqliteChanger(store),
+            changer(store),
             Given(*added),  # type: ignore[arg-type]
             Given(*removed),  # type: ignore[arg-type]
-            [path] if added else [],
-            [path] if removed else [],
-            path.parent,
+            [folder] if added else [],
+            [folder] if removed else [],
+            folder,
             Silent(),
         )
 
 
-def content(path: Path) -> tuple[Any, ...]:
-    """Nodes, edges and schema of the KG in a file, by ids."""
-    with SqliteStore(path) as store:
+def content(stores: Stores) -> tuple[Any, ...]:
+    """Nodes, edges and schema of a KG, by ids."""
+    with stores[0]() as store:
         there = keys_array(range(store.info.next_key))
         nodes = {key: (id_, *rest) for key, id_, *rest in store.described(there)}
         keys = keys_array(sorted(nodes))
@@ -274,37 +309,72 @@ def test_an_update_gives_what_a_load_gives(
     def batches(rows: list[int]) -> list[Batch]:
         return [EdgeBatch(edge_rows([facts[row]]), walked) for row in rows]
 
+    def stored(name: str, rows: list[int]) -> Stores:
+        path = tmp_path_factory.mktemp(name) / "graph.sqlite"
+        SqliteWriter(path).write(loaded([*base, *batches(rows)]), Silent())
+        return lambda: SqliteStore(path), SqliteChanger  # type: ignore[return-value]
+
     folder = tmp_path_factory.mktemp("law")
-    whole, grown = folder / "whole.sqlite", folder / "grown.sqlite"
-    SqliteWriter(whole).write(loaded([*base, *batches([*first, *later])]), Silent())
-    SqliteWriter(grown).write(loaded([*base, *batches(first)]), Silent())
+    whole, grown = stored("whole", [*first, *later]), stored("grown", first)
     if later:
-        changed(grown, batches(later), [])
+        changed(grown, batches(later), [], folder)
     assert content(grown) == content(whole)
-    if facts_left := [row for row in set(first) if row not in later]:
-        changed(grown, [], batches(sorted(set(later))))
+    if set(first) - set(later):
+        changed(grown, [], batches(sorted(set(later))), folder)
         described, edges, *_ = content(grown)
         ends = {id_ for head, _, tail in edges for id_ in (head, tail)}
         assert all(id_ in ends or kind == Kind.ENTITY for id_, _, kind, *_ in described)
-        assert facts_left
 
 
-def test_a_property_is_added_to_and_removed_from_what_is_there(tmp_path: Path) -> None:
-    path = tmp_path / "graph.sqlite"
-    SqliteWriter(path).write(loaded(movie_batches()), Silent())
+def test_an_update_changes_properties_and_facts_in_place(
+    written: Callable[[GraphTables], Stores], tmp_path: Path
+) -> None:
+    stores = written(loaded(movie_batches()))
 
     def batch(released: int) -> EntityBatch:
         row = entity("cloud", properties={"released": released})
         return EntityBatch(pa.RecordBatch.from_pylist([row], schema=ENTITY_SCHEMA), MOVIE)
 
-    changed(path, [batch(2013)], [])
-    with SqliteStore(path) as store:
+    role = EdgeBatch(edge_rows([("keanu", "ACTED_IN", "matrix", {"roles": ["The One"]})]), ROLE)
+    changed(stores, [batch(2013), role], [], tmp_path)
+    with stores[0]() as store:
         assert store.property_values(store.keys_of(["cloud"]), "released")[1] == [2012, 2013]
         assert "Cloud Atlas -> released -> 2013" in paths_of(store, "cloud")
-    changed(path, [], [batch(2012)])
-    with SqliteStore(path) as store:
+        assert "Keanu Reeves -> ACTED_IN..roles -> The One" in paths_of(store, "keanu")
+    changed(stores, [], [batch(2012)], tmp_path)
+    with stores[0]() as store:
         assert store.property_values(store.keys_of(["cloud"]), "released")[1] == [2013]
         released = [path for path in paths_of(store, "cloud") if "released" in path]
         assert released == ["Cloud Atlas -> released -> 2013"]
-    result = changed(path, [], [batch(1812)])
+    result = changed(stores, [], [batch(1812), role], tmp_path)
     assert result.missing == ["cloud released 1812"]
+    with stores[0]() as store:
+        assert "Keanu Reeves -> ACTED_IN..roles -> The One" not in paths_of(store, "keanu")
+        assert "Keanu Reeves -> ACTED_IN..roles -> Neo" in paths_of(store, "keanu")
+
+
+@pytest.mark.neo4j
+def test_neo4j_is_asked_by_cypher_as_any_property_graph(neo4j_server: Neo4jServer) -> None:
+    from kgqa.graph.neo4j_write import Neo4jWriter
+
+    with neo4j_server.connect() as connection:
+        writer = Neo4jWriter(connection)
+        writer.write(loaded(movie_batches()), Silent())
+        try:
+            rows = connection.read(
+                "MATCH (p:Person)-[r:ACTED_IN]->(m:Movie) WHERE m.released > 2000 "
+                "RETURN p.name AS name, r.roles AS roles ORDER BY name"
+            )
+            assert [row.values() for row in rows] == [
+                ["Keanu Reeves", None],
+                ["Tom Hanks", ["Zachry", "Dr. Goose"]],
+            ]
+            [row] = connection.read(
+                "MATCH (:Person)-[r:REVIEWED]->(:Movie {name: 'The Matrix'}) "
+                "RETURN count(r) AS reviews, max(r.rating) AS best"
+            )
+            assert row.values() == [2, 90]
+            [row] = connection.read("MATCH (p:Person {born: date('1964-09-02')}) RETURN p.name")
+            assert row.values() == ["Keanu Reeves"]
+        finally:
+            writer.drop("movies", Silent())

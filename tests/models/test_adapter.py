@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgqa.errors import AdapterMismatchError, ModelError, ModelNotFoundError
-from kgqa.models.adapter import CARD_FILE, AdapterCard, read_card
+from kgqa.models.adapter import ADAPTERS, CARD_FILE, AdapterCard
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,7 +37,7 @@ def test_a_card_is_read_as_it_was_written(
 ) -> None:
     folder = tmp_path_factory.mktemp("adapter")
     card.write(folder)
-    again = read_card(folder)
+    again = ADAPTERS.card(folder)
     assert again == card
     assert again.fingerprint == card.fingerprint
 
@@ -76,7 +76,7 @@ def test_a_wrong_field_is_named_with_its_file(
     content = json.loads(AdapterCard().to_json()) | change
     (tmp_path / CARD_FILE).write_text(json.dumps(content))
     with pytest.raises(ModelError) as caught:
-        read_card(tmp_path)
+        ADAPTERS.card(tmp_path)
     assert message in str(caught.value)
     assert str(tmp_path / CARD_FILE) in str(caught.value)
 
@@ -85,7 +85,7 @@ def test_a_wrong_field_is_named_with_its_file(
 def test_another_version_is_refused_before_its_fields(tmp_path: Path, version: object) -> None:
     (tmp_path / CARD_FILE).write_text(json.dumps({"format_version": version, "novelty": 1}))
     with pytest.raises(AdapterMismatchError, match="reads versions up to 2"):
-        read_card(tmp_path)
+        ADAPTERS.card(tmp_path)
 
 
 @pytest.mark.parametrize(("sharpness", "temperature"), [(0.25, 4.0), (0.0, float("inf"))])
@@ -94,7 +94,7 @@ def test_a_card_of_the_first_version_is_read_with_its_names(
 ) -> None:
     content = {"hops": 3, "sharpness": sharpness, "doubt": 0.5, "slope": 2.0, "shift": -1.0}
     (tmp_path / CARD_FILE).write_text(json.dumps({**content, "format_version": 1}))
-    assert read_card(tmp_path) == AdapterCard(
+    assert ADAPTERS.card(tmp_path) == AdapterCard(
         hops=3,
         tail_temperature=temperature,
         min_confidence=0.5,
@@ -110,11 +110,11 @@ def test_a_card_of_the_first_version_is_read_with_its_names(
 def test_a_damaged_card_is_named(tmp_path: Path, content: bytes, message: str) -> None:
     (tmp_path / CARD_FILE).write_bytes(content)
     with pytest.raises(ModelError, match=message):
-        read_card(tmp_path)
+        ADAPTERS.card(tmp_path)
 
 
 def test_a_missing_card_says_what_an_adapter_is(tmp_path: Path) -> None:
     with pytest.raises(ModelNotFoundError, match=r"has no kgqa\.json.*adapter_config\.json"):
-        read_card(tmp_path)
+        ADAPTERS.card(tmp_path)
     with pytest.raises(ModelNotFoundError, match="is not there"):
-        read_card(tmp_path / "none")
+        ADAPTERS.card(tmp_path / "none")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgqa.models.coverage import known_part, suits
+from kgqa.models.folders import known_part, suits
 
 IDS = st.lists(st.sampled_from(["people.person.born", "film.film.cast", "hasPart", "a.b"]))
 

@@ -11,10 +11,8 @@ import torch
 from kgqa.errors import AdapterMismatchError, KgqaError, ModelError, ModelNotFoundError
 from kgqa.models.graph_reasoner import GraphReasoner
 from kgqa.models.graph_reasoner_card import (
+    REASONERS,
     ReasonerCard,
-    bundled_reasoners,
-    read_reasoner_card,
-    reasoner_folder,
 )
 from kgqa.models.graph_reasoner_files import load_reasoner, save_reasoner
 from kgqa.progress import Silent
@@ -55,7 +53,7 @@ def folder(encoder: Path, tmp_path: Path) -> Path:
 
 
 def load(folder: Path) -> LoadedReasoner:
-    named = read_reasoner_card(folder).encoder  # by the user, who trusts it
+    named = REASONERS.card(folder).encoder  # by the user, who trusts it
     return load_reasoner(str(folder), device="cpu", cache=folder, progress=Silent(), encoder=named)
 
 
@@ -111,12 +109,12 @@ def test_steps_that_are_never_taken_are_not_kept(
 
 
 def test_a_bundled_reasoner_is_found_by_its_name_and_says_how_it_was_made() -> None:
-    for name in bundled_reasoners():
-        card = read_reasoner_card(reasoner_folder(name))
+    for name in REASONERS.names():
+        card = REASONERS.card(REASONERS.folder(name))
         assert card.described["figures"]
         assert "machine" not in json.dumps(card.described)
-        assert sum(one.stat().st_size for one in reasoner_folder(name).iterdir()) < 6_000_000
-        assert (reasoner_folder(name) / "README.md").is_file()
+        assert sum(one.stat().st_size for one in REASONERS.folder(name).iterdir()) < 6_000_000
+        assert (REASONERS.folder(name) / "README.md").is_file()
 
 
 @pytest.mark.parametrize(

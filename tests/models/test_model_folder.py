@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from kgqa.errors import ModelError
-from kgqa.models.path_ranker import RankerCard, ranker_card, ranker_changes, save_path_ranker
+from kgqa.models.path_ranker import RANKERS, RankerCard, ranker_changes, save_path_ranker
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,7 +47,7 @@ def save(folder: Path, number: int) -> None:
 
 def held(folder: Path) -> float:
     """Which model is there: its card and weights are of one."""
-    card = ranker_card(folder)
+    card = RANKERS.card(folder)
     assert ranker_changes(str(folder))["w"][0][0, 0] == card.scale
     return card.scale
 
@@ -76,7 +76,7 @@ def test_who_has_read_the_card_finds_its_weights_though_another_model_has_come(
     tmp_path: Path,
 ) -> None:
     save(tmp_path, 1)
-    card = ranker_card(tmp_path)
+    card = RANKERS.card(tmp_path)
     before = (tmp_path / card.weights).read_bytes()
     save(tmp_path, 2)
     assert (tmp_path / card.weights).read_bytes() == before
@@ -89,7 +89,7 @@ def test_a_card_names_no_weights_outside_its_folder(tmp_path: Path, name: str) -
     file = tmp_path / "ranker.json"
     file.write_text(file.read_text("utf-8").replace("ranker.safetensors", name), "utf-8")
     with pytest.raises(ModelError, match="weights"):
-        ranker_card(tmp_path)
+        RANKERS.card(tmp_path)
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write anywhere")

@@ -12,6 +12,7 @@ from kgqa.errors import AdapterMismatchError, ModelError, ModelNotFoundError
 from kgqa.models.path_ranker import (
     HEAD,
     OWN_RANKER,
+    RANKERS,
     UNIVERSAL,
     RankerCard,
     load_path_ranker,
@@ -78,7 +79,7 @@ def test_the_ranker_of_a_kg_is_its_own_then_that_for_its_relations_then_the_univ
     save_path_ranker(bundled / UNIVERSAL, RankerCard(encoder="tiny"), {})
     people = RankerCard(encoder="tiny", calibrated_on=("people", "film"))
     save_path_ranker(bundled / "people", people, {})
-    monkeypatch.setattr("kgqa.models.path_ranker.BUNDLED_RANKERS", bundled)
+    monkeypatch.setattr(RANKERS, "bundled", bundled)
     relations = ["people.person.born", "hasPart"]
     assert suited_ranker(relations, kg) == "people"
     assert suited_ranker([*relations, "madeOf"], kg) == UNIVERSAL
@@ -91,7 +92,7 @@ def test_the_ranker_of_a_kg_is_its_own_then_that_for_its_relations_then_the_univ
 def test_a_ranker_may_extend_a_bundled_one(
     encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kgqa.models.path_ranker.BUNDLED_RANKERS", tmp_path / "bundled")
+    monkeypatch.setattr(RANKERS, "bundled", tmp_path / "bundled")
     elsewhere = np.random.default_rng(3).normal(size=(5, WIDTH)).astype(np.float32)
     elsewhere /= np.linalg.norm(elsewhere, axis=1, keepdims=True)
     card = RankerCard(encoder=str(encoder))
@@ -119,7 +120,7 @@ def test_a_ranker_may_extend_a_bundled_one(
 def test_relations_of_other_kgs_belong_to_the_encoder_that_read_them(
     encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kgqa.models.path_ranker.BUNDLED_RANKERS", tmp_path)
+    monkeypatch.setattr(RANKERS, "bundled", tmp_path)
     card = RankerCard(encoder=str(encoder))
     save_path_ranker(tmp_path / UNIVERSAL, card, {}, np.ones((1, WIDTH), np.float32))
     extended = RankerCard(encoder=str(encoder), extends=UNIVERSAL)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kgqa.errors import AdapterMismatchError, ModelNotFoundError
-from kgqa.models.coverage import MOSTLY, known_part
-from kgqa.models.graph_reasoner_card import bundled_reasoners, read_reasoner_card, reasoner_folder
+from kgqa.models.folders import MOSTLY, known_part
+from kgqa.models.graph_reasoner_card import REASONERS
 
 if TYPE_CHECKING:
     from kgqa.graph.store import GraphStore
@@ -19,7 +19,7 @@ def fitting_reasoner(store: GraphStore | None) -> tuple[str, str]:
     none is bundled, AdapterMismatchError if none can walk this KG.
     """
     train = "Train one for this KG (kgqa train kg-cot), and name its folder with `reasoner`."
-    cards = {name: read_reasoner_card(reasoner_folder(name)) for name in bundled_reasoners()}
+    cards = {name: REASONERS.card(REASONERS.folder(name)) for name in REASONERS.names()}
     if not cards:
         raise ModelNotFoundError("No reasoner is bundled.", train)
     by_text = [name for name, card in cards.items() if card.relations_by == "text"]

@@ -16,7 +16,7 @@ import torch
 from kgqa.errors import AdapterMismatchError
 from kgqa.methods.kg_cot.hops import HopTable
 from kgqa.methods.kg_cot.walk import FLOOR, Level, walk_rows
-from kgqa.models.coverage import MOSTLY, known_part
+from kgqa.models.folders import MOSTLY, known_part
 from kgqa.models.graph_reasoner import relation_logits
 
 if TYPE_CHECKING:

@@ -1,0 +1,98 @@
+"""A KG in Neo4j as people ask it by Cypher: types as labels, properties as properties, facts.
+
+    MATCH (p:Person)-[r:ACTED_IN]->(m:Movie) WHERE m.released > 2000 RETURN p.name, r.roles
+
+These lie beside what walks read. A label or a property that is called as one of ours gets an
+underscore (``id_``); a node's ``name`` is its name. A KG with more than ``MAX_LABELS`` types has
+them in the list ``types`` alone. Dates and times become Neo4j's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from kgqa.graph.literals import members, value_type
+from kgqa.graph.model import ENTITY_SCHEMA, Kind
+from kgqa.graph.schema import read_fact_id
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Set
+
+    from kgqa.graph.change import Node
+    from kgqa.graph.schema import Value
+
+MAX_LABELS = 300
+_OF_NODES = frozenset({*ENTITY_SCHEMA.names, "key"})
+_OF_FACTS = frozenset({"rel", "properties", "fact"})
+_WHOLE = range(-(1 << 63), 1 << 63)
+
+
+def label_names(types: Iterable[str], taken: Set[str]) -> dict[str, str]:
+    """Return the label of each type, none if there are too many; ``taken``: ours, and KGs'."""
+    names = sorted({type_ for type_ in types if type_ and "\0" not in type_})
+    if len(names) > MAX_LABELS:
+        return {}
+    return {name: name + "_" if name in taken else name for name in names}
+
+
+def node_description(
+    node: Mapping[str, Any], labels: Mapping[str, str], old: Mapping[str, Any] | None = None
+) -> dict[str, Any] | None:
+    """Return a row of ``describe_nodes``; None if there is nothing to write. ``old``: as it was."""
+    now = _properties(node["properties"], _OF_NODES)
+    before = _properties(old["properties"], _OF_NODES) if old else {}
+    kept = [labels[one] for one in node["types"] or () if one in labels]
+    gone = [labels[one] for one in (old or {}).get("types") or () if one in labels]
+    gone = [label for label in gone if label not in kept]
+    now |= dict.fromkeys(before.keys() - now.keys())
+    if node["kind"] == Kind.MEDIATOR and read_fact_id(node["id"]) is not None:
+        now = {}  # its relationship has them
+    if not (now or kept or gone):
+        return None
+    return {"key": node["key"], "labels": kept, "gone": gone, "properties": now}
+
+
+def fact_description(node: Node) -> dict[str, Any] | None:
+    """Return a row of ``write_facts`` for a node that stands for a fact; None for another."""
+    fact = read_fact_id(node["id"]) if node["kind"] == Kind.MEDIATOR else None
+    if fact is None:
+        return None
+    properties = _properties(node["properties"], _OF_FACTS)
+    return {"key": node["key"], "type": fact[1], "properties": properties}
+
+
+def _properties(text: str | None, ours: Set[str]) -> dict[str, Any]:
+    given = orjson.loads(text) if text else {}
+    found = {}
+    for name, value in given.items():
+        native = _native(value)
+        if native is not None and name and "\0" not in name:
+            found[name + "_" if name in ours else name] = native
+    return found
+
+
+def _native(value: Any) -> Any:
+    if isinstance(value, dict):
+        return orjson.dumps(value).decode()
+    parts = [_scalar(part) for part in members(value)]
+    if not isinstance(value, list):
+        return parts[0] if parts else None
+    if len({type(part) for part in parts}) > 1:  # a list in Neo4j is of one type
+        parts = [str(part) for part in members(value)]
+    return parts or None
+
+
+def _scalar(value: Value) -> Any:
+    from neo4j.time import Date, DateTime
+
+    kind = value_type(value)
+    try:
+        if kind == "date":
+            return Date.from_iso_format(str(value))
+        if kind == "datetime":
+            return DateTime.from_iso_format(str(value).replace(" ", "T"))
+    except (ValueError, TypeError):
+        return value
+    return str(value) if kind == "integer" and value not in _WHOLE else value

@@ -1,0 +1,82 @@
+"""What kind of thing an entity is: answered by its types' edges, which no path passes through."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kgqa.answers.answer import Findings, RankedAnswer, ScoredPath, SearchUse, Timings
+from kgqa.graph.model import keys_array
+from kgqa.graph.names import normalise
+from kgqa.paths.ground import ground
+from kgqa.paths.walk import FIRST, TAIL, WalkRules, walk
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kgqa.answers.answer import TopicEntity
+    from kgqa.graph.store import GraphStore
+    from kgqa.paths.format import PathFormat
+
+_ASKING = frozenset({"what", "who", "whats", "whos", "which"})
+_FILLER = frozenset(
+    {"what", "who", "whats", "whos", "s", "which", "is", "are", "was", "were", "a", "an", "the"}
+    | {"kind", "type", "sort", "class", "of", "thing", "things", "exactly", "this", "it"}
+)
+_SURE = 0.97  # that the edge says what is asked; the edge itself is in the graph
+
+
+def kind_findings(
+    store: GraphStore,
+    question: str,
+    topics: Sequence[TopicEntity],
+    form: PathFormat,
+    *,
+    whether: bool,
+) -> Findings | None:
+    """Return what answers "What is X?", or "Is X a town?", by X's types; None for what does not.
+
+    ``whether``: whether it asks if its two topic entities are connected.
+    """
+    if not store.info.type_relations or not (whether or _asks_what(question, topics)):
+        return None
+    began = time.perf_counter()
+    ids = store.relations().ids
+    known = [2 * ids.index(one) for one in store.info.type_relations if one in ids]
+    table, _ = walk(
+        store,
+        np.unique(keys_array([topic.key for topic in topics])),
+        WalkRules(1, "out", types=True),
+    )
+    kept = np.isin(table.hops[:, 0, FIRST], known)
+    if whether:
+        kept &= np.isin(table.hops[:, 0, TAIL], [topic.key for topic in topics])
+    paths = [one for one in ground(store, table.take(np.flatnonzero(kept)), form) if one]
+    if not paths:
+        return None
+    tails = {path.tail.id: path.tail.name for path in paths}
+    named = {None: "yes"} if whether else tails
+    share = 1 / len(named)
+    return Findings(
+        answers=tuple(RankedAnswer(id_, name, share, True) for id_, name in named.items()),
+        paths=tuple(
+            ScoredPath(path.text, 0.0, "yes" if whether else path.tail.name, (path,))
+            for path in paths
+        ),
+        timings=replace(Timings(), ground=time.perf_counter() - began),
+        search=SearchUse("types"),
+        confidence=_SURE,
+    )
+
+
+def _asks_what(question: str, topics: Sequence[TopicEntity]) -> bool:
+    """Return whether a question holds nothing but its topic entity, and words such as "what is"."""
+    if len({topic.key for topic in topics}) != 1:
+        return False
+    words = normalise(question).split()
+    topic = topics[0]
+    left = set(words) - set(normalise(topic.name).split()) - set(normalise(topic.id).split())
+    return bool(words) and words[0] in _ASKING and left <= _FILLER

@@ -1,0 +1,191 @@
+"""Model folders: a card in JSON, which says what a model was trained for, beside its weights.
+
+Adapters, graph reasoners and path rankers are each a :class:`ModelKind`. A model is named by its
+folder, or by the name of a bundled one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeAlias, TypeVar
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+
+from kgqa.errors import AdapterMismatchError, ModelError, ModelNotFoundError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Card: TypeAlias = dict[str, Any]
+
+CardT = TypeVar("CardT")
+Mediators: TypeAlias = Literal["collapse", "keep"]
+Direction: TypeAlias = Literal["out", "in", "both"]
+WeightsName: TypeAlias = Annotated[str, Field(pattern=r"^[\w-]+\.safetensors$")]  # beside its card
+# Strict: True is not a number of hops. Infinity is written as text, which JSON has no number for.
+CONFIG = ConfigDict(extra="forbid", strict=True, ser_json_inf_nan="strings")
+BUNDLED = Path(__file__).parent.parent / "data"
+MOSTLY = 0.5  # part of a KG's relations from which a model suits it
+_SHOWN = 3  # faults of a card that one message names
+
+
+@dataclass
+class ModelKind(Generic[CardT]):
+    """A kind of models: what messages call it, its card, and the folder of the bundled ones.
+
+    ``version`` is the ``format_version`` that is read; ``older`` makes of a card of an earlier one
+    the next. ``again`` says what to do with one that cannot be used, ``files`` what a folder holds.
+    """
+
+    what: str
+    card_type: type[CardT]
+    card_file: str
+    version: int
+    bundled: Path
+    again: str
+    files: str
+    older: Mapping[int, Callable[[Card], Card]] = field(default_factory=dict)
+
+    def names(self) -> list[str]:
+        """Return the names of the bundled models, sorted."""
+        return sorted(one.parent.name for one in self.bundled.glob(f"*/{self.card_file}"))
+
+    def folder(self, name: str) -> Path:
+        """Return the folder of a model: one of that path, else the bundled one of that name."""
+        folder, ours = Path(name).expanduser(), self.bundled / name
+        named = not folder.exists() and re.fullmatch(r"[\w-]+", name) and ours.is_dir()
+        return ours if named else folder
+
+    def shown(self, folder: Path) -> str:
+        """Return what a model is called: the name of a bundled one, the path of another."""
+        return folder.name if folder.parent == self.bundled else str(folder)
+
+    def card(self, folder: Path) -> CardT:
+        """Return the card in a folder.
+
+        Raises ModelNotFoundError if there is none, ModelError if it cannot be read or used,
+        AdapterMismatchError for another version (checked first: it may have other fields).
+        """
+        file, what, again = folder / self.card_file, self.what, self.again
+        try:
+            content = json.loads(file.read_text("utf-8"))
+        except (FileNotFoundError, NotADirectoryError):
+            fault = f"has no {file.name}" if folder.is_dir() else "is not there"
+            raise ModelNotFoundError(
+                f"The {what} folder {folder} {fault}.",
+                f"A folder of this kind has {self.files}; bundled are: "
+                f"{', '.join(self.names()) or 'none'}.",
+            ) from None
+        except json.JSONDecodeError as error:
+            raise ModelError(
+                f"The {what} card {file} is not JSON: {error.msg}, line {error.lineno}.", again
+            ) from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise ModelError(f"The {what} card {file} cannot be read: {error}.", again) from None
+        if not isinstance(content, dict):
+            raise ModelError(f"The {what} card {file} is not a JSON object.", again)
+        found = content.get("format_version")
+        while type(found) is int and found in self.older:
+            content = {**self.older[found](content), "format_version": found + 1}
+            found += 1
+        if found is None:
+            raise ModelError(f"The {what} card {file} does not say its format_version.", again)
+        if type(found) is not int or found != self.version:
+            raise AdapterMismatchError(
+                f"The {what} card {file} has format version {found}; this kgqa reads versions up "
+                f"to {self.version}.",
+                f"Use the kgqa version that wrote it. {again}",
+            )
+        try:
+            # as JSON text, so that lists of strings become tuples in spite of strict types
+            return TypeAdapter(self.card_type).validate_json(json.dumps(content))
+        except ValidationError as error:
+            faults = "; ".join(_fault(one) for one in error.errors()[:_SHOWN])
+            raise ModelError(f"The {what} card {file} is not usable: {faults}.", again) from None
+
+    def weights(self, folder: Path, name: str) -> dict[str, NDArray[np.float32]]:
+        """Return the tensors of the file ``name`` in a folder, which its card names.
+
+        Raises ModelNotFoundError, ModelError.
+        """
+        import numpy as np
+        from safetensors import SafetensorError
+        from safetensors.numpy import load_file
+
+        file = folder / name
+        if not file.is_file():
+            raise ModelNotFoundError(f"The {self.what} folder {folder} has no {name}.", self.again)
+        try:
+            state = {key: one.astype(np.float32) for key, one in load_file(file).items()}
+        except (OSError, SafetensorError, ValueError) as error:
+            raise ModelError(f"The weights {file} are damaged: {error}.", self.again) from None
+        if not all(np.isfinite(one).all() for one in state.values()):
+            raise ModelError(f"The weights {file} are damaged: not all are numbers.", self.again)
+        return state
+
+    def save(self, folder: Path, card: CardT, weights: bytes) -> None:
+        """Write ``card``, which names its weights, and these into ``folder``, which is made.
+
+        Whoever reads sees the model that was there or this one, whenever that is: the card changes
+        in one step, and the weights that it named until then stay beside the new ones, until the
+        next. Raises ModelError.
+        """
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            names = [f"{Path(self.card_file).stem}{end}.safetensors" for end in ("", "-2")]
+            with suppress(OSError, ValueError, AttributeError):
+                before = json.loads((folder / self.card_file).read_bytes()).get("weights", names[0])
+                names.sort(key=lambda name: name == before)
+            content = card_content(card) | {"weights": names[0]}
+            text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+            for name, written in ((names[0], weights), (self.card_file, text.encode())):
+                part = folder / f".{name}.partial"
+                with part.open("wb") as file:
+                    file.write(written)
+                    file.flush()
+                    os.fsync(file.fileno())
+                part.replace(folder / name)
+        except OSError as error:
+            raise ModelError(f"The model cannot be written to {folder}: {error}.") from None
+
+
+def card_content(card: Any) -> dict[str, Any]:
+    """Return the fields of a card as they stand in its JSON file."""
+    content: dict[str, Any] = json.loads(TypeAdapter(type(card)).dump_json(card))
+    return content
+
+
+def _fault(error: Any) -> str:
+    message = str(error["msg"]).removeprefix("Value error, ")
+    if error["type"] == "unexpected_keyword_argument":
+        message = "it is not known"
+    elif error["type"] == "missing":
+        message = "it is missing"
+    name = ".".join(map(str, error["loc"]))
+    return f"field {name}: {message}" if name else message
+
+
+def known_part(known: Collection[str], relations: Sequence[str]) -> float:
+    """Return the part of a KG's ``relations`` (ids, not edges) that a model knows; of none 1.
+
+    ``known``: ids of relations, or what stands before their first dot ("people").
+    """
+    ids = frozenset(known)
+    found = sum(one in ids or one.partition(".")[0] in ids for one in relations)
+    return found / len(relations) if relations else 1.0
+
+
+def suits(known: Collection[str], relations: Sequence[str]) -> bool:
+    """Return whether a model knows most of a KG's ``relations``; one of no KG in particular does.
+
+    What a model knows is as in :func:`known_part`.
+    """
+    return not known or known_part(known, relations) >= MOSTLY

@@ -1,0 +1,85 @@
+"""Relations that say of what kind a thing is: found, made types, checked, and not walked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+import kgqa
+from kgqa.loading.kinds import has_classes, is_named_so
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RIVERS = """York	type	town
+Bedford	type	town
+Ely	type	city
+Ouse	type	river
+Cam	type	river
+York	lies on	Ouse
+Bedford	lies on	Ouse
+Ely	lies on	Cam
+"""
+
+
+def rivers(folder: Path, **options: object) -> kgqa.KG:
+    """A KG of rivers and towns."""
+    source = folder / "rivers.tsv"
+    source.write_text(RIVERS, encoding="utf-8")
+    return kgqa.ingest("triples", source, kg="rivers", home=folder, **options)
+
+
+def texts(kg: kgqa.KG, entity: str) -> set[str]:
+    return {path.text for path in kg.paths(entity, hops=2).paths}
+
+
+def test_kinds_are_types_that_are_checked_and_not_walked(tmp_path: Path) -> None:
+    with rivers(tmp_path) as kg:
+        assert texts(kg, "Cam") == {"Cam -> ^lies on -> Ely"}
+        assert kg.check("York -> type -> town")
+        assert not kg.check("York -> type -> city")
+        assert kg.info.type_relations == ("type",)
+        [key] = kg.store.keys_of(["York"]).tolist()
+        assert kg.store.details(key).types == ["town"]
+
+
+def test_an_update_gives_and_takes_types(tmp_path: Path) -> None:
+    (tmp_path / "more.tsv").write_text("Ripon\ttype\tcity\nRipon\tlies on\tUre\n", encoding="utf-8")
+    (tmp_path / "less.tsv").write_text("York\ttype\ttown\n", encoding="utf-8")
+    with rivers(tmp_path) as kg:
+        kg.update(tmp_path / "more.tsv", remove=tmp_path / "less.tsv")
+        keys = kg.store.keys_of(["Ripon", "York"]).tolist()
+        assert [kg.store.details(key).types for key in keys] == [["city"], []]
+        assert texts(kg, "Ripon") == {"Ripon -> lies on -> Ure"}
+
+
+def test_an_option_decides_otherwise(tmp_path: Path) -> None:
+    with rivers(tmp_path, type_relation="none") as kg:
+        assert "Cam -> type -> river" in texts(kg, "Cam")
+    with rivers(tmp_path, type_relation="lies on") as kg:
+        assert kg.info.type_relations == ("lies on",)
+
+
+@pytest.mark.parametrize(
+    ("relation", "is_so"),
+    [
+        ("rdf:type", True),
+        ("instance_of", True),
+        ("Is A", True),
+        ("http://www.wikidata.org/prop/direct/P31", True),
+        ("soil type", False),
+        ("class of 1999", False),
+    ],
+)
+def test_names_of_such_relations(relation: str, is_so: bool) -> None:
+    assert is_named_so(relation) == is_so
+
+
+def test_a_hierarchy_of_terms_is_no_set_of_classes() -> None:
+    terms = [(f"t{n}", f"t{n // 2}") for n in range(2, 60)]
+    few = [(f"x{n}", f"c{n % 4}") for n in range(60)]
+    for rows, are in ((terms, False), (few, True)):
+        heads, tails = zip(*rows, strict=True)
+        assert has_classes(pa.table({"head": heads, "tail": tails})) == are
