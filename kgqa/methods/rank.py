@@ -35,7 +35,7 @@ from kgqa.errors import EmptyLanguageError
 from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.options import RankOptions
 from kgqa.methods.rank_conditions import narrowed_by_question
-from kgqa.methods.rank_words import RankWords, Weighed, entity_scores
+from kgqa.methods.rank_words import RankWords, Weighed, entity_scores, of_one_fact
 from kgqa.methods.whether import SAYS_IT, YES, connection
 from kgqa.models.adapter import AdapterCard
 from kgqa.paths.ground import ground
@@ -122,7 +122,7 @@ class Rank(Method[RankOptions]):
         notes += self._left_out(words, question.topics, found, weighed)
         if question.whether:
             return self._whether(store, question, found, weighed, notes, walked - began)
-        scores = entity_scores(found, weighed, names)
+        scores = of_one_fact(store, found, entity_scores(found, weighed, names))
         choices = find_choices(store, question.choices) if question.choices else []
         if choices:
             ends = {key for one in choices for key in one.keys}
