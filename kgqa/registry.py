@@ -342,6 +342,12 @@ METHODS = Registry(
             "kgqa.methods.options:RankOptions",
         ),
         Entry(
+            "query",
+            "kgqa.methods.query:Query",
+            "questions about the whole graph: a plan over its schema is chosen and run",
+            "kgqa.methods.options:QueryOptions",
+        ),
+        Entry(
             "dog",
             "kgqa.methods.dog.method:Dog",
             "decoding on graphs: free thoughts with constrained triplets",

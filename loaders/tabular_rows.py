@@ -22,7 +22,7 @@ from kgqa.loaders.tabular_values import LONG, as_json, members
 from kgqa.loaders.tabular_words import spoken
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Set
 
     from kgqa.graph.model import Batch, BoolArray, IntArray
     from kgqa.loaders.base import Rejects
@@ -161,31 +161,31 @@ class Rows:
                 pa.list_(_TEXT),
             )
         types = _types(part, mapped)
-        properties, walked = self._properties(part)
+        named = mapped.name if len(mapped.name) == 1 else ()
+        properties, walked = self._properties(part, {*mapped.key, *named})
         good = ids.is_valid()
         rows = [ids, names, aliases, types, properties]
         ids, names, aliases, types, properties = (
             column if column is None else column.filter(good) for column in rows
         )
-        named = mapped.name if len(mapped.name) == 1 else ()
-        walked -= {kind.property for name, kind in part.columns() if name in {*mapped.key, *named}}
-        yield _entity_batch(ids, names, aliases, types, properties, frozenset(walked))
+        yield _entity_batch(ids, names, aliases, types, properties, walked)
 
-    def _properties(self, part: _Part) -> tuple[pa.Array, set[str]]:
-        """Return the properties of rows as JSON, with where they stand, and which are walked."""
+    def _properties(self, part: _Part, shown: Set[str]) -> tuple[pa.Array, frozenset[str]]:
+        """Return the properties of rows as JSON, with where they stand, and which are walked.
+
+        Those of the columns ``shown`` are not: they are in the id or the name.
+        """
         columns: dict[str, pa.Array] = {}
         walked = set()
         for name, kind in part.columns():
             if not kind.property:
                 continue
             column = columns[kind.property] = self._json(part, name, kind)
-            walked.add(kind.property)
-            if (
-                name not in part.mapped.key
-                and (pc.min(pc.utf8_length(column)).as_py() or LONG) < LONG
-            ):
-                self._relations.add(kind.property)
-        return json_objects({**columns, **part.provenance()}, len(part)), walked
+            if name not in shown:
+                walked.add(kind.property)
+                if (pc.min(pc.utf8_length(column)).as_py() or LONG) < LONG:
+                    self._relations.add(kind.property)
+        return json_objects({**columns, **part.provenance()}, len(part)), frozenset(walked)
 
     def _json(self, part: _Part, name: str, kind: ColumnMapping) -> pa.Array:
         cells = part.cells(name)
@@ -254,12 +254,12 @@ class Rows:
             lacking &= filled[0] | filled[1]
         for row in np.flatnonzero(lacking).tolist():
             self._reject(part.table, part.start + row, "an end or the relation of an edge is empty")
-        properties, walked = self._properties(part)
+        properties, walked = self._properties(part, frozenset())
         good = pc.and_(pc.and_(ends[0].is_valid(), ends[1].is_valid()), relations.is_valid())
         columns = [column.filter(good) for column in (ends[0], relations, ends[1], properties)]
         if len(columns[0]):
             self._relations.update(pc.unique(columns[1]).to_pylist())
-            yield EdgeBatch(_rows(EDGE_SCHEMA, columns), frozenset(walked))
+            yield EdgeBatch(_rows(EDGE_SCHEMA, columns), walked)
 
     def _reject(self, table: Table, row: int, reason: str) -> None:
         shown = {name: column[row].as_py() for name, column in table.columns.items()}

@@ -29,6 +29,7 @@ pytest_plugins = ["tests.graph.neo4j_server", "tests.fixtures"]
 # test that fails does so because of the change at hand.
 settings.register_profile("usual", deadline=None, derandomize=True)
 settings.register_profile("full", deadline=None)
+settings.register_profile("fast", deadline=None, derandomize=True, max_examples=10)
 settings.load_profile("usual")
 
 _SERVER_START_S = 400.0  # two seconds on an idle machine, minutes on a busy one
@@ -36,11 +37,14 @@ _SERVER_START_S = 400.0  # two seconds on an idle machine, minutes on a busy one
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="also run tests marked long")
+    parser.addoption("--fast", action="store_true", help="only tests without a model or a server")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if _is_full(config):
         settings.load_profile("full")
+    elif config.getoption("--fast"):
+        settings.load_profile("fast")
 
 
 def _is_full(config: pytest.Config) -> bool:
@@ -66,7 +70,26 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return ByModule(config, log)
 
 
+_SLOW = {
+    *("kg_llm", "smollm_folder", "tiny_folder", "minilm", "quick", "serving", "served", "browser"),
+    *("neo4j_server", "openai_server", "ray_cluster", "sample_home", "home", "plain_home"),
+}  # fixtures that load a model, start a server, or ingest the sample
+_SLOW_ROOMS = {"cli", "api", "server", "methods", "training", "evaluation"}
+
+
+def _is_fast(item: pytest.Item) -> bool:
+    """Return whether a test takes milliseconds: about the cores, without models and servers."""
+    names = set(getattr(item, "fixturenames", ()))
+    marks = {mark.name for mark in item.iter_markers()}
+    room = item.path.relative_to(item.config.rootpath).parts[1]
+    return not (names & _SLOW or marks & {"model", "neo4j", "long"} or room in _SLOW_ROOMS)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--fast"):
+        slow = [item for item in items if not _is_fast(item)]
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if item not in slow]
     if _is_full(config):
         return
     skip = pytest.mark.skip(reason="long: only with --full")

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kgqa.errors import KgqaError
+    from kgqa.graph.schema import Value
     from kgqa.paths.ground import Fact, GroundedPath, PathEdge
+    from kgqa.queries.plan import Plan
+    from kgqa.queries.result import QueryResult
 
 Source: TypeAlias = Literal["shard", "composed"]
 
@@ -140,7 +143,8 @@ class RankedAnswer:
 
     ``paths`` are the paths that lead to it, best first; an :class:`Answer` fills them in.
     ``conditions`` are those of the question that it meets. ``mentioned``: a general LLM mentioned
-    it in a sentence, but did not name it as the answer.
+    it in a sentence, but did not name it as the answer. ``types`` and ``properties`` are what the
+    graph says of it besides its edges.
     """
 
     id: str | None
@@ -150,14 +154,17 @@ class RankedAnswer:
     mentioned: bool = False
     paths: tuple[AnyPath, ...] = field(default=(), compare=False, repr=False)
     conditions: tuple[Condition, ...] = field(default=(), compare=False, repr=False)
+    types: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    properties: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as the JSON contract has it, without paths and conditions.
 
-        ``mentioned`` only if it is.
+        ``mentioned``, ``types`` and ``properties`` only if there are any.
         """
         found = {"id": self.id, "name": self.name, "score": self.score, "grounded": self.grounded}
-        return {**found, "mentioned": True} if self.mentioned else found
+        more = {"mentioned": self.mentioned, "types": [*self.types], "properties": self.properties}
+        return found | {name: value for name, value in more.items() if value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +263,7 @@ class Findings:
     evidence is insufficient. ``expanded``: the paths of answers and others that no decoded path
     ends in. ``confidence``: how sure the first is (:func:`kgqa.answers.ranking.judge`), None if
     nothing was weighed. ``relations``: the likeliest of each topic, if the method ranks them.
+    ``result``: the rows of a plan over the whole graph, if that is what answered.
     """
 
     answers: tuple[RankedAnswer, ...] = ()
@@ -271,6 +279,7 @@ class Findings:
     expanded: tuple[ExpandedPath, ...] = ()
     confidence: float | None = None
     relations: tuple[RelationShare, ...] = ()
+    result: QueryResult | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -312,6 +321,21 @@ class Answer(Tabular, Findings):
     def best(self) -> RankedAnswer | None:
         """The first answer, or None."""
         return self.answers[0] if self.answers else None
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan over the whole graph that answered, if one did."""
+        return None if self.result is None else self.result.plan
+
+    @property
+    def cypher(self) -> str | None:
+        """The plan as Cypher that runs in Neo4j Browser."""
+        return None if self.result is None else self.result.cypher
+
+    @property
+    def value(self) -> Value | None:
+        """The one value that a plan gave, such as a count; None if it gave several, or things."""
+        return None if self.result is None else self.result.value
 
     def _behind(self) -> dict[str | None, list[AnyPath]]:
         ends: dict[str | None, list[AnyPath]] = {}
@@ -378,15 +402,21 @@ class Answer(Tabular, Findings):
             "search": self.search.to_dict(),
             "notes": list(self.notes),
             "browser_url": browser_url,
+            **({} if self.result is None else {"query": self.result.to_dict()}),
         }
 
     def to_arrow(self) -> pa.Table:
         """Return the answers as a table, best first.
 
-        Columns: rank, id, name, score, grounded and path, the text of the best one (or null).
+        Columns: rank, id, name, score, grounded and path, the text of the best one (or null). Of a
+        plan's rows: what it gives.
         """
         import pyarrow as pa
 
+        if self.result is not None:
+            columns_ = self.result.columns
+            rows_ = self.result.plain_rows()
+            return pa.table({name: [row[at] for row in rows_] for at, name in enumerate(columns_)})
         rows = [
             (
                 rank,

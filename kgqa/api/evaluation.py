@@ -16,13 +16,17 @@ from kgqa.registry import option, validated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from typing import TypeAlias
 
     from kgqa.api.home import Home
     from kgqa.evaluation import Evaluation
+    from kgqa.evaluation.query_run import QueryEvaluation
     from kgqa.evaluation.run import Asked
     from kgqa.graph.model import KGInfo
     from kgqa.graph.store import GraphStore
     from kgqa.questions import Question
+
+    Measured: TypeAlias = Evaluation | QueryEvaluation
 
 
 class EvalOptions(WorkerOptions):
@@ -45,11 +49,12 @@ def evaluate(
     format: str,
     method: str,
     given: dict[str, Any],
-) -> Evaluation:
+) -> Measured:
     """Answer every question of ``file`` and measure the answers; see :meth:`kgqa.KG.evaluate`.
 
     ``store``: None opens the KG that the settings mean, unless each question has its own graph.
     """
+    from kgqa.evaluation.query_run import QUERY_FORMAT
     from kgqa.evaluation.run import Workers
     from kgqa.evaluation.run import evaluate as run
     from kgqa.questions import read_questions
@@ -60,6 +65,8 @@ def evaluate(
     own_options = {name: value for name, value in given.items() if name not in fields}
     options: EvalOptions = validated(EvalOptions, asked, "an evaluation")
     session = QA(home, None, method, own_options)
+    if format == QUERY_FORMAT:
+        return _of_queries(home, store, Path(file), session, options)
     questions = split_of(read_questions(Path(file), format, options.limit), options.split)
     own_graphs = all(one.graph is not None for one in questions.questions)
     if own_graphs:
@@ -103,6 +110,33 @@ def evaluate(
         session.close()
         if opened is not None:
             opened.close()
+
+
+def _of_queries(
+    home: Home, store: GraphStore | None, file: Path, session: QA, options: EvalOptions
+) -> QueryEvaluation:
+    """Measure the rows of questions about the whole graph; see kgqa.evaluation.query_run."""
+    import json
+
+    from kgqa.evaluation.query_run import evaluate_queries, read_gold
+
+    gold = read_gold(file, options.limit)
+    opened = None if store is not None else home.open_store()
+    try:
+        graph: Any = store or opened
+        with session.on(graph) as asked:
+            found = evaluate_queries(graph, gold, asked.ask, home.progress, session.name)
+    finally:
+        if opened is not None:
+            opened.close()
+    if options.out is not None:
+        options.out.mkdir(parents=True, exist_ok=True)
+        figures, answers = options.out / "figures.json", options.out / "answers.jsonl"
+        figures.write_text(json.dumps(found.figures, indent=1), "utf-8")
+        lines = [json.dumps(one, ensure_ascii=False) for one in found.records]
+        answers.write_text("\n".join(lines) + "\n", "utf-8")
+        found.reports = (figures, answers)
+    return found
 
 
 def _elsewhere(home: Home) -> Home:

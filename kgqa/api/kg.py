@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
     from kgqa.answers.answer import Answer
     from kgqa.api.check import Check
+    from kgqa.api.evaluation import Measured
     from kgqa.api.home import Home
     from kgqa.api.index import IndexBuild
     from kgqa.api.language import PathLanguage
     from kgqa.api.qa import QA
-    from kgqa.evaluation import Evaluation
     from kgqa.graph.model import Direction, KGInfo
     from kgqa.graph.schema import GraphSchema
     from kgqa.graph.store import GraphStore
@@ -398,7 +398,7 @@ class KG:
         *,
         method: str = DEFAULT_METHOD,
         **options: Any,
-    ) -> Evaluation:
+    ) -> Measured:
         """Answer every question of a file and measure the answers.
 
         ``options`` are those of :class:`kgqa.api.evaluation.EvalOptions` and of the method.

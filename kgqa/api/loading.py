@@ -84,6 +84,7 @@ def load(home: Home, name: str, sources: Sequence[object], given: dict[str, Any]
     how: StoringOptions = validated(StoringOptions, storing, "a load")
     asking: ExtractionOptions = validated(ExtractionOptions, extracting, "the loader text")
     _check_store(home, how)
+    _check_meant(home, how)
 
     from kgqa.graph.open import check_kg_name, open_store, open_writer
     from kgqa.loaders.blocks import STDIN
@@ -210,6 +211,30 @@ def _check_store(home: Home, how: StoringOptions) -> None:
                 f"Name the server by `graph` (bolt://host:7687) or NEO4J_URI, or leave out "
                 f"`{name}`.",
             )
+
+
+def _check_meant(home: Home, how: StoringOptions) -> None:
+    """Raise UsageError if NEO4J_URI alone points a load at a database of other things."""
+    from kgqa.graph.neo4j_backend import Neo4jStores
+    from kgqa.graph.open import store_backend
+
+    settings = home.settings
+    if (
+        settings.graph is not None
+        or settings.neo4j_uri is None
+        or how.method
+        or how.replace_database
+    ):
+        return
+    account = {key: value for key, value in home.account.items() if key != "home"}
+    server = store_backend(settings.neo4j_uri, **account)
+    if isinstance(server, Neo4jStores) and (foreign := server.foreign_nodes()):
+        raise UsageError(
+            f"NEO4J_URI points to {server.url}, whose database holds {foreign:,} nodes that kgqa "
+            "did not load.",
+            "Ask them as they are, by `kgqa attach`; or load beside them, with `method` set to "
+            f"bolt; or load into the data folder, with `graph` set to sqlite:///{settings.home}.",
+        )
 
 
 def attach(

@@ -15,7 +15,7 @@ from kgqa.errors import UsageError
 from kgqa.registry import METHODS, QUESTION_FORMATS
 
 if TYPE_CHECKING:
-    from kgqa import Evaluation
+    from kgqa.api.evaluation import Measured
 
 
 @takes_options(METHODS, EvalOptions)
@@ -53,7 +53,7 @@ def eval(
     run.print(lambda: _show(found), found.figures)
 
 
-def _show(found: Evaluation) -> None:
+def _show(found: Measured) -> None:
     from kgqa.cli.terminal import say, show_rows
 
     figures = found.figures

@@ -26,7 +26,7 @@ from kgqa.graph.names import normalise
 from kgqa.questions.meanings import known_topics, meanings_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from kgqa.answers.answer import ScoredPath
     from kgqa.errors import KgqaError
@@ -145,41 +145,30 @@ def record_of(
 
     ``seconds``: of a failed one. ``linked``: whether topics were looked for. ``k``: of Hit@K.
     """
-    answer, error = (None, given) if isinstance(given, Exception) else (given, None)
+    answer = None if isinstance(given, Exception) else given
     gold = meanings_of(store, question.answers, question.names)
     expected = meanings_of(store, known_topics(store, question), question.names)
-    asked = [topic.id for topic in answer.topic_entities] if answer else list(expected.ids)
-    keys = store.keys_of(asked)
+    topics = [one.id for one in answer.topic_entities] if answer else list(expected.ids)
+    keys = store.keys_of(topics)
     wanted = store.keys_of([one for one in gold.same if one not in gold.unknown])
     away = distance(store, keys[keys >= 0], wanted[wanted >= 0], rules)
-    given_answers = answer.answers if answer else ()
-    # if nothing is answered, what stands behind the answers is not an answer either
-    ranked = (*given_answers, *answer.others) if answer and given_answers else ()
-    predictions = gold.canonical([one.id or one.name for one in ranked])
-    names = [one.name for one in given_answers]
-    # a list that was expanded is longer than the paths; what is right far down does not count
-    paths = len(answer.paths) if answer and answer.expanded else None
-    most = min((one for one in (paths, k) if one is not None), default=None)
-    scores = strict_scores(predictions, gold.ids, k=most)
-    answers = strict_scores(gold.canonical([one.id or one.name for one in given_answers]), gold.ids)
-    if answer and not given_answers and not gold.ids:
-        scores = answers = ALL_RIGHT
-    held_back = [one.id or one.name for one in answer.others[:1]] if answer else []
-    ids = store.relations()
-    inverses = {
-        one: other for one, other in zip(ids.ids, ids.inverses, strict=True) if other is not None
-    }
-    grounded = [path.groundings for path in answer.paths if path.groundings] if answer else []
-    every = [path for groundings in grounded for path in groundings]
-    general = answer.general_llm if answer else None
+    found_topic = bool(set(expected.canonical(topics)).intersection(expected.ids))
+    relations = store.relations()
+    pairs = zip(relations.ids, relations.inverses, strict=True)
+    inverses = {one: other for one, other in pairs if other is not None}
+    own = (
+        _failure(given, gold, seconds)
+        if isinstance(given, Exception)
+        else _findings(given, gold, inverses, k)
+    )
+    every = [one for path in (answer.paths if answer else ()) for one in path.groundings]
     in_triplets = question.gold_triplets or (answer is not None and answer.method == CHAINS)
-    found_topic = bool(set(expected.canonical(asked)).intersection(expected.ids))
     outcome = _outcome(
         store,
         given,
         rules,
         gold,
-        right=scores.hits_at_1 == 1.0,
+        right=own.get("hits_at_1") == 1.0,
         linked=found_topic or not expected.ids,
         reachable=away is not None,
     )
@@ -190,52 +179,75 @@ def record_of(
         type=question.type,
         hops=away if question.hops is None else question.hops,
         reachable=away is not None,
-        topics=asked,
+        topics=topics,
         gold=list(gold.ids),
         gold_names=list(gold.names),
-        predictions=predictions[:_KEPT],
-        answers=names[:_KEPT],
-        hits_at_1=scores.hits_at_1,
-        hit_at_k=scores.hit_at_k,
-        mrr=scores.mrr,
-        precision=answers.precision,
-        recall=answers.recall,
-        f1=answers.f1,
         accuracy=_accuracy(store, question, answer, gold) if question.choices else None,
         path_recall=path_recall(question.relation_paths, every, inverses),
-        legacy=_legacy(names, gold.names),
-        answered=answer is not None,
-        refused=not given_answers and bool(set(gold.canonical(held_back)) & set(gold.ids)),
-        confidence=answer.confidence if answer else None,
-        grounded=bool(ranked) and ranked[0].grounded,
-        grounded_paths=len(grounded) / len(answer.paths) if answer and answer.paths else 0.0,
         gold_relation_paths=[" -> ".join(path) for path in question.relation_paths[:_KEPT]],
-        paths=[
-            {
-                "text": path.text,
-                **_shown(path),
-                "score": path.score,
-                "relation_path": " -> ".join(relation_path(path.groundings[0], inverses))
-                if path.groundings
-                else None,
-            }
-            for path in (answer.paths[:_KEPT] if answer else ())
-        ],
-        error="" if error is None else str(error),
-        seconds=round(answer.timings.total if answer else seconds, 4),
-        forwards=answer.forward_passes if answer else None,
-        general_llm=None if general is None else asdict(general),
         linking=linking_of(store, question) if linked else None,
         triplets=triplets_of(store, question, answer) if in_triplets else None,
+        **own,
     )
 
 
-def _shown(path: ScoredPath) -> dict[str, str]:
-    """Return how a path is shown, if its text could be read in another way."""
-    if not path.groundings:
-        return {}
-    shown = "".join(path_parts(path.groundings[0].edges))
-    return {} if shown == path.text else {"shown": shown}
+def _failure(error: KgqaError, gold: Meanings, seconds: float) -> dict[str, Any]:
+    """Return the fields of a question that failed."""
+    return {
+        "legacy": _legacy((), gold.names),
+        "error": str(error),
+        "seconds": round(seconds, 4),
+    }
+
+
+def _findings(
+    answer: Answer, gold: Meanings, inverses: Mapping[str, str], k: int | None
+) -> dict[str, Any]:
+    """Return the fields of a question that are of its answer."""
+    given = answer.answers
+    # if nothing is answered, what stands behind the answers is not an answer either
+    ranked = (*given, *answer.others) if given else ()
+    predictions = gold.canonical([one.id or one.name for one in ranked])
+    # a list that was expanded is longer than the paths; what is right far down does not count
+    limits = [len(answer.paths) if answer.expanded else None, k]
+    most = min((one for one in limits if one is not None), default=None)
+    scores = strict_scores(predictions, gold.ids, k=most)
+    answers = strict_scores(gold.canonical([one.id or one.name for one in given]), gold.ids)
+    if not given and not gold.ids:
+        scores = answers = ALL_RIGHT
+    held_back = [one.id or one.name for one in answer.others[:1]]
+    names = [one.name for one in given]
+    return {
+        "predictions": predictions[:_KEPT],
+        "answers": names[:_KEPT],
+        "hits_at_1": scores.hits_at_1,
+        "hit_at_k": scores.hit_at_k,
+        "mrr": scores.mrr,
+        "precision": answers.precision,
+        "recall": answers.recall,
+        "f1": answers.f1,
+        "legacy": _legacy(names, gold.names),
+        "answered": True,
+        "refused": not given and bool(set(gold.canonical(held_back)) & set(gold.ids)),
+        "confidence": answer.confidence,
+        "grounded": bool(ranked) and ranked[0].grounded,
+        "grounded_paths": sum(bool(one.groundings) for one in answer.paths)
+        / max(len(answer.paths), 1),
+        "paths": [_path(one, inverses) for one in answer.paths[:_KEPT]],
+        "seconds": round(answer.timings.total, 4),
+        "forwards": answer.forward_passes,
+        "general_llm": None if answer.general_llm is None else asdict(answer.general_llm),
+    }
+
+
+def _path(path: ScoredPath, inverses: Mapping[str, str]) -> dict[str, Any]:
+    """Return a path with its relation path, and how it is shown if its text is ambiguous."""
+    found: dict[str, Any] = {"text": path.text, "score": path.score, "relation_path": None}
+    if path.groundings:
+        found["relation_path"] = " -> ".join(relation_path(path.groundings[0], inverses))
+        if (shown := "".join(path_parts(path.groundings[0].edges))) != path.text:
+            found["shown"] = shown
+    return found
 
 
 def _legacy(names: Sequence[str], gold: Sequence[str] = ()) -> dict[str, dict[str, float]]:

@@ -85,6 +85,14 @@ class Neo4jStores(StoreBackend):
         with self.connect() as connection:
             return connection.list_kgs()
 
+    def foreign_nodes(self) -> int:
+        """Return how many nodes of others the database holds; 0 if a KG was loaded beside them."""
+        from kgqa.graph.neo4j_admin import beside
+
+        with self.connect() as connection:
+            others, foreign = beside(connection, "")
+        return 0 if others else foreign
+
     def open(self, kg: str | None = None) -> Neo4jStore:
         """Open a KG. Raises KGNotFoundError, UsageError, StoreUnavailableError."""
         from kgqa.graph.neo4j_store import Neo4jStore

@@ -41,3 +41,19 @@ def asks_whether(question: str) -> bool:
     if not (_WHETHER.match(question) or _TAG.search(question)):
         return False
     return not _SOMETHING_ELSE.search(_RELATIVE.sub(r"\1", question))
+
+
+_WHOLE = re.compile(
+    r"\bhow many\b|\b(?:the )?(?:number|count) of\b|\b(?:on )?average\b"
+    r"|\bmean (?!s\b)\w|\btotal\b|\bsum of\b",
+    re.IGNORECASE,
+)
+
+
+def asks_calculated(question: str) -> bool:
+    """Return whether a question asks for what is counted or calculated.
+
+    >>> asks_calculated("How many orders did Ernst Handel place?"), asks_calculated("Who is she?")
+    (True, False)
+    """
+    return bool(_WHOLE.search(question))

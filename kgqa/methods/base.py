@@ -18,7 +18,7 @@ from kgqa.answers.answer import Answer, Findings
 from kgqa.answers.general import ask_general, with_reply
 from kgqa.errors import KgqaError
 from kgqa.linking.asked import asks_whether
-from kgqa.methods.kinds import kind_findings
+from kgqa.methods.kinds import described, kind_findings
 from kgqa.methods.options import MethodOptions
 from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules
@@ -47,7 +47,8 @@ class LinkedQuestion:
     """A question with its topic entities, and the seconds that it took to find them.
 
     ``choices``: for multiple choice, what may be answered, by id or name. ``watch`` is called with
-    the name of each stage that the question reaches, and what is known then.
+    the name of each stage that the question reaches, and what is known then. ``unlinked``: why it
+    has no topic entity, for a method that can do without.
     """
 
     question: str
@@ -55,6 +56,7 @@ class LinkedQuestion:
     link_seconds: float = 0.0
     choices: tuple[str, ...] = ()
     watch: Watch | None = None
+    unlinked: KgqaError | None = None
 
     def tell(self, stage: str, **known: Any) -> None:
         """Report to whoever watches the question that it reached a stage."""
@@ -62,7 +64,7 @@ class LinkedQuestion:
             self.watch(stage, known)
 
     @property
-    def whether(self) -> bool:
+    def is_yes_no(self) -> bool:
         """Whether it asks if its two topic entities are connected in some way."""
         return len(self.topics) == 2 and not self.choices and asks_whether(self.question)
 
@@ -170,10 +172,11 @@ class Method(ABC, Generic[OptionsT]):
             for number, one in found:
                 if (this := asked.get(number)) is not None and not this.choices:
                     args = (store, this.question, this.topics, self.form)
-                    one = kind_findings(*args, whether=this.whether) or one
+                    one = kind_findings(*args, whether=this.is_yes_no) or one
                 if not isinstance(one, KgqaError):
                     this = asked[number]
                     one = Answer.of(this.question, self.name, this.topics, one, this.link_seconds)
+                    one = described(store, one)
                     if this.watch is not None:
                         shown = [path.to_dict() for path in one.paths]
                         this.tell("paths", method=self.name, paths=shown)
@@ -200,7 +203,7 @@ class Method(ABC, Generic[OptionsT]):
                 raise answer
             return ask_general(general, answer, asked[number].choices, self.options.answer_tokens)
 
-        for (number, answer), reply in several_at_once(answers, call, self.options.concurrency):
+        for (number, answer), reply in map_concurrently(answers, call, self.options.concurrency):
             if isinstance(reply, KgqaError) or isinstance(answer, KgqaError):
                 yield number, reply if isinstance(reply, KgqaError) else answer
                 continue
@@ -235,7 +238,7 @@ def walk_rules(
     )
 
 
-def several_at_once(
+def map_concurrently(
     items: Iterable[T], work: Callable[[T], R], most: int
 ) -> Iterator[tuple[T, R | KgqaError]]:
     """Yield each item with what ``work`` gives for it, as they come, ``most`` at a time.

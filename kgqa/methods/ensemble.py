@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 from kgqa.answers.answer import NO_KG_LLM, Answer, Findings, KgLlmUse, RankedAnswer, Timings
 from kgqa.answers.ranking import RankingOptions, near_first
 from kgqa.errors import AdapterMismatchError, KgqaError, ModelNotFoundError
+from kgqa.linking.asked import asks_calculated
 from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.kg_cot.fitting import fitting_reasoner
 from kgqa.methods.options import (
@@ -24,8 +25,10 @@ from kgqa.methods.options import (
     EnsembleOptions,
     GcrOptions,
     KgCotOptions,
+    QueryOptions,
     RankOptions,
 )
+from kgqa.methods.query import Query
 from kgqa.methods.rank import Rank
 from kgqa.models.path_ranker import RANKERS, own_ranker
 
@@ -41,14 +44,17 @@ if TYPE_CHECKING:
 
 # Chosen on development questions: docs/methods.md.
 WEIGHTS = {"gcr": 1.0, "kg-cot": 1.0, "rank": 1.0}
-SURE = 0.99
+EARLY_EXIT_CONFIDENCE = 0.99
 THRESHOLD = 0.5  # of the pooled weight of an answer, beside the first one
 TOGETHER = 16  # questions that each member is given at a time
 FLOOR = 0.01  # what an entity has with a member that has never encountered it
-MUCH = 0.2  # part of its edges by which a KG has changed much
+CALCULATED = 0.5  # confidence of a plan that is believed though the question has a topic entity
+GUESSED = 0.35  # and if it has none
+STALE_FRACTION = 0.2  # part of its edges by which a KG has changed much
 _OF_NO_WEIGHT = ("together", "search_options")  # do not say that gcr is meant
-UNSURE = 0.3  # below this pooled confidence one member that finds no answer is believed, as it is
-# if the others do not agree on one
+# Below this pooled confidence one member that finds no answer is believed, as it is if the others
+# do not agree on one.
+VETO_CONFIDENCE = 0.3
 
 
 class Ensemble(Method[EnsembleOptions]):
@@ -171,7 +177,9 @@ class Ensemble(Method[EnsembleOptions]):
         apart = len(first) > 1 and len(set(first)) == len(first)
         if alone:  # its own threshold stands
             chosen = len(answers[0].answers)
-        elif len(first) < len(answers) and (not first or apart or (confidence or 0.0) < UNSURE):
+        elif len(first) < len(answers) and (
+            not first or apart or (confidence or 0.0) < VETO_CONFIDENCE
+        ):
             chosen = 0
         else:
             threshold = self.options.answer_threshold
@@ -217,7 +225,8 @@ class Auto(Ensemble):
 
     name = "auto"
     Options = AutoOptions
-    sure = SURE
+    sure = EARLY_EXIT_CONFIDENCE
+    _query: Query | None = None
 
     def _members(self) -> list[Callable[[], Method[Any]]]:
         options, resources = cast("AutoOptions", self.options), self.resources
@@ -273,7 +282,9 @@ class Auto(Ensemble):
         chosen = cast("AutoOptions", self.options)
         if store is not None and chosen.ranker is None:
             own = own_ranker(self.resources.settings.kg_folder(store.info.name))
-            if own is not None and (note := outgrown(RANKERS.card(own).described, store.info)):
+            if own is not None and (
+                note := staleness_note(RANKERS.card(own).described, store.info)
+            ):
                 self.resources.note(note)
         return Rank(chosen, self.resources, general=general)
 
@@ -284,9 +295,49 @@ class Auto(Ensemble):
 
     def findings(self, store: GraphStore, questions: Iterable[LinkedQuestion | KgqaError]) -> Found:
         """Yield each question's number with what was found out about it, some at a time."""
+        if not self._whole_graph:
+            yield from self._by_paths(store, questions)
+            return
+        for number, question in enumerate(questions):  # one at a time: they are quick
+            found = self._whole(store, question)
+            if found is None:
+                for _, each in self._by_paths(store, [question]):
+                    yield number, each
+            else:
+                yield number, found
+
+    def _by_paths(
+        self, store: GraphStore, questions: Iterable[LinkedQuestion | KgqaError]
+    ) -> Found:
         if self.alone is not None:
             return self.alone.findings(store, questions)
         return super().findings(store, questions)
+
+    @property
+    def _whole_graph(self) -> bool:
+        """Whether questions about the whole graph are asked of plans: not if gcr was asked for."""
+        return self.resources.store is not None and not self._of_gcr()
+
+    def _whole(
+        self, store: GraphStore, question: LinkedQuestion | KgqaError
+    ) -> Findings | KgqaError | None:
+        """Return what a plan gives, if the question is about the whole graph; else None."""
+        if isinstance(question, KgqaError) or question.choices:
+            return None
+        if question.topics and not asks_calculated(question.question):
+            return None
+        try:
+            if self._query is None:
+                self._query = Query(QueryOptions(), self.resources, general=False)
+            found = self._query.answer(store, question)
+        except KgqaError as error:
+            return question.unlinked or (None if question.topics else error)
+        sure = (found.confidence or 0.0) >= (CALCULATED if question.topics else GUESSED)
+        if not sure or not found.answers:
+            return question.unlinked
+        if question.topics and (found.result is None or not found.result.plan.grouped):
+            return None
+        return found
 
     def _some(
         self, store: GraphStore, taken: Sequence[tuple[int, LinkedQuestion | KgqaError]]
@@ -298,7 +349,7 @@ class Auto(Ensemble):
                 whether = {
                     number: one
                     for number, one in taken
-                    if isinstance(one, LinkedQuestion) and one.whether
+                    if isinstance(one, LinkedQuestion) and one.is_yes_no
                 }
                 numbers = list(whether)
                 for place, found in member.findings(store, whether.values()):
@@ -360,14 +411,14 @@ def _together(used: Sequence[KgLlmUse]) -> KgLlmUse:
     )
 
 
-def outgrown(learnt: Mapping[str, Any], info: KGInfo) -> str:
+def staleness_note(learnt: Mapping[str, Any], info: KGInfo) -> str:
     """Return a note if the KG has changed much since a model of its own was made, else nothing.
 
     ``learnt``: how much had changed and how many relations there were then.
     """
     changed = info.changed - int(learnt.get("changed", info.changed))
     new = info.next_relation - int(learnt.get("relations", info.next_relation))
-    if changed <= 0 or (changed <= MUCH * info.edges and new <= 0):
+    if changed <= 0 or (changed <= STALE_FRACTION * info.edges and new <= 0):
         return ""
     return (
         f"{changed:,} edges of {info.name} were added or removed since that was learnt"

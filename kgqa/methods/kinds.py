@@ -1,4 +1,7 @@
-"""What kind of thing an entity is: answered by its types' edges, which no path passes through."""
+"""What kind of thing an entity is: as an answer, and beside one.
+
+The edges that say so, which no path passes through, answer "What is X?".
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgqa.answers.answer import Findings, RankedAnswer, ScoredPath, SearchUse, Timings
+from kgqa.graph.literals import is_walked
 from kgqa.graph.model import keys_array
 from kgqa.graph.names import normalise
 from kgqa.paths.ground import ground
@@ -17,7 +21,7 @@ from kgqa.paths.walk import FIRST, TAIL, WalkRules, walk
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kgqa.answers.answer import TopicEntity
+    from kgqa.answers.answer import Answer, TopicEntity
     from kgqa.graph.store import GraphStore
     from kgqa.paths.format import PathFormat
 
@@ -26,6 +30,7 @@ _FILLER = frozenset(
     {"what", "who", "whats", "whos", "s", "which", "is", "are", "was", "were", "a", "an", "the"}
     | {"kind", "type", "sort", "class", "of", "thing", "things", "exactly", "this", "it"}
 )
+_DESCRIBED = 10  # answers that are shown with what is known of them
 _SURE = 0.97  # that the edge says what is asked; the edge itself is in the graph
 
 
@@ -70,6 +75,26 @@ def kind_findings(
         search=SearchUse("types"),
         confidence=_SURE,
     )
+
+
+def described(store: GraphStore, answer: Answer) -> Answer:
+    """Return an answer whose first entities have their types and properties, without long ones."""
+    ids = [one.id for one in answer.answers[:_DESCRIBED] if one.id is not None]
+    if not ids:
+        return answer
+    known = {}
+    for id_, key in zip(ids, store.keys_of(ids).tolist(), strict=True):
+        if key >= 0:
+            of = store.details(key)
+            shown = {name: value for name, value in of.properties.items() if is_walked(value)}
+            known[id_] = (tuple(of.types), shown)
+    answers = [
+        replace(one, types=known[one.id][0], properties=known[one.id][1])
+        if one.id in known
+        else one
+        for one in answer.answers
+    ]
+    return replace(answer, answers=tuple(answers))
 
 
 def _asks_what(question: str, topics: Sequence[TopicEntity]) -> bool:

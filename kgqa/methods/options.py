@@ -55,6 +55,7 @@ class MethodOptions(WalkOptions):
     """The options that every method has."""
 
     needs_topics: ClassVar[bool] = True  # whether it starts at topic entities
+    asks_whole: ClassVar[bool] = False  # whether it also answers what has no topic entity
     presets: ClassVar[tuple[str, ...]] = ("default", "gcr", "few-shot")  # those that fit it
 
     k: int = option(10, "Number of paths to find.", flag=True, ge=1, le=1_000)
@@ -319,3 +320,22 @@ class AutoOptions(EnsembleOptions, RankOptions):
     """The options of the default method."""
 
     presets: ClassVar[tuple[str, ...]] = GcrOptions.presets
+    asks_whole: ClassVar[bool] = True
+
+
+class QueryOptions(MethodOptions):
+    """The options of plans over the whole graph."""
+
+    needs_topics: ClassVar[bool] = False
+    asks_whole: ClassVar[bool] = True
+    presets: ClassVar[tuple[str, ...]] = ()
+
+    scorer: str | None = option(None, "A plan scorer's folder (by default the bundled one).")
+    plans: int = option(12, "Number of plans that are run and compared.", ge=1, le=100)
+    time_limit: float = option(10.0, "Time limit in seconds for each plan.", group=_SPEED, gt=0)
+    sure_from: float = option(
+        0.6, "Confidence from which no other reading is shown.", group=_ANSWERS, ge=0, le=1
+    )
+    refuse_below: float = option(
+        0.0, "Give no answer below this confidence.", group=_ANSWERS, ge=0, le=1
+    )

@@ -32,11 +32,12 @@ from kgqa.answers.choices import find_choices, rank_by_score
 from kgqa.answers.conditions import Narrowed
 from kgqa.answers.ranking import calibrated
 from kgqa.errors import EmptyLanguageError
+from kgqa.graph.store import schema_version
 from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.options import RankOptions
 from kgqa.methods.rank_conditions import narrowed_by_question
 from kgqa.methods.rank_words import RankWords, Weighed, entity_scores, of_one_fact
-from kgqa.methods.whether import SAYS_IT, YES, connection
+from kgqa.methods.yes_no import YES, YES_THRESHOLD, connection
 from kgqa.models.adapter import AdapterCard
 from kgqa.paths.ground import ground
 from kgqa.paths.relation_paths import MOST_PATHS, opened, relation_paths
@@ -59,12 +60,17 @@ ANSWER_THRESHOLD = 0.7  # chosen on the graphs of scripts/bench_own
 MOST_ANSWERS = 500  # with a path each
 MOST_EXPLAINED = 10  # relation paths of a topic entity that an answer keeps
 # Slope and shift of the confidence: scripts/bench_confidence --own.
-MET = (0.5, 2.2)  # if conditions are met
-SEVERAL = (0.4, 1.3)  # of several topic entities, whose probabilities were multiplied
+CONDITION_CALIBRATION = (0.5, 2.2)  # if conditions are met
+MULTI_TOPIC_CALIBRATION = (
+    0.4,
+    1.3,
+)  # of several topic entities, whose probabilities were multiplied
 # of "yes", fitted on the 104 questions of tests/data/own*/*/yes_no.jsonl
-SAID, LEAST_SAID = (0.6, 2.4), 1e-4
-MOST_ELSEWHERE = 1_000  # relations that are read once a session
-ELSEWHERE = 3.5  # less of a logit, if entities of other kinds or other KGs have it; chosen there
+YES_CALIBRATION, LEAST_YES = (0.6, 2.4), 1e-4
+MOST_OTHER_RELATIONS = 1_000  # relations that are read once a session
+OTHER_KG_PENALTY = (
+    3.5  # less of a logit, if entities of other kinds or other KGs have it; chosen there
+)
 _HOW_MANY = re.compile(r"\W*(how many|number of|count)\b", re.IGNORECASE)
 _NUMBER = re.compile(r"\W*\d[\d.,]*(\s*\S{1,6})?")  # with a unit, perhaps
 
@@ -120,8 +126,8 @@ class Rank(Method[RankOptions]):
             for paths, one in zip(found, weighed, strict=True)
         ]
         notes += self._left_out(words, question.topics, found, weighed)
-        if question.whether:
-            return self._whether(store, question, found, weighed, notes, walked - began)
+        if question.is_yes_no:
+            return self._yes_or_no(store, question, found, weighed, notes, walked - began)
         scores = of_one_fact(store, found, entity_scores(found, weighed, names))
         choices = find_choices(store, question.choices) if question.choices else []
         if choices:
@@ -172,8 +178,8 @@ class Rank(Method[RankOptions]):
                 notes.append(_not_there(question.topics, weighed))
         if chosen and _is_count(question.question, answers):
             notes.append(f"Counted: {sum(score >= least for score in scores.values()):,}.")
-        sure = SEVERAL if len(question.topics) > 1 else (1.0, 0.0)
-        sure = MET if narrowed.conditions else sure
+        sure = MULTI_TOPIC_CALIBRATION if len(question.topics) > 1 else (1.0, 0.0)
+        sure = CONDITION_CALIBRATION if narrowed.conditions else sure
         shown, expanded = _shown(evidence, self.options.k)
         grounded = time.perf_counter()
         return Findings(
@@ -192,7 +198,7 @@ class Rank(Method[RankOptions]):
             relations=tuple(share for one in weighed for share in one.likeliest),
         )
 
-    def _whether(
+    def _yes_or_no(
         self,
         store: GraphStore,
         question: LinkedQuestion,
@@ -219,8 +225,8 @@ class Rank(Method[RankOptions]):
             )
             if path is not None
         ]
-        yes = bool(shown) and asked.probability >= SAYS_IT
-        sure = calibrated(max(asked.probability, LEAST_SAID), *SAID)
+        yes = bool(shown) and asked.probability >= YES_THRESHOLD
+        sure = calibrated(max(asked.probability, LEAST_YES), *YES_CALIBRATION)
         said = f"Not in this graph: no path between {first.name} and {second.name} says this."
         return Findings(
             answers=(RankedAnswer(None, YES, asked.probability, True),) if yes else (),
@@ -269,15 +275,15 @@ class Rank(Method[RankOptions]):
         """
         own = {one[0] for one in every[:count] if len(one) == 1}
         missing = [one[0] for one in every[count:]]
-        common = words.schema.common(MOST_ELSEWHERE)
+        common = words.schema.common(MOST_OTHER_RELATIONS)
         elsewhere = [hop for hop in common if hop not in own]
-        few = len(common) < MOST_ELSEWHERE  # else the KG itself says what there is to ask for
+        few = len(common) < MOST_OTHER_RELATIONS  # else the KG itself says what there is to ask for
         odds = []  # logarithms
         for ranker in self._judges:
             fits = logits if ranker is self.ranker else words.logits(ranker, asked, every)
-            beyond = words.logits(ranker, asked, [(hop,) for hop in elsewhere]) - ELSEWHERE
+            beyond = words.logits(ranker, asked, [(hop,) for hop in elsewhere]) - OTHER_KG_PENALTY
             lacking = dict(zip(elsewhere, beyond.tolist(), strict=True))
-            unknown = ranker.logit_elsewhere(asked) - ELSEWHERE if few else -math.inf
+            unknown = ranker.logit_elsewhere(asked) - OTHER_KG_PENALTY if few else -math.inf
             least = max([*lacking.values(), unknown])  # the likeliest: many are not likelier
             lacking.update(zip(missing, fits[count:].tolist(), strict=True))
             absent = np.logaddexp.reduce([ranker.none, least, *fits[count:]])
@@ -308,7 +314,7 @@ class Rank(Method[RankOptions]):
 
     def _in(self, store: GraphStore) -> RankWords:
         known = self._words
-        if known is None or known.store is not store or known.version != store.info.version:
+        if known is None or known.store is not store or known.version != schema_version(store):
             folder = self.resources.settings.kg_folder(store.info.name)
             known = self._words = RankWords(store, self.walks(store), folder)
         return known

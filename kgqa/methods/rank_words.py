@@ -11,6 +11,7 @@ import numpy as np
 from kgqa.answers.expand import LACKING
 from kgqa.answers.values import read_value
 from kgqa.graph.model import Kind, keys_array
+from kgqa.graph.store import schema_version
 from kgqa.linking.masking import without_name
 from kgqa.paths.phrases import phrases_of
 from kgqa.paths.schema import Schema
@@ -43,7 +44,7 @@ class RankWords:
 
     def __init__(self, store: GraphStore, rules: WalkRules, folder: Path | None = None) -> None:
         self.store, self.rules = store, rules
-        self.version = store.info.version
+        self.version = schema_version(store)
         self.schema = Schema(store, rules)
         self.phrases = [first for first, *_ in phrases_of(store, folder)]
 

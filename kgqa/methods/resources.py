@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kgqa.models.graph_reasoner_files import LoadedReasoner
     from kgqa.models.kg_llm import KgLLM, Quantize
     from kgqa.models.path_ranker import PathRanker
+    from kgqa.models.plan_scorer import PlanScorer
     from kgqa.models.sentence_encoder import SentenceEncoder
     from kgqa.progress import Progress
     from kgqa.trie.index.manifest import IndexKey
@@ -176,6 +177,13 @@ class Resources:
             ("ranker", name, encoder),
             lambda: load_path_ranker(name, encoder=encoder, **self._where()),
         )
+
+    def plan_scorer(self, folder: str | None = None) -> PlanScorer:
+        """Return the plan scorer of a folder, None for the bundled one."""
+        from kgqa.models.plan_scorer import UNIVERSAL, load_plan_scorer
+
+        name = folder or UNIVERSAL
+        return self._model(("planner", name), lambda: load_plan_scorer(name))
 
     def general_llm(self, name: str | None, *, cache_calls: bool = True) -> GeneralLLM | None:
         """Return the general LLM that is named here or in the settings, None if none is.

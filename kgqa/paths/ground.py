@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from kgqa.graph.model import Kind, keys_array
+from kgqa.graph.properties import StoredPropertyGraph
 from kgqa.graph.schema import read_fact_id
 from kgqa.paths.walk import FIRST, MEDIATOR, SECOND, TAIL
 
@@ -186,13 +188,19 @@ def _real_ends(store: GraphStore, entities: Entities) -> dict[int, _Real]:
     heads, predicates, tails = (keys_array([p[i] for p in possible.values()]) for i in range(3))
     whole = store.has_edges(heads, predicates, nodes) & store.has_edges(nodes, predicates, tails)
     ids = dict(zip(entities.keys.tolist(), entities.ids, strict=True))
+    given = _properties_of(store, nodes[whole])
     found = {}
-    for node in nodes[whole].tolist():
+    for node, shown in given.items():
         head, relation, tail = named[node]
-        shown = store.details(node).properties
         own = frozenset({(head, relation, ids[node]), (ids[node], relation, tail)})
         found[node] = (Fact(head, relation, tail, shown), own)
     return found
+
+
+def _properties_of(store: GraphStore, keys: IntArray) -> dict[int, dict[str, Any]]:
+    if not isinstance(store, StoredPropertyGraph):
+        return {key: store.details(key).properties for key in keys.tolist()}
+    return {key: json.loads(text or "{}") for key, *_, text in store.described(keys)}
 
 
 def _meant(facts: list[Fact], real: list[_Real]) -> tuple[Fact, ...]:

@@ -50,12 +50,17 @@ class ShownCondition(BaseModel):
 
 
 class ShownAnswer(BaseModel):
-    """An answer; ``paths``: places in the list of paths; ``grounded``: a path ends in it."""
+    """An answer; ``paths``: places in the list of paths; ``grounded``: a path ends in it.
+
+    ``types`` and ``properties``: what the graph says of it besides its edges.
+    """
 
     id: str | None
     name: str
     score: float
     grounded: bool
+    types: list[str] = []
+    properties: dict[str, Any] = {}
     paths: list[int]
     conditions: list[ShownCondition]
 

@@ -86,7 +86,7 @@ def fit_ranker(
     )
     fit.run(batches)
     scale, none, *bias = beside.detach().tolist()
-    changes = _changes(model)
+    changes = lora_changes(model)
     model.unload()
     encoder.change({name: up @ down for name, (down, up) in changes.items()})
     made = RankerCard(
@@ -111,7 +111,7 @@ def _loss(encoder: TorchSentenceEncoder, beside: Tensor, batch: RankingBatch) ->
     return torch.stack(losses).mean()
 
 
-def _changes(model: Any) -> Changes:
+def lora_changes(model: Any) -> Changes:
     """Return the factors of the weights' changes, the scaling in the second; untouched ones not."""
     found = {}
     prefix = "base_model.model."

@@ -14,7 +14,7 @@ import kgqa
 from kgqa.errors import DumpMalformedError, IngestError, UsageError
 from kgqa.graph.model import KGInfo
 from kgqa.graph.sqlite import SqliteStore
-from kgqa.methods.ensemble import outgrown
+from kgqa.methods.ensemble import staleness_note
 from kgqa.paths.walk import WalkRules, walk
 from kgqa.trie.index.manifest import Manifest
 from kgqa.trie.index.reader import all_manifests, open_index
@@ -152,7 +152,7 @@ def test_the_index_keeps_what_the_change_does_not_reach(kg: KG, tmp_path: Path) 
 @pytest.mark.parametrize("what", ["update", "index", "learn"])
 def test_only_one_command_writes_to_a_kg(kg: KG, tmp_path: Path, what: str) -> None:
     new = lines(tmp_path / "new.tsv", "d knows e\n")
-    given = {"add": new} if what == "update" else {}
+    given = {"update": {"add": new}, "index": {}, "learn": {"questions": new}}[what]
     with (
         FileLock(kg.folder / ".ingest.lock"),
         pytest.raises(IngestError, match="Another command is writing to services"),
@@ -162,10 +162,10 @@ def test_only_one_command_writes_to_a_kg(kg: KG, tmp_path: Path, what: str) -> N
 
 def test_a_kg_that_changed_much_says_so_of_its_own_models() -> None:
     info = KGInfo("mine", "", "", "out", 9, 0, 0, 3, 100, changed=30, given_relations=4)
-    assert "30 edges of mine" in outgrown({"changed": 0, "relations": 4}, info)
-    assert "1 new relations" in outgrown({"changed": 29, "relations": 3}, info)
-    assert outgrown({"changed": 12, "relations": 4}, info) == ""
-    assert outgrown({}, info) == ""  # made before such things were written down
+    assert "30 edges of mine" in staleness_note({"changed": 0, "relations": 4}, info)
+    assert "1 new relations" in staleness_note({"changed": 29, "relations": 3}, info)
+    assert staleness_note({"changed": 12, "relations": 4}, info) == ""
+    assert staleness_note({}, info) == ""  # made before such things were written down
 
 
 def freebase(path: Path, *triples: str) -> Path:

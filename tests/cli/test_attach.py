@@ -154,3 +154,24 @@ def test_an_account_in_the_url_is_used_and_not_kept(
     again = kgqa("paths", "Apollo 13", "--kg", "films", "--graph", url, "--json", "--home", home)
     assert again.json["total"] > 3
     assert films.password not in again.out
+
+
+def test_a_load_does_not_go_beside_what_others_wrote_unless_asked_to(
+    kgqa: Kgqa, films: Neo4jServer, tmp_path: Path
+) -> None:
+    with films.connect() as connection:
+        if connection.list_kgs():
+            pytest.skip("KGs are loaded beside what others wrote: so that is meant")
+    dump = tmp_path / "mine.tsv"
+    dump.write_text("Ada\tknows\tBob\n", encoding="utf-8")
+    env = {
+        "NEO4J_URI": films.uri,
+        "NEO4J_USERNAME": films.username,
+        "NEO4J_PASSWORD": films.password,
+    }
+    error = kgqa("ingest", "triples", dump, "--home", tmp_path, **env).error
+    assert "nodes that kgqa did not load" in error
+    assert "kgqa attach" in error
+    assert "--method" in error
+    here = f"sqlite:///{tmp_path}"
+    assert kgqa("ingest", "triples", dump, "--home", tmp_path, "--graph", here, **env).code == 0

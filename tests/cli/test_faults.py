@@ -190,7 +190,7 @@ def test_the_commands_on_neo4j(kgqa: Kgqa, neo4j_server: Neo4jServer, tmp_path: 
         "KGQA_HOME": str(tmp_path),
         "KGQA_KG": "clitest",
     }
-    assert kgqa("ingest", "triples", dump, **env).code == 0
+    assert kgqa("ingest", "triples", dump, "--method", "bolt", **env).code == 0
     done = kgqa("paths", "Ada [x]", "--hops", "1", "--json", **env).json
     assert [path["text"] for path in done["paths"]] == ["Ada [x] -> knows -> Bob"]
     assert done["browser_url"].startswith(env["KGQA_NEO4J_BROWSER"])

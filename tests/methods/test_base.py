@@ -12,7 +12,7 @@ from kgqa.answers.answer import Answer, Findings, RankedAnswer, ScoredPath
 from kgqa.config import load_settings
 from kgqa.errors import GeneralModelError, KgqaError, LinkingError, UsageError
 from kgqa.graph.model import keys_array
-from kgqa.methods.base import LinkedQuestion, Method, several_at_once
+from kgqa.methods.base import LinkedQuestion, Method, map_concurrently
 from kgqa.methods.options import MethodOptions
 from kgqa.paths.ground import ground
 from kgqa.paths.walk import WalkRules, walk
@@ -44,7 +44,7 @@ def test_never_more_calls_than_were_allowed_and_all_come_back() -> None:
             raise GeneralModelError("no")
         return item * 10
 
-    found = dict(several_at_once(range(9), work, 3))
+    found = dict(map_concurrently(range(9), work, 3))
     assert most == 3
     assert isinstance(found.pop(4), GeneralModelError)
     assert found == {item: item * 10 for item in range(9) if item != 4}
@@ -52,7 +52,7 @@ def test_never_more_calls_than_were_allowed_and_all_come_back() -> None:
 
 def test_a_fault_of_the_program_is_not_taken_for_a_failed_call() -> None:
     with pytest.raises(ZeroDivisionError):
-        list(several_at_once([1, 0], lambda item: 1 // item, 2))
+        list(map_concurrently([1, 0], lambda item: 1 // item, 2))
 
 
 def test_items_are_made_while_calls_wait() -> None:
@@ -64,7 +64,7 @@ def test_items_are_made_while_calls_wait() -> None:
         made.set()
         yield 2
 
-    found = list(several_at_once(items(), lambda item: made.wait(timeout=60), 2))
+    found = list(map_concurrently(items(), lambda item: made.wait(timeout=60), 2))
     assert found == [(1, True), (2, True)] or found == [(2, True), (1, True)]
 
 

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from kgqa.paths.walk import PathTable
 
 YES = "yes"
-SAYS_IT = 0.1  # probability from which a connection says it; chosen on yes_no.jsonl of tests/data
+YES_THRESHOLD = (
+    0.1  # probability from which a connection says it; chosen on yes_no.jsonl of tests/data
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,159 @@
+"""Questions about a whole graph with the rows of a gold query: execution accuracy.
+
+A line of the file is ``{id, question, cypher, rows, limit, sure, pool}`` as
+``docs/queries.md`` describes it. A question is right if the rows given are gold's, refused if none
+are given and the method says so, else wrong; the three add up to all questions.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from kgqa.errors import DataError, KgqaError
+from kgqa.evaluation.query_metrics import same_rows, shape_of
+from kgqa.paths.ground import Node
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from kgqa.answers.answer import Answer
+    from kgqa.graph.store import GraphStore
+    from kgqa.progress import Progress
+
+QUERY_FORMAT = "text2cypher"
+_FIELDS = ("question", "cypher", "rows")
+
+
+class Table(NamedTuple):
+    """A table of figures."""
+
+    heads: list[str]
+    rows: list[list[str]]
+
+
+@dataclass(slots=True)
+class QueryEvaluation:
+    """What was measured: ``figures`` as JSON has them, a record for each question."""
+
+    figures: dict[str, Any]
+    records: list[dict[str, Any]] = field(default_factory=list)
+    reports: tuple[Path, ...] = ()
+
+    def tables(self) -> list[Table]:
+        """Return the figures as tables: all of them, and by shape."""
+        shares = ["right", "wrong", "refused", "failed", "valid"]
+        every = Table(shares, [[f"{self.figures[name]:.1f}" for name in shares]])
+        shapes = [
+            [shape, str(one["questions"]), f"{one['right']:.1f}"]
+            for shape, one in self.figures["by_shape"].items()
+        ]
+        return [every, Table(["shape", "questions", "right"], shapes)]
+
+    def times(self) -> str:
+        """Return how long a question took."""
+        seconds = self.figures["seconds"]
+        middle, late = seconds["p50"], seconds["p95"]
+        return f"{middle:.2f} s a question in the middle, {late:.2f} s at the 95th per cent"
+
+
+def read_gold(file: Path, limit: int | None = None) -> list[dict[str, Any]]:
+    """Return the lines of a file of gold queries. Raises DataError."""
+    found = []
+    try:
+        with file.open(encoding="utf-8") as lines:
+            for number, line in enumerate(lines, 1):
+                if not line.strip():
+                    continue
+                row = json.loads(line)
+                if not isinstance(row, dict) or any(name not in row for name in _FIELDS):
+                    raise DataError(
+                        f"Line {number} of {file} is not a gold query.",
+                        f"Each has {', '.join(_FIELDS)}.",
+                    )
+                found.append(row)
+                if limit is not None and len(found) >= limit:
+                    break
+    except OSError as error:
+        raise DataError(f"{file} cannot be read: {error.strerror}.") from None
+    except ValueError as error:
+        raise DataError(f"Line {number} of {file} is not JSON: {error}.") from None
+    return found
+
+
+def evaluate_queries(
+    store: GraphStore,
+    gold: Iterable[dict[str, Any]],
+    ask: Callable[[str], Answer],
+    progress: Progress,
+    method: str,
+) -> QueryEvaluation:
+    """Ask every question and compare its rows with gold's."""
+    rows = list(gold)
+    records: list[dict[str, Any]] = []
+    with progress.task("answering", len(rows), "questions") as task:
+        for row in rows:
+            began = time.perf_counter()
+            plan, outcome, error = "", "failed", ""
+            try:
+                answer = ask(row["question"])
+                outcome = "refused"
+                if answer.result is not None and (answer.answers or not answer.result.rows):
+                    plan = str(answer.result.plan)
+                    given = [[_cell(store, cell) for cell in cells] for cells in answer.result.rows]
+                    outcome = "right" if same_rows(given, row) else "wrong"
+                confidence = answer.confidence
+            except KgqaError as problem:
+                error, confidence = problem.message, None
+            records.append(
+                {
+                    "id": row.get("id"), "question": row["question"], "outcome": outcome,
+                    "plan": plan, "confidence": confidence, "error": error,
+                    "shape": shape_of(row["cypher"]), "seconds": time.perf_counter() - began,
+                }
+            )  # fmt: skip
+            task.advance()
+    return QueryEvaluation(_figures(records, store.info.name, method), records)
+
+
+def _figures(records: list[dict[str, Any]], kg: str, method: str) -> dict[str, Any]:
+    def share(some: list[dict[str, Any]], *outcomes: str) -> float:
+        right = sum(one["outcome"] in outcomes for one in some)
+        return round(100 * right / len(some), 1) if some else 0.0
+
+    shapes: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for one in records:
+        shapes[one["shape"]].append(one)
+    seconds = [one["seconds"] for one in records] or [0.0]
+    return {
+        "format": QUERY_FORMAT,
+        "kg": kg,
+        "method": method,
+        "questions": len(records),
+        "answered": sum(one["outcome"] in ("right", "wrong") for one in records),
+        **{name: share(records, name) for name in ("right", "wrong", "refused", "failed")},
+        "valid": share([one for one in records if one["outcome"] != "refused"], "right", "wrong"),
+        "by_shape": {
+            shape: {"questions": len(some), "right": share(some, "right")}
+            for shape, some in sorted(shapes.items(), key=lambda item: -len(item[1]))
+        },
+        "seconds": {
+            "p50": round(float(np.median(seconds)), 3),
+            "p95": round(float(np.quantile(seconds, 0.95)), 3),
+        },
+    }
+
+
+def _cell(store: GraphStore, cell: Any) -> Any:
+    """Return a cell as gold has it: a thing by its properties, with its name and id."""
+    if not isinstance(cell, Node):
+        return list(cell) if isinstance(cell, tuple) else cell
+    (key,) = store.keys_of([cell.id]).tolist()
+    properties = store.details(key).properties if key >= 0 else {}
+    return {**properties, "name of it": cell.name, "id of it": cell.id}

@@ -1,0 +1,239 @@
+"""Questions about a whole graph: a plan is chosen among those that the schema allows, and run.
+
+The plan scorer (:mod:`kgqa.models.plan_scorer`) reads the question with the parts of the schema,
+:mod:`kgqa.methods.query_search` puts the best plans together, and what they give decides among
+them: of two plans the one that finds something is meant. Rows are the answers; what a number counts
+is always given with it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kgqa.answers.answer import Findings, RankedAnswer, Timings
+from kgqa.errors import PlanError, TimeLimitError, UsageError
+from kgqa.graph.schema import PropertyGraph
+from kgqa.linking.literals import stated
+from kgqa.methods.base import LinkedQuestion, Method
+from kgqa.methods.options import QueryOptions
+from kgqa.methods.query_search import Candidate, FoundValue, PlanSearch, SchemaParts
+from kgqa.methods.query_values import ValueIndex
+from kgqa.paths.ground import Node
+from kgqa.queries.result import QueryLimits, QueryResult
+from kgqa.queries.run import run_plan
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kgqa.graph.schema import GraphSchema
+    from kgqa.graph.store import GraphStore
+    from kgqa.queries.result import Cell
+
+UNKNOWN = 0.3  # of the confidence, if the question names what is not in the graph
+NOTHING_FOUND = 4.0  # off the score of a plan that finds nothing
+FAILED = 8.0  # off the score of one that exceeds the limits
+_OVERVIEW = re.compile(
+    r"\W*(?:what(?:'s| is| are)?(?: all)?(?: data| things?)? "
+    r"(?:in (?:here|this|the (?:graph|kg|database|data))"
+    r"|can i ask|do you know|is this (?:graph|database|kg) about)|what kinds? of things\b.*"
+    r"|describe (?:the|this) (?:graph|schema|database|kg)|show (?:me )?the schema)\b",
+    re.IGNORECASE,
+)
+_LISTED = 8  # things that a sentence names
+
+
+class Read(NamedTuple):
+    """A question read as plans, the best first, each with what it gives; None if it failed."""
+
+    plans: list[tuple[Candidate, QueryResult | None]]
+    unknown: list[str]  # names in the question that nothing in the graph has
+    confidence: float
+    seconds: tuple[float, float]  # of choosing, of running
+
+
+class Query(Method[QueryOptions]):
+    """Plans over the schema; see the module."""
+
+    name = "query"
+    Options = QueryOptions
+
+    _parts: SchemaParts | None = None
+    _values: ValueIndex | None = None
+    _version: str = ""
+
+    def own_settings(self) -> dict[str, Any]:
+        """Return the scorer that chooses."""
+        return {"scorer": self.options.scorer or "universal", "preset": None, "hops": None}
+
+    def answer(self, store: GraphStore, question: LinkedQuestion) -> Findings:
+        """Return the rows of the best plan. Raises GraphError, UsageError."""
+        if _OVERVIEW.match(question.question):
+            return overview(_property_graph(store).schema())
+        return self.findings_of(self.read(store, question.question))
+
+    def read(self, store: GraphStore, question: str) -> Read:
+        """Return the plans that ``question`` may mean. Raises GraphError, UsageError."""
+        began = time.perf_counter()
+        graph: Any = _property_graph(store)
+        parts, values = self._of(graph)
+        literals = stated(question)
+        found = values.find(question, literals.literals)
+        texts, refs = parts.read(question, found)
+        scorer = self.resources.plan_scorer(self.options.scorer)
+        scores = scorer.read(question, texts)
+        search = PlanSearch(question, parts, refs, scores, literals, found)
+        plans = search.plans(self.options.plans)
+        chosen = time.perf_counter()
+        limits = QueryLimits(seconds=self.options.time_limit)
+        worth: list[tuple[float, Candidate, QueryResult | None]] = []
+        for one in plans:
+            result = None
+            with suppress(PlanError, TimeLimitError):
+                result = run_plan(one.plan, graph, parts.index, limits)
+            off = FAILED if result is None else 0.0 if _gives(result) else NOTHING_FOUND
+            worth.append((one.score - off, one, result))
+        worth.sort(key=lambda one: -one[0])
+        confidence = confidence_of([one[0] for one in worth], scorer.card.temperature)
+        unknown = unknown_names(question, found, parts)
+        if unknown:
+            confidence *= UNKNOWN
+        ran = time.perf_counter()
+        ranked = [(one, result) for _, one, result in worth]
+        return Read(ranked, unknown, confidence, (chosen - began, ran - chosen))
+
+    def findings_of(self, read: Read) -> Findings:
+        """Return what was found out, of the best plan."""
+        timings = Timings(decode=read.seconds[0], ground=read.seconds[1])
+        if not read.plans or read.plans[0][1] is None:
+            note = "The question cannot be said as one query over this graph's schema."
+            return Findings(timings=timings, notes=(note,), confidence=0.0)
+        best, result = read.plans[0]
+        assert result is not None
+        rows = [*result.rows, *result.tied]
+        answers = tuple(_answer(row, result) for row in rows)
+        notes = [f"Read as: {best.plan}"]
+        if result.tied:
+            notes.append(
+                f"{len(result.tied)} more are equal to the last of the first {len(result)}."
+            )
+        if counted := counted_words(result):
+            notes.append(counted)
+        notes += [f"Nothing in the graph is called {name}." for name in read.unknown]
+        if read.confidence < self.options.sure_from:
+            others = [one.plan for one, other in read.plans[1:3] if other is not None]
+            notes += [f"It may also be read as: {plan}" for plan in others]
+        if read.confidence < self.options.refuse_below:
+            notes.append(
+                "No reading of the question fits well enough: name what it asks for as the graph "
+                "does, or write the plan (kgqa query)."
+            )
+            answers, others_ = (), answers
+        else:
+            others_ = ()
+        return Findings(
+            answers=answers,
+            others=others_,
+            timings=timings,
+            notes=tuple(notes),
+            confidence=read.confidence,
+            forward_passes=1,
+            result=result,
+        )
+
+    def _of(self, store: Any) -> tuple[SchemaParts, ValueIndex]:
+        version = f"{store.url}\0{store.info.name}\0{store.info.version}"
+        if self._parts is None or self._values is None or version != self._version:
+            schema = store.schema()
+            self._parts, self._values = SchemaParts(schema), ValueIndex(store, schema)
+            self._version = version
+        return self._parts, self._values
+
+
+def unknown_names(question: str, values: Sequence[FoundValue], parts: SchemaParts) -> list[str]:
+    """Return the names in a question, by their capital letters, that nothing in the graph has."""
+    known = {word[:5] for text in parts.words for word in text.split()}
+    found = []
+    for match in re.finditer(r"(?<=[\w,;:] )[A-Z][\w.'-]*(?: [A-Z][\w.'-]*)*", question):
+        inside = any(one.start < match.end() and match.start() < one.end for one in values)
+        if not inside and match.group().lower()[:5] not in known:
+            found.append(match.group())
+    return found
+
+
+def confidence_of(worth: list[float], temperature: float) -> float:
+    """Return the probability of the first of several plans, by what they are worth together."""
+    if not worth:
+        return 0.0
+    total = math.fsum(math.exp((one - worth[0]) / temperature) for one in worth)
+    return 1.0 / total
+
+
+def overview(schema: GraphSchema) -> Findings:
+    """Return what a graph holds: its types with their numbers, and what may be asked."""
+    answers = [
+        RankedAnswer(None, f"{one.name} ({one.count:,})", 1.0, grounded=True)
+        for one in schema.types
+    ]
+    notes = []
+    for type_ in schema.types[:_LISTED]:
+        known = ", ".join(one.name for one in type_.properties[:_LISTED])
+        if known:
+            notes.append(f"{type_.name} has {known}.")
+    for one in schema.relations[:_LISTED]:
+        notes.append(
+            f"{one.head or 'something'} {one.relation} {one.tail or 'something'} ({one.count:,})"
+        )
+    if not answers:
+        answers = [
+            RankedAnswer(None, f"{one.relation} ({one.count:,})", 1.0, grounded=True)
+            for one in schema.relations
+        ]
+    if schema.types:
+        notes.append(f"Ask for instance: How many {schema.types[0].name} are there?")
+    return Findings(answers=tuple(answers), notes=tuple(notes), confidence=1.0)
+
+
+def counted_words(result: QueryResult) -> str:
+    """Return what the first row's number counts, in words: "12 films: A, B, … and 4 more"."""
+    if result.source is None or not len(result) or not result.plan.grouped:
+        return ""
+    for one in result.evidence(0, _LISTED).counted:
+        names = [member.name if isinstance(member, Node) else str(member) for member in one.members]
+        if names:
+            more = one.size - len(names)
+            rest = f" and {more:,} more" if more > 0 else ""
+            return f"{one.aggregate}: {one.size:,}: {', '.join(names)}{rest}"
+    return ""
+
+
+def _answer(row: tuple[Cell, ...], result: QueryResult) -> RankedAnswer:
+    first = row[0]
+    if isinstance(first, Node):
+        return RankedAnswer(first.id, first.name, 1.0, grounded=True)
+    text = ", ".join(map(str, first)) if isinstance(first, tuple) else _shown(first)
+    return RankedAnswer(None, text, 1.0, grounded=True)
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "no value"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.10g}" if isinstance(value, float) else str(value)
+
+
+def _gives(result: QueryResult) -> bool:
+    return any(cell is not None and cell != 0 for row in result.rows for cell in row)
+
+
+def _property_graph(store: GraphStore) -> PropertyGraph:
+    if not isinstance(store, PropertyGraph):
+        raise UsageError(
+            f"The KG {store.info.name} cannot be asked as a whole: its store gives no schema.",
+            "Name a topic entity, and ask with another method.",
+        )
+    return store

@@ -1,0 +1,132 @@
+"""Which texts of a question are values that the graph holds, and of which properties."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from kgqa.methods.query_search import ENTITY, FoundValue, Owned
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kgqa.graph.schema import GraphSchema
+    from kgqa.linking.literals import Stating
+    from kgqa.queries.solve import QueryStore
+
+_LONGEST = 8  # words of a value that is looked for
+_MOST_VALUES = 300_000  # kept
+_MOST_ENTITIES = 100_000  # of a type whose properties are read
+_MOST_NAMED = 60  # entities that one question may mean
+_COMMON_WORDS = """
+the a an of in on at to by for with and or not is are was were be has have had who what which how
+many much most least first last top all any more less than from that this it its no yes show list
+find name count number average total new old high low
+"""
+_COMMON = frozenset(_COMMON_WORDS.split())
+
+
+class ValueIndex:
+    """The short texts that properties hold, by their words in small letters, and entities' names.
+
+    Names are looked up in the store; of types with very many entities properties are left out.
+    Raises GraphError.
+    """
+
+    def __init__(self, store: QueryStore, schema: GraphSchema) -> None:
+        self._store = store
+        self._fields: dict[str, dict[Owned, tuple[str, ...]]] = {}
+        self._named = {type_.name for type_ in schema.types if type_.names}
+        self._untyped = (
+            any("" in (one.head, one.tail) for one in schema.relations) or not schema.types
+        )
+        for type_ in schema.types:
+            texts = [one for one in type_.properties if one.type == "text" and one.walked]
+            if texts and type_.count <= _MOST_ENTITIES:
+                keys = store.instances(type_.name)
+                for one in texts:
+                    owned = ("class", type_.name, one.name)
+                    self._add(owned, store.property_values(keys, one.name)[1])
+        ids = store.relations().ids
+        for pattern in schema.relations:
+            texts = [one for one in pattern.properties if one.type == "text" and one.walked]
+            if texts and pattern.relation in ids and pattern.count <= _MOST_ENTITIES:
+                keys = store.instances(pattern.head)
+                facts = store.facts(keys, [ids.index(pattern.relation)], inverse=False).fact
+                facts = facts[facts >= 0]
+                for one in texts:
+                    owned = ("relation", pattern.relation, one.name)
+                    self._add(owned, store.property_values(facts, one.name)[1])
+
+    def _add(self, owned: Owned, values: Sequence[object]) -> None:
+        for value in dict.fromkeys(map(str, values)):
+            words = _key(value)
+            if words and words.count(" ") < _LONGEST and len(self._fields) < _MOST_VALUES:
+                self._fields.setdefault(words, {}).setdefault(owned, (value,))
+
+    def _entities(self, texts: Sequence[str]) -> dict[str, dict[Owned, tuple[str, ...]]]:
+        """Return the entities that are called as texts are, by what stands for their names."""
+        rows, keys = self._store.find_names(texts)
+        found: dict[str, dict[Owned, list[str]]] = {}
+        for row, key in list(zip(rows.tolist(), keys.tolist(), strict=True))[:_MOST_NAMED]:
+            details = self._store.details(key)
+            types = [name for name in details.types if name not in self._named]
+            for name in [*types, *([""] if self._untyped else [])]:
+                of = found.setdefault(texts[row], {}).setdefault((ENTITY, name, "name"), [])
+                of += [details.id] if details.id not in of else []
+        return {
+            text: {owned: tuple(ids) for owned, ids in fields.items()}
+            for text, fields in found.items()
+        }
+
+    def find(self, question: str, literals: Sequence[Stating]) -> list[FoundValue]:
+        """Return the values in ``question``; the longest of several that overlap.
+
+        Raises GraphError.
+        """
+        found: list[FoundValue] = []
+        taken: list[tuple[int, int]] = []
+        for one in literals:
+            if one.kind != "text":
+                taken += [(one.start, one.end)] if one.kind == "date" else []
+                continue
+            taken.append((one.start, one.end))
+            text = str(one.value)
+            fields = {**self._entities([text]).get(text, {}), **self._fields.get(_key(text), {})}
+            if one.operator in ("=", "<>") and fields:
+                found.append(FoundValue(one.start, one.end, fields, quoted=True))
+        words = list(re.finditer(r"[^\s?!,;]+", question))
+        spans = [
+            re.sub(r"['’]s$", "", question[words[at].start() : words[at + size - 1].end()]).strip(
+                "'\"."
+            )
+            for size in range(_LONGEST, 0, -1)
+            for at in range(len(words) - size + 1)
+        ]
+        entities = self._entities([one for one in dict.fromkeys(spans) if _key(one) not in _COMMON])
+        for size in range(_LONGEST, 0, -1):
+            for at in range(len(words) - size + 1):
+                start, end = words[at].start(), words[at + size - 1].end()
+                if any(first < end and start < last for first, last in taken):
+                    continue
+                text = question[start:end]
+                key = _key(text)
+                bare = re.sub(r"['’]s$", "", text).strip("'\".")
+                held = self._fields.get(key) or self._fields.get(_key(bare), {})
+                fields = {**entities.get(bare, {}), **held}
+                if not fields or key in _COMMON or key.isdigit() or (len(key) < 2):
+                    continue
+                if size == 1 and (text.islower() or at == 0) and not _looks_meant(text, fields):
+                    continue
+                taken.append((start, end))
+                found.append(FoundValue(start, end, fields))
+        return sorted(found, key=lambda one: one.start)
+
+
+def _looks_meant(text: str, fields: dict[Owned, tuple[str, ...]]) -> bool:
+    """Return whether a word in small letters may be the value: one that is a word like it."""
+    return len(text) > 3 and all(len(stored[0].split()) == 1 for stored in fields.values())
+
+
+def _key(text: str) -> str:
+    return " ".join(re.findall(r"[\w&'+#.-]+", text.lower().replace("’", "'"))).strip(".'\"")

@@ -1,0 +1,222 @@
+"""The plan scorer: what a question about a whole graph uses of the graph's schema, and for what.
+
+A sentence encoder reads the question together with *parts* of the schema in words: classes, hops
+(relations with the classes at their ends) and properties. From the states of a part's tokens and
+of the question's come log-odds of the part's roles: whether a hop is walked, a property is a
+condition, orders, is given, and so on; from the question's alone, what the query is as a whole. A
+plan's score is the sum of what its parts' roles are worth, so a schema is read once for a question
+and any number of plans are compared by a few additions. The encoder is MiniLM with low-rank
+changes (LoRA, arXiv 2106.09685); scoring what is there instead of writing follows Pangu (arXiv
+2212.09736).
+
+A scorer on disk is a folder with ``scorer.json``, its card, and ``scorer.safetensors``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+from safetensors.numpy import save
+
+from kgqa.errors import ModelError
+from kgqa.models.bert import Bert
+from kgqa.models.folders import BUNDLED, CONFIG, ModelKind, WeightsName
+from kgqa.models.offline import minilm_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+    from tokenizers import Tokenizer
+
+    Array: TypeAlias = NDArray[np.float32]
+
+UNIVERSAL = "universal"
+CARD_FILE = "scorer.json"
+FORMAT_VERSION = 1
+
+Kind: TypeAlias = Literal["class", "hop", "property"]
+KINDS: Final[tuple[Kind, ...]] = ("class", "hop", "property")
+ROLES: Final[dict[str, tuple[str, ...]]] = {
+    "class": ("used", "answer", "counted"),
+    "hop": ("used", "tail", "without"),  # tail: the answer is at its tail
+    "property": ("condition", "order", "given", "aggregated"),
+}
+WHOLE: Final[dict[str, tuple[str, ...]]] = {
+    "aggregate": ("none", "count", "group", "sum", "avg", "min", "max"),
+    "direction": ("none", "asc", "desc"),
+    "having": ("no", "yes"),
+    "limit": ("no", "yes"),
+    "without": ("no", "yes"),
+    "hops": ("0", "1", "2", "3"),
+}
+AT_ONCE = 24  # parts that are read together with the question
+_LONGEST = 64  # tokens of a question
+_LONGEST_PART = 24  # tokens of a part
+
+
+class Part(NamedTuple):
+    """A part of a schema in words."""
+
+    kind: Kind
+    text: str
+
+
+class PlanScores(NamedTuple):
+    """Log-odds ``[parts, roles of its kind]`` of each part, log-probabilities of the whole."""
+
+    parts: list[Array]
+    whole: dict[str, dict[str, float]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=CONFIG)
+class ScorerCard:
+    """What a scorer was trained on, and by how much its sums are divided to be probabilities."""
+
+    encoder: Annotated[str, Field(min_length=1)]
+    temperature: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)] = 1.0
+    described: dict[str, Any] = Field(default_factory=dict)  # data, settings, figures
+    weights: WeightsName = "scorer.safetensors"
+    format_version: int = FORMAT_VERSION
+
+
+SCORERS = ModelKind(
+    "plan scorer",
+    ScorerCard,
+    CARD_FILE,
+    FORMAT_VERSION,
+    BUNDLED / "planners",
+    again="Train it again with scripts/train_query.",
+    files=f"{CARD_FILE} and weights, as scripts/train_query writes them",
+)
+
+
+class PartTokens:
+    """Questions and parts as token ids, each part's kept."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._kept: dict[str, list[int]] = {}
+        start = tokenizer.token_to_id("[CLS]")
+        end = tokenizer.token_to_id("[SEP]")
+        if start is None or end is None:
+            raise ModelError("The plan scorer's encoder is not one of BERT's family.")
+        self._start, self._end = start, end
+
+    def joined(
+        self, question: str, parts: Sequence[Part]
+    ) -> tuple[list[int], list[tuple[int, int]]]:
+        """Return a question with parts as ids, and the span of the question and of each part."""
+        ids = [self._start, *self._ids(question)[:_LONGEST], self._end]
+        spans = [(0, len(ids))]
+        for part in parts:
+            own = self._ids(part.text)[:_LONGEST_PART]
+            spans.append((len(ids), len(ids) + len(own)))
+            ids += [*own, self._end]
+        return ids, spans
+
+    def _ids(self, text: str) -> list[int]:
+        if text not in self._kept:
+            if len(self._kept) > 50_000:
+                self._kept.clear()
+            self._kept[text] = self._tokenizer.encode(text, add_special_tokens=False).ids
+        return self._kept[text]
+
+
+class PlanScorer:
+    """A scorer that is ready. Not for use by several threads."""
+
+    def __init__(
+        self, card: ScorerCard, model: Bert, tokens: PartTokens, heads: Mapping[str, Array]
+    ) -> None:
+        self.card = card
+        self._model = model
+        self._tokens = tokens
+        self._heads = heads
+
+    def read(self, question: str, parts: Sequence[Part]) -> PlanScores:
+        """Return what ``question`` uses of ``parts``, and what it is as a whole."""
+        found: list[Array] = []
+        wholes: list[dict[str, Array]] = []
+        groups = max(1, -(-len(parts) // AT_ONCE))
+        size = -(-len(parts) // groups)
+        for start in range(0, max(len(parts), 1), max(size, 1)):
+            some = parts[start : start + size]
+            ids, spans = self._tokens.joined(question, some)
+            states = self._model.states([ids])
+            pooled = np.stack([states[first:last].mean(0) for first, last in spans])
+            asked, rest = pooled[0], pooled[1:]
+            for part, own in zip(some, rest, strict=True):
+                both = np.concatenate([own, asked, own * asked])
+                found.append(self._head(part.kind, both))
+            both = np.concatenate([asked, states[0]])
+            wholes.append({name: self._head(name, both) for name in WHOLE})
+        whole = {}
+        for name, values in WHOLE.items():
+            logits = np.mean([one[name] for one in wholes], 0)
+            logits -= np.logaddexp.reduce(logits)
+            whole[name] = dict(zip(values, map(float, logits), strict=True))
+        return PlanScores(found, whole)
+
+    def _head(self, name: str, state: Array) -> Array:
+        wide = self._heads[f"{name}.0.weight"] @ state + self._heads[f"{name}.0.bias"]
+        wide = np.maximum(wide, 0)
+        out: Array = self._heads[f"{name}.2.weight"] @ wide + self._heads[f"{name}.2.bias"]
+        return out
+
+
+def load_plan_scorer(name: str = UNIVERSAL) -> PlanScorer:
+    """Load the scorer of a folder or a bundled name, with its encoder.
+
+    Raises ModelNotFoundError, ModelError, AdapterMismatchError.
+    """
+    import json
+
+    from safetensors import SafetensorError
+    from tokenizers import Tokenizer
+
+    folder = SCORERS.folder(name)
+    card = SCORERS.card(folder)
+    state = SCORERS.weights(folder, card.weights)
+    encoder = minilm_folder()
+    try:
+        config = json.loads((encoder / "config.json").read_text("utf-8"))
+        model = Bert.load(config, encoder / "model.safetensors")
+        ups = [name.removesuffix(".up") for name in state if name.endswith(".up")]
+        model.change({name: state[f"{name}.up"] @ state[f"{name}.down"] for name in ups})
+        heads = {name: one for name, one in state.items() if re.match(r"\w+\.\d\.", name)}
+        for kind, values in {**ROLES, **WHOLE}.items():
+            if len(heads[f"{kind}.2.bias"]) != len(values):
+                raise ValueError(f"{kind} has another number of roles")
+    except (OSError, SafetensorError, KeyError, ValueError) as error:
+        raise ModelError(
+            f"The weights {folder / card.weights} are damaged: {error}.", SCORERS.again
+        ) from None
+    tokenizer = Tokenizer.from_file(str(encoder / "tokenizer.json"))
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return PlanScorer(card, model, PartTokens(tokenizer), heads)
+
+
+def save_plan_scorer(
+    folder: Path,
+    card: ScorerCard,
+    changes: Mapping[str, tuple[Array, Array]],
+    heads: Mapping[str, Array],
+) -> None:
+    """Write card and weights (float16) into ``folder``, which is made. Raises ModelError.
+
+    ``changes``: as :func:`kgqa.models.path_ranker.save_path_ranker` takes them.
+    """
+    state: dict[str, NDArray[Any]] = {
+        name: np.ascontiguousarray(one, np.float16) for name, one in heads.items()
+    }
+    for name, (down, up) in changes.items():
+        state[f"{name}.down"] = np.ascontiguousarray(down, np.float16)
+        state[f"{name}.up"] = np.ascontiguousarray(up, np.float16)
+    SCORERS.save(folder, card, save(state))

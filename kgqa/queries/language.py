@@ -1,0 +1,382 @@
+"""The language of all plans over a schema, as a constraint.
+
+It is put together from the schema and from what a question states, in two grains. *Options* are
+what may come next in a plan's text (a class, a hop, a clause, an operator, a literal), for a model
+that scores; *tokens* are the same for a model that writes (:class:`PlanConstraint`). A plan's
+tokens are those of its options, joined. It fails closed: every text of it is a plan that fits the
+schema, and a literal stands only where it can hold.
+
+The language is smaller than the algebra: one chain of at most ``hops`` hops, clauses in the order
+in which :mod:`kgqa.queries.plan` writes them, and no arithmetic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from kgqa.errors import PlanError
+from kgqa.paths.walk import empty_paths
+from kgqa.queries.check import DATES, NUMBERS, SchemaIndex, check
+from kgqa.queries.plan import ANY, Aggregate, HopRef, NodeRef, Plan, PropertyRef, quoted_name
+from kgqa.queries.plan import quoted_value as quoted
+from kgqa.queries.text import parse_plan
+from kgqa.trie.constraint import Expansion
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from kgqa.graph.model import BoolArray
+    from kgqa.graph.schema import GraphSchema, Property, Value
+    from kgqa.paths.walk import PathTable
+    from kgqa.trie.tokens import TokenEncoder
+
+Owned: TypeAlias = tuple[str, str]
+"""A class or relation and a property of it; "" as the property: what the things are called."""
+
+_START, _PATTERN, _WHERE, _WITHOUT, _HAVING, _ORDER, _LIMIT, _GIVE, _END = range(9)
+_GIVEN = 3  # items that a plan of the language gives at most
+_COMPARISONS = 4  # that it has at most
+_COMPARED = ("=", "<>", "<", "<=", ">", ">=")
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """What a question states, as far as it may stand in a plan.
+
+    ``texts``: the stored forms of values that the question has, by the class or relation and the
+    property that hold them; ``words``: what ``contains`` and its kind may ask for.
+    """
+
+    numbers: tuple[int | float, ...] = ()
+    dates: tuple[str, ...] = ()
+    texts: Mapping[Owned, tuple[str, ...]] = field(default_factory=dict)
+    words: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PlanState:
+    """A prefix of a plan's text. ``open``: what a begun comparison compares, and its operator."""
+
+    text: str = ""
+    stage: int = _START
+    open: tuple[str, str] | None = None
+
+
+Option: TypeAlias = tuple[str, PlanState]
+_Places: TypeAlias = frozenset[tuple[PlanState, tuple[int, ...]]]
+
+
+def opened(
+    schema: GraphSchema, near: Callable[[Sequence[str]], Sequence[float]], most: int = 120
+) -> GraphSchema:
+    """Return the part of a large schema that is nearest to a question.
+
+    ``near`` gives each text its score, larger is nearer; the ``most`` nearest relation patterns are
+    opened, with their classes, and as many of the nearest classes.
+    """
+    patterns = schema.relations
+    scores = near([f"{one.head} {one.relation} {one.tail}" for one in patterns])
+    order = sorted(range(len(patterns)), key=lambda place: -scores[place])[:most]
+    kept = {end for place in order for end in (patterns[place].head, patterns[place].tail)}
+    classes = near([type_.name for type_ in schema.types])
+    best = sorted(range(len(classes)), key=lambda place: -classes[place])[:most]
+    kept |= {schema.types[place].name for place in best}
+    return replace(
+        schema,
+        types=tuple(type_ for type_ in schema.types if type_.name in kept),
+        relations=tuple(patterns[place] for place in sorted(order)),
+    )
+
+
+class PlanLanguage:
+    """All plans of at most ``hops`` hops over a schema with what a question states."""
+
+    def __init__(self, schema: GraphSchema, stated: Stated | None = None, *, hops: int = 3) -> None:
+        self.index = SchemaIndex(schema)
+        self.stated = stated or Stated()
+        self._hops = hops
+        self._options: dict[PlanState, tuple[Option, ...]] = {}
+
+    def start(self) -> PlanState:
+        """Return the state before the first option."""
+        return PlanState()
+
+    def is_end(self, state: PlanState) -> bool:
+        """Return whether ``state`` is a whole plan that nothing follows."""
+        return state.stage == _END
+
+    def plan(self, state: PlanState) -> Plan:
+        """Return the plan of an end. Raises PlanError if ``state`` is not one."""
+        if not self.is_end(state):
+            raise PlanError("The plan is not finished.")
+        return parse_plan(state.text)
+
+    def options(self, state: PlanState) -> tuple[Option, ...]:
+        """Return what may come next and the state that it leads to; "" ends the plan."""
+        if state not in self._options:
+            self._options[state] = tuple(dict(self._following(state)).items())
+        return self._options[state]
+
+    def _following(self, state: PlanState) -> Iterator[Option]:
+        if state.stage == _END:
+            return
+        if state.stage == _START:
+            for type_ in self.index.schema.types:
+                yield self._on(state, quoted_name(type_.name) if type_.name else ANY, _PATTERN)
+            return
+        if state.open is not None:
+            yield from self._literals(state, *state.open)
+            return
+        if state.stage == _GIVE:
+            plan = self._plan(state.text)
+            yield "", replace(state, stage=_END)
+            if len(plan.give) < _GIVEN:
+                yield from self._given(state, plan, ",")
+            return
+        plan = self._plan(state.text)
+        if state.stage == _PATTERN and len(plan.hops) < self._hops:
+            yield from self._on_hops(state, plan)
+        if state.stage <= _WHERE and len(plan.where) < _COMPARISONS:
+            for text, kind, owned in self._fields(plan):
+                yield from self._comparisons(state, text, kind, owned)
+        if state.stage < _WITHOUT:
+            yield from self._withouts(state, plan)
+        counted = [f"count {plan.text_of(ref)}" for ref in self._refs(plan)] if plan.hops else []
+        if state.stage < _HAVING and self.stated.numbers:
+            for text in counted:
+                for operator in _COMPARED:
+                    yield from self._begun(state, f" | {text} {operator}", _HAVING, (text, "count"))
+        if state.stage < _ORDER:
+            for text in [*self._sortable(plan), *counted, *self._numbers(plan, ("sum", "average"))]:
+                for word in ("desc", "asc"):
+                    yield self._on(state, f" | {word} {text}", _ORDER)
+        if state.stage < _LIMIT:
+            whole = [one for one in self.stated.numbers if isinstance(one, int) and one > 0]
+            for number in dict.fromkeys([1, *whole]):
+                yield self._on(state, f" | limit {number}", _LIMIT)
+        yield from self._given(state, plan, " | give")
+
+    # -- steps -------------------------------------------------------------------------------
+
+    @staticmethod
+    def _on(
+        state: PlanState, text: str, stage: int, open_: tuple[str, str] | None = None
+    ) -> Option:
+        return text, PlanState(state.text + text, stage, open_)
+
+    def _begun(
+        self, state: PlanState, text: str, stage: int, open_: tuple[str, str]
+    ) -> Iterator[Option]:
+        after = PlanState(state.text + text, stage, open_)
+        if any(True for _ in self._literals(after, *open_)):
+            yield text, after
+
+    def _plan(self, text: str) -> Plan:
+        """Return the plan that a prefix is where it ends now: it gives its first node."""
+        plan = parse_plan(text)
+        check(plan, self.index)
+        return plan
+
+    def _on_hops(self, state: PlanState, plan: Plan) -> Iterator[Option]:
+        last = plan.hops[-1].target if plan.hops else 0
+        class_ = plan.nodes[last]
+        for pattern in self.index.schema.relations:
+            name = quoted_name(pattern.relation)
+            for here, there, step in (
+                (pattern.head, pattern.tail, f"{name}>"),
+                (pattern.tail, pattern.head, f"<{name}"),
+            ):
+                if class_ in ("", here):
+                    again = plan.nodes.count(there) + 1
+                    number = f"#{again}" if again > 1 else ""
+                    target = quoted_name(there) if there else ANY
+                    yield self._on(state, f" {step} {target}{number}", _PATTERN)
+
+    def _refs(self, plan: Plan) -> list[NodeRef | HopRef]:
+        return [*map(NodeRef, range(plan.pattern_size)), *map(HopRef, range(len(plan.hops)))]
+
+    def _fields(self, plan: Plan) -> Iterator[tuple[str, Property | None, Owned]]:
+        """Yield the text of each property in reach, and of each node as it is called."""
+        for ref in self._refs(plan):
+            if isinstance(ref, NodeRef):
+                owner = plan.nodes[ref.node]
+                properties = self.index.properties(owner)
+                yield plan.text_of(ref), None, (owner, "")
+            else:
+                hop = plan.hops[ref.hop]
+                owner = hop.relation
+                properties = self.index.hop_properties(hop, plan.nodes)
+            for name, found in properties.items():
+                yield plan.text_of(PropertyRef(ref, name)), found, (owner, name)
+
+    def _comparisons(
+        self, state: PlanState, text: str, kind: Property | None, owned: Owned
+    ) -> Iterator[Option]:
+        held = self.stated.texts.get(owned, ())
+        found: list[tuple[str, str]] = []
+        if kind is None or kind.type == "text":
+            found += [(operator, "\0".join(held)) for operator in ("=", "<>") if held]
+        if kind is None:
+            pass
+        elif kind.type == "text":
+            words = "\0".join(self.stated.words)
+            operators = ("contains", "starts with", "ends with")
+            found += [(operator, words) for operator in operators if words]
+        elif kind.type in NUMBERS or kind.type in DATES:
+            found += [(operator, kind.type) for operator in _COMPARED]
+        elif kind.type == "boolean":
+            found.append(("=", "boolean"))
+        for operator, literals in found:
+            yield from self._begun(state, f" | {text} {operator}", _WHERE, (text, literals))
+        if kind is not None:
+            for operator in ("missing", "not missing"):
+                yield self._on(state, f" | {text} {operator}", _WHERE)
+
+    def _literals(self, state: PlanState, text: str, kind: str) -> Iterator[Option]:
+        """Yield the literals that can stand after an operator."""
+        values: Sequence[Value]
+        if kind == "boolean":
+            values = (True, False)
+        elif kind in (*NUMBERS, "count"):
+            whole = kind != "float"
+            values = [one for one in self.stated.numbers if not whole or isinstance(one, int)]
+        elif kind in DATES:
+            values = self.stated.dates
+        else:
+            values = kind.split("\0")
+        for value in values:
+            after = f" {quoted(value)}"
+            yield self._on(state, after, state.stage)
+
+    def _withouts(self, state: PlanState, plan: Plan) -> Iterator[Option]:
+        for node in range(plan.pattern_size):
+            source = plan.text_of(NodeRef(node))
+            for pattern in self.index.schema.relations:
+                name = quoted_name(pattern.relation)
+                for here, there, step in (
+                    (pattern.head, pattern.tail, f"{name}>"),
+                    (pattern.tail, pattern.head, f"<{name}"),
+                ):
+                    if plan.nodes[node] in ("", here):
+                        again = plan.nodes.count(there) + 1
+                        number = f"#{again}" if again > 1 else ""
+                        target = quoted_name(there) if there else ANY
+                        text = f" | without {source} {step} {target}{number}"
+                        yield self._on(state, text, _WITHOUT)
+
+    def _sortable(self, plan: Plan) -> list[str]:
+        ordered = (*NUMBERS, *DATES, "time", "text")
+        return [
+            text
+            for text, kind, _ in self._fields(plan)
+            if kind is not None and kind.type in ordered
+        ]
+
+    def _numbers(self, plan: Plan, kinds: Sequence[str]) -> list[str]:
+        return [
+            f"{kind} {text}"
+            for text, found, _ in self._fields(plan)
+            if found is not None and found.type in NUMBERS and not found.many
+            for kind in kinds
+        ]
+
+    def _given(self, state: PlanState, plan: Plan, lead: str) -> Iterator[Option]:
+        refs = [plan.text_of(ref) for ref in self._refs(plan)]
+        nodes = refs[: plan.pattern_size]
+        counted = [f"count {text}" for text in refs]
+        used = [plan.text_of(item) for item in plan.items() if isinstance(item, Aggregate)]
+        fields = [text for text, kind, _ in self._fields(plan) if kind is not None]
+        numbers = self._numbers(plan, ("sum", "average", "least", "most"))
+        there = {plan.text_of(item) for item in plan.give} if lead == "," else set()
+        for text in dict.fromkeys([*nodes, *fields, *used, *counted, *numbers]):
+            if text not in there:
+                yield self._on(state, f"{lead} {text}", _GIVE)
+
+
+class PlanConstraint:
+    """The tokens of a plan language: a :class:`kgqa.trie.constraint.Constraint`.
+
+    Several options may begin with the same tokens, so a state is a set of places in the tries of
+    options; states are numbered as they are reached. ``closing``: the token that ends a plan.
+    """
+
+    paths = None
+
+    def __init__(
+        self, language: PlanLanguage, encoder: TokenEncoder, closing: int | None = None
+    ) -> None:
+        self.language = language
+        self.closing = encoder.eos_id if closing is None else closing
+        self._encoder = encoder
+        self._tries: dict[PlanState, _Node] = {}
+        first: _Places = frozenset([(language.start(), ())])
+        self._sets = [first]
+        self._numbers = {first: 0}
+
+    def start(self) -> int:
+        """Return the state before the first token."""
+        return 0
+
+    def expand(self, states: Sequence[int]) -> Expansion:
+        """Return the moves out of every one of ``states``."""
+        rows: list[tuple[int, int, int]] = []
+        for row, state in enumerate(states):
+            moves: dict[int, set[tuple[PlanState, tuple[int, ...]]]] = {}
+            for at, tokens in self._sets[state]:
+                node = self._trie(at)
+                for token in tokens:
+                    node = node.below[token]
+                for token, below in node.below.items():
+                    reached = moves.setdefault(token, set())
+                    if below.below:
+                        reached.add((at, (*tokens, token)))
+                    reached.update((after, ()) for after in below.ends)
+            rows += [(row, token, self._number(moves[token])) for token in sorted(moves)]
+        columns = np.array(rows, dtype=np.int64).reshape(-1, 3)
+        return Expansion(columns[:, 0], columns[:, 1], columns[:, 2])
+
+    def is_end(self, states: Sequence[int]) -> BoolArray:
+        """Return which of ``states`` stand after a closing token. Shape ``[len(states)]``."""
+        ends = [any(map(self.language.is_end, self._states(state))) for state in states]
+        return np.array(ends, dtype=np.bool_)
+
+    def plan(self, state: int) -> Plan:
+        """Return the plan of an end. Raises PlanError."""
+        ends = [one for one in self._states(state) if self.language.is_end(one)]
+        return self.language.plan(ends[0] if ends else self.language.start())
+
+    def ground(self, state: int) -> PathTable:
+        """Return no path: what a plan stands for is what it gives (:meth:`plan`)."""
+        return empty_paths(0)
+
+    def _states(self, state: int) -> list[PlanState]:
+        return [at for at, tokens in self._sets[state] if not tokens]
+
+    def _number(self, places: set[tuple[PlanState, tuple[int, ...]]]) -> int:
+        frozen = frozenset(places)
+        if frozen not in self._numbers:
+            self._numbers[frozen] = len(self._sets)
+            self._sets.append(frozen)
+        return self._numbers[frozen]
+
+    def _trie(self, state: PlanState) -> _Node:
+        if state not in self._tries:
+            root = _Node()
+            options = self.language.options(state)
+            texts = self._encoder.encode([text for text, _ in options])
+            for (text, after), tokens in zip(options, texts, strict=True):
+                node = root
+                for token in tokens if text else [self.closing]:
+                    node = node.below.setdefault(int(token), _Node())
+                node.ends.append(after)
+            self._tries[state] = root
+        return self._tries[state]
+
+
+@dataclass(slots=True)
+class _Node:
+    below: dict[int, _Node] = field(default_factory=dict)
+    ends: list[PlanState] = field(default_factory=list)

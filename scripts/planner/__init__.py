@@ -1,0 +1,1 @@
+"""Training the plan scorer: the gold of Cypher, examples, fitting."""

@@ -1,0 +1,212 @@
+"""Fitting a plan scorer: low-rank changes of its encoder and small heads, by cross-entropy."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from safetensors.torch import load_file
+from torch import nn
+from universal.ranker import lora_changes
+
+from kgqa.models.plan_scorer import (
+    ROLES,
+    SCORERS,
+    WHOLE,
+    PartTokens,
+    ScorerCard,
+    save_plan_scorer,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from torch import Tensor
+
+    from planner.examples import Example
+
+_TARGETS = ["query", "key", "value", "dense"]
+_HIDDEN = 128
+_WARM_UP = 60
+
+
+class PlanFit:
+    """An encoder of transformers with heads, in training."""
+
+    def __init__(
+        self, folder: Path, *, rank: int = 32, start: dict[str, Any] | None = None
+    ) -> None:
+        from peft import LoraConfig, get_peft_model
+        from tokenizers import Tokenizer
+        from transformers import AutoModel
+
+        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+        self.tokens = PartTokens(tokenizer)
+        # the fused attention is slow to differentiate on a CPU
+        bare = AutoModel.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
+        bare.requires_grad_(False)
+        weights = dict(bare.named_parameters())
+        for name, (down, up) in (start or {}).items():
+            weights[name].data += torch.from_numpy(up @ down)
+        lora = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=_TARGETS)
+        self.model = get_peft_model(bare, lora).eval()
+        width = bare.config.hidden_size
+        sizes = {kind: (3 * width, len(roles)) for kind, roles in ROLES.items()}
+        sizes |= {name: (2 * width, len(values)) for name, values in WHOLE.items()}
+        self.heads = nn.ModuleDict(
+            {
+                name: nn.Sequential(nn.Linear(wide, _HIDDEN), nn.ReLU(), nn.Linear(_HIDDEN, out))
+                for name, (wide, out) in sizes.items()
+            }
+        )
+        self.start = start or {}
+
+    @classmethod
+    def going_on(cls, folder: Path, scorer: Path) -> PlanFit:
+        """Return a fit that goes on where a scorer's ended: its changes, as they were factored."""
+        file = scorer / SCORERS.card(scorer).weights
+        state = {name: one.float() for name, one in load_file(file).items()}
+        ranks = {one.shape[0] for name, one in state.items() if name.endswith(".down")}
+        fit = cls(folder, rank=max(ranks))
+        for name, module in fit.model.named_modules():
+            weight = name.removeprefix("base_model.model.") + ".weight"
+            if hasattr(module, "lora_A") and f"{weight}.down" in state:
+                down, up = state[f"{weight}.down"], state[f"{weight}.up"]
+                module.lora_A["default"].weight.data[: len(down)] = down
+                module.lora_B["default"].weight.data[:, : len(down)] = (
+                    up / module.scaling["default"]
+                )
+        fit.heads.load_state_dict({name: state[name] for name in fit.heads.state_dict()})
+        return fit
+
+    def outputs(
+        self, examples: Sequence[Example]
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Tensor]]:
+        """Return logits of parts by kind, their gold, and logits of the whole."""
+        joined = [self.tokens.joined(one.question, one.parts) for one in examples]
+        longest = max(len(ids) for ids, _ in joined)
+        ids = torch.tensor([[*one, *[0] * (longest - len(one))] for one, _ in joined])
+        mask = torch.tensor([[1] * len(one) + [0] * (longest - len(one)) for one, _ in joined])
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            states = self.model(input_ids=ids, attention_mask=mask).last_hidden_state
+        states = states.float()
+        many = max(len(spans) for _, spans in joined)
+        pick = torch.zeros(len(joined), many, longest)
+        for row, (_, spans) in enumerate(joined):
+            for place, (first, last) in enumerate(spans):
+                pick[row, place, first:last] = 1 / max(last - first, 1)
+        pooled = pick @ states
+        asked = pooled[:, 0]
+        logits: dict[str, Tensor] = {}
+        gold: dict[str, Tensor] = {}
+        for kind in ROLES:
+            places = [
+                (row, at + 1)
+                for row, one in enumerate(examples)
+                for at, part in enumerate(one.parts)
+                if part.kind == kind
+            ]
+            if not places:
+                continue
+            rows, ats = (torch.tensor(list(column)) for column in zip(*places, strict=True))
+            own, whole = pooled[rows, ats], asked[rows]
+            logits[kind] = self.heads[kind](torch.cat([own, whole, own * whole], -1))
+            gold[kind] = torch.tensor([examples[row].roles[at - 1] for row, at in places])
+        both = torch.cat([asked, states[:, 0]], -1)
+        return logits, gold, {name: self.heads[name](both) for name in WHOLE}
+
+    def loss(self, examples: Sequence[Example]) -> Tensor:
+        """Return the loss of a batch: the sum over a question's parts, and over what it is."""
+        logits, gold, whole = self.outputs(examples)
+        total = torch.zeros(())
+        for kind, one in logits.items():
+            each = nn.functional.binary_cross_entropy_with_logits(one, gold[kind], reduction="none")
+            if kind == "hop":  # the side of a hop counts where it is walked
+                each = each * torch.stack(
+                    [torch.ones(len(each)), gold[kind][:, 0], torch.ones(len(each))], 1
+                )
+            total = total + each.sum() / len(examples)
+        for name, one in whole.items():
+            right = torch.tensor([example.whole[name] for example in examples])
+            total = total + nn.functional.cross_entropy(one, right)
+        return total
+
+    def fit(
+        self,
+        batches: Iterator[list[Example]],
+        tell: Callable[[int, float], float],
+        *,
+        rate: float = 4e-4,
+    ) -> None:
+        """Take steps until all is done.
+
+        ``tell`` is called with each step's number and loss; it returns which part is done, 0..1.
+        """
+        weights = [one for one in self.model.parameters() if one.requires_grad]
+        groups: list[dict[str, Any]] = [
+            {"params": weights, "lr": rate},
+            {"params": list(self.heads.parameters()), "lr": 2 * rate},
+        ]
+        optimizer = torch.optim.AdamW(groups, weight_decay=0.01)
+
+        done = 0.0
+
+        def pace(step: int) -> float:
+            return min((step + 1) / _WARM_UP, 1.0) * max(0.03, (1 + math.cos(math.pi * done)) / 2)
+
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, pace)
+        for step, batch in enumerate(batches):
+            loss = self.loss(batch)
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            torch.nn.utils.clip_grad_norm_([*weights, *self.heads.parameters()], 1.0)
+            optimizer.step()
+            schedule.step()
+            done = tell(step, float(loss.detach()))
+            if done >= 1:
+                break
+
+    @torch.no_grad()
+    def check(self, examples: Sequence[Example], at_once: int = 16) -> dict[str, float]:
+        """Return how often each kind's roles, and each thing of the whole, are all right, in %."""
+        right: dict[str, list[float]] = {}
+        for start in range(0, len(examples), at_once):
+            some = examples[start : start + at_once]
+            logits, gold, whole = self.outputs(some)
+            every = np.ones(len(some), bool)
+            for kind, roles in ROLES.items():
+                if kind not in logits:
+                    continue
+                rows = [r for r, one in enumerate(some) for part in one.parts if part.kind == kind]
+                for number, role in enumerate(roles):
+                    fits = ((logits[kind][:, number] > 0) == (gold[kind][:, number] > 0.5)).numpy()
+                    if role == "tail":
+                        fits = fits | (gold[kind][:, 0] < 0.5).numpy()
+                    ok = np.ones(len(some), bool)
+                    np.logical_and.at(ok, rows, fits)
+                    right.setdefault(f"{kind}.{role}", []).extend(ok)
+                    if role in ("used", "answer", "tail", "condition", "order"):
+                        every &= ok
+            for name, one in whole.items():
+                fits = (one.argmax(-1) == torch.tensor([e.whole[name] for e in some])).numpy()
+                right.setdefault(name, []).extend(fits)
+                if name in ("aggregate", "direction"):
+                    every &= fits
+            right.setdefault("all", []).extend(every)
+        return {name: round(100 * float(np.mean(values)), 1) for name, values in right.items()}
+
+    def save(self, folder: Path, card: ScorerCard) -> None:
+        """Write the scorer. Raises ModelError."""
+        changes = {name: (down, up) for name, (down, up) in self.start.items()}
+        for name, (down, up) in lora_changes(self.model).items():
+            if name in changes:  # two changes of one weight are one of both ranks
+                before, after = changes[name]
+                down, up = np.concatenate([before, down]), np.concatenate([after, up], 1)
+            changes[name] = (down, up)
+        heads = {name: one.detach().numpy() for name, one in self.heads.state_dict().items()}
+        save_plan_scorer(folder, card, changes, heads)
