@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
 
+_SHOWN = 120  # characters of a wrong value that an error repeats
+
+
 class Options(BaseModel):
     """The options of a registered class: what it can be asked for, each field with a sentence.
 
@@ -214,10 +217,14 @@ def validated(
         if isinstance(cause, KgqaError):
             raise cause from None
         name = str(first["loc"][0]) if first["loc"] else ""
+        if first["type"] == "missing":
+            raise UsageError(f"`{name}` is missing in {of}.") from None
         message = first["msg"].removeprefix("Value error, ").rstrip(".")
         message = re.sub(r"^\w+ (?=should )", "", message)  # "Input should", "String should"
+        value = repr(first["input"])
+        value = value if len(value) <= _SHOWN else f"{value[:_SHOWN]}…"
         where = (
-            f"The option `{name}` of {of} cannot be {first['input']!r}"
+            f"The option `{name}` of {of} cannot be {value}"
             if name
             else f"The options of {of} do not fit together"
         )

@@ -11,7 +11,7 @@ import os
 import re
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -21,9 +21,6 @@ from kgqa.cli.common import Global, add_command, as_flags
 from kgqa.display import visible
 from kgqa.errors import KgqaError, without_secrets
 from kgqa.version import __version__
-
-if TYPE_CHECKING:
-    from typer._click import Command, Context, HelpFormatter
 
 STOPPED = 130  # the exit code of a program that Ctrl-C ended
 
@@ -53,11 +50,11 @@ COMMANDS = {
 class Commands(TyperGroup):
     """The commands, each imported when it is needed."""
 
-    def list_commands(self, ctx: Context) -> list[str]:
+    def list_commands(self, ctx: Any) -> list[str]:
         """Return the names in the order of the help."""
         return list(COMMANDS)
 
-    def get_command(self, ctx: Context, cmd_name: str) -> Command | None:
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Import a command, None if there is none of that name."""
         if cmd_name not in COMMANDS:
             return None
@@ -69,9 +66,9 @@ class Commands(TyperGroup):
             add_command(group, cmd_name, getattr(module, name))
         command: Any = get_command(group)
         command.name = cmd_name
-        return command  # type: ignore[no-any-return]
+        return command
 
-    def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write each command with its whole sentence, without importing it."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from pydantic.fields import FieldInfo
-    from typer._click import Context, HelpFormatter
 
     from kgqa.api import KG, Home
     from kgqa.progress import Progress, Task
@@ -144,7 +143,7 @@ def as_flags(text: str) -> str:
 class GroupedCommand(TyperCommand):
     """A command whose help lists options under the heading of their group."""
 
-    def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
+    def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments, then each group of options."""
         groups: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):

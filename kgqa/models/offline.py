@@ -58,6 +58,7 @@ def converted_gguf(file: Path, cache: Path, progress: Progress, *, name: str | N
         return folder
     from kgqa.models.pretrained import quiet
 
+    progress.note(f"{name} is converted for use, once; this takes about half a minute.")
     with progress.task(f"converting {name} (once)"), quiet():
         write_once(folder, f"The converted model {name}", lambda into: _convert(file, into))
     return folder
