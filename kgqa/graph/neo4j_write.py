@@ -289,10 +289,10 @@ class Neo4jWriter:
         labels = label_names(types, self.taken_labels() | {label})
         key = 0
         for part in _pieces(source.node_batches(), NODE_BATCH):
-            some = pc.or_(
-                part.column("properties").is_valid(),
-                pc.greater(pc.fill_null(pc.list_value_length(part.column("types")), 0), 0),
-            )
+            some = part.column("properties").is_valid()
+            if labels:
+                typed = pc.greater(pc.fill_null(pc.list_value_length(part.column("types")), 0), 0)
+                some = pc.or_(some, typed)
             if some.true_count or source.info.reified:
                 nodes = [{**row, "key": k} for k, row in enumerate(part.to_pylist(), key)]
                 rows = [row for node in nodes if (row := node_description(node, labels))]

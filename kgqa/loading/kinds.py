@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from kgqa.graph.model import TypeBatch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 NO_RELATION_IS = "none"  # as the option that names the relations
 _NAMES = frozenset(
@@ -23,6 +23,7 @@ _NAMES = frozenset(
     | {"kind", "kindof", "iskindof", "isakindof", "typeof", "isatypeof", "class", "p31"}
 )
 _MOST_CLASSES = 300
+_NO_TEXT = pa.array([], pa.string())
 _HIERARCHY = 0.1  # the part of the classes above which they are classified themselves
 
 
@@ -36,13 +37,32 @@ def is_named_so(relation: str) -> bool:
     return re.sub(r"%20|[^a-z0-9]", "", last.lower()) in _NAMES
 
 
-def has_classes(edges: pa.Table) -> bool:
-    """Return whether the tails of a relation's edges (head, tail) are few and are classes."""
-    unique = edges.group_by(["head", "tail"]).aggregate([])
-    heads, tails = pc.unique(unique["head"]), pc.unique(unique["tail"])
-    if len(tails) > _MOST_CLASSES or 3 * len(tails) > 2 * len(unique):
-        return False
-    return bool(pc.sum(pc.is_in(tails, value_set=heads)).as_py() <= _HIERARCHY * len(tails))
+def classes_of(edges: Callable[[], Iterable[pa.RecordBatch]]) -> pa.Array | None:
+    """Return the tails of a relation's edges (head, tail) if they are few and are classes.
+
+    ``edges``: gives the edges anew at each call; there may be more than memory holds.
+    """
+    tails, count = _NO_TEXT, 0
+    for batch in edges():
+        tails = pc.unique(pa.chunked_array([tails, batch.column("tail").cast(pa.string())]))
+        count += len(batch)
+        if len(tails) > _MOST_CLASSES:
+            return None
+    if not count or 3 * len(tails) > 2 * count:
+        return None
+    classified = _NO_TEXT
+    for batch in edges():
+        mine = batch.column("head").filter(pc.is_in(batch.column("head"), value_set=tails))
+        classified = pc.unique(pa.chunked_array([classified, mine.cast(pa.string())]))
+    return tails if len(classified) <= _HIERARCHY * len(tails) else None
+
+
+def tails_of(edges: Iterable[pa.RecordBatch]) -> pa.Array:
+    """Return the distinct tails of edges."""
+    found = _NO_TEXT
+    for batch in edges:
+        found = pc.unique(pa.chunked_array([found, batch.column("tail").cast(pa.string())]))
+    return found
 
 
 def class_names(names: Iterable[pa.RecordBatch], classes: pa.Array) -> dict[str, str]:
@@ -55,9 +75,9 @@ def class_names(names: Iterable[pa.RecordBatch], classes: pa.Array) -> dict[str,
     return {id_: found.get(id_, (0, id_))[1] for id_ in classes.to_pylist()}
 
 
-def type_batches(edges: pa.Table, called: dict[str, str]) -> Iterator[TypeBatch]:
+def type_batches(edges: Iterable[pa.RecordBatch], called: dict[str, str]) -> Iterator[TypeBatch]:
     """Yield the types that edges (head, tail) give their heads."""
-    for batch in edges.select(["head", "tail"]).to_batches():
+    for batch in edges:
         types = pa.array([called[one] for one in batch.column("tail").to_pylist()], pa.string())
         columns = [batch.column("head"), types]
         yield TypeBatch(pa.RecordBatch.from_arrays(columns, names=["id", "type"]))

@@ -7,6 +7,7 @@ entities there are is decided later: that takes all batches.
 from __future__ import annotations
 
 from contextlib import ExitStack
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,7 @@ from kgqa.graph.model import (
 )
 from kgqa.loading.columns import ColumnWriter, read_columns
 from kgqa.loading.facts import entity_values, fact_batches, reified
-from kgqa.loading.kinds import class_names, has_classes, is_named_so, type_batches
+from kgqa.loading.kinds import class_names, classes_of, is_named_so, tails_of, type_batches
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -44,7 +45,6 @@ _STATE = "scan.json"
 _FACTS = "facts"
 _ENTITY = pa.schema([("id", pa.string()), ("kind", pa.uint8()), ("properties", pa.string())])
 _VALUE = pa.schema([("id", pa.string()), ("name", pa.string())])
-_ENDS_SCHEMA = pa.schema([("head", pa.string()), ("tail", pa.string())])
 _EDGE = ("head", "relation", "tail", "properties")
 
 
@@ -159,18 +159,18 @@ class Spool:
                     continue
             elif not {*labels} & {*type_relations}:
                 continue
-            parts = [_ENDS_SCHEMA.empty_table()]
-            for name in self.edge_files():
-                for rows in self.read(name) if name.startswith("edges-text-text") else ():
-                    mine = rows.filter(pc.equal(rows.column("relation"), number))
-                    parts.append(pa.Table.from_batches([mine]).select(_ENDS_SCHEMA.names))
-            edges = pa.concat_tables(parts)
-            if type_relations is None and not has_classes(edges):
+            edges = partial(self._edges_of, number)
+            classes = classes_of(edges) if type_relations is None else tails_of(edges())
+            if classes is None:
                 continue
-            classes = pc.unique(edges["tail"])
             called = class_names(self.read("names-text"), classes)
             self.scanned.type_relations[relation] = sorted(set(called.values()))
-            yield from type_batches(edges, called)
+            yield from type_batches(edges(), called)
+
+    def _edges_of(self, relation: int) -> Iterator[pa.RecordBatch]:
+        for name in self.edge_files():
+            for rows in self.read(name) if name.startswith("edges-text-text") else ():
+                yield rows.filter(pc.equal(rows.column("relation"), relation))
 
     def _plain_edges(self, relations: Set[str]) -> Iterator[pa.RecordBatch]:
         """Yield, and remove from their files, the edges of reified relations of other batches."""

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import kgqa
-from kgqa.loading.kinds import has_classes, is_named_so
+from kgqa.loading.kinds import classes_of, is_named_so
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,4 +82,5 @@ def test_a_hierarchy_of_terms_is_no_set_of_classes() -> None:
     few = [(f"x{n}", f"c{n % 4}") for n in range(60)]
     for rows, are in ((terms, False), (few, True)):
         heads, tails = zip(*rows, strict=True)
-        assert has_classes(pa.table({"head": heads, "tail": tails})) == are
+        batch = pa.RecordBatch.from_pydict({"head": heads, "tail": tails})
+        assert (classes_of(lambda batch=batch: [batch]) is not None) == are
