@@ -296,7 +296,7 @@ class _Run:
                 places = [self.by.index(ref) for ref in refs]
                 rows = [[self.keys[row][place] for place in places] for row in self.kept]
                 if rows and refs:
-                    self.solver.values(item, refs, keys_array(rows))
+                    self.solver.values(item, refs, np.array(rows, dtype=np.int64))
 
     def _sort_values(self, item: Item, descending: bool) -> dict[int, Any]:
         best = max if descending else min
