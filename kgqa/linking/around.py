@@ -14,6 +14,7 @@ import numpy as np
 
 from kgqa.graph.model import keys_array
 from kgqa.graph.names import normalise
+from kgqa.graph.schema import PropertyGraph
 from kgqa.linking.vocabulary import FUNCTION, SYNONYMS
 from kgqa.paths.words import relation_phrase
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 _MOST_EDGES = 12_000  # edges that are read for a question
 _MOST_OF_ONE = 3_000  # edges of an entity that is read
 _MOST_READ = 48  # entities that are read
+MOST_CLASSES = 100  # of a KG whose classes' words are separated from names
 _MOST_RELATIONS = 1_000  # of a KG whose relations' words are separated from names
 _ONLY_BESIDE = 0.3  # what being named right before another entity is worth without an edge
 _GAP = re.compile(r",?\s+")
@@ -91,6 +93,20 @@ def schema_words(store: GraphStore, question: QuestionWords) -> frozenset[str]:
         return frozenset()
     stems: frozenset[str] = frozenset().union(*(stems_of(relation_phrase(name)) for name in names))
     return frozenset(word.form for word in question.words if stems_of(word.form) & stems)
+
+
+def class_words(store: GraphStore) -> frozenset[str]:
+    """Return the stems of the one-word names of the KG's classes: "orders" is no Order 11077.
+
+    Of a KG with many classes none.
+    """
+    if not isinstance(store, PropertyGraph):
+        return frozenset()
+    types = store.schema().types
+    if len(types) > MOST_CLASSES:
+        return frozenset()
+    stems = (stems_of(relation_phrase(text)) for one in types for text in (one.name, *one.also))
+    return frozenset().union(*(each for each in stems if len(each) == 1))
 
 
 def stems_outside(

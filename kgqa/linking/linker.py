@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from kgqa.errors import LinkingError
 from kgqa.graph.model import keys_array
-from kgqa.linking.around import look_around, schema_words, stems_outside
+from kgqa.linking.around import (
+    class_words,
+    look_around,
+    schema_words,
+    stems_of,
+    stems_outside,
+)
 from kgqa.linking.lookup import find_hits, named_entities
 from kgqa.linking.mentions import QuestionWords
 from kgqa.linking.resolve import one_line
@@ -97,6 +103,7 @@ def link(
     found = asked.mentions()
     words = schema_words(store, asked)
     candidates = _scored(store, asked, find_hits(store, asked, found, words), encoder)
+    candidates = _without_classes(store, candidates)
     if not candidates:
         raise _nothing_found(store, asked, found)
     best = candidates[0]
@@ -112,6 +119,16 @@ def link(
                     f'"{best.mention}".',
                 )
     return candidates[:limit]
+
+
+def _without_classes(store: GraphStore, candidates: list[Candidate]) -> list[Candidate]:
+    """Return candidates without those that only a word for their class has brought."""
+    partial = [one for one in candidates if one.match == "partial" and one.mention.islower()]
+    if not partial:  # the schema of a large KG takes a while to read
+        return candidates
+    classes = class_words(store)
+    left_out = {one.key for one in partial if stems_of(one.mention) <= classes}
+    return [one for one in candidates if one.key not in left_out]
 
 
 def check_question(question: str) -> None:

@@ -21,6 +21,7 @@ from kgqa.graph.schema import PropertyGraph
 from kgqa.linking.asked import asks_calculated
 from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.kg_cot.fitting import fitting_reasoner
+from kgqa.methods.kinds import asked_class, only_of_class
 from kgqa.methods.options import (
     AutoOptions,
     EnsembleOptions,
@@ -32,6 +33,7 @@ from kgqa.methods.options import (
 from kgqa.methods.query import Query
 from kgqa.methods.rank import Rank
 from kgqa.models.path_ranker import RANKERS, own_ranker
+from kgqa.queries.plan import NodeRef
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -52,6 +54,7 @@ FLOOR = 0.01  # what an entity has with a member that has never encountered it
 CALCULATED = 0.5  # confidence of a plan that is believed though the question has a topic entity
 GUESSED = 0.35  # and if it has none
 SURE_PLAN = 0.8  # if the paths of its topic entity answer nothing
+OF_CLASS = 0.7  # of the score of the first entity of the class asked for, to be an answer, too
 CLASSES = 100  # at most, of a graph whose topic entities' lack of paths is not the last word
 STALE_FRACTION = 0.2  # part of its edges by which a KG has changed much
 _OF_NO_WEIGHT = ("together", "search_options")  # do not say that gcr is meant
@@ -306,10 +309,24 @@ class Auto(Ensemble):
             if found is not None:
                 yield number, found
                 continue
+            class_ = self._asked_class(store, question)
+            if class_ is not None and (planned := self._by_plan(store, question, class_)):
+                yield number, planned
+                continue
             for _, each in self._by_paths(store, [question]):
+                if isinstance(each, Findings) and class_ is not None:
+                    each = only_of_class(store, each, class_, OF_CLASS)
                 if isinstance(each, Findings) and not each.answers:
                     each = self._by_plan(store, question) or each
                 yield number, each
+
+    def _asked_class(self, store: GraphStore, question: LinkedQuestion | KgqaError) -> str | None:
+        """Return the class of the things that a question asks for, if it names one."""
+        if isinstance(question, KgqaError) or question.choices or question.is_yes_no:
+            return None
+        if not isinstance(store, PropertyGraph) or not 0 < len(store.schema().types) <= CLASSES:
+            return None
+        return asked_class(question.question, store.schema())
 
     def _by_paths(
         self, store: GraphStore, questions: Iterable[LinkedQuestion | KgqaError]
@@ -318,10 +335,13 @@ class Auto(Ensemble):
             return self.alone.findings(store, questions)
         return super().findings(store, questions)
 
-    def _by_plan(self, store: GraphStore, question: LinkedQuestion | KgqaError) -> Findings | None:
+    def _by_plan(
+        self, store: GraphStore, question: LinkedQuestion | KgqaError, class_: str | None = None
+    ) -> Findings | None:
         """Return what a plan surely gives where no path out of the topic entity does.
 
-        Only of a graph of things of some classes: elsewhere that there is no path means no.
+        With ``class_`` only entities of that class. Only of a graph of things of some classes:
+        elsewhere that there is no path means no.
         """
         if isinstance(question, KgqaError) or question.choices:
             return None
@@ -334,7 +354,14 @@ class Auto(Ensemble):
         except KgqaError:
             return None
         sure = (found.confidence or 0.0) >= SURE_PLAN and found.answers and found.result is not None
-        return found if sure and found.result is not None and found.result.plan.where else None
+        if not sure or found.result is None or not found.result.plan.where:
+            return None
+        if class_ is not None:
+            plan = found.result.plan
+            first = plan.give[0]
+            if not isinstance(first, NodeRef) or plan.nodes[first.node] != class_:
+                return None
+        return found
 
     @property
     def _planner(self) -> Query:

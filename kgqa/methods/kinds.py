@@ -15,6 +15,7 @@ from kgqa.answers.answer import Findings, RankedAnswer, ScoredPath, SearchUse, T
 from kgqa.graph.literals import is_walked
 from kgqa.graph.model import keys_array
 from kgqa.graph.names import normalise
+from kgqa.methods.query_search import names_class
 from kgqa.paths.ground import ground
 from kgqa.paths.walk import FIRST, TAIL, WalkRules, walk
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kgqa.answers.answer import Answer, TopicEntity
+    from kgqa.graph.schema import GraphSchema
     from kgqa.graph.store import GraphStore
     from kgqa.paths.format import PathFormat
 
@@ -74,6 +76,41 @@ def kind_findings(
         timings=replace(Timings(), ground=time.perf_counter() - began),
         search=SearchUse("types"),
         confidence=_SURE,
+    )
+
+
+def asked_class(question: str, schema: GraphSchema) -> str | None:
+    """Return the class that a question's first noun names: "Which customers …" → Customer."""
+    named = (one.name for one in schema.types if names_class(question, one.name))
+    return max(named, key=len, default=None)  # "ship city", not "ship"
+
+
+def only_of_class(store: GraphStore, found: Findings, class_: str, least: float) -> Findings:
+    """Return findings whose answers are of a class, if any entity found is: else unchanged.
+
+    Of these the ones with ``least`` times the first one's score or more are the answers.
+    """
+    every = [one for one in (*found.answers, *found.others) if one.id is not None]
+    keys = store.keys_of([str(one.id) for one in every]).tolist()
+    kept = [
+        one
+        for one, key in zip(every, keys, strict=True)
+        if key >= 0 and class_ in store.details(key).types
+    ]
+    if not kept or not found.answers or kept[: len(found.answers)] == list(found.answers):
+        return found
+    kept.sort(key=lambda one: -one.score)
+    best = kept[0].score
+    share = best / found.answers[0].score if found.answers[0].score > 0 else 1.0
+    answers = tuple(one for one in kept if one.score >= least * best)
+    ids = {one.id for one in answers}
+    paths = [one for one in found.paths if any(each.tail.id in ids for each in one.groundings)]
+    return replace(
+        found,
+        answers=answers,
+        others=tuple(kept[len(answers) :]),
+        paths=tuple(paths),
+        confidence=None if found.confidence is None else found.confidence * min(1.0, share),
     )
 
 

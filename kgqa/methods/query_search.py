@@ -48,7 +48,7 @@ _MOST_PARTS = 320  # of a schema that are read
 _MOST_ODDS = 7.0
 _HAS_VALUE = 2.5  # added where the graph holds the value that is stated
 _NOT_HELD = -1.5  # where it does not
-_UNUSED = {"quoted": -5.0, "value": -2.5, "number": -3.5, "date": -4.0}
+_UNUSED = {"quoted": -5.0, "value": -4.5, "number": -3.5, "date": -4.0}
 _AGAIN = -3.5  # a hop that is there already
 _SAID, _UNSAID = 1.0, -4.0  # a relation whose words the question has, beside one that has none
 _PARALLEL = -3.0  # a second relation between two classes, if it has none of the question's words
@@ -703,6 +703,8 @@ def _is_year(value: object) -> bool:
 
 
 def _stem(word: str) -> str:
+    if word.endswith("ies") and len(word) > 4:
+        return f"{word[:-3]}y"
     return word[:-1] if word.endswith("s") and len(word) > 3 else word
 
 
@@ -731,6 +733,18 @@ def _named(question: str, name: str) -> float:
     words = relation_phrase(name).split()
     if re.match(r"\W*who\b", question, re.IGNORECASE):
         return 1.5 if words[-1] in _PERSONS else 0.0
+    return 1.5 if names_class(question, name) else 0.0
+
+
+def names_class(question: str, name: str) -> bool:
+    """Return whether a question's first noun is called as a class is.
+
+    >>> names_class("List the first 3 ship cities", "ShipCity"), names_class("Who is she?", "Who")
+    (True, False)
+    """
+    words = relation_phrase(name).split()
+    if not words or re.match(r"\W*who\b", question, re.IGNORECASE):
+        return False
     rest = _ASKED.sub("", question, count=1) if _ASKED.match(question) else question
     first = [_stem(word) for word in re.findall(r"[a-z]+", rest.lower())[: len(words)]]
-    return 1.5 if first == [_stem(word) for word in words] else 0.0
+    return first == [_stem(word) for word in words]
