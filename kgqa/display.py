@@ -13,7 +13,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 # Unicode's categories Cc, Cf, Cs, Zl and Zp and its Default_Ignorable_Code_Point; but the joiners
 # of Arabic and Indic scripts, between their letters, are spelling
@@ -108,3 +108,21 @@ def _escape(hidden: re.Match[str]) -> str:
     if code < 0x100:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+NOT_HERE = "Not in this graph"
+
+
+def refusal(notes: Sequence[str], confidence: float | None) -> str:
+    """Return in words that there is no answer and how sure that is, given an answer's notes.
+
+    >>> refusal(["Not in this graph: Ada has no fact that answers this."], 0.97)
+    'Not in this graph (fairly sure): Ada has no fact that answers this.'
+    >>> refusal([], 0.2)
+    'No answer: the facts found are not evidence enough.'
+    """
+    why = next((note for note in notes if note.startswith(NOT_HERE)), "")
+    if why and confidence is not None:
+        sure = "fairly sure" if confidence >= 0.9 else "probably" if confidence >= 0.7 else "unsure"
+        return why.replace(NOT_HERE, f"{NOT_HERE} ({sure})", 1)
+    return why or "No answer: the facts found are not evidence enough."

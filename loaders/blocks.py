@@ -17,6 +17,7 @@ import time
 import zlib
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import IO
 
+    from kgqa.graph.model import IntArray
     from kgqa.loaders.base import Rejects, Report
     from kgqa.progress import Progress, Task
 
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 BLOCK_BYTES = 1 << 23  # fewer cost more calls a line, more leave the processor's caches
 LONGEST_LINE = 1 << 24  # bytes; a longer one is rejected unread
 STDIN = Path("-")
-_LINE_FEED = 10
+LINE_FEED = 10
 _BOM = b"\xef\xbb\xbf"
 _FORMS = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd"}
 _ENDINGS = {".gz": "gzip", ".bz2": "bzip2", ".zst": "zstd"}
@@ -93,7 +95,7 @@ def nothing_read(
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Block:
     """Whole lines of one source. ``first``: the number of the first of them, from 1."""
 
@@ -101,6 +103,11 @@ class Block:
     first: int
     lines: int
     data: bytes | memoryview  # each line ends with a line feed
+
+    @cached_property
+    def ends(self) -> IntArray:
+        """Where the line feed of each line is."""
+        return np.flatnonzero(np.frombuffer(self.data, dtype=np.uint8) == LINE_FEED)
 
 
 def read_blocks(
@@ -221,7 +228,7 @@ def _read(
                     whole = data[:cut]
                     while b"\r\n" in whole:
                         whole = whole.replace(b"\r\n", b"\n")
-                lines = int(np.count_nonzero(np.frombuffer(whole, dtype=np.uint8) == _LINE_FEED))
+                lines = int(np.count_nonzero(np.frombuffer(whole, dtype=np.uint8) == LINE_FEED))
                 report.lines += lines
                 yield Block(name, number, lines, whole)
                 number += lines

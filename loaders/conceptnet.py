@@ -5,8 +5,7 @@ unless senses are kept. An edge of a symmetric relation goes from the end that c
 it and its mirror image are one. Edges that come again are left to the caller.
 
 Blocks are read by columns. A line is looked at only as far as it takes to know what becomes of it:
-the JSON of a line in another language may be anything. The last column of the lines that are kept
-is read by Arrow, and one by one where Arrow and JSON differ.
+the JSON of a line in another language may be anything.
 """
 
 from __future__ import annotations
@@ -19,17 +18,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.json as pj
 
 from kgqa.errors import UsageError
 from kgqa.graph.model import EDGE_SCHEMA, EdgeBatch, EntityBatch
 from kgqa.loaders.base import BLANK, BlockReport, entity_batch, relation_batch
 from kgqa.loaders.blocks import find_sources, nothing_read, read_blocks
-from kgqa.loaders.delimited import Fields, as_text, why_undecodable
+from kgqa.loaders.delimited import as_text, lines_at, split_block, why_undecodable
 from kgqa.loaders.options import ConceptnetOptions
-from kgqa.loaders.strings import json_strings, mask_of, offsets_of
+from kgqa.loaders.strings import mask_of
 from kgqa.loaders.triples_rows import is_writable
 from kgqa.parallel import mapped
 
@@ -37,9 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
-    from kgqa.graph.model import Batch, BoolArray, Direction, IntArray
+    from kgqa.graph.model import Batch, BoolArray, Direction
     from kgqa.loaders.base import Rejects, Report
     from kgqa.loaders.blocks import Block
     from kgqa.progress import Progress
@@ -66,13 +63,9 @@ OTHER_LANGUAGE = "other language"
 TO_ITSELF = "edge from a term to itself"
 TOO_LIGHT = "weight below the least"
 _ELSEWHERE = b"/r/ExternalURL"
-_ONE_BY_ONE = 8  # lines around a bad one that are read by themselves
 _CONCEPT = r"\A/c/[^/]+/[^/]+"
 _FOLDED = r"(?s)^(/c/[^/]+/[^/]+)/.*$"
-_ABOUT = pa.schema(
-    [("weight", pa.float64()), ("surfaceText", pa.string()), ("license", pa.string())]
-)
-
+_ENCODE = json.JSONEncoder(ensure_ascii=False).encode
 
 NO_EDGES = pa.RecordBatch.from_pylist([], schema=EDGE_SCHEMA)
 
@@ -172,82 +165,81 @@ class BlockEdges(BlockReport):
 
 def read_block(block: Block, rules: Rules) -> BlockEdges:
     """Return what the lines of ``block`` say."""
-    fields = Fields(block, b"\t", COLUMNS)
     found = BlockEdges(block.source)
-    for position in fields.others.tolist():
-        reason = f"{fields.found[position]} columns in place of {COLUMNS}"
-        _reject(found, fields, [position], reason)
-    rows = np.arange(len(fields))
+    fields = split_block(block, "\t", COLUMNS)
+    for position, count in fields.others.items():
+        _reject(found, block, [position], f"{count} columns in place of {COLUMNS}")
+    ends = [fields.columns[place] for place in (2, 3)]
+    concept = mask_of(pc.match_substring_regex(ends[0], _CONCEPT))
+    concept &= mask_of(pc.match_substring_regex(ends[1], _CONCEPT))
+    relation = fields.columns[1]
+    left = np.ones(len(fields.rows), dtype=np.bool_)
 
-    def kept(good: BoolArray, reason: str) -> IntArray:
-        _reject(found, fields, fields.rows[rows[~good]].tolist(), reason)
-        return rows[good]
+    def kept(good: BoolArray, reason: str) -> None:
+        nonlocal left
+        _reject(found, block, fields.rows[left & ~good].tolist(), reason)
+        left &= good
 
-    def counted(good: BoolArray, reason: str) -> IntArray:
-        found.dropped[reason] += len(rows) - int(np.count_nonzero(good))
-        return rows[good]
+    def counted(good: BoolArray, reason: str) -> None:
+        nonlocal left
+        found.dropped[reason] += int(np.count_nonzero(left & ~good))
+        left &= good
 
-    rows = kept(_begins(fields, 0, rows, b"/a/"), "first column is not an assertion (/a/…)")
-    rows = kept(_begins(fields, 1, rows, b"/r/"), "second column is not a relation (/r/…)")
-    rows = counted(~mask_of(pc.equal(fields.column(1, rows), _ELSEWHERE)), OTHER_SITE)
-    ends = [fields.column(place, rows) for place in (2, 3)]
-    concepts = [mask_of(pc.match_substring_regex(end, _CONCEPT)) for end in ends]
-    ours = np.logical_and.reduce([_starts_with(end, rules.languages) for end in ends])
-    concept = concepts[0] & concepts[1]
-    rows = kept(concept, "an end is not a concept (/c/language/term)")
-    rows = counted(ours[concept], OTHER_LANGUAGE)
-    wanted = pa.array(ours & concept)
-    raw = [ends[0].filter(wanted), fields.column(1, rows), ends[1].filter(wanted)]
+    kept(_starts(fields.columns[0], b"/a/"), "first column is not an assertion (/a/…)")
+    kept(_starts(relation, b"/r/"), "second column is not a relation (/r/…)")
+    counted(~mask_of(pc.equal(relation, _ELSEWHERE)), OTHER_SITE)
+    kept(concept, "an end is not a concept (/c/language/term)")
+    wanted = [f"/c/{language}/".encode() for language in rules.languages]
+    counted(_starts(ends[0], *wanted) & _starts(ends[1], *wanted), OTHER_LANGUAGE)
+    numbers, abouts = fields.rows[left], fields.columns[4].filter(pa.array(left))
+    raw = [column.filter(pa.array(left)) for column in (ends[0], relation, ends[1])]
     (head, relation, tail), decoded = zip(*map(as_text, raw), strict=True)
     good = np.logical_and.reduce(decoded)
     for place in np.flatnonzero(~good).tolist():
         reasons = (why_undecodable(column[place].as_py()) for column in raw)
-        _reject(found, fields, [int(fields.rows[rows[place]])], next(filter(None, reasons)))
+        _reject(found, block, [int(numbers[place])], next(filter(None, reasons)))
     if rules.fold:
         head, tail = _fold(head), _fold(tail)
     different = mask_of(pc.not_equal(head, tail))
     found.dropped[TO_ITSELF] += int(np.count_nonzero(good & ~different))
+    kept_rows: list[int] = []
+    properties: list[str] = []
     sure = np.flatnonzero(good & different)
-    weight, properties, faults = _about(fields.column(4, rows[sure], after=-1))
-    for place, reason in faults.items():
-        _reject(found, fields, [int(fields.rows[rows[sure[place]]])], reason)
-    fine = np.ones(len(sure), dtype=np.bool_)
-    fine[list(faults)] = False
-    if rules.least is not None:
-        light = fine & (weight < rules.least)
-        found.dropped[TOO_LIGHT] += int(np.count_nonzero(light))
-        fine &= ~light
-    chosen = pa.array(sure[fine])
+    for place, about in zip(sure.tolist(), abouts.take(sure).to_pylist(), strict=True):
+        try:
+            weight, text = _read_about(about)
+        except ValueError as error:
+            _reject(found, block, [int(numbers[place])], str(error))
+            continue
+        if rules.least is not None and weight < rules.least:
+            found.dropped[TOO_LIGHT] += 1
+            continue
+        kept_rows.append(place)
+        properties.append(text)
+    chosen = pa.array(kept_rows, type=pa.int64())
     head, relation, tail = (column.take(chosen) for column in (head, relation, tail))
     turned = pc.and_(pc.is_in(relation, pa.array(sorted(SYMMETRIC))), pc.less(tail, head))
     columns = [
         pc.if_else(turned, tail, head),
         relation,
         pc.if_else(turned, head, tail),
-        properties.filter(pa.array(fine)),
+        pa.array(properties, type=pa.string()),
     ]
     found.edges = pa.RecordBatch.from_arrays(columns, schema=EDGE_SCHEMA)
     found.assertions = block.lines - len(found.rejects) - found.dropped[BLANK]
     return found
 
 
-def _reject(found: BlockEdges, fields: Fields, positions: Sequence[int], reason: str) -> None:
-    for number, raw in fields.lines_at(np.array(positions, dtype=np.int64)):
+def _reject(found: BlockEdges, block: Block, positions: Sequence[int], reason: str) -> None:
+    for number, raw in lines_at(block, positions):
         found.reject(number, reason, raw)
 
 
-def _begins(fields: Fields, place: int, rows: IntArray, text: bytes) -> BoolArray:
-    starts, ends = fields.start(place, rows), fields.end(place, rows)
-    found: BoolArray = ends - starts >= len(text)
-    for offset, byte in enumerate(text):  # a field is followed by two bytes at least
-        found &= fields.bytes.take(starts + offset, mode="clip") == byte
-    return found
-
-
-def _starts_with(ends: pa.Array, languages: Sequence[str]) -> BoolArray:
-    found = np.zeros(len(ends), dtype=np.bool_)
-    for language in languages:
-        found |= mask_of(pc.starts_with(ends, f"/c/{language}/".encode()))
+def _starts(values: pa.Array, *starts: bytes) -> BoolArray:
+    """Return which values start with one of ``starts``."""
+    found: BoolArray = np.logical_or.reduce(
+        [mask_of(pc.starts_with(values, start)) for start in starts]
+    )
     return found
 
 
@@ -260,80 +252,17 @@ def _fold(uris: pa.Array) -> pa.Array:
     return pc.replace_with_mask(uris, longer, folded)
 
 
-def _about(column: pa.Array) -> tuple[NDArray[np.float64], pa.Array, dict[int, str]]:
-    """Return weights, properties as JSON, and what is wrong with some of the last column.
-
-    ``column``: the texts with their line feeds.
-    """
-    texts, plain = as_text(column)
-    places, content = offsets_of(column)
-    if len(column):  # one object a line: else a count of rows would not show two in one line
-        plain &= content[places[:-1]] == ord("{")
-        plain &= content[np.maximum(places[1:] - 2, 0)] == ord("}")
-    for word in ("Inf", "NaN"):  # Arrow reads more as a number than JSON has
-        plain &= ~mask_of(pc.match_substring(texts, word))
-    table = _read_json(texts if plain.all() else texts.filter(pa.array(plain)))
-    if not plain.all():
-        table = table.take(pa.array(np.cumsum(plain) - 1, mask=~plain))
-    weight, surface, licence = (table[name].combine_chunks() for name in _ABOUT.names)
-    # a weight that is missing and one that is null look alike here
-    weights = pc.fill_null(weight, np.nan).to_numpy(zero_copy_only=False).copy()
-    faults: dict[int, str] = {}
-    single: dict[int, str] = {}
-    for place in np.flatnonzero(~np.isfinite(weights)).tolist():
-        try:
-            weights[place], single[place] = _about_one(column[place].as_py())
-        except ValueError as error:
-            weights[place], faults[place] = 0.0, str(error)
-    coded = pa.array(weights).dictionary_encode()
-    starts = [f'{{"weight": {number!r}' for number in coded.dictionary.to_pylist()]
-    properties = pc.binary_join_element_wise(
-        pa.array(starts, type=pa.string()).take(coded.indices),
-        _member("surfaceText", surface),
-        _member("license", licence),
-        pa.scalar("}"),
-        "",
-    )
-    if single:
-        mask = np.zeros(len(weights), dtype=np.bool_)
-        mask[list(single)] = True
-        written = pa.array([single[place] for place in sorted(single)], type=pa.string())
-        properties = pc.replace_with_mask(properties, pa.array(mask), written)
-    return weights, properties, faults
-
-
-def _read_json(texts: pa.Array) -> pa.Table:
-    """Return rows of _ABOUT for texts that each hold one line; nulls for what is odd JSON."""
-    if not len(texts):
-        return _ABOUT.empty_table()
-    places, content = offsets_of(texts)
-    start, end = int(places[0]), int(places[-1])
-    try:
-        table = pj.read_json(
-            pa.BufferReader(pa.py_buffer(content[start:end])),
-            read_options=pj.ReadOptions(use_threads=False, block_size=end - start + 1),
-            parse_options=pj.ParseOptions(
-                explicit_schema=_ABOUT, unexpected_field_behavior="ignore"
-            ),
-        )
-        if len(table) == len(texts):
-            return table
-    except pa.ArrowInvalid:
-        pass
-    if len(texts) <= _ONE_BY_ONE:
-        return pa.table([pa.nulls(len(texts), field.type) for field in _ABOUT], schema=_ABOUT)
-    half = len(texts) // 2  # a line that is not JSON does not take its whole block with it
-    return pa.concat_tables([_read_json(texts.slice(0, half)), _read_json(texts.slice(half))])
-
-
-def _about_one(raw: bytes) -> tuple[float, str]:
+def _read_about(raw: bytes) -> tuple[float, str]:
     """Return the weight and the properties that a last column states. Raises ValueError."""
-    if reason := why_undecodable(raw):
-        raise ValueError(reason)
     try:
-        about: Any = json.loads(raw)
-    except (ValueError, RecursionError):
-        raise ValueError("last column is not JSON") from None
+        about: Any = orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        if reason := why_undecodable(raw):
+            raise ValueError(reason) from None
+        try:  # reads numbers beyond 64 bits, and says what is wrong with half of a character
+            about = json.loads(raw)
+        except (ValueError, RecursionError):
+            raise ValueError("last column is not JSON") from None
     if not isinstance(about, dict):
         raise ValueError("last column is not a JSON object")
     weight = about.get("weight", 1.0)
@@ -343,17 +272,11 @@ def _about_one(raw: bytes) -> tuple[float, str]:
         weight = math.nan
     if not math.isfinite(weight):
         raise ValueError("weight is not a number")
-    about["weight"] = weight
-    kept = {name: about[name] for name in _ABOUT.names if about.get(name) is not None}
-    properties = json.dumps(kept, ensure_ascii=False)
+    kept = {"weight": weight}
+    for name in ("surfaceText", "license"):
+        if (value := about.get(name)) is not None:
+            kept[name] = value
+    properties = _ENCODE(kept)
     if not is_writable(properties):
         raise ValueError("last column holds half of a character (a lone surrogate)")
     return weight, properties
-
-
-def _member(name: str, values: pa.Array) -> pa.Array:
-    """Return `, "name": "value"` for each value, as JSON writes it, and nothing for a null."""
-    empty = pc.fill_null(pc.equal(values, ""), False)
-    texts = pc.if_else(empty, '""', json_strings(values))
-    lead = pa.scalar(f', "{name}": ')
-    return pc.fill_null(pc.binary_join_element_wise(lead, texts, "", null_handling="emit_null"), "")

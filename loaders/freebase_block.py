@@ -1,7 +1,8 @@
 """One block of a Freebase dump, by columns: which of its facts are kept, and why others are not.
 
 The columns are those of the dump's own form: four fields between tabs, terms in brackets or quotes,
-and a dot. Any other line is rewritten in this form if it is a triple, and a reject if it is not.
+and a dot. The terms of any other line are brought into this form if it is a triple, and it is a
+reject if it is not.
 Which entities are kept only the whole dump can show.
 """
 
@@ -21,13 +22,13 @@ from kgqa.errors import DumpMalformedError
 from kgqa.graph.mids import NO_MID, encode_mids
 from kgqa.graph.model import ALIAS, EdgeBatch, NameBatch, TypeBatch, ValueBatch
 from kgqa.loaders.base import BLANK, BlockReport
-from kgqa.loaders.blocks import Block
-from kgqa.loaders.delimited import Fields, why_undecodable
+from kgqa.loaders.delimited import Fields, lines_at, split_block, why_undecodable
 from kgqa.loaders.ntriples import OTHER_LANGUAGE, TRIPLE, is_blank, read_literals, why_not
 from kgqa.loaders.strings import is_text, mask_of, stripped
 
 if TYPE_CHECKING:
     from kgqa.graph.model import Batch, BoolArray, IntArray
+    from kgqa.loaders.blocks import Block
 
 NAMESPACES = ("http://rdf.freebase.com/ns/", "http://rdf.basekb.com/ns/")
 _RDF_TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
@@ -38,7 +39,7 @@ LONGEST_TEXT = 200  # characters of a text that is still a value and not a descr
 ABOUT_SCHEMA = "about the schema, not about an entity"
 _LEFT_OUT = "long text, empty text or web address"
 _START = f"<{NAMESPACES[0]}".encode()
-_LT, _GT, _QUOTE, _DOT = b'<>".'
+_TAB = 9
 _CONTROL = re.compile("[\x01-\t]")
 
 
@@ -162,41 +163,40 @@ class BlockReader:
     def read(self, block: Block) -> FreebasePart:
         """Return what a block holds."""
         part = FreebasePart(block.source)
-        fields = Fields(block, b"\t", 4)
-        good = _in_form(fields)
-        numbers = block.first + fields.rows
-        rewritten, their_numbers = _rewritten(fields, good, part)
-        _Rows(self._terms, self._language, part, fields, numbers).take(np.flatnonzero(good))
+        fields = split_block(block, "\t", 4)
+        good = _in_form(block, fields)
+        rewritten, numbers = _rewritten(block, [*fields.others, *fields.rows[~good].tolist()], part)
+        columns = [column.filter(pa.array(good)) for column in fields.columns]
+        _Rows(self._terms, self._language, part, columns, block.first + fields.rows[good]).take()
         if rewritten:
-            fields = Fields(Block(block.source, 1, len(rewritten), b"".join(rewritten)), b"\t", 4)
-            rows = _Rows(self._terms, self._language, part, fields, np.array(their_numbers))
-            rows.take(np.arange(len(fields)))
+            columns = [pa.array(terms, pa.binary()) for terms in zip(*rewritten, strict=True)]
+            _Rows(self._terms, self._language, part, columns, np.array(numbers)).take()
         return part
 
 
-def _in_form(fields: Fields) -> BoolArray:
+def _in_form(block: Block, fields: Fields) -> BoolArray:
     """Return which lines have terms and a dot, as far as the ends of the fields show."""
-    data = fields.bytes
-    one, two, three = (fields.end(field) for field in range(3))
-    first, last = data[np.minimum(two + 1, len(data) - 1)], data[three - 1]
-    good: BoolArray = (data[fields.starts] == _LT) & (data[one - 1] == _GT)
-    good &= (data[np.minimum(one + 1, len(data) - 1)] == _LT) & (data[two - 1] == _GT)
-    good &= (first == _LT) & (last == _GT) | (first == _QUOTE) & (three > two + 2)
-    good &= (fields.ends == three + 2) & (data[np.minimum(three + 1, len(data) - 1)] == _DOT)
-    if len(fields.controls):
-        odd = np.searchsorted(fields.line_ends, fields.controls)
-        good &= ~np.isin(fields.rows, odd)
+    iris = [
+        mask_of(pc.starts_with(column, b"<")) & mask_of(pc.ends_with(column, b">"))
+        for column in fields.columns[:3]
+    ]
+    third = fields.columns[2]
+    text = mask_of(pc.starts_with(third, b'"')) & mask_of(pc.greater(pc.binary_length(third), 1))
+    good: BoolArray = iris[0] & iris[1] & (iris[2] | text)
+    good &= mask_of(pc.equal(fields.columns[3], b"."))
+    controls = np.flatnonzero(np.frombuffer(block.data, dtype=np.uint8) < _TAB)
+    if len(controls):
+        good &= ~np.isin(fields.rows, np.searchsorted(block.ends, controls))
     return good
 
 
 def _rewritten(
-    fields: Fields, good: BoolArray, part: FreebasePart
-) -> tuple[list[bytes], list[int]]:
-    """Return the triples among the other lines in the dump's form, and their numbers."""
-    lines: list[bytes] = []
+    block: Block, positions: list[int], part: FreebasePart
+) -> tuple[list[tuple[bytes, bytes, bytes]], list[int]]:
+    """Return the terms of the triples among some lines in the dump's form, and their numbers."""
+    terms: list[tuple[bytes, bytes, bytes]] = []
     numbers: list[int] = []
-    others = np.sort(np.concatenate([fields.others, fields.rows[~good]]))
-    for number, raw in fields.lines_at(others):
+    for number, raw in lines_at(block, sorted(positions)):
         if reason := why_undecodable(raw):
             part.rejects.append((number, reason, raw.decode(errors="backslashreplace")))
             continue
@@ -216,29 +216,35 @@ def _rewritten(
         if iri is None:  # a control character may stand in a text, but not in the dump's form
             plain = _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04X}", literal)
         term = f"<{iri}>" if iri is not None else f'"{plain}"{suffix}'
-        lines.append(f"<{subject}>\t<{predicate}>\t{term}\t.\n".encode())
+        terms.append((f"<{subject}>".encode(), f"<{predicate}>".encode(), term.encode()))
         numbers.append(number)
-    return lines, numbers
+    return terms, numbers
 
 
 class _Rows:
     """Lines of a block that are in form, on their way into a part."""
 
     def __init__(
-        self, terms: Terms, language: str, part: FreebasePart, fields: Fields, numbers: IntArray
+        self,
+        terms: Terms,
+        language: str,
+        part: FreebasePart,
+        columns: list[pa.Array],
+        numbers: IntArray,
     ) -> None:
         self._terms = terms
         self._language = language
         self._part = part
-        self._fields = fields
+        self._subject, self._predicate, self._object = columns[:3]
         self._numbers = numbers
 
-    def take(self, rows: IntArray) -> None:
-        """Take in some lines."""
-        predicates = self._fields.column(1, rows).dictionary_encode()
+    def take(self) -> None:
+        """Take in all lines."""
+        predicates = self._predicate.dictionary_encode()
         uses = [self._terms.use_of(term) for term in predicates.dictionary.to_pylist()]
         if not uses:
             return
+        rows = np.arange(len(self._numbers))
         self._part.triples += len(rows)
         which = predicates.indices.to_numpy()
         kinds = np.array([use for use, _ in uses], dtype=np.uint8)
@@ -256,31 +262,34 @@ class _Rows:
         self._edges(rows[edge], pa.DictionaryArray.from_arrays(which[edge], relations))
 
     def _reject(self, row: int, reason: str) -> None:
-        text = self._fields.line(row).decode(errors="backslashreplace")
+        terms = [column[row].as_py() for column in (self._subject, self._predicate, self._object)]
+        text = b"\t".join([*terms, b"."]).decode(errors="backslashreplace")
         self._part.rejects.append((int(self._numbers[row]), reason, text))
 
     def _reject_all(self, rows: IntArray, reason: str) -> None:
         for row in rows.tolist():
             self._reject(row, reason)
 
-    def _starts_with(self, byte: int, rows: IntArray) -> BoolArray:
-        begins: BoolArray = self._fields.bytes.take(self._fields.start(2, rows)) == byte
-        return begins
+    def _objects(self, rows: IntArray) -> pa.Array:
+        return self._object.take(pa.array(rows))
+
+    def _are_iris(self, rows: IntArray) -> BoolArray:
+        return mask_of(pc.starts_with(self._objects(rows), b"<"))
 
     def _subjects(self, rows: IntArray) -> IntArray:
         """Return the mids of lines' subjects, ``NO_MID`` without one; those are counted."""
         # A dump has the lines of an entity in a row, so most subjects are that of the line before.
-        runs = pc.run_end_encode(self._fields.column(0, rows), run_end_type=pa.int32())
+        runs = pc.run_end_encode(self._subject.take(pa.array(rows)), run_end_type=pa.int32())
         ends = runs.run_ends.to_numpy()
         codes = np.repeat(_mids(runs.values)[0], np.diff(ends, prepend=0))
         self._part.dropped[ABOUT_SCHEMA] += int(np.count_nonzero(codes == NO_MID))
         return codes
 
     def _names(self, rows: IntArray, uses: IntArray) -> None:
-        quoted = self._starts_with(_QUOTE, rows)
+        quoted = ~self._are_iris(rows)
         self._reject_all(rows[~quoted], "name is not text")
         rows, uses = rows[quoted], uses[quoted]
-        found = read_literals(self._fields.column(2, rows), self._language)
+        found = read_literals(self._objects(rows), self._language)
         self._part.dropped[OTHER_LANGUAGE] += found.foreign
         faulty = np.array([place for place, _ in found.faults], dtype=np.int64)
         codes = np.full(len(rows), NO_MID, dtype=np.int64)
@@ -301,11 +310,11 @@ class _Rows:
         self._part.batches.append(NameBatch(batch, defines=True))
 
     def _types(self, rows: IntArray) -> None:
-        iris = self._starts_with(_LT, rows)
+        iris = self._are_iris(rows)
         self._reject_all(rows[~iris], "type is not an IRI")
         rows = rows[iris]
         mids = self._subjects(rows)
-        kinds = self._fields.column(2, rows[mids != NO_MID]).dictionary_encode()
+        kinds = self._objects(rows[mids != NO_MID]).dictionary_encode()
         names = pa.array([local_name(term) for term in kinds.dictionary.to_pylist()], pa.string())
         types = pa.DictionaryArray.from_arrays(kinds.indices, names)
         columns = [pa.array(mids[mids != NO_MID]), types]
@@ -313,22 +322,21 @@ class _Rows:
         self._part.batches.append(TypeBatch(batch))
 
     def _schema(self, mediators: IntArray, inverses: IntArray) -> None:
-        for row in mediators.tolist():
-            subject, _, mark, _ = self._fields.line(row).split(b"\t")
-            if mark.startswith(b'"true"'):
-                self._part.mediator_types.add(local_name(subject))
-        iris = self._starts_with(_LT, inverses)
+        marked = mask_of(pc.starts_with(self._objects(mediators), b'"true"'))
+        for subject in self._subject.take(pa.array(mediators[marked])).to_pylist():
+            self._part.mediator_types.add(local_name(subject))
+        iris = self._are_iris(inverses)
         self._reject_all(inverses[~iris], "inverse is not an IRI")
         for row in inverses[iris].tolist():
-            subject, _, other, _ = self._fields.line(row).split(b"\t")
-            self._part.inverses.add((local_name(subject), local_name(other)))
+            ends = (self._subject[row].as_py(), self._object[row].as_py())
+            self._part.inverses.add((local_name(ends[0]), local_name(ends[1])))
 
     def _edges(self, rows: IntArray, relations: pa.DictionaryArray) -> None:
         heads = self._subjects(rows)
         known = heads != NO_MID
         rows, heads, relations = rows[known], heads[known], relations.filter(pa.array(known))
-        iris = self._starts_with(_LT, rows)
-        tails, outside = _mids(self._fields.column(2, rows[iris]))
+        iris = self._are_iris(rows)
+        tails, outside = _mids(self._objects(rows[iris]))
         self._part.dropped["web address"] += int(np.count_nonzero(outside))
         schema = np.count_nonzero((tails == NO_MID) & ~outside)
         self._part.dropped["object is of the schema"] += int(schema)
@@ -337,7 +345,7 @@ class _Rows:
             heads[kept], relations.take(pa.array(kept)), pa.array(tails[tails != NO_MID])
         )
         places = np.flatnonzero(~iris)
-        found = read_literals(self._fields.column(2, rows[places]), self._language)
+        found = read_literals(self._objects(rows[places]), self._language)
         for place, reason in found.faults:
             self._reject(int(rows[places[place]]), reason)
         self._part.dropped[OTHER_LANGUAGE] += found.foreign

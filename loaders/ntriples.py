@@ -179,8 +179,7 @@ def read_literals(terms: pa.Array, language: str) -> Literals:
     starts, ends = places[:-1], places[1:]
     quotes = np.flatnonzero(content[places[0] : places[-1]] == _QUOTE) + places[0]
     last = quotes[np.searchsorted(quotes, ends) - 1] if len(terms) else quotes
-    data = pa.py_buffer(content)
-    coded = spans(data, last + 1, ends).dictionary_encode()
+    coded = spans(content, last + 1, ends).dictionary_encode()
     understood = [_suffix_of(raw) for raw in coded.dictionary.to_pylist()]
     suffix = coded.indices.to_numpy().astype(np.int64)
     wanted = np.array([each is None or each[0] in (None, language) for each in understood], bool)
@@ -190,7 +189,7 @@ def read_literals(terms: pa.Array, language: str) -> Literals:
         wanted |= last <= starts
     rows = np.flatnonzero(wanted)
     texts, decoded = as_text(
-        spans(data, starts[rows] + 1, np.maximum(last[rows], starts[rows] + 1))
+        spans(content, starts[rows] + 1, np.maximum(last[rows], starts[rows] + 1))
     )
     good = sound[rows] & decoded & ~has_nul(texts)
     odd = mask_of(pc.match_substring(texts, "\\")) | mask_of(pc.match_substring(texts, '"')) | ~good

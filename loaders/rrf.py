@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kgqa.errors import DumpMalformedError, DumpNotFoundError
 from kgqa.loaders.base import BlockReport
 from kgqa.loaders.blocks import read_blocks
-from kgqa.loaders.delimited import Fields, as_text
+from kgqa.loaders.delimited import as_text, lines_at, split_block
 from kgqa.parallel import mapped
 
 if TYPE_CHECKING:
@@ -147,34 +148,31 @@ class Release:
 def read_rows(block: Block, form: RowForm) -> tuple[pa.RecordBatch, BlockReport]:
     """Return the wanted fields of the rows of ``block`` as strings, in order; and other lines."""
     seen = BlockReport(block.source)
-    fields = Fields(block, b"|", form.count + 1, rest=not form.exact)
-    good = np.ones(len(fields), dtype=np.bool_)
-    if form.exact:  # nothing may follow the last separator
-        good = fields.start(form.count) == fields.ends
+    closing = () if not form.exact else (form.count,)  # nothing may follow the last separator
+    fields = split_block(block, "|", form.count + 1, (*form.places, *closing))
+    good = np.ones(len(fields.rows), dtype=np.bool_)
+    for column in fields.columns[len(form.places) :]:
+        good = np.asarray(pc.equal(column, b""))
     texts = []
-    for place in form.places:
-        text, decoded = as_text(fields.column(place))
+    for column in fields.columns[: len(form.places)]:
+        text, decoded = as_text(column)
         texts.append(text)
         good &= decoded
     batch = pa.RecordBatch.from_arrays(texts, names=list(form.names))
-    if good.all() and not len(fields.others):
+    if good.all() and not fields.others:
         return batch, seen
-    numbers = block.first + fields.rows[good]
-    batch = batch.filter(pa.array(good))
     found: dict[int, list[str]] = {}
-    single = np.sort(np.concatenate([fields.others, fields.rows[~good]]))
-    for number, line in fields.lines_at(single):
+    for number, line in lines_at(block, sorted([*fields.others, *fields.rows[~good].tolist()])):
         row = _read_row(line, form)
         if isinstance(row, str) or not line.strip():
             seen.reject(number, str(row), line)
         else:
-            found[number] = row
-    if found:
-        columns = zip(*found.values(), strict=True)
-        more = [pa.array(column, type=pa.string()) for column in columns]
-        batch = pa.concat_batches([batch, pa.RecordBatch.from_arrays(more, names=list(form.names))])
-        batch = batch.take(np.argsort([*numbers.tolist(), *found]))
-    return batch, seen
+            found[number - block.first] = row
+    more = [pa.array([row[at] for row in found.values()], pa.string()) for at in range(len(texts))]
+    batch = pa.concat_batches(
+        [batch.filter(pa.array(good)), pa.RecordBatch.from_arrays(more, schema=batch.schema)]
+    )
+    return batch.take(np.argsort([*fields.rows[good].tolist(), *found])), seen
 
 
 def _read_row(line: bytes, form: RowForm) -> list[str] | str:

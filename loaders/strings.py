@@ -60,7 +60,7 @@ def inside(texts: pa.Array, before: int, after: int = 0) -> pa.Array:
     places, content = offsets_of(texts)
     starts = np.minimum(places[:-1] + before, places[1:])
     ends = np.maximum(starts, places[1:] - after)
-    return spans(pa.py_buffer(content), starts, ends).cast(pa.string())
+    return spans(content, starts, ends).cast(pa.string())
 
 
 def is_text(texts: pa.Array) -> BoolArray:

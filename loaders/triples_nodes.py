@@ -25,7 +25,7 @@ from kgqa.errors import DumpMalformedError, UsageError
 from kgqa.graph.model import OWN_ID, Kind, NameBatch
 from kgqa.loaders.base import data_lines, entity_batch
 from kgqa.loaders.blocks import Block, read_blocks
-from kgqa.loaders.delimited import Fields, line_ends, lines_at
+from kgqa.loaders.delimited import lines_at, split_block
 from kgqa.loaders.strings import NO_TEXT, is_text, mask_of, stripped
 from kgqa.loaders.triples_rdf import LABELS
 from kgqa.loaders.triples_rows import TriplesPart, is_count
@@ -92,25 +92,31 @@ def _read(
     """Return what became of the lines of a block, and rows of ``PAIR``."""
     part = TriplesPart(block.source)
     view = _turned(block) if text_first else block
-    fields = Fields(view, b"\t", 2, rest=True)
-    ends = fields.line_ends if view is block else line_ends(block)
-    wanted = part.decodable(block, ends)
+    fields = split_block(view, "\t", 2)
+    wanted = part.decodable(block)
     if count is not None and 0 <= count - block.first < len(wanted):
         wanted[count - block.first] = False
         part.dropped[COUNT_LINE] += 1
-    rows = np.flatnonzero(wanted[fields.rows])
-    ids, texts = (fields.column(place, rows).view(pa.string()) for place in (0, 1))
+    more = [(place, found) for place, found in fields.others.items() if found != 1]
+    pairs = [raw.partition(b"\t") for _, raw in lines_at(view, [place for place, _ in more])]
+    rows = np.concatenate([fields.rows, np.array([place for place, _ in more], dtype=np.int64)])
+    kept = pa.array(wanted[rows])
+    rows = rows[wanted[rows]]
+    ids, texts = (
+        pa.concat_arrays([column, pa.array([pair[at] for pair in pairs], pa.binary())])
+        .filter(kept)
+        .view(pa.string())
+        for column, at in zip(fields.columns, (0, 2), strict=True)
+    )
     good = is_text(ids) & is_text(texts)
     if text_first:
         good &= ~mask_of(pc.match_substring_regex(ids, r"[^0-9]"))
     form = "name and id" if text_first else "id TAB name"
-    left = wanted.copy()
-    left[fields.rows[rows[good]]] = False
-    for number, raw in lines_at(block, ends, np.flatnonzero(left)):
+    wanted[rows[good]] = False
+    for number, raw in lines_at(block, np.flatnonzero(wanted)):
         part.reject(number, f"no line of {what} ({form})", raw.decode())
     kept = pa.array(good)
-    numbers = pa.array(block.first + fields.rows[rows[good]])
-    columns = [ids.filter(kept), stripped(texts.filter(kept)), numbers]
+    columns = [ids.filter(kept), stripped(texts.filter(kept)), pa.array(block.first + rows[good])]
     return part, pa.RecordBatch.from_arrays(columns, schema=PAIR)
 
 

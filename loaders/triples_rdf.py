@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from kgqa.graph.model import ALIAS
 from kgqa.loaders.base import BLANK
-from kgqa.loaders.delimited import line_ends, lines_at, whole_lines
+from kgqa.loaders.delimited import lines_at, whole_lines
 from kgqa.loaders.ntriples import OTHER_LANGUAGE, TRIPLE_LINE, is_blank, read_literals, why_not
 from kgqa.loaders.strings import inside, is_text, mask_of, stripped
 from kgqa.loaders.triples_rows import TriplesPart
@@ -47,14 +47,13 @@ def read_ntriples(block: Block, language: str, rank: int) -> TriplesPart:
     line.
     """
     part = TriplesPart(block.source)
-    ends = line_ends(block)
-    rows = np.flatnonzero(part.decodable(block, ends))
-    lines = whole_lines(block, ends)
-    if len(rows) < len(ends):
+    rows = np.flatnonzero(part.decodable(block))
+    lines = whole_lines(block)
+    if len(rows) < block.lines:
         lines = lines.take(pa.array(rows))
     found = pc.extract_regex(lines.view(pa.string()), TRIPLE_LINE)
     fits = mask_of(found.is_valid())
-    for number, raw in lines_at(block, ends, rows[~fits]):
+    for number, raw in lines_at(block, rows[~fits]):
         line = raw.decode()
         if is_blank(line):
             part.dropped[BLANK] += 1
@@ -64,7 +63,7 @@ def read_ntriples(block: Block, language: str, rank: int) -> TriplesPart:
     numbers = block.first + rows[fits]
     terms = [found.field(name) for name in ("subject", "predicate", "object")]
     for place, reason in _take(part, terms, rank + numbers, language):
-        [(number, raw)] = lines_at(block, ends, numbers[place : place + 1] - block.first)
+        [(number, raw)] = lines_at(block, numbers[place : place + 1] - block.first)
         part.rejects.append((number, reason, raw.decode()))
     part.find_ends()
     return part

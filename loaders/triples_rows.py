@@ -166,7 +166,7 @@ def written(cell: Any) -> str | None:
     """Return the JSON of a property's value, None if it is missing."""
     if cell is None or cell == "" or cell != cell:  # NaN
         return None
-    if type(cell) is float and math.isfinite(cell):
+    if type(cell) is int or (type(cell) is float and math.isfinite(cell)):
         return repr(cell)
     try:
         return _ENCODE(cell)
@@ -260,12 +260,12 @@ class TriplesPart(BlockReport):
             columns = [head, relation.dictionary_encode(), tail, properties]
             self.edges.append(pa.RecordBatch.from_arrays(columns, schema=EDGES))
 
-    def decodable(self, block: Block, ends: IntArray, wanted: BoolArray | None = None) -> BoolArray:
+    def decodable(self, block: Block, wanted: BoolArray | None = None) -> BoolArray:
         """Return which lines of a block, or of those ``wanted``, are UTF-8; reject the others."""
-        good = np.ones(len(ends), dtype=np.bool_) if wanted is None else wanted.copy()
-        bad = undecodable(block, ends)
+        good = np.ones(block.lines, dtype=np.bool_) if wanted is None else wanted.copy()
+        bad = undecodable(block)
         bad = bad[good[bad]]
-        for number, raw in lines_at(block, ends, bad):
+        for number, raw in lines_at(block, bad):
             shown = raw.decode(errors="backslashreplace")
             self.rejects.append((number, why_undecodable(raw), shown))
         good[bad] = False

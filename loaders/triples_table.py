@@ -9,25 +9,16 @@ nothing closes within reach costs its own line and no other.
 from __future__ import annotations
 
 import csv
-import re
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from kgqa.loaders.blocks import Block
-from kgqa.loaders.delimited import (
-    LINE_FEED,
-    Fields,
-    line_ends,
-    lines_at,
-    spans,
-    why_undecodable,
-)
-from kgqa.loaders.strings import json_strings, mask_of, stripped
+from kgqa.loaders.blocks import LINE_FEED, Block
+from kgqa.loaders.delimited import lines_at, split_block, why_undecodable
+from kgqa.loaders.strings import json_strings, stripped
 from kgqa.loaders.triples_header import PARTS, check_triples
 from kgqa.loaders.triples_rows import (
     QUOTED,
@@ -44,7 +35,7 @@ from kgqa.loaders.triples_rows import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from kgqa.graph.model import BoolArray, IntArray
+    from kgqa.graph.model import IntArray
 
 HEADER = "header"
 COUNT_LINE = "count of lines"
@@ -53,12 +44,7 @@ _OPENING = 1_000  # lines that the form of a file is found from
 _MOST_LINES, _MOST_BYTES = 1_000, 1 << 20  # of one record
 _LONG_LINE = 100_000  # bytes; a field of csv has at most 131,072 characters
 _QUOTE, _RETURN = b'"\r'
-_SPACES = bytes.maketrans(b" \v\f\r\x1c\x1d\x1e\x1f", b"\t" * 8)
-_WIDE_SPACE = re.compile(  # all other white space, in UTF-8
-    rb"\xc2[\x85\xa0]|\xe1\x9a\x80|\xe2(?:\x80[\x80-\x8a\xa8\xa9\xaf]|\x81\x9f)|\xe3\x80\x80"
-)
 _OPEN = "unexpected end of data"  # what csv says of a quote that nothing closes
-_NOT_UTF8 = b"\xff"  # stands for a separator of several bytes; no good line has it
 
 Record: TypeAlias = "tuple[int, int, list[str] | str]"
 """Position of its first line, how many lines it has (0: it goes on in the next block), and its
@@ -156,112 +142,60 @@ def joined(blocks: Sequence[Block]) -> Block:
 def read_lines(block: Block, layout: Layout, records: Sequence[Record] = ()) -> TriplesPart:
     """Return what a block holds; ``records``: those that :func:`quoted_blocks` gave."""
     part = TriplesPart(block.source)
-    ends = line_ends(block)
-    apart = np.zeros(len(ends), dtype=np.bool_)
+    whole = np.ones(block.lines, dtype=np.bool_)
     for first, lines, _ in records:
-        apart[first : first + lines] = True
-    wanted = part.decodable(block, ends, ~apart)
+        whole[first : first + lines] = False
+    wanted = part.decodable(block, whole)
     for number, reason in layout.skipped.items():
         position = number - block.first
         if 0 <= position < len(wanted) and wanted[position]:
             wanted[position] = False
             part.dropped[reason] += 1
-    if records:
-        _add_records(part, block, records, ends, layout)
-    count = layout.columns.count
-    view, separator, quotes = _view(block, layout.delimiter, ends, apart)
-    fields = Fields(view, separator, count)
-    others = fields.others[wanted[fields.others]]
-    for (number, raw), found in zip(
-        lines_at(block, ends, others), fields.found[others].tolist(), strict=True
-    ):
-        part.reject(number, f"{found} fields in place of {count}", raw.decode())
-    rows = np.flatnonzero(wanted[fields.rows])
-    chosen = None if len(rows) == len(fields) else rows
-    numbers = fields.rows[rows]
-
-    def text(place: int) -> pa.Array:
-        if quotes:
-            return stripped(
-                _unquoted(block, fields.start(place, chosen), fields.end(place, chosen))
-            )
-        column = fields.column(place, chosen).view(pa.string())
-        return column if layout.delimiter in ("\t", WHITESPACE) else stripped(column)
-
-    part.add_table(
-        layout.columns,
-        lambda place: (text(place), {}),
-        lambda place: (json_strings(text(place)), {}),
-        block.first + numbers,
-        lambda row: lines_at(block, ends, numbers[row : row + 1])[0][1].decode(),
-    )
+    count, cells, rows = layout.columns.count, list[pa.Array](), np.empty(0, dtype=np.int64)
+    single = np.flatnonzero(wanted).tolist()  # lines that are split by themselves
+    if separator := _separator(block, layout.delimiter):
+        places = np.flatnonzero(whole)
+        view = block
+        if len(places) < block.lines:
+            data = b"".join(raw + b"\n" for _, raw in lines_at(block, places))
+            view = Block(block.source, block.first, len(places), data)
+        fields = split_block(view, separator, count, quoted=layout.delimiter in QUOTED)
+        rows = places[fields.rows]
+        kept = pa.array(wanted[rows])
+        rows = rows[wanted[rows]]
+        cells = [column.filter(kept).view(pa.string()) for column in fields.columns]
+        single = [place for place in places[list(fields.others)].tolist() if wanted[place]]
+    more = [
+        (number - block.first, 1, split_record(raw.decode(), layout.delimiter))
+        for number, raw in lines_at(block, single)
+    ]
+    if records or more:
+        _add_records(part, block, [*records, *more], layout)
+    if layout.delimiter not in ("\t", WHITESPACE):
+        cells = [stripped(column) for column in cells]
+    if len(rows):
+        part.add_table(
+            layout.columns,
+            lambda place: (cells[place], {}),
+            lambda place: (json_strings(cells[place]), {}),
+            block.first + rows,
+            lambda row: lines_at(block, rows[row : row + 1])[0][1].decode(),
+        )
     part.find_ends()
     return part
 
 
-def _view(
-    block: Block, delimiter: str, ends: IntArray, apart: BoolArray
-) -> tuple[Block, bytes, bool]:
-    """Return a block whose lines have the same fields, and the one byte between them.
-
-    And whether fields may be in quotes; then all bytes are at the same places. ``apart``: lines
-    that are not of interest.
-    """
-    separator, quotes = delimiter.encode(), False
-    if delimiter == WHITESPACE:
-        single = _single_separator(block)
-        if single:
-            return block, single, False
-        data, separator = bytes(block.data).translate(_SPACES), b"\t"
-        if not data.isascii():
-            data = _WIDE_SPACE.sub(b"\t", data)
-        while b"\t\t" in data:
-            data = data.replace(b"\t\t", b"\t")
-        data = data.replace(b"\n\t", b"\n").replace(b"\t\n", b"\n").removeprefix(b"\t")
-    elif len(separator) > 1:
-        data, separator = bytes(block.data).replace(separator, _NOT_UTF8), _NOT_UTF8
-    elif delimiter in QUOTED and b'"' in (data := bytes(block.data)):
-        quotes = True
-        content = np.frombuffer(data, dtype=np.uint8)
-        places = np.flatnonzero(content == _QUOTE)
-        if apart.any():  # all other lines have an even number of quotes
-            places = places[~apart[_lines_with(places, ends)]]
-        marks = np.flatnonzero(content == separator[0])
-        within = marks[np.searchsorted(places, marks) % 2 == 1]
-        if len(within):
-            content = content.copy()
-            content[within] = ord("_")
-            data = content.tobytes()
-    else:
-        return block, separator, False
-    return Block(block.source, block.first, block.lines, data), separator, quotes
-
-
-def _single_separator(block: Block) -> bytes:
-    """Return the byte that is all the white space within lines, never two in a row; or nothing.
-
-    One scan finds what most files are, where making white space uniform takes six.
-    """
+def _separator(block: Block, delimiter: str) -> str:
+    """Return the one byte that separates fields in all lines of a block, "" if there is none."""
+    if delimiter != WHITESPACE:
+        return delimiter if delimiter.isascii() else ""
     data = bytes(block.data)
-    content = np.frombuffer(data, dtype=np.uint8)
-    places = np.flatnonzero(content <= ord(" "))
-    kinds = content[places]
-    within = kinds[kinds != LINE_FEED]
-    if not (len(within) and data.isascii() and places[0] and (np.diff(places) > 1).all()):
-        return b""
-    separator = within[0].tobytes()
-    return separator if separator in b" \t" and (within == within[0]).all() else b""
-
-
-def _unquoted(block: Block, starts: IntArray, ends: IntArray) -> pa.Array:
-    content = np.frombuffer(block.data, dtype=np.uint8)
-    quoted = (content[starts] == _QUOTE) & (ends > starts)
-    texts = spans(pa.py_buffer(block.data), starts + quoted, ends - quoted).view(pa.string())
-    doubled = pa.array(mask_of(pc.match_substring(texts, '""')) & quoted)
-    if doubled.true_count:
-        single = pc.replace_substring(texts.filter(doubled), '""', '"')
-        texts = pc.replace_with_mask(texts, doubled, single)
-    return texts
+    for mark in (b" ", b"\t") if data.isascii() else ():  # all white space, never two in a row
+        others = [bytes([code]) for code in b" \t\v\f\r\x1c\x1d\x1e\x1f" if code != mark[0]]
+        ends = [mark * 2, b"\n" + mark, mark + b"\n"]
+        if data[:1] != mark and not any(each in data for each in others + ends):
+            return mark.decode()
+    return ""
 
 
 # -- records that are not a line, or have a fault ---------------------------------------------
@@ -283,7 +217,7 @@ def _cut(
     block: Block, delimiter: str, *, last: bool = False
 ) -> tuple[Block, list[Record], Block | None]:
     """Return the whole records of a block, those that are odd, and what is left of the block."""
-    ends = line_ends(block)
+    ends = block.ends
     odd = _odd_lines(block, delimiter, ends)
     lines = bytes(block.data).decode(errors="surrogateescape").split("\n")[:-1] if len(odd) else []
     records: list[Record] = []
@@ -348,7 +282,7 @@ def _record(lines: Sequence[str], first: int, delimiter: str, *, last: bool = Tr
 
 
 def _add_records(
-    part: TriplesPart, block: Block, records: Sequence[Record], ends: IntArray, layout: Layout
+    part: TriplesPart, block: Block, records: Sequence[Record], layout: Layout
 ) -> None:
     count = layout.columns.count
     rows: list[list[str]] = []
@@ -356,8 +290,7 @@ def _add_records(
     shown: list[str] = []
     for first, lines, fields in records:
         number = block.first + first
-        start = int(ends[first - 1]) + 1 if first else 0
-        raw = bytes(block.data[start : int(ends[first + lines - 1])])
+        raw = b"\n".join(line for _, line in lines_at(block, range(first, first + lines)))
         text = raw.decode(errors="backslashreplace")
         if reason := why_undecodable(raw):
             part.reject(number, reason, text)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kgqa.cli.common import Run, takes_options
+from kgqa.display import NOT_HERE
 from kgqa.errors import KgqaError, UsageError, without_secrets
 from kgqa.registry import METHODS
 
@@ -140,7 +141,7 @@ class _Shown:
         linked = self.kg.linked(answer.question)["candidates"] if self._explains else []
 
         def human() -> None:
-            from kgqa.cli.terminal import NOT_HERE, say, show_answer, show_details
+            from kgqa.cli.terminal import say, show_answer, show_details
 
             for note in answer.notes:
                 if not note.startswith(NOT_HERE):  # which the answer says

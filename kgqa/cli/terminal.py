@@ -23,7 +23,7 @@ from rich.progress import (
 from rich.progress import Progress as Bars
 from rich.text import Text
 
-from kgqa.display import path_parts, visible
+from kgqa.display import path_parts, refusal, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,7 +35,6 @@ _ANSWERS = 10  # answers that are shown
 _PATHS = 10
 _MENTIONED = " (only mentioned)"
 _COLUMN = 44  # cells that a column is wide at most
-NOT_HERE = "Not in this graph"
 _TRIES = {"shard": "from the index", "composed": "built on the fly"}
 _EVERY = 10.0  # seconds between two plain lines if stderr is not a terminal
 
@@ -149,7 +148,7 @@ def show_answer(answer: Answer, browser_url: str | None = None) -> None:
         for met in best.conditions:
             say(_joined((f"  {met.asked}: ", "dim")) + path_line(met.grounding))
     else:
-        say(refusal(answer), style="bold")
+        say(refusal(answer.notes, answer.confidence), style="bold")
     rest = len(answer.paths) - (1 if answer.answers and answer.answers[0].paths else 0)
     parts = []
     if answer.answers and answer.confidence is not None:
@@ -164,23 +163,6 @@ def show_answer(answer: Answer, browser_url: str | None = None) -> None:
         say(f"  {proven}", style="dim")
     if browser_url:
         say(f"  Neo4j Browser: {browser_url}", style="dim")
-
-
-def refusal(answer: Answer) -> str:
-    """Return in words that there is no answer, and how sure that is."""
-    why = next((note for note in answer.notes if note.startswith(NOT_HERE)), "")
-    if why and answer.confidence is not None:
-        return why.replace(NOT_HERE, f"{NOT_HERE} ({sureness(answer.confidence)})", 1)
-    return why or "No answer: the facts found are not evidence enough."
-
-
-def sureness(value: float) -> str:
-    """Return a confidence in words.
-
-    >>> [sureness(value) for value in (0.97, 0.8, 0.5)]
-    ['fairly sure', 'probably', 'unsure']
-    """
-    return "fairly sure" if value >= 0.9 else "probably" if value >= 0.7 else "unsure"
 
 
 def show_details(answer: Answer, candidates: Sequence[dict[str, Any]]) -> None:

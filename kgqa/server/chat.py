@@ -21,8 +21,7 @@ from kgqa.errors import KgqaError, UsageError
 from kgqa.server.faults import RefusedError, error_json
 from kgqa.server.forms import AskForm
 from kgqa.server.http import answered, fields, with_signs_of_life
-from kgqa.server.text import UNANSWERABLE, answer_text
-from kgqa.server.views import methods
+from kgqa.server.views import UNANSWERABLE, answer_text, methods
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -21,8 +21,7 @@ from kgqa.registry import validated
 from kgqa.server.faults import unexpected
 from kgqa.server.forms import CheckForm, LinkForm, PathsForm
 from kgqa.server.shapes import Answered, Checked, Linked, PathPage
-from kgqa.server.text import answer_text
-from kgqa.server.views import path_page
+from kgqa.server.views import answer_text, path_page
 from kgqa.version import __version__
 
 if TYPE_CHECKING:

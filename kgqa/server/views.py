@@ -1,15 +1,48 @@
-"""What several endpoints show: a page of paths, the methods that may be asked for."""
+"""What several endpoints show: an answer as text, a page of paths, the methods there are."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kgqa.display import NOT_HERE, refusal, visible
+from kgqa.errors import EmptyLanguageError, EntityNotFoundError, LinkingError
 from kgqa.registry import METHODS
 from kgqa.server.forms import MOST_PATHS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from kgqa.api import KG
     from kgqa.server.forms import PathsForm
+
+
+UNANSWERABLE = (LinkingError, EntityNotFoundError, EmptyLanguageError)
+"""Errors that say something about the question, and not about the request."""
+_ANSWERS, _PATHS = 10, 5
+
+
+def answer_text(found: Mapping[str, Any]) -> str:
+    """Return the answers, the paths behind them, and the notes, as lines."""
+    answers, paths = found["answers"], found["paths"]
+    if not answers:
+        rest = [note for note in found["notes"] if not note.startswith(NOT_HERE)]
+        return "\n\n".join([refusal(found["notes"], found["confidence"]), *rest])
+    names = [visible(one["name"]) + ("" if one["grounded"] else " (in no path)") for one in answers]
+    first = ", ".join(names[:_ANSWERS])
+    if len(names) > _ANSWERS:
+        first += f" and {len(names) - _ANSWERS} more"
+    if found["confidence"] is not None:
+        first += f" (confidence {min(round(100 * found['confidence']), 99)} %)"
+    behind = list(dict.fromkeys(place for one in answers for place in one["paths"]))[:_PATHS]
+    lines = [f"- {visible(paths[place]['text'])}" for place in behind]
+    for one in answers[:_ANSWERS]:
+        lines += [
+            f"- {visible(each['asked'])}: {visible(each['text'])}" for each in one["conditions"]
+        ]
+    parts = [first]
+    if lines:
+        parts.append("\n".join(["Paths, each edge checked in the graph:", *lines]))
+    return "\n\n".join([*parts, *found["notes"]])
 
 
 def path_page(kg: KG, form: PathsForm) -> dict[str, Any]:

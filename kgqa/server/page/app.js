@@ -236,7 +236,7 @@ function evidence(paths, ids, conditions = []) {
 
 /** What the graph does not know is an answer, too. */
 function nothing(found) {
-  const said = found.notes.length ? found.notes : ["The facts found do not answer the question."];
+  const said = found.notes.length ? found.notes : ["No answer: the facts found are not evidence enough."];
   const card = el("article", { class: "card calm" },
     el("h3", { textContent: "Not in this graph" }),
     ...said.map((note) => el("p", { textContent: note })));
