@@ -216,8 +216,8 @@ class _Plan:
             ends = sorted(set[str]().union(*map(_ids_of, added)))
             given = [_ids_of(b) for b in added if isinstance(b, EntityBatch | ValueBatch)]
             there = zip(ends, self._store.keys_of(ends).tolist(), strict=True)
-            known = set[str]().union(*given, (id_ for id_, key in there if key >= 0))
-            added = expanded(added, reified_, pa.array(sorted(known), pa.string()))
+            defined = set[str]().union(*given, (id_ for id_, key in there if key >= 0))
+            added = expanded(added, reified_, pa.array(sorted(defined), pa.string()))
         named = _named(added)
         ids = sorted(removal.ids().union(*map(_ids_of, added)))
         keys = self._store.keys_of(ids)
