@@ -165,11 +165,11 @@ def test_every_step_of_a_reproduction_is_a_script_with_these_flags(tmp_path: Pat
             text = (CHECKOUT / "scripts" / name).read_text("utf-8")
             for flag in arguments:
                 assert not flag.startswith("--") or f'"{flag}"' in text, (step.name, flag)
-    kept = tmp_path / "out" / "cold" / "printed-small.txt"
+    kept = tmp_path / "out" / "update" / "printed-small.txt"
     kept.parent.mkdir(parents=True)
-    kept.write_text(f"command: bench_cold --shared {tmp_path} > {tmp_path / 'out'}\n", "utf-8")
+    kept.write_text(f"command: bench_update --shared {tmp_path} > {tmp_path / 'out'}\n", "utf-8")
     page = script["report"](tmp_path, tmp_path / "out")
-    assert "command: bench_cold --shared DIR > FOLDER\n" in page
+    assert "command: bench_update --shared DIR > FOLDER\n" in page
     assert str(tmp_path) not in page
 
 

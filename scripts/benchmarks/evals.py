@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kgqa.graph.sqlite import SqliteStore
@@ -17,7 +18,6 @@ from kgqa.graph.sqlite_file import FILE_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from pathlib import Path
 
 SETS = {  # title, form, file, KG
     "webqsp": ("WebQSP", "webqsp-graph", "freebase_subgraph/webqsp.dev-half.jsonl", "fbsub"),
@@ -26,15 +26,16 @@ SETS = {  # title, form, file, KG
     "metaqa2": ("MetaQA, 2 hops", "metaqa", "metaqa/2-hop/qa_dev.txt", "metaqa"),
     "metaqa3": ("MetaQA, 3 hops", "metaqa", "metaqa/3-hop/qa_dev.txt", "metaqa"),
 }
+ROOT = Path(__file__).parents[2]
 _HIDDEN = ("KGQA_KG", "KGQA_GRAPH", "KGQA_HOME", "NEO4J_URI", "KGQA_GENERAL_MODEL")
 
 
-def kgqa(arguments: Sequence[str], home: Path) -> str:
+def kgqa(arguments: Sequence[str], home: Path, module: str = "kgqa") -> str:
     """Run a command and return what it printed; end with what it complained of."""
     environment = {key: value for key, value in os.environ.items() if key not in _HIDDEN}
     done = subprocess.run(
-        [sys.executable, "-m", "kgqa", *arguments],
-        env={**environment, "KGQA_HOME": str(home)},
+        [sys.executable, "-m", module, *arguments],
+        env={**environment, "KGQA_HOME": str(home), "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=False,
@@ -74,10 +75,12 @@ def loaded(kg: str, data: Path, home: Path) -> SqliteStore:
     return SqliteStore(home / kg / FILE_NAME, name=kg)
 
 
-def figures(arguments: Sequence[str], home: Path, out: Path) -> dict[str, Any]:
+def figures(
+    arguments: Sequence[str], home: Path, out: Path, module: str = "kgqa"
+) -> dict[str, Any]:
     """Return the figures of `kgqa eval`; a run that was stopped goes on from ``out``."""
     found: dict[str, Any] = json.loads(
-        kgqa(["eval", *arguments, "--out", str(out), "--json"], home)
+        kgqa(["eval", *arguments, "--out", str(out), "--json"], home, module)
     )
     return found
 

@@ -208,9 +208,17 @@ def test_a_key_twice_or_missing_is_rejected_by_its_row(tmp_path: Path) -> None:
     ]
 
 
-def test_a_table_of_triples_names_its_loader(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"facts.csv": "subject,predicate,object\na,b,c\n"},
+        {"facts.tsv": "Ada\tborn in\tLondon\nBob\tborn in\tParis\n"},
+        {"facts.nt": "<a> <b> <c> .\n"},
+    ],
+)
+def test_triples_name_their_loader(tmp_path: Path, files: dict[str, str]) -> None:
     with pytest.raises(DumpMalformedError, match="kgqa ingest triples"):
-        read_tables(tmp_path, {"facts.csv": "subject,predicate,object\na,b,c\n"})
+        read_tables(tmp_path, files)
 
 
 @pytest.mark.parametrize(
