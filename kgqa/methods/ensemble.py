@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 from kgqa.answers.answer import NO_KG_LLM, Answer, Findings, KgLlmUse, RankedAnswer, Timings
 from kgqa.answers.ranking import RankingOptions, near_first
 from kgqa.errors import AdapterMismatchError, KgqaError, ModelNotFoundError
+from kgqa.graph.schema import PropertyGraph
 from kgqa.linking.asked import asks_calculated
 from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.kg_cot.fitting import fitting_reasoner
@@ -50,6 +51,8 @@ TOGETHER = 16  # questions that each member is given at a time
 FLOOR = 0.01  # what an entity has with a member that has never encountered it
 CALCULATED = 0.5  # confidence of a plan that is believed though the question has a topic entity
 GUESSED = 0.35  # and if it has none
+SURE_PLAN = 0.8  # if the paths of its topic entity answer nothing
+CLASSES = 100  # at most, of a graph whose topic entities' lack of paths is not the last word
 STALE_FRACTION = 0.2  # part of its edges by which a KG has changed much
 _OF_NO_WEIGHT = ("together", "search_options")  # do not say that gcr is meant
 # Below this pooled confidence one member that finds no answer is believed, as it is if the others
@@ -300,11 +303,13 @@ class Auto(Ensemble):
             return
         for number, question in enumerate(questions):  # one at a time: they are quick
             found = self._whole(store, question)
-            if found is None:
-                for _, each in self._by_paths(store, [question]):
-                    yield number, each
-            else:
+            if found is not None:
                 yield number, found
+                continue
+            for _, each in self._by_paths(store, [question]):
+                if isinstance(each, Findings) and not each.answers:
+                    each = self._by_plan(store, question) or each
+                yield number, each
 
     def _by_paths(
         self, store: GraphStore, questions: Iterable[LinkedQuestion | KgqaError]
@@ -312,6 +317,30 @@ class Auto(Ensemble):
         if self.alone is not None:
             return self.alone.findings(store, questions)
         return super().findings(store, questions)
+
+    def _by_plan(self, store: GraphStore, question: LinkedQuestion | KgqaError) -> Findings | None:
+        """Return what a plan surely gives where no path out of the topic entity does.
+
+        Only of a graph of things of some classes: elsewhere that there is no path means no.
+        """
+        if isinstance(question, KgqaError) or question.choices:
+            return None
+        if question.is_yes_no or not isinstance(store, PropertyGraph):
+            return None
+        if not 0 < len(store.schema().types) <= CLASSES:
+            return None
+        try:
+            found = self._planner.answer(store, question)
+        except KgqaError:
+            return None
+        sure = (found.confidence or 0.0) >= SURE_PLAN and found.answers and found.result is not None
+        return found if sure and found.result is not None and found.result.plan.where else None
+
+    @property
+    def _planner(self) -> Query:
+        if self._query is None:
+            self._query = Query(QueryOptions(), self.resources, general=False)
+        return self._query
 
     @property
     def _whole_graph(self) -> bool:
@@ -327,9 +356,7 @@ class Auto(Ensemble):
         if question.topics and not asks_calculated(question.question):
             return None
         try:
-            if self._query is None:
-                self._query = Query(QueryOptions(), self.resources, general=False)
-            found = self._query.answer(store, question)
+            found = self._planner.answer(store, question)
         except KgqaError as error:
             return question.unlinked or (None if question.topics else error)
         sure = (found.confidence or 0.0) >= (CALCULATED if question.topics else GUESSED)

@@ -23,6 +23,7 @@ from kgqa.methods.options import QueryOptions
 from kgqa.methods.query_search import Candidate, FoundValue, PlanSearch, SchemaParts
 from kgqa.methods.query_values import ValueIndex
 from kgqa.paths.ground import Node
+from kgqa.queries.plan import Aggregate
 from kgqa.queries.result import QueryLimits, QueryResult
 from kgqa.queries.run import run_plan
 
@@ -227,7 +228,11 @@ def _shown(value: object) -> str:
 
 
 def _gives(result: QueryResult) -> bool:
-    return any(cell is not None and cell != 0 for row in result.rows for cell in row)
+    """Return whether there is a row, and not only numbers that count nothing."""
+    numbers = [at for at, item in enumerate(result.plan.give) if isinstance(item, Aggregate)]
+    if numbers:
+        return any(row[at] not in (None, 0) for row in result.rows for at in numbers)
+    return any(cell is not None for row in result.rows for cell in row)
 
 
 def _property_graph(store: GraphStore) -> PropertyGraph:

@@ -50,6 +50,8 @@ _HAS_VALUE = 2.5  # added where the graph holds the value that is stated
 _NOT_HELD = -1.5  # where it does not
 _UNUSED = {"quoted": -5.0, "value": -2.5, "number": -3.5, "date": -4.0}
 _AGAIN = -3.5  # a hop that is there already
+_SAID, _UNSAID = 1.0, -4.0  # a relation whose words the question has, beside one that has none
+_PARALLEL = -3.0  # a second relation between two classes, if it has none of the question's words
 _SAME = 0.5  # two relations between the same two things
 _ANYTHING = -2.0  # something of no class
 _SECOND = -0.5  # another thing of a class that is there already
@@ -215,7 +217,25 @@ class PlanSearch:
             else:
                 self.properties[ref] = row  # type: ignore[index]
         self._whole = self.scores.whole
+        self._weigh_parallel()
 
+    def _weigh_parallel(self) -> None:
+        """Of relations between the same two classes prefer those that the question has a word of.
+
+        Which of a pair's relations is likelier in itself, the scorer knows from other graphs alone.
+        """
+        words = re.findall(r"[a-z]+", self.question.lower())
+        pairs: dict[frozenset[str], list[tuple[str, str, str]]] = {}
+        for hop in self.hops:
+            pairs.setdefault(frozenset((hop[0], hop[2])), []).append(hop)
+        self._said = {hop: _says(words, hop[1]) for hop in self.hops}
+        for hops in pairs.values():
+            said = any(self._said[hop] for hop in hops)
+            for hop in hops if len({one[1] for one in hops}) > 1 and said else ():
+                used, *others = self.hops[hop]
+                self.hops[hop] = [used + (_SAID if self._said[hop] else _UNSAID), *others]
+
+    _said: dict[tuple[str, str, str], bool] = field(default_factory=dict)
     _whole: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def plans(self, most: int = PLANS) -> list[Candidate]:
@@ -274,11 +294,17 @@ class PlanSearch:
         for (head, relation, tail), odds in self.hops.items():
             again = (relation, frozenset((head, tail))) in walked
             worth = _AGAIN if again else odds[0]  # a part's odds count once
+            if not self._said[head, relation, tail] and not again:
+                ends = frozenset((head, tail))
+                worth += _PARALLEL * any(two == ends for _, two in walked)
+            turned = _turn(self.question, relation) if head == tail else 0.0
             for at, name in enumerate(nodes):
                 for inverse, near, far in ((False, head, tail), (True, tail, head)):
                     if near != name or far not in self.classes:
                         continue
-                    score = pattern.score + worth + (0 if again else _side(odds[1], inverse))
+                    score = (
+                        pattern.score + worth + (0 if again else _side(odds[1] + turned, inverse))
+                    )
                     for other in range(at + 1, len(nodes)):  # both relations between the same two
                         if nodes[other] == far and (at, relation, other) not in between:
                             hop = Hop(at, relation, other, inverse)
@@ -431,7 +457,9 @@ class PlanSearch:
                 if plain:
                     for place in places:
                         weight = self.properties[place.owned][1]
-                        weight += _superlative(self.question, place.property, descending)
+                        superlative = _superlative(self.question, place.property, descending)
+                        weight += superlative
+                        weight += 0.7 if superlative > 0 and place.ref.owner == NodeRef(0) else 0
                         if (
                             weight > -4
                             and not place.property.many
@@ -610,6 +638,36 @@ def _side(odds: float, inverse: bool) -> float:
     return -math.log1p(math.exp(-odds if inverse else odds))
 
 
+_IRREGULAR = {"wrote": "writ", "written": "wr", "taught": "teach", "bought": "buy", "sold": "sell"}
+
+
+def _says(words: Sequence[str], relation: str) -> bool:
+    """Return whether one of the question's words is of a relation's: acted, actors."""
+    for word in relation_phrase(relation).split():
+        stem = word[: max(3, len(word) - 3)] if len(word) > 4 else word
+        starts = tuple(one for one in (stem, _IRREGULAR.get(word, "")) if one)
+        if len(word) > 3 and any(one.startswith(starts) for one in words):
+            return True
+    return False
+
+
+def _turn(question: str, relation: str) -> float:
+    """Return the log-odds that what is asked for is at a relation's tail, both of one class.
+
+    "Who follows x" asks for the head, "whom does x follow" and "the most followers" for the tail.
+    """
+    word = max(relation_phrase(relation).split(), key=len)
+    stem = re.escape(word[: max(3, len(word) - 2)])
+    if agent := re.search(rf"\b{stem}\w*(?:er|or)s?\b", question, re.IGNORECASE):
+        counted = re.search(
+            r"\b(?:most|fewest|number|count|many|more|least)\b", question[: agent.start()], re.I
+        )
+        return 3.0 if counted else -3.0
+    if re.search(rf"\b(?:does|do|did)\b.*\b{stem}|\b{stem}\w*ed by\b", question, re.IGNORECASE):
+        return 3.0
+    return -2.0 if re.search(rf"\b{stem}", question, re.IGNORECASE) else 0.0
+
+
 _LATE = re.compile(r"\b(?:young|new|late)est\b|\bmost recent(?:ly)?\b", re.IGNORECASE)
 _EARLY = re.compile(r"\b(?:old|earli)est\b", re.IGNORECASE)
 _MUCH = re.compile(
@@ -672,7 +730,7 @@ def _named(question: str, name: str) -> float:
     """Return what it is worth that the question's first noun is called as a class is, or "who"."""
     words = relation_phrase(name).split()
     if re.match(r"\W*who\b", question, re.IGNORECASE):
-        return 1.5 if words[-1] in _PERSONS else 0.0
+        return 1.5 if words and words[-1] in _PERSONS else 0.0
     rest = _ASKED.sub("", question, count=1) if _ASKED.match(question) else question
     first = [_stem(word) for word in re.findall(r"[a-z]+", rest.lower())[: len(words)]]
     return 1.5 if first == [_stem(word) for word in words] else 0.0

@@ -1,0 +1,90 @@
+"""Questions about a whole graph: the bundled scorer on tables, rows with what they rest on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import kgqa
+from kgqa.errors import LinkingError
+from kgqa.evaluation.query_metrics import same_rows
+from kgqa.linking.literals import stated
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+PRODUCTS = "id,name,unit_price,supplier\n1,Chai,18.0,1\n2,Chang,19.0,1\n3,Ikura,31.0,2\n"
+SUPPLIERS = "id,name,city\n1,Exotic Liquids,London\n2,Tokyo Traders,Tokyo\n3,Lyngbysild,Lyngby\n"
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
+    folder = tmp_path_factory.mktemp("shop")
+    (folder / "products.csv").write_text(PRODUCTS)
+    (folder / "suppliers.csv").write_text(SUPPLIERS)
+    home: Path = tmp_path_factory.mktemp("home")
+    with kgqa.ingest("tables", folder, kg="shop", home=home) as kg:
+        yield kg
+
+
+@pytest.mark.parametrize("method", ["query", "auto"])
+@pytest.mark.parametrize(
+    ("question", "names"),
+    [
+        ("How many products are there?", {"3"}),
+        ("Which supplier has the most products?", {"Exotic Liquids"}),
+        ("Which suppliers have no products?", {"Lyngbysild"}),
+        ("Which suppliers are in London?", {"Exotic Liquids"}),
+    ],
+)
+def test_a_question_without_a_topic_is_answered_by_a_plan(
+    shop: kgqa.KG, method: str, question: str, names: set[str]
+) -> None:
+    answer = shop.ask(question, method=method)
+    assert {one.name for one in answer.answers} == names
+    assert answer.plan is not None
+    assert answer.to_dict()["query"]["plan"] == str(answer.plan)
+    assert answer.to_arrow().num_rows == len(answer.result.rows)  # type: ignore[union-attr]
+
+
+def test_a_number_comes_with_what_it_counts(shop: kgqa.KG) -> None:
+    answer = shop.ask("How many products are there?", method="query")
+    assert answer.value == 3
+    (counted,) = answer.to_dict()["query"]["rows"][0]["counted"]
+    assert {one["name"] for one in counted["members"]} == {"Chai", "Chang", "Ikura"}
+
+
+def test_a_name_that_nothing_has_is_not_guessed_at(shop: kgqa.KG) -> None:
+    with pytest.raises(LinkingError):
+        shop.ask("Where does Zaphod Qwxyz live?")
+
+
+def test_what_is_in_here_is_answered_from_the_schema(shop: kgqa.KG) -> None:
+    names = {one.name for one in shop.ask("What is in here?").answers}
+    assert {"Product (3)", "Supplier (3)"} <= names
+
+
+@pytest.mark.parametrize(
+    ("question", "limit", "literals"),
+    [
+        ("the top 3 films over 1.5 million", 3, [(1_500_000, ">")]),
+        ("orders between 5 and 10", None, [(5, ">="), (10, "<=")]),
+        ("people born in the 1960s", None, [("1960", ">="), ("1970", "<")]),
+        ("films with a tagline containing 'real'", None, [("real", "contains")]),
+        ("customers with at least two orders", None, [(2, ">=")]),
+    ],
+)
+def test_what_a_question_states(question: str, limit: int | None, literals: list[Any]) -> None:
+    found = stated(question)
+    assert found.limit == limit
+    assert [(one.value, one.operator) for one in found.literals] == literals
+
+
+def test_rows_are_right_whatever_a_limit_left_open() -> None:
+    gold = {"rows": [["a"], ["b"]], "limit": 2, "sure": [["a"]], "pool": [["b"], ["c"]]}
+    assert same_rows([["a"], ["c"]], gold)
+    assert not same_rows([["b"], ["c"]], gold)
+    assert not same_rows([["a"]], gold)
+    assert same_rows([[2.0004]], {"rows": [[2]], "limit": None})
