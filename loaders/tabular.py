@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from kgqa.errors import DumpMalformedError
 from kgqa.loaders.blocks import nothing_read
 from kgqa.loaders.options import TablesOptions
@@ -15,6 +18,8 @@ from kgqa.loaders.tabular_files import read_tables
 from kgqa.loaders.tabular_infer import infer
 from kgqa.loaders.tabular_mapping import read_mapping, summary, written
 from kgqa.loaders.tabular_rows import Rows
+from kgqa.loaders.triples_header import PARTS
+from kgqa.loaders.triples_rows import is_header
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -83,12 +88,17 @@ class TablesLoader:
 
 
 def _check_not_triples(tables: Sequence[Table]) -> None:
-    from kgqa.loaders.triples_rows import is_header
-
+    """Raise DumpMalformedError if a table is one of triples, with a header or without."""
     for table in tables:
-        if len(tables) == 1 and is_header(list(table.columns)):
+        names = list(table.columns)
+        is_row = len(names) == len(PARTS) and any(
+            pc.is_in(pa.scalar(name), value_set=column.combine_chunks()).as_py()
+            for name, column in table.columns.items()
+            if pa.types.is_string(column.type)
+        )
+        if is_row or (len(tables) == 1 and is_header(names)):
             raise DumpMalformedError(
-                f"{table.source} is a table of triples: {', '.join(table.columns)}.",
+                f"{table.source} is a table of triples: {', '.join(names)}.",
                 f"Load it by: kgqa ingest triples {table.source} (for an update, set `loader` to "
-                "triples).",
+                "triples). Tables begin with a row of names.",
             )

@@ -25,6 +25,7 @@ _ARROW = (".arrow", ".feather", ".ipc")
 _PARQUET = (".parquet", ".pq")
 _LINES = (".jsonl", ".ndjson")
 _EXCEL = (".xlsx", ".xlsm")
+_RDF = (".nt", ".ntriples", ".nq", ".ttl", ".rdf", ".owl")
 _SQLITE = (".db", ".sqlite", ".sqlite3", ".db3")
 _MAGIC = b"SQLite format 3\0"
 
@@ -83,6 +84,11 @@ def _files(source: Path, progress: Progress) -> list[Path]:
 def _tables_of(path: Path) -> Iterator[Table]:
     ending = _ending(path)
     name = path.name.split(".")[0]
+    if ending in _RDF:
+        raise DumpMalformedError(
+            f"{path.name} holds triples, not a table.",
+            f"Load it by: kgqa ingest triples {path.name} (as N-Triples).",
+        )
     try:
         if ending in _SQLITE or _starts(path) == _MAGIC:
             yield from read_sqlite(path)

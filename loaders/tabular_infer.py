@@ -111,11 +111,17 @@ class _Plan:
     strong: bool = False  # whether the key is one by its name, or declared
     name: tuple[str, ...] = ()
     links: dict[str, tuple[str, str]] = field(default_factory=dict)  # column -> (table, column)
+    untold: dict[str, str] = field(default_factory=dict)  # column of ids -> type without a table
     joins: bool = False
 
     @property
     def called(self) -> str:
         return "".join(self.words)
+
+    @property
+    def ends(self) -> list[str]:
+        """The columns that point to things with ids."""
+        return [name for name in self.columns if name in self.links or name in self.untold]
 
 
 def infer(tables: Sequence[Table]) -> dict[str, TableMapping]:
@@ -250,6 +256,14 @@ def _find_links(plan: _Plan, plans: dict[str, _Plan]) -> None:
         if ranked:
             _, to_name, at = max(ranked)
             plan.links[column.name] = (to_name, at)
+        elif _is_untold(column, plan):
+            plan.untold[column.name] = type_name(type_words(relation_of(column.name)))
+
+
+def _is_untold(column: _Column, plan: _Plan) -> bool:
+    """Return whether a column holds ids, some of them repeated, of things that have no table."""
+    is_id = len(column.words) > 1 and column.words[-1] in ("id", "uuid")
+    return is_id and column.once < 1 and column.name not in (*plan.key, *plan.name)
 
 
 def _link(
@@ -298,8 +312,8 @@ def _hint(column: _Column, plan: _Plan, to: _Plan, target: _Column) -> float:
 
 def _is_join(plan: _Plan, plans: dict[str, _Plan]) -> bool:
     """Return whether the rows are edges: two ends, told apart by them, and no key of their own."""
-    ends = [name for name in plan.links if not plan.columns[name].split]
-    if len(ends) != 2 or len(plan.links) != 2:
+    ends = plan.ends
+    if len(ends) != 2 or any(plan.columns[name].split for name in ends):
         return False
     of_both = {word for to, _ in plan.links.values() for word in plans[to].words}
     if plan.key and not set(plan.key) <= set(ends):
@@ -337,7 +351,7 @@ def _things(plans: dict[str, _Plan]) -> dict[tuple[str, str], str]:
         (plan.table.name, column.name): column
         for plan in plans.values()
         for column in plan.columns.values()
-        if column.name not in {*plan.links, *plan.key, *plan.name} and not plan.joins
+        if column.name not in {*plan.ends, *plan.key, *plan.name} and not plan.joins
     }
     certain = {place for place, column in free.items() if _is_thing(column)}
     of_things = {tuple(free[place].words) for place in certain}
@@ -390,7 +404,7 @@ def _mapped(
         if not (said.skip or said.property or said.relation or said.to):
             types.append(column.name)
     if plan.joins:
-        head, tail = plan.links
+        head, tail = plan.ends
         relation = _edge_relation(plan, plans, relation_of(tail))
         return TableMapping(
             edge=EdgeMapping(relation=relation, head=head, tail=tail), columns=columns
@@ -428,8 +442,9 @@ def _column(
             to=f"{to}.{at}",
             split=column.split,
         )
-    if thing:
-        return ColumnMapping(relation=relation, thing=thing, split=column.split)
+    if thing := thing or plan.untold.get(column.name):
+        said = "" if plan.joins else relation
+        return ColumnMapping(relation=said, thing=thing, split=column.split)
     if column.words[-1] in CLASS_WORDS and _are_classes(column) and not plan.joins:
         return ColumnMapping(split=column.split)
     return ColumnMapping(property=column.name, type=column.kind, split=column.split)
@@ -442,10 +457,12 @@ def _are_classes(column: _Column) -> bool:
 
 def _edge_relation(plan: _Plan, plans: dict[str, _Plan], tail: str) -> str:
     """Return what a table of edges says: its name without its ends', else what its tail is."""
-    ends = {word for column in plan.links for word in words(relation_of(column))}
+    ends = {word for column in plan.ends for word in words(relation_of(column))}
     ends |= {word for to, _ in plan.links.values() for word in plans[to].words}
     said = _without(words(plan.table.name), ends)
-    return " ".join(said) if set(map(singular, said)) - LINK_WORDS else tail
+    if not set(map(singular, said)) - LINK_WORDS:
+        return tail
+    return " ".join([*said[:-1], singular(said[-1])])
 
 
 def _without(said: Iterable[str], ends: set[str]) -> list[str]:

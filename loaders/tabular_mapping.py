@@ -133,7 +133,8 @@ def summary(name: str, source: str, rows: int, table: TableMapping) -> str:
     properties = sum(bool(each.property) for _, each in columns)
     counted = f"{properties} propert{'y' if properties == 1 else 'ies'}" if properties else ""
     if (edge := table.edge) and not table.type:
-        ends = [table.columns[end].to.rpartition(".")[0] or end for end in (edge.head, edge.tail)]
+        pointing = [table.columns[end] for end in (edge.head, edge.tail)]
+        ends = [each.thing or each.to.rpartition(".")[0] or each.to for each in pointing]
         said = f"edges from {ends[0]} to {ends[1]}: {edge.relation or edge.types}"
         return f"{source} ({rows:,} rows): " + ", ".join(filter(None, (said, counted)))
     called = f"called by {' '.join(table.name)}" if table.name else "called by type and key"

@@ -71,7 +71,10 @@ class Rows:
         for type_, found in self._things.items():
             names = pc.unique(pa.chunked_array(found, _TEXT))
             ids = pc.binary_join_element_wise(f"{type_}/", names, "")
-            yield _entity_batch(ids, names, None, _lists(names, type_), None, frozenset())
+            number = pc.match_substring_regex(names, "^[0-9]+$")  # an id, which is no name
+            called = pc.binary_join_element_wise(spoken(type_).capitalize(), names, " ")
+            called = pc.if_else(number, called, names)
+            yield _entity_batch(ids, called, None, _lists(names, type_), None, frozenset())
         yield relation_batch({relation: spoken(relation) for relation in sorted(self._relations)})
 
     # -- ids --------------------------------------------------------------------------------

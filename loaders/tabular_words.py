@@ -12,6 +12,7 @@ def _set(text: str) -> frozenset[str]:
 _WORD = re.compile(r"[A-ZÀ-Þ]+(?![a-zß-ÿ])|[A-ZÀ-Þ]?[a-zß-ÿ]+|\d+|[^\W\d_]+")
 ID_WORDS = _set("id ids key fk ref uuid guid code no nr number")
 _PLURALS = {"people": "person", "children": "child", "men": "man", "women": "woman"}
+_PLURALS |= {f"{word}s": word for word in ("movie", "cookie", "zombie", "calorie", "tie", "pie")}
 _SAME = ("ss", "us", "is", "news", "series", "species")  # ends of words that are not plurals
 LINK_WORDS = _set(  # of a table's name that say only that it joins two others
     "detail item line link map mapping rel relation relationship join xref assoc association "

@@ -23,8 +23,8 @@ from kgqa.loaders.base import edge_batch, entity_batch, relation_batch
 from kgqa.loaders.blocks import nothing_read
 from kgqa.loaders.options import UmlsOptions
 from kgqa.loaders.rrf import Release
-from kgqa.loaders.umls_ids import Cuis, CuiSet, hashes
-from kgqa.loaders.umls_relations import NOT_RELATED, REL_NAMES, Inverses, MirroredRows, RelationRows
+from kgqa.loaders.umls_ids import Cuis, CuiSet
+from kgqa.loaders.umls_relations import NOT_RELATED, REL_NAMES, Inverses, RelationRows
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -180,8 +180,7 @@ class _Reading:
             if kind in ("rel_inverse", "rela_inverse")
         )
         kept = RelationRows(self._cuis)
-        mirrored = MirroredRows()
-        columns = "CUI1 AUI1 REL CUI2 AUI2 RELA SAB SUPPRESS"
+        columns = "CUI1 REL CUI2 RELA SAB SUPPRESS"
         for rows in self._release.batches("MRREL", columns):
             rows = self._without(rows, "suppressed relation", _suppressed(rows))
             unrelated = _one_of(rows["REL"], NOT_RELATED)
@@ -190,8 +189,6 @@ class _Reading:
             if not len(rows):
                 continue
             relation = _or(rows["RELA"], rows["REL"])
-            # Rows about one concept, or one without a name, show inverses too.
-            _learn(mirrored, rows, relation, inverses)
             first, second = (self._cuis.encode(rows[name]) for name in ("CUI1", "CUI2"))
             same = first == second
             named = self.concepts.has(first) & self.concepts.has(second)
@@ -199,7 +196,6 @@ class _Reading:
             self._count("relation with a concept without a name", ~same & ~named)
             stay = np.flatnonzero(~same & named)
             kept.add(second[stay], relation.take(stay), first[stay], rows["SAB"].take(stay))
-        inverses.learn_from_rows(mirrored)
         yield from kept.edges(inverses, self.used, self._dropped)
 
     def _network(self) -> tuple[dict[str, TypeRow], list[tuple[str, str]]]:
@@ -283,19 +279,6 @@ def _rank(rows: pa.RecordBatch, ranks: dict[tuple[str, str], int]) -> IntArray:
     for column, preferred in (("TS", "P"), ("STT", "PF"), ("ISPREF", "Y")):
         rank = rank * 2 + np.asarray(pc.not_equal(rows[column], preferred))
     return rank
-
-
-def _learn(
-    mirrored: MirroredRows, rows: pa.RecordBatch, relation: pa.Array, inverses: Inverses
-) -> None:
-    """Show rows to ``mirrored`` whose relation has no inverse in any document."""
-    unknown = [name for name in pc.unique(relation).to_pylist() if inverses.of(name) is None]
-    if not unknown:
-        return
-    chosen = _one_of(relation, unknown)
-    rows, relation = rows.filter(chosen), relation.filter(chosen)
-    first, second = (hashes(_or(rows[f"AUI{end}"], rows[f"CUI{end}"])) for end in (1, 2))
-    mirrored.add(hashes(rows["SAB"]), first, second, relation)
 
 
 def _definition(text: str, source: str) -> str:

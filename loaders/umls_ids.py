@@ -1,4 +1,4 @@
-"""Ids of a UMLS release as integers: concepts by number, atoms by hash.
+"""Concept ids of a UMLS release as integers.
 
 A CUI is ``C`` and seven digits, and its number is those digits; any other id (some releases have
 ``CL`` and six digits) gets a number beyond.
@@ -6,7 +6,6 @@ A CUI is ``C`` and seven digits, and its number is those digits; any other id (s
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,13 +19,10 @@ if TYPE_CHECKING:
 
     from kgqa.graph.model import BoolArray, IntArray
 
-    Hashes = NDArray[np.uint64]
-
 CUI_BITS = 25
 _REGULAR = 10**7  # numbers below are seven digits
 _LENGTH = 8
 _POWERS = 10 ** np.arange(6, -1, -1, dtype=np.int64)
-_LONGEST = 16  # bytes; longer ids are hashed one by one
 
 
 class Cuis:
@@ -112,29 +108,6 @@ class CuiSet:
             self._present = np.pad(self._present, (0, max(most + 1, 2 * room) - room))
         self._present[codes] = True
         return first
-
-
-def hashes(ids: pa.Array) -> Hashes:
-    """Return a 64-bit hash of each id (strings without null), the same in every run."""
-    lengths = pc.binary_length(ids).to_numpy()
-    padded = pc.ascii_rpad(ids, width=_LONGEST, padding="\0").cast(pa.binary())
-    words = _letters(pc.binary_slice(padded, 0, _LONGEST), _LONGEST).view("<u8")
-    hashed = mix(lengths.astype(np.uint64))  # stirred, or a length could undo a letter
-    for place in (0, 1):
-        hashed = mix(hashed ^ words[:, place])
-    for row in np.flatnonzero(lengths > _LONGEST).tolist():
-        digest = hashlib.blake2b(ids[row].as_py().encode(), digest_size=8).digest()
-        hashed[row] = int.from_bytes(digest, "little")
-    return hashed
-
-
-def mix(values: Hashes) -> Hashes:
-    """Return ``values`` with their bits stirred (a bijection of 64-bit numbers)."""
-    values = (values + np.uint64(0x9E3779B97F4A7C15)).astype(np.uint64)
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed: Hashes = values ^ (values >> np.uint64(31))
-    return mixed
 
 
 def _letters(texts: pa.Array, length: int) -> NDArray[np.uint8]:

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from kgqa.errors import EmptyLanguageError, EntityNotFoundError, KgqaError, LinkingError, UsageError
-from kgqa.graph.store import LiveStore
+from kgqa.graph.store import LiveStore, schema_version
 from kgqa.registry import METHODS
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kgqa.trie.index.reader import TrieIndex
 
 _MOST_TOPICS = 1_000  # that one question may start at
-_STATES = 4  # times a question is asked of a database that changes meanwhile
+_STATES = 5  # times a question is asked of a database that changes meanwhile
 _OTHERS = 5  # entities of a shared name that are listed
 
 
@@ -62,7 +62,7 @@ class QA:
         self.options.check(home.settings)
         self._home = home
         self.store = store
-        self._version = store.info.version if store is not None else ""
+        self._version = schema_version(store) if store is not None else ""
         self._resources: Any = None
         from kgqa.methods.resources import Models
 
@@ -73,7 +73,7 @@ class QA:
         """Return a session with the same options about the KG in ``store``."""
         session = copy(self)
         session.store = store
-        session._version = store.info.version
+        session._version = schema_version(store)
         session._resources = None
         session.__dict__.pop("method", None)  # it has the index of the KG that it was made for
         return session
@@ -212,10 +212,10 @@ class QA:
         if self.store is None:
             raise ValueError("this session is for questions that bring a graph of their own")
         self.store.refresh()
-        if self.store.info.version != self._version:  # so has what was made for the one before
+        if schema_version(self.store) != self._version:  # so has what was made for the one before
             self._previous = self.__dict__.get("method")  # its models are wanted again
             self.close()
-            self._version = self.store.info.version
+            self._version = schema_version(self.store)
         return self.store
 
     def _answers(

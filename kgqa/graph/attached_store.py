@@ -7,6 +7,7 @@ come from the server; only look-ups by name use the survey, and what they find i
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import time
 from dataclasses import replace
@@ -188,6 +189,15 @@ class AttachedStore(AttachedPropertyGraph):
             self.moved = self._marked() != self._state
         return self.moved
 
+    @property
+    def schema_version(self) -> str:
+        """What tells schemas apart: labels, properties and relations, and their keys."""
+        held = [
+            (one.name, *(each.name for each in one.properties)) for one in self.survey.schema.types
+        ]
+        content = repr((sorted(held), self._relations.ids, self._record_stamp))
+        return hashlib.sha256(content.encode()).hexdigest()
+
     def _marked(self) -> str:
         return self.connection.read_marked("RETURN 1", {}, timeout=READ_TIMEOUT)[1]
 
@@ -247,14 +257,18 @@ class AttachedStore(AttachedPropertyGraph):
         facts = self.facts_of([key for key in wanted if FACTS <= key < VALUES])
         self._name_nodes([end for fact in facts.values() for end in (fact[0], fact[2])])
         for key in keys.tolist():
-            if key >= VALUES:
+            gone = key not in self._known if key < FACTS else key < VALUES and key not in facts
+            if gone and self.has_moved():  # whoever asks reads the next state, or says that
+                id_, name, kind = f"#{key}", None, kind_of(key)
+            elif key >= VALUES:
                 id_, name = self._value(key)
                 kind = Kind.VALUE
             elif key >= FACTS:
                 if key not in facts:
                     raise self._no_key(key)
                 head, type_, tail, _ = facts[key]
-                ends = [self.node(end).id for end in (head, tail)]
+                named = (self._known.get(end) for end in (head, tail))
+                ends = [one.id if one else "" for one in named]
                 id_, name = fact_id(ends[0], type_, ends[1], self.refs([key])[0]), None
                 kind = Kind.MEDIATOR
             else:

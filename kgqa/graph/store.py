@@ -94,11 +94,23 @@ class LiveStore(Protocol):
     What is read between ``refresh`` and ``has_moved`` is of one state unless the latter is true.
     """
 
+    @property
+    def schema_version(self) -> str:
+        """What tells schemas apart: labels, properties and relations, and their keys."""
+
     def has_moved(self) -> bool:
         """Return whether the database was changed since ``refresh``."""
 
     def remarks(self) -> list[str]:
         """Return what an answer of this state should tell about it."""
+
+
+def schema_version(store: GraphStore) -> str:
+    """Return the version of what a store's relations are and lead to in general.
+
+    What an answer shows is never kept by it: that is of ``info.version`` alone.
+    """
+    return store.schema_version if isinstance(store, LiveStore) else store.info.version
 
 
 class GraphSource(Protocol):

@@ -34,6 +34,7 @@ from kgqa.graph.model import (
     RelationBatch,
     TypeBatch,
     TypeRules,
+    ValueBatch,
     keys_array,
 )
 from kgqa.graph.schema import read_fact_id
@@ -210,7 +211,13 @@ class _Plan:
         self._vanished: set[int] = set()
 
     def change(self, added: list[Batch], removal: Removal) -> GraphChange:
-        added, _ = expanded(added, self._reified(added, removal))
+        reified_ = self._reified(added, removal)
+        if reified_:
+            ends = sorted(set[str]().union(*map(_ids_of, added)))
+            given = [_ids_of(b) for b in added if isinstance(b, EntityBatch | ValueBatch)]
+            there = zip(ends, self._store.keys_of(ends).tolist(), strict=True)
+            defined = set[str]().union(*given, (id_ for id_, key in there if key >= 0))
+            added = expanded(added, reified_, pa.array(sorted(defined), pa.string()))
         named = _named(added)
         ids = sorted(removal.ids().union(*map(_ids_of, added)))
         keys = self._store.keys_of(ids)

@@ -32,10 +32,11 @@ from kgqa.answers.choices import find_choices, rank_by_score
 from kgqa.answers.conditions import Narrowed
 from kgqa.answers.ranking import calibrated
 from kgqa.errors import EmptyLanguageError
+from kgqa.graph.store import schema_version
 from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.options import RankOptions
 from kgqa.methods.rank_conditions import narrowed_by_question
-from kgqa.methods.rank_words import RankWords, Weighed, entity_scores
+from kgqa.methods.rank_words import RankWords, Weighed, entity_scores, of_one_fact
 from kgqa.methods.yes_no import YES, YES_THRESHOLD, connection
 from kgqa.models.adapter import AdapterCard
 from kgqa.paths.ground import ground
@@ -127,7 +128,7 @@ class Rank(Method[RankOptions]):
         notes += self._left_out(words, question.topics, found, weighed)
         if question.is_yes_no:
             return self._yes_or_no(store, question, found, weighed, notes, walked - began)
-        scores = entity_scores(found, weighed, names)
+        scores = of_one_fact(store, found, entity_scores(found, weighed, names))
         choices = find_choices(store, question.choices) if question.choices else []
         if choices:
             ends = {key for one in choices for key in one.keys}
@@ -313,7 +314,7 @@ class Rank(Method[RankOptions]):
 
     def _in(self, store: GraphStore) -> RankWords:
         known = self._words
-        if known is None or known.store is not store or known.version != store.info.version:
+        if known is None or known.store is not store or known.version != schema_version(store):
             folder = self.resources.settings.kg_folder(store.info.name)
             known = self._words = RankWords(store, self.walks(store), folder)
         return known

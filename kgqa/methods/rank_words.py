@@ -10,9 +10,12 @@ import numpy as np
 
 from kgqa.answers.expand import LACKING
 from kgqa.answers.values import read_value
+from kgqa.graph.model import Kind, keys_array
+from kgqa.graph.store import schema_version
 from kgqa.linking.masking import without_name
 from kgqa.paths.phrases import phrases_of
 from kgqa.paths.schema import Schema
+from kgqa.paths.walk import MEDIATOR, TAIL
 from kgqa.paths.words import TOPIC, relation_path_text
 
 if TYPE_CHECKING:
@@ -41,7 +44,7 @@ class RankWords:
 
     def __init__(self, store: GraphStore, rules: WalkRules, folder: Path | None = None) -> None:
         self.store, self.rules = store, rules
-        self.version = store.info.version
+        self.version = schema_version(store)
         self.schema = Schema(store, rules)
         self.phrases = [first for first, *_ in phrases_of(store, folder)]
 
@@ -155,3 +158,31 @@ def entity_scores(
     for key in set().union(*every).difference(topics):
         scores[key] = math.prod(one.get(key, LACKING) for one in every)
     return scores
+
+
+def of_one_fact(
+    store: GraphStore, found: Sequence[RelationPaths], scores: dict[int, float]
+) -> dict[int, float]:
+    """Return ``scores`` with less for values that topics have of different facts, not of one.
+
+    "What quantity of tea did the order have" means the fact between both, if there is one: other
+    orders of tea, and other goods of the order, have quantities of their own.
+    """
+    if len(found) < 2:
+        return scores
+    own: list[set[tuple[int, int]]] = []  # fact and what it leads to, of the topics' own facts
+    ends: list[set[int]] = []  # what facts lead to
+    for paths in found:
+        table = paths.table
+        last = table.hops[np.arange(len(table)), table.length - 1]
+        through = last[:, MEDIATOR] >= 0
+        near = last[through & (table.length == 1)]
+        own.append(set(map(tuple, near[:, (MEDIATOR, TAIL)].tolist())))
+        ends.append(set(last[through, TAIL].tolist()))
+    shared = {tail for _, tail in set.intersection(*own)}
+    apart = set.intersection(*ends) - shared
+    keys = keys_array(sorted(apart.intersection(scores)))
+    if not shared or not len(keys):
+        return scores
+    values = keys[store.entities(keys).kinds == Kind.VALUE].tolist()
+    return {**scores, **{key: scores[key] * LACKING for key in values}}

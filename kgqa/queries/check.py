@@ -71,6 +71,19 @@ class SchemaIndex:
             if head in ("", pattern.head) and tail in ("", pattern.tail)
         ]
 
+    def leads_only_to(self, hop: Hop, nodes: Sequence[str], to: int) -> bool:
+        """Return whether what a hop leads to at node ``to`` is of that node's class, always."""
+        if self.schema.sampled or hop.repeated:
+            return False
+        at_source = to == hop.source
+        other = nodes[hop.target if at_source else hop.source]
+        heads = hop.inverse != at_source  # whether node ``to`` is at the facts' heads
+        ends = [
+            (one.head, one.tail) if heads else (one.tail, one.head)
+            for one in self.relations[hop.relation]
+        ]
+        return {mine for mine, theirs in ends if other in ("", theirs)} == {nodes[to]}
+
     def hop_properties(self, hop: Hop, nodes: Sequence[str]) -> dict[str, Property]:
         """Return the properties of the facts behind a hop by name."""
         if hop.repeated:

@@ -268,6 +268,7 @@ class _Run:
     def ordered(self) -> tuple[list[int], list[tuple[Any, ...]]]:
         """Return the rows in order, and what each was ordered by."""
         plan = self.plan
+        self._read_ahead()
         sorts = {row: [self._empty_key] * len(plan.order) for row in self.kept}
         for place, sort in enumerate(plan.order):
             for row, value in self._sort_values(sort.by, sort.descending).items():
@@ -285,14 +286,26 @@ class _Run:
 
     _empty_key = (1, (0, ""))
 
+    def _read_ahead(self) -> None:
+        """Read the properties of all rows at once, not one row after the other."""
+        if not self.grouped:
+            return
+        for item in self.plan.items():
+            refs = list(dict.fromkeys(owners(item)))
+            if not isinstance(item, Aggregate | NodeRef | HopRef) and set(refs) <= set(self.by):
+                places = [self.by.index(ref) for ref in refs]
+                rows = [[self.keys[row][place] for place in places] for row in self.kept]
+                if rows and refs:
+                    self.solver.values(item, refs, np.array(rows, dtype=np.int64))
+
     def _sort_values(self, item: Item, descending: bool) -> dict[int, Any]:
         best = max if descending else min
         found: dict[int, Any] = {}
         if isinstance(item, Aggregate) or (self.grouped and self.by):
-            for row in self.kept:
-                cell = self._cell(item, row)
-                if isinstance(item, NodeRef):
-                    cell = self._label(cell)
+            all_cells = {row: self._cell(item, row) for row in self.kept}
+            names = self._described(set(all_cells.values())) if isinstance(item, NodeRef) else {}
+            for row, cell in all_cells.items():
+                cell = names[cell].name if isinstance(item, NodeRef) else cell
                 cells = cell if isinstance(cell, tuple) else () if cell is None else (cell,)
                 if cells:
                     found[row] = (0, best(map(sort_key, cells)))
@@ -317,9 +330,6 @@ class _Run:
                 key = (0, sort_key(one))
                 found[row] = best(found[row], key) if row in found else key
         return found
-
-    def _label(self, key: int) -> str:
-        return self.store.entities(keys_array([key])).label(0)
 
     def _names_of_nodes(self) -> dict[int, Node]:
         nodes = {

@@ -193,13 +193,14 @@ class Solver:
             self._instances[class_] = self.store.instances(class_)
         return self._instances[class_]
 
-    def _may_be(self, node: int, keys: IntArray) -> BoolArray:
+    def _may_be(self, node: int, keys: IntArray, *, of_class: bool = False) -> BoolArray:
+        """Return which ``keys`` a node can be; ``of_class``: it is known that its class fits."""
         class_ = self.plan.nodes[node]
-        there = (
-            _among(keys, self._of_class(class_)) if class_ else np.ones(len(keys), dtype=np.bool_)
-        )
+        there = np.ones(len(keys), dtype=np.bool_)
+        if class_ and not of_class:
+            there = np.isin(keys, self._of_class(class_))
         if node == 0 and self.start is not None:
-            there &= _among(keys, self.start)
+            there &= np.isin(keys, self.start)
         return there
 
     # -- hops --------------------------------------------------------------------------------
@@ -218,7 +219,9 @@ class Solver:
             ends = (other, keys[row]) if inverse else (keys[row], other)
             facts = HopFacts(*ends, near.fact)
         there, back = np.unique(other, return_inverse=True)
-        kept = np.flatnonzero(self._may_be(to, there)[back]) if len(there) else keys_array([])
+        sure = self.index.leads_only_to(hop, self.plan.nodes, to)
+        may_be = self._may_be(to, there, of_class=sure)[back] if len(there) else there
+        kept = np.flatnonzero(may_be)
         self.facts[number] = facts
         counts = np.bincount(row[kept], minlength=len(keys))
         self._in_limits(int(counts[places].sum()))
@@ -413,10 +416,6 @@ def unique_rows(columns: Sequence[IntArray]) -> tuple[IntArray, IntArray]:
         return values[:, None], back
     rows, back = np.unique(table, axis=0, return_inverse=True)
     return rows, back.reshape(-1)
-
-
-def _among(keys: IntArray, some: IntArray) -> BoolArray:
-    return np.isin(keys, some)
 
 
 def _calculate(left: list[Value], operator: str, right: list[Value]) -> list[Value]:

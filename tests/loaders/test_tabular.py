@@ -86,6 +86,20 @@ def test_lists_classes_and_codes(tmp_path: Path) -> None:
     assert films.properties("Film/Heat")["zip"] == "01581"
 
 
+def test_ids_of_things_without_a_table_are_things(tmp_path: Path) -> None:
+    read = read_tables(
+        tmp_path,
+        {
+            "movies.csv": "movieId,title,genres\n1,Heat,Action|Crime\n2,Up,Family|Comedy\n",
+            "ratings.csv": "userId,movieId,rating\n1,1,4.0\n1,2,3.5\n2,1,5.0\n",
+        },
+    )
+    assert read.triples("rating") == {("User 1", "Heat"), ("User 1", "Up"), ("User 2", "Heat")}
+    assert {about["rating"] for *_, about in read.edges if "rating" in about} == {4.0, 3.5, 5.0}
+    assert ("Heat", "Crime") in read.triples("genres")
+    assert read.names("Movie") == {"Heat", "Up"}
+
+
 def test_a_mapping_can_be_edited_and_given_back(tmp_path: Path) -> None:
     first = read_tables(tmp_path, SHOP)
     text = first.mapping.read_text("utf-8")
@@ -208,9 +222,17 @@ def test_a_key_twice_or_missing_is_rejected_by_its_row(tmp_path: Path) -> None:
     ]
 
 
-def test_a_table_of_triples_names_its_loader(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"facts.csv": "subject,predicate,object\na,b,c\n"},
+        {"facts.tsv": "Ada\tborn in\tLondon\nBob\tborn in\tParis\n"},
+        {"facts.nt": "<a> <b> <c> .\n"},
+    ],
+)
+def test_triples_name_their_loader(tmp_path: Path, files: dict[str, str]) -> None:
     with pytest.raises(DumpMalformedError, match="kgqa ingest triples"):
-        read_tables(tmp_path, {"facts.csv": "subject,predicate,object\na,b,c\n"})
+        read_tables(tmp_path, files)
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def test_a_row_says_what_the_second_concept_is_to_the_first(load: Load, write: W
     }
 
 
-@pytest.mark.parametrize("documented", [True, False], ids=["by MRDOC", "by mirrored rows"])
+@pytest.mark.parametrize("documented", [True, False], ids=["by MRDOC", "by the bundled list"])
 def test_inverse_rows_are_one_edge_whichever_comes_first(
     load: Load, write: Write, documented: bool
 ) -> None:
