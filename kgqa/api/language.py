@@ -113,7 +113,7 @@ def plan_language(
     from kgqa.methods.query_values import ValueIndex
     from kgqa.models.tokenizer import HFEncoder
     from kgqa.queries.check import fits
-    from kgqa.queries.language import PlanConstraint, PlanLanguage, Stated
+    from kgqa.queries.language import PlanConstraint, PlanLanguage, PlanLiterals
 
     schema = store.schema()
     read = stated(question)
@@ -124,7 +124,7 @@ def plan_language(
         for (kind, owner, name), values in found.fields.items():
             owned = (owner, "" if kind == ENTITY else name)
             texts[owned] = tuple(dict.fromkeys([*texts.get(owned, ()), *values]))
-    given = Stated(
+    given = PlanLiterals(
         numbers=tuple(dict.fromkeys([*numbers, *([read.limit] if read.limit else [])])),
         dates=tuple(one for one in dict.fromkeys(written) if fits(one, "date")),
         texts=texts,

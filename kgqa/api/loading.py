@@ -90,7 +90,7 @@ def load(home: Home, name: str, sources: Sequence[object], given: dict[str, Any]
     from kgqa.loaders.blocks import STDIN
     from kgqa.loaders.memory import is_file, name_of
     from kgqa.loading.pipeline import load as run
-    from kgqa.loading.sources import Sources, find_sources, is_dump
+    from kgqa.loading.sources import Sources, find_sources
 
     settings = home.settings
     named = None if all(map(is_file, sources)) else name_of(sources) or name
@@ -108,7 +108,7 @@ def load(home: Home, name: str, sources: Sequence[object], given: dict[str, Any]
             found = find_sources(loader, files, settings.dumps_folder)
         if found.note:
             home.note(found.note)
-        dump = is_dump(name)  # a KG is named after such a dump, not its files
+        dump = hasattr(loader_class, "dump")  # a KG is named after such a dump, not its files
         if settings.kg is None and not dump and found.paths[0] == STDIN:
             raise UsageError("Triples from standard input have no name.", "Name the KG by `kg`.")
         kg = check_kg_name(settings.kg or named or (name if dump else _stem(found)))
