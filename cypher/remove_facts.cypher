@@ -1,7 +1,7 @@
 // Remove the relationships of some facts, whose mediators are still there.
-// :param rows => [{key: 0, type: 'ACTED_IN'}]
+// :param rows => [{key: 0, type: 'ACTED_IN', half: 'ACTED_IN (fact)'}]
 UNWIND $rows AS row
 MATCH (f:`Freebase` {key: row.key})
-MATCH (h)-[:$(row.type)]->(f)
+MATCH (h)-[:$(row.half)]->(f)
 MATCH (h)-[r:$(row.type) {fact: row.key}]->()
 DELETE r

@@ -104,6 +104,18 @@ class BlockReport:
             rejects.add(self.source, number, reason, text)
 
 
+@dataclass(frozen=True, slots=True)
+class DumpFiles:
+    """How a public dump is found in a folder.
+
+    ``names``: patterns of the names that it has as it is downloaded, the likeliest first; ``.`` is
+    the folder itself. ``inside``: a pattern of the file that makes a folder a dump, if one can be.
+    """
+
+    names: tuple[str, ...]
+    inside: str = ""
+
+
 class Loader(Protocol):
     """Reads one kind of dump: the interface of the classes in ``kgqa.registry.LOADERS``.
 
@@ -112,6 +124,10 @@ class Loader(Protocol):
     from :class:`kgqa.registry.Options`, every field made by ``option``), an ``__init__`` that takes
     an object of that model, and :meth:`read`. ``kgqa.ingest(name, source, field=value)`` and the
     command line then work for it as for the built-in ones.
+
+    It may have more attributes: ``dump``, the :class:`DumpFiles` of a public dump; ``sample``, the
+    path in this package of a sample that is loaded if nothing is named; and ``lone_entities``,
+    whether its sources say what is an entity, with an edge or without.
     """
 
     name: str  # as in the registry

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from kgqa.errors import UsageError
 from kgqa.graph.model import EDGE_SCHEMA, EdgeBatch, EntityBatch
-from kgqa.loaders.base import BLANK, BlockReport, entity_batch, relation_batch
+from kgqa.loaders.base import BLANK, BlockReport, DumpFiles, entity_batch, relation_batch
 from kgqa.loaders.blocks import find_sources, nothing_read, read_blocks
 from kgqa.loaders.delimited import as_text, lines_at, split_block, why_undecodable
 from kgqa.loaders.options import ConceptnetOptions
@@ -78,6 +78,10 @@ class ConceptnetLoader:
     direction: Direction = "both"
     licence = "CC BY-SA 4.0 (ConceptNet 5)"
     where = "https://github.com/commonsense/conceptnet5/wiki/Downloads (conceptnet-assertions)"
+    dump = DumpFiles(
+        ("conceptnet-assertions-5.7.0.csv.gz", "*assertions*.csv.gz", "*assertions*.csv*")
+    )
+    sample = "data/conceptnet/assertions.csv.gz"
 
     def __init__(self, options: ConceptnetOptions | None = None) -> None:
         """Take options. Raises UsageError if a language is not one of ConceptNet's."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from kgqa.graph.model import RELATION_SCHEMA, RelationBatch, TypeRules
-from kgqa.loaders.base import data_lines
+from kgqa.loaders.base import DumpFiles, data_lines
 from kgqa.loaders.blocks import find_sources, nothing_read, read_blocks
 from kgqa.loaders.freebase_block import BlockReader, Filters
 from kgqa.loaders.options import FreebaseOptions
@@ -37,6 +37,9 @@ class FreebaseLoader:
     direction: Direction = "out"
     licence = "CC-BY 2.5 (Freebase data dump, Google)"
     where = "https://developers.google.com/freebase (freebase-rdf-latest.gz, about 30 GB)"
+    dump = DumpFiles(("freebase-rdf-latest.gz", "freebase-rdf-*.gz", "freebase-rdf-*"))
+    sample = "data/freebase/sample.nt.gz"
+    lone_entities = True
 
     def __init__(self, options: FreebaseOptions | None = None) -> None:
         self.options = options or FreebaseOptions()

@@ -41,6 +41,7 @@ class TablesLoader:
     name = "tables"
     licence = ""
     where = "your own files: kgqa ingest tables FOLDER"
+    sample = "data/tables/bookshop"
 
     def __init__(self, options: TablesOptions | None = None) -> None:
         self.options = options or TablesOptions()

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from kgqa.errors import DumpNotFoundError, UsageError
 from kgqa.graph.model import EdgeBatch, EntityBatch, NameBatch, TypeBatch, TypeRules
-from kgqa.loaders.base import edge_batch, entity_batch, relation_batch
+from kgqa.loaders.base import DumpFiles, edge_batch, entity_batch, relation_batch
 from kgqa.loaders.blocks import nothing_read
 from kgqa.loaders.options import UmlsOptions
 from kgqa.loaders.rrf import Release
@@ -51,6 +51,11 @@ class UmlsLoader:
     direction: Direction = "both"
     licence = "UMLS Metathesaurus License (sources keep their own terms)"
     where = "https://www.nlm.nih.gov/research/umls/licensedcontent/umlsknowledgesources.html"
+    dump = DumpFiles(
+        ("META", "*/META", "*/*/META", ".", "umls-*.zip", "20*.zip"), inside="MRCONSO.RRF*"
+    )
+    sample = "data/umls/META"
+    lone_entities = True
     Options = UmlsOptions
 
     def __init__(self, options: UmlsOptions | None = None) -> None:

@@ -19,6 +19,7 @@ from kgqa.errors import (
 )
 from kgqa.methods.options import SampleOptions, WalkOptions
 from kgqa.methods.resources import model_and_adapter
+from kgqa.questions.rows import file_lines
 from kgqa.registry import option, validated
 
 if TYPE_CHECKING:
@@ -332,10 +333,10 @@ def _topics(home: Home, store: GraphStore, options: IndexOptions) -> IntArray | 
         return None
     wanted: list[str] = []
     if options.entities is not None:
-        lines = text_lines(options.entities, "list of entities")
+        lines = file_lines(options.entities, "list of entities")
         wanted += [line.strip() for line in lines if line.strip()]
     if options.questions is not None:
-        for number, line in enumerate(text_lines(options.questions, "question file"), 1):
+        for number, line in enumerate(file_lines(options.questions, "question file"), 1):
             wanted += _topics_of_line(home, line, f"{options.questions}, line {number}")
     keys, unknown = [], []
     for text in dict.fromkeys(wanted):
@@ -368,23 +369,3 @@ def _topics_of_line(home: Home, line: str, where: str) -> list[str]:
         home.note(f"{where} is not a question and is left out: {error}.")
         return []
     return [str(one) for one in named]
-
-
-def text_lines(path: Path, what: str) -> list[str]:
-    """Return the lines of a UTF-8 text file. Raises DataError if it cannot be read.
-
-    A line ends where an editor ends it: other separators (U+2028, form feeds, …) are text, since
-    names and JSON may hold them. A byte order mark is left out.
-    """
-    try:
-        text = path.read_text("utf-8-sig")
-    except OSError as error:
-        raise DataError(
-            f"The {what} {path} cannot be read: {error.strerror or error}.", "Check the path."
-        ) from None
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"The {what} {path} is not UTF-8 text: {error.reason} at byte {error.start:,}.",
-            "Give a text file in UTF-8.",
-        ) from None
-    return text.removesuffix("\n").split("\n") if text else []

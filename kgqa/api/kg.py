@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kgqa.api.evaluation import Measured
     from kgqa.api.home import Home
     from kgqa.api.index import IndexBuild
-    from kgqa.api.language import PathLanguage
+    from kgqa.api.language import PathLanguage, WrittenPlans
     from kgqa.api.qa import QA
     from kgqa.graph.model import Direction, KGInfo
     from kgqa.graph.schema import GraphSchema
@@ -312,6 +312,18 @@ class KG:
 
         read = parse_plan(plan) if isinstance(plan, str) else plan
         return cypher_of(read, self.schema()).text
+
+    def plans(
+        self, question: str, tokenizer: Any, *, hops: int = 3, vocab_size: int | None = None
+    ) -> WrittenPlans:
+        """Return the language of all plans for ``question``, for Hugging Face ``generate``.
+
+        Whatever is written in it fits the schema, and its literals are of the question. ``hops``:
+        the most that a pattern has. Raises UsageError, ModelError.
+        """
+        from kgqa.api.language import plan_language
+
+        return plan_language(self._property_graph(), question, tokenizer, hops, vocab_size)
 
     def schema(self) -> GraphSchema:
         """Return the KG's classes, their properties, and which relations lead where."""

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from kgqa.paths.format import PathFormat
     from kgqa.paths.ground import GroundedPath
     from kgqa.paths.walk import WalkRules
+    from kgqa.queries.language import PlanConstraint
+    from kgqa.queries.plan import Plan
+    from kgqa.queries.solve import QueryStore
     from kgqa.trie.constraint import Constraint
     from kgqa.trie.lexicon import PathLexicon
 
@@ -65,6 +68,72 @@ class PathLanguage:
                 if path is not None:
                     found.setdefault(path.edges, path)
         return list(found.values())
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenPlans:
+    """All plans over a KG's schema, with what a question states, as token sequences."""
+
+    constraint: PlanConstraint
+    eos_id: int
+
+    def processor(
+        self, prompt: Any, *, eos_token_id: int | None = None
+    ) -> ConstraintLogitsProcessor:
+        """Return the ``LogitsProcessor`` that keeps ``generate`` inside the language of plans.
+
+        The arguments are those of :meth:`PathLanguage.processor`, and it fails closed as well.
+        """
+        from kgqa.decoding.generate import ConstraintLogitsProcessor
+
+        end = self.eos_id if eos_token_id is None else eos_token_id
+        return ConstraintLogitsProcessor([self.constraint], prompt, eos_token_id=end)
+
+    def read(self, sequences: Any, prompt: Any) -> list[Plan]:
+        """Return the plans that ``generate`` wrote, each once, best first, for ``kg.query``.
+
+        Sequences that a length limit cut off are left out.
+        """
+        from kgqa.decoding.generate import accepted
+
+        found = accepted(self.constraint, sequences, prompt)
+        return list(dict.fromkeys(self.constraint.plan(one.state) for one in found))
+
+
+def plan_language(
+    store: QueryStore, question: str, tokenizer: Any, hops: int, vocab_size: int | None
+) -> WrittenPlans:
+    """Return the language of plans that ``question`` may be asked by.
+
+    Its literals are the numbers and dates that the question states, and the values of the graph
+    that stand in it. Raises GraphError, ModelError.
+    """
+    from kgqa.linking.literals import stated
+    from kgqa.methods.query_search import ENTITY
+    from kgqa.methods.query_values import ValueIndex
+    from kgqa.models.tokenizer import HFEncoder
+    from kgqa.queries.check import fits
+    from kgqa.queries.language import PlanConstraint, PlanLanguage, PlanLiterals
+
+    schema = store.schema()
+    read = stated(question)
+    numbers = [one.value for one in read.literals if isinstance(one.value, int | float)]
+    written = [str(one.value) for one in read.literals if one.kind != "text"]
+    texts: dict[tuple[str, str], tuple[str, ...]] = {}
+    for found in ValueIndex(store, schema).find(question, read.literals):
+        for (kind, owner, name), values in found.fields.items():
+            owned = (owner, "" if kind == ENTITY else name)
+            texts[owned] = tuple(dict.fromkeys([*texts.get(owned, ()), *values]))
+    given = PlanLiterals(
+        numbers=tuple(dict.fromkeys([*numbers, *([read.limit] if read.limit else [])])),
+        dates=tuple(one for one in dict.fromkeys(written) if fits(one, "date")),
+        texts=texts,
+        words=tuple(str(one.value) for one in read.literals if one.kind == "text"),
+    )
+    encoder = HFEncoder(tokenizer, vocab_size=vocab_size)
+    return WrittenPlans(
+        PlanConstraint(PlanLanguage(schema, given, hops=hops), encoder), encoder.eos_id
+    )
 
 
 def path_language(

@@ -90,12 +90,12 @@ def load(home: Home, name: str, sources: Sequence[object], given: dict[str, Any]
     from kgqa.loaders.blocks import STDIN
     from kgqa.loaders.memory import is_file, name_of
     from kgqa.loading.pipeline import load as run
-    from kgqa.loading.sources import Sources, find_sources, is_dump
+    from kgqa.loading.sources import Sources, find_sources
 
     settings = home.settings
     named = None if all(map(is_file, sources)) else name_of(sources) or name
     with ExitStack() as stack:
-        files = stack.enter_context(on_disk(name, sources))
+        files = stack.enter_context(on_disk(name, sources, settings.kg or name))
         general = None
         if extracts:
             general = stack.enter_context(_general_llm(home, asking))
@@ -108,7 +108,7 @@ def load(home: Home, name: str, sources: Sequence[object], given: dict[str, Any]
             found = find_sources(loader, files, settings.dumps_folder)
         if found.note:
             home.note(found.note)
-        dump = is_dump(name)  # a KG is named after such a dump, not its files
+        dump = hasattr(loader_class, "dump")  # a KG is named after such a dump, not its files
         if settings.kg is None and not dump and found.paths[0] == STDIN:
             raise UsageError("Triples from standard input have no name.", "Name the KG by `kg`.")
         kg = check_kg_name(settings.kg or named or (name if dump else _stem(found)))
@@ -135,8 +135,11 @@ def load(home: Home, name: str, sources: Sequence[object], given: dict[str, Any]
 
 
 @contextmanager
-def on_disk(name: str, sources: Sequence[object]) -> Iterator[list[Path]]:
-    """Give sources as files; what is in memory or in a database lies in a folder until the end."""
+def on_disk(name: str, sources: Sequence[object], called: str) -> Iterator[list[Path]]:
+    """Give sources as files; what is in memory or in a database lies in a folder until the end.
+
+    ``called``: the name of a table that has none.
+    """
     from kgqa.loaders.memory import as_files, is_file
 
     if all(map(is_file, sources)):
@@ -145,7 +148,7 @@ def on_disk(name: str, sources: Sequence[object]) -> Iterator[list[Path]]:
     if name not in ("triples", "tables"):
         raise UsageError(f"The loader {name} reads files.", "Name the dump's files or folder.")
     with tempfile.TemporaryDirectory(prefix="kgqa-") as folder:
-        yield as_files(sources, Path(folder), name, triples=name == "triples")
+        yield as_files(sources, Path(folder), called, triples=name == "triples")
 
 
 def _taken(given: dict[str, Any], model: type[Options]) -> dict[str, Any]:

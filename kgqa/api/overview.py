@@ -40,7 +40,7 @@ def status(home: str | Path | Home | None = None, *, verify: bool = False) -> di
         encoder = _encoder(home)
     except KgqaError as error:
         missing.append(str(error))
-    kgs = [_kg(home, info, encoder, verify=verify) for info in infos]
+    kgs = [_kg(home, info, encoder, missing, verify=verify) for info in infos]
     missing += [
         f"No index of {kg['name']} fits the model, so paths are composed on the fly. "
         f"Build one: kgqa precompute-tries --kg {kg['name']}"
@@ -105,7 +105,14 @@ def _card(home: Home, info: KGInfo, encoder: LoadedEncoder) -> AdapterCard:
     return ADAPTERS.card(folder) if folder else encoder.card
 
 
-def _kg(home: Home, info: KGInfo, encoder: LoadedEncoder | None, *, verify: bool) -> dict[str, Any]:
+def _kg(
+    home: Home,
+    info: KGInfo,
+    encoder: LoadedEncoder | None,
+    missing: list[str],
+    *,
+    verify: bool,
+) -> dict[str, Any]:
     from kgqa.trie.index.manifest import Manifest
     from kgqa.trie.index.reader import TrieIndex, all_manifests
 
@@ -114,7 +121,11 @@ def _kg(home: Home, info: KGInfo, encoder: LoadedEncoder | None, *, verify: bool
         from kgqa.methods.base import path_format, walk_rules
         from kgqa.trie.index.manifest import IndexKey
 
-        card = _card(home, info, encoder)
+        try:
+            card = _card(home, info, encoder)
+        except KgqaError as error:  # the server of an attached KG, perhaps
+            missing.append(f"{info.name}: {error}")
+            card = encoder.card
         form, rules = path_format(card), walk_rules(info, card)
         wanted = IndexKey.of(info, encoder.encoder, form, rules)
     indexes: list[dict[str, Any]] = []

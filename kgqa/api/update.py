@@ -166,7 +166,7 @@ class _Indexes:
 
     def rebase(self) -> None:
         """Let the indexes serve the new version with the rows that are still right."""
-        from kgqa.trie.index.rebase import rebase_index
+        from kgqa.trie.index.writer import rebase_index
 
         for folder, keys in self._affected:
             try:

@@ -28,7 +28,7 @@ from kgqa.decoding.search import ForwardPassesSpentError
 from kgqa.decoding.wave import PrefixTree
 from kgqa.errors import KgqaError, ModelError, TimeLimitError, UsageError
 from kgqa.progress import Silent
-from kgqa.trie.limits import stopped_by
+from kgqa.trie.constraint import stopped_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -73,8 +73,10 @@ class NodeReader:
         for row in self.connection.stream(
             attached("nodes"), names=self.names, limit=limit, **taken
         ):
-            one = self.named(row["key"], row["labels"], row["named"])
-            yield row["key"], one.id, one.name, one.kind, row["degree"], list(one.others)
+            columns = (row[name] for name in ("keys", "labels", "named", "degrees"))
+            for key, labels, values, degree in zip(*columns, strict=True):
+                one = self.named(key, labels, values)
+                yield key, one.id, one.name, one.kind, degree, list(one.others)
 
     def named(self, key: int, labels: Sequence[str], values: Sequence[Any]) -> NamedNode:
         """Return a node from its labels and the values of ``names``.

@@ -141,10 +141,11 @@ class AttachedPropertyGraph(ABC):
     def instances(self, type_: str) -> IntArray:
         """Return the keys of the entities of a type, ascending; "" is every entity."""
         if type_:
-            rows = self.ask("instances", type_, **self.taken)
+            found = [row["key"] for row in self.ask("instances", type_, **self.taken)]
         else:
             rows = self.ask("nodes", names=[], limit=(1 << 62), **self.taken)
-        return np.unique(keys_array([row["key"] for row in rows]))
+            found = [key for row in rows for key in row["keys"]]
+        return np.unique(keys_array(found))
 
     def property_values(self, keys: IntArray, name: str) -> tuple[IntArray, list[Value]]:
         """Return (row, value) of the property ``name`` of entities or fact nodes, by row."""

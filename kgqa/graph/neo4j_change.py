@@ -11,7 +11,12 @@ import pyarrow as pa
 
 from kgqa import cypher
 from kgqa.graph.change import overtaken
-from kgqa.graph.neo4j_native import fact_description, label_names, node_description
+from kgqa.graph.neo4j_native import (
+    fact_description,
+    label_names,
+    node_description,
+    stored_type,
+)
 from kgqa.graph.neo4j_store import CHUNK
 from kgqa.graph.neo4j_write import (
     RESERVED_LABELS,
@@ -64,10 +69,14 @@ class Neo4jChanger:
         ids = self._store.relations().ids
         gone = Counter(edge[1] for edge in removed)
         statement = cypher.statement("count_type", self._store.label)
+        reified = self._store.info.reified
         return [
             key
             for key in relations
-            if self._store.connection.read(statement, type=ids[key])[0]["count"] == gone[key]
+            if self._store.connection.read(statement, type=stored_type(ids[key], reified))[0][
+                "count"
+            ]
+            == gone[key]
         ]
 
     def apply(self, change: GraphChange) -> None:
@@ -161,7 +170,8 @@ class _Transaction:
                 columns = _columns(part)
                 columns["properties"] = [change.edges[edge] for edge in part]
                 if not known:
-                    columns["types"] = [ids.get(edge[1]) or types[edge[1]] for edge in part]
+                    named = (ids.get(edge[1]) or types[edge[1]] for edge in part)
+                    columns["types"] = [stored_type(id_, change.info.reified) for id_ in named]
                 self._on_nodes(name, **columns)
 
     def _names(self) -> None:

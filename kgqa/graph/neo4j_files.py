@@ -22,6 +22,7 @@ from pydantic.dataclasses import dataclass
 from kgqa.errors import GraphError, IngestError
 from kgqa.graph.files import write_whole
 from kgqa.graph.model import Kind
+from kgqa.graph.neo4j_native import stored_type
 from kgqa.graph.neo4j_write import KIND_LABELS, RESERVED_LABELS, grouped_names, label_for
 
 if TYPE_CHECKING:
@@ -136,9 +137,7 @@ def _write(source: GraphSource, folder: Path, progress: Progress) -> ImportFiles
                 task.advance(len(block))
 
     with ThreadPoolExecutor(1) as pool:  # the kernels let another thread run
-        edges = pool.submit(
-            put, "edges", info.edges, _edge_lines(source.edge_batches(), source.relations)
-        )
+        edges = pool.submit(put, "edges", info.edges, _edge_lines(source))
         put("relations", info.relations, _relation_lines(source.relations, load))
         put("nodes", info.nodes, _node_lines(source.node_batches(), label, patches))
         put("names", None, _name_lines(grouped_names(source), load))
@@ -290,11 +289,12 @@ def _relation_lines(relations: pa.Table, load: str) -> Iterator[pa.Array]:
     yield _line(pa.scalar(_quoted(load)), keys, ids, names, inverses, label)
 
 
-def _edge_lines(batches: Iterable[pa.RecordBatch], relations: pa.Table) -> Iterator[pa.Array]:
-    ids = relations.column("id").to_pylist()
+def _edge_lines(source: GraphSource) -> Iterator[pa.Array]:
+    reified = source.info.reified
+    ids = [stored_type(id_, reified) for id_ in source.relations.column("id").to_pylist()]
     middle = pa.array([f"{_quoted(id_)},{key}," for key, id_ in enumerate(ids)], pa.string())
     whole = pc.binary_join_element_wise(middle, "\n", "")
-    for part in _blocks(batches):
+    for part in _blocks(source.edge_batches()):
         relation = part.column("relation")
         heads, tails = (part.column(name).cast(pa.string()) for name in ("head", "tail"))
         properties = part.column("properties")

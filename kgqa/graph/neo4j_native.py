@@ -18,7 +18,7 @@ from kgqa.graph.model import ENTITY_SCHEMA, Kind
 from kgqa.graph.schema import read_fact_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Set
+    from collections.abc import Container, Iterable, Mapping, Set
 
     from kgqa.graph.change import Node
     from kgqa.graph.schema import Value
@@ -60,7 +60,17 @@ def fact_description(node: Node) -> dict[str, Any] | None:
     if fact is None:
         return None
     properties = _properties(node["properties"], _OF_FACTS)
-    return {"key": node["key"], "type": fact[1], "properties": properties}
+    half = stored_type(fact[1], {fact[1]})
+    return {"key": node["key"], "type": fact[1], "half": half, "properties": properties}
+
+
+def stored_type(relation: str, reified: Container[str]) -> str:
+    """Return the type of the relationships that walks read.
+
+    To and from a fact's mediator it is another one than the fact's own, so that a count of a type
+    is one of facts.
+    """
+    return f"{relation} (fact)" if relation in reified else relation
 
 
 def _properties(text: str | None, ours: Set[str]) -> dict[str, Any]:

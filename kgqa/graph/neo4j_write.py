@@ -19,7 +19,12 @@ import pyarrow.compute as pc
 from kgqa import cypher
 from kgqa.errors import GraphError
 from kgqa.graph.model import NAME_SCHEMA, Kind
-from kgqa.graph.neo4j_native import fact_description, label_names, node_description
+from kgqa.graph.neo4j_native import (
+    fact_description,
+    label_names,
+    node_description,
+    stored_type,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -194,7 +199,7 @@ class Neo4jWriter:
         if self.same_content(source):
             progress.note(f"{kg} is in {self.url} already, with the same content.")
             return
-        load = _Load(self._connection, kg, self.free_label(kg))
+        load = _Load(self._connection, kg, self.free_label(kg), info.reified)
         self.begin(kg, load.label, load.id)
         load.relations(source.relations)
         for what, total, sizes in (
@@ -332,7 +337,10 @@ class Neo4jWriter:
 
 
 class _Load:
-    def __init__(self, connection: Neo4jConnection, kg: str, label: str) -> None:
+    def __init__(
+        self, connection: Neo4jConnection, kg: str, label: str, reified: Sequence[str] = ()
+    ) -> None:
+        self._reified = frozenset(reified)
         self.id = uuid.uuid4().hex
         self.label = label
         self._connection = connection
@@ -351,7 +359,8 @@ class _Load:
 
     def edges(self, batches: Iterable[pa.RecordBatch], relations: pa.Table) -> Iterator[int]:
         """Write edges; yield the size of each batch."""
-        types = np.asarray(relations.column("id").to_pylist(), dtype=object)
+        ids = relations.column("id").to_pylist()
+        types = np.asarray([stored_type(id_, self._reified) for id_ in ids], dtype=object)
         for part in _pieces(batches, EDGE_BATCH):
             keys: IntArray = part.column("relation").to_numpy()
             self._write(

@@ -8,7 +8,6 @@ order of the rows nor a later change gives it another id.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
     from kgqa.graph.model import Batch
 
-_NONE: frozenset[str] = frozenset()
 _VALUE_SCHEMA = pa.schema([("id", pa.string()), ("name", pa.string())])
 
 
@@ -72,28 +70,28 @@ def fact_batches(rows: pa.RecordBatch, walked: Set[str]) -> Iterator[Batch]:
     yield from made.batches()
 
 
-def expanded(batches: Iterable[Batch], known: Set[str]) -> tuple[list[Batch], set[str]]:
-    """Return batches with edges of reified relations as facts, and which relations are reified.
+def expanded(batches: Iterable[Batch], relations: Set[str], ends: pa.Array) -> list[Batch]:
+    """Return batches with the edges of ``relations`` as facts; for what memory holds.
 
-    ``known``: those that are whatever the batches say. For what is small enough for memory.
+    ``ends``: the ids of nodes. A fact with another end stays an edge, which is dropped for that.
     """
     given = list(batches)
-    relations = set(known).union(*(reified(b) for b in given if isinstance(b, EdgeBatch)))
     walked = frozenset[str]().union(*(b.walked for b in given if isinstance(b, EdgeBatch)))
-    if not relations:
-        return [
-            replace(b, walked=_NONE) if isinstance(b, EdgeBatch) else b for b in given
-        ], relations
     found: list[Batch] = []
     for batch in given:
-        if isinstance(batch, EdgeBatch) and pa.types.is_string(batch.rows.column("head").type):
-            names = pa.array(sorted(relations), pa.string())
-            chosen = pc.is_in(batch.rows.column("relation").cast(pa.string()), value_set=names)
-            found.append(EdgeBatch(batch.rows.filter(pc.invert(chosen))))
-            found += fact_batches(batch.rows.filter(chosen), walked)
-        else:
+        if not isinstance(batch, EdgeBatch):
             found.append(batch)
-    return found, relations
+            continue
+        rows = batch.rows
+        if relations and pa.types.is_string(rows.column("head").type):
+            names = pa.array(sorted(relations), pa.string())
+            chosen = pc.is_in(rows.column("relation").cast(pa.string()), value_set=names)
+            for end in ("head", "tail"):
+                chosen = pc.and_(chosen, pc.is_in(rows.column(end), value_set=ends))
+            found += fact_batches(rows.filter(chosen), walked)
+            rows = rows.filter(pc.invert(chosen))
+        found.append(EdgeBatch(rows))
+    return found
 
 
 def _qualifiers(properties: dict[str, Any], walked: Set[str]) -> bool:

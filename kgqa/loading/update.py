@@ -34,6 +34,7 @@ from kgqa.graph.model import (
     RelationBatch,
     TypeBatch,
     TypeRules,
+    ValueBatch,
     keys_array,
 )
 from kgqa.graph.schema import read_fact_id
@@ -43,6 +44,7 @@ from kgqa.loading.edges import REPEATED, preference
 from kgqa.loading.facts import entity_values, expanded, reified
 from kgqa.loading.pipeline import REJECTS_FILE, assemble
 from kgqa.loading.update_facts import fact_edges, plain_edges
+from kgqa.registry import LOADERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -59,7 +61,6 @@ NO_EDGE = "edge to remove that is not there"
 NO_NAME = "name to remove that is not there"
 NO_PROPERTY = "property to remove that is not there"
 NO_TYPE = "type to remove that is not there"
-_DEFINED = ("freebase", "umls")  # their dumps say what is an entity, with an edge or without
 _MEDIATOR = "\0mediator"  # stands for whichever type made a stored node a mediator
 _NAMES = pa.schema([("id", pa.string()), ("text", pa.string()), ("rank", pa.int64())])
 
@@ -187,6 +188,12 @@ class Removal:
         return ends | values | {id_ for id_, _ in owners}
 
 
+def _has_lone_entities(loader: str) -> bool:
+    """Return whether the sources of a loader say what is an entity, with an edge or without."""
+    entry = next((each for each in LOADERS.entries() if each.name == loader), None)
+    return entry is not None and bool(getattr(entry.load(), "lone_entities", False))
+
+
 class _Plan:
     def __init__(
         self,
@@ -202,6 +209,7 @@ class _Plan:
         self._missing = missing
         self._mediators = mediators
         self._info: KGInfo = store.info
+        self._defined = _has_lone_entities(self._info.loader)
         self._relations = store.relations()
         self._relation_key = {id_: key for key, id_ in enumerate(self._relations.ids) if id_}
         self._keys: dict[str, int] = {}  # of nodes that are there
@@ -210,7 +218,13 @@ class _Plan:
         self._vanished: set[int] = set()
 
     def change(self, added: list[Batch], removal: Removal) -> GraphChange:
-        added, _ = expanded(added, self._reified(added, removal))
+        reified_ = self._reified(added, removal)
+        if reified_:
+            ends = sorted(set[str]().union(*map(_ids_of, added)))
+            given = [_ids_of(b) for b in added if isinstance(b, EntityBatch | ValueBatch)]
+            there = zip(ends, self._store.keys_of(ends).tolist(), strict=True)
+            defined = set[str]().union(*given, (id_ for id_, key in there if key >= 0))
+            added = expanded(added, reified_, pa.array(sorted(defined), pa.string()))
         named = _named(added)
         ids = sorted(removal.ids().union(*map(_ids_of, added)))
         keys = self._store.keys_of(ids)
@@ -353,7 +367,6 @@ class _Plan:
     def _assembled(self, added: Sequence[Batch], removal: Removal, named: set[str]) -> GraphTables:
         """Put the nodes that are there and what is added together, as a load does."""
         mids = any(pa.types.is_int64(column.type) for b in added for column in _id_columns(b))
-        defined = self._info.loader in _DEFINED
         unnamed: dict[str, bool] = {}  # ids that lost a name, and whether an alias takes its place
         for (id_, _), from_table in removal.names.items():
             unnamed[id_] = unnamed.get(id_, False) or from_table
@@ -377,7 +390,7 @@ class _Plan:
                     mid_names.append((mid, name, 0))
                 continue
             if name is None and kind == Kind.ENTITY and id_ in unnamed:
-                if defined and mid != NO_MID and id_ not in named:
+                if self._defined and mid != NO_MID and id_ not in named:
                     continue  # nothing says any more that it is an entity
                 if id_ in rule and id_ not in named:
                     kind = Kind.MEDIATOR
@@ -510,7 +523,7 @@ class _Plan:
             return not lost
         if node["kind"] == Kind.MEDIATOR and lost and read_fact_id(node["id"]) is not None:
             return False
-        if self._info.loader in _DEFINED or (not lost and node == self._old[node["key"]]):
+        if self._defined or (not lost and node == self._old[node["key"]]):
             return True
         named = node["name"] is not None and not _is_own(node)
         return bool(named or node["types"] or node["properties"])

@@ -12,6 +12,7 @@ import math
 import re
 import time
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgqa.answers.answer import Findings, RankedAnswer, Timings
@@ -23,6 +24,7 @@ from kgqa.methods.options import QueryOptions
 from kgqa.methods.query_search import Candidate, FoundValue, PlanSearch, SchemaParts
 from kgqa.methods.query_values import ValueIndex
 from kgqa.paths.ground import Node
+from kgqa.queries.cypher import cypher_of
 from kgqa.queries.plan import Aggregate
 from kgqa.queries.result import QueryLimits, QueryResult
 from kgqa.queries.run import run_plan
@@ -48,7 +50,10 @@ _LISTED = 8  # things that a sentence names
 
 
 class Read(NamedTuple):
-    """A question read as plans, the best first, each with what it gives; None if it failed."""
+    """A question read as plans, the best first, each with what it gives.
+
+    None if it failed, or was not run, since a better one gave something.
+    """
 
     plans: list[tuple[Candidate, QueryResult | None]]
     unknown: list[str]  # names in the question that nothing in the graph has
@@ -91,13 +96,21 @@ class Query(Method[QueryOptions]):
         chosen = time.perf_counter()
         limits = QueryLimits(seconds=self.options.time_limit)
         worth: list[tuple[float, Candidate, QueryResult | None]] = []
+        best = -math.inf
         for one in plans:
             result = None
+            if one.score <= best:  # what it gives can only take from its score
+                worth.append((one.score, one, None))
+                continue
             with suppress(PlanError, TimeLimitError):
                 result = run_plan(one.plan, graph, parts.index, limits)
+            with suppress(PlanError):  # some plans are not one statement
+                if result is not None:
+                    result = replace(result, cypher=cypher_of(one.plan, parts.index).text)
             off = FAILED if result is None else 0.0 if _gives(result) else NOTHING_FOUND
+            best = max(best, one.score - off)
             worth.append((one.score - off, one, result))
-        worth.sort(key=lambda one: -one[0])
+        worth.sort(key=lambda one: (-one[0], one[2] is None))
         confidence = confidence_of([one[0] for one in worth], scorer.card.temperature)
         unknown = unknown_names(question, found, parts)
         if unknown:
@@ -125,7 +138,7 @@ class Query(Method[QueryOptions]):
             notes.append(counted)
         notes += [f"Nothing in the graph is called {name}." for name in read.unknown]
         if read.confidence < self.options.sure_from:
-            others = [one.plan for one, other in read.plans[1:3] if other is not None]
+            others = [one.plan for one, _ in read.plans[1:3]]
             notes += [f"It may also be read as: {plan}" for plan in others]
         if read.confidence < self.options.refuse_below:
             notes.append(

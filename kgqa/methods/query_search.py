@@ -732,7 +732,7 @@ def _named(question: str, name: str) -> float:
     """Return what it is worth that the question's first noun is called as a class is, or "who"."""
     words = relation_phrase(name).split()
     if re.match(r"\W*who\b", question, re.IGNORECASE):
-        return 1.5 if words[-1] in _PERSONS else 0.0
+        return 1.5 if words and words[-1] in _PERSONS else 0.0
     return 1.5 if names_class(question, name) else 0.0
 
 

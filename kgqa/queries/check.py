@@ -136,7 +136,7 @@ class SchemaIndex:
                     return own
                 if part == "size" and (own.many or own.type == "text"):
                     return Property(own.name, "integer")
-                if part != "size" and own.type in DATES:
+                if part != "size" and own.type in (*DATES, "text"):  # dates are kept as text, too
                     return Property(own.name, "integer", many=own.many)
                 raise PlanError(
                     f"{plan.text_of(item)}: {own.name} is {_a(own)}, and has no {part}."

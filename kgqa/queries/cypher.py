@@ -8,6 +8,7 @@ or literals: neither can be read as Cypher. What the statement means is what
 - each chain is a ``MATCH`` of its own, as one relationship may be in two chains;
 - null comes last in every order, and text is compared by ``toLower`` for ``contains``;
 - dates are compared as ISO 8601 text, which fits dates of every type and dates kept as text;
+- text such as ``NULL`` is no value where one is missing, and in an order;
 - a sum or an average takes each thing once, and a division by 0 gives no value.
 """
 
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TEXT = {"contains": "CONTAINS", "starts with": "STARTS WITH", "ends with": "ENDS WITH"}
 _FUNCTIONS = {"least": "min", "most": "max", "sum": "sum", "average": "avg"}
+_NULLS = r"['', 'NULL', 'null', '\\N']"  # texts that exports leave where there is no value
 _WHOLE = 1 << 63  # what an integer of Cypher is below
 
 
@@ -432,6 +434,10 @@ class _Statement:
                 f"reduce(best = head({text}), one IN {text} | "
                 f"CASE WHEN one {sign} best THEN one ELSE best END)"
             )
+        if isinstance(item, PropertyRef) and kind is not None and kind.type == "text":
+            if isinstance(item.owner, HopRef) or item.name not in self._names(item.owner):
+                return f"CASE WHEN {text} IN {_NULLS} THEN null ELSE {text} END"
+            return text
         is_date = isinstance(item, PropertyRef) and kind is not None and kind.type in DATES
         return f"toString({text})" if is_date and item not in self.named else text
 
@@ -490,9 +496,12 @@ class _Statement:
                 return f"NOT ({some})"
             return f"({some})" if len(names) > 1 else some
         text = self.item(one.left)
-        if one.operator.endswith("missing"):
-            return f"{text} IS {'NOT ' if one.operator.startswith('not') else ''}NULL"
         kind = self.index.kind(self.plan, one.left)
+        if one.operator.endswith("missing"):
+            negated = one.operator.startswith("not")
+            if kind is not None and kind.type == "text" and not kind.many:
+                return f"{'NOT ' * negated}coalesce({text}, '') IN {_NULLS}"
+            return f"{text} IS {'NOT ' * negated}NULL"
         negated = one.operator == "<>" or one.operator.startswith("not ")
         plain = "=" if one.operator == "<>" else one.operator.removeprefix("not ")
         many = kind is not None and kind.many and one.left not in self.named

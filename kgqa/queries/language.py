@@ -43,7 +43,7 @@ _COMPARED = ("=", "<>", "<", "<=", ">", ">=")
 
 
 @dataclass(frozen=True, slots=True)
-class Stated:
+class PlanLiterals:
     """What a question states, as far as it may stand in a plan.
 
     ``texts``: the stored forms of values that the question has, by the class or relation and the
@@ -94,9 +94,11 @@ def opened(
 class PlanLanguage:
     """All plans of at most ``hops`` hops over a schema with what a question states."""
 
-    def __init__(self, schema: GraphSchema, stated: Stated | None = None, *, hops: int = 3) -> None:
+    def __init__(
+        self, schema: GraphSchema, stated: PlanLiterals | None = None, *, hops: int = 3
+    ) -> None:
         self.index = SchemaIndex(schema)
-        self.stated = stated or Stated()
+        self.stated = stated or PlanLiterals()
         self._hops = hops
         self._options: dict[PlanState, tuple[Option, ...]] = {}
 

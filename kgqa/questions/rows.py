@@ -13,6 +13,7 @@ from pydantic import (
     ValidationError,
 )
 
+from kgqa.errors import DataError
 from kgqa.questions.base import QuestionFormat, unreadable
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def question_of(row: type[Row], entry: object) -> Question | str:
         return reason_of(error)
 
 
-def text_lines(path: Path, parse: Callable[[str, int], Question]) -> Iterator[Entry]:
+def questions_of_lines(path: Path, parse: Callable[[str, int], Question]) -> Iterator[Entry]:
     """Read a file of one question a line; ``parse`` raises ValueError that says what is wrong."""
     for number, _, line in raw_lines(path):
         try:
@@ -115,6 +116,26 @@ def raw_lines(path: Path) -> Iterator[tuple[int, int, bytes]]:
                 offset += len(line)
     except OSError as error:
         raise unreadable(path, error) from None
+
+
+def file_lines(path: Path, what: str) -> list[str]:
+    """Return the lines of a UTF-8 text file. Raises DataError if it cannot be read.
+
+    A line ends where an editor ends it: other separators (U+2028, form feeds, …) are text, since
+    names and JSON may hold them. A byte order mark is left out.
+    """
+    try:
+        text = path.read_text("utf-8-sig")
+    except OSError as error:
+        raise DataError(
+            f"The {what} {path} cannot be read: {error.strerror or error}.", "Check the path."
+        ) from None
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"The {what} {path} is not UTF-8 text: {error.reason} at byte {error.start:,}.",
+            "Give a text file in UTF-8.",
+        ) from None
+    return text.removesuffix("\n").split("\n") if text else []
 
 
 def decoded(line: bytes) -> str:

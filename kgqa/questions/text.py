@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from kgqa.errors import DataError
 from kgqa.questions.base import Question, QuestionFormat
-from kgqa.questions.rows import text_lines, unique
+from kgqa.questions.rows import questions_of_lines, unique
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,7 +70,7 @@ class MetaQA(QuestionFormat):
                 relation_paths=[chain] if chain else [],
             )
 
-        return text_lines(path, question)
+        return questions_of_lines(path, question)
 
 
 def _types(path: Path) -> list[str]:
@@ -110,7 +110,9 @@ class PathQuestion(QuestionFormat):
 
     def read(self, path: Path) -> Iterator[Entry]:
         """Yield the questions of a file."""
-        return text_lines(path, lambda line, number: _path_question(line, f"{path.stem}-{number}"))
+        return questions_of_lines(
+            path, lambda line, number: _path_question(line, f"{path.stem}-{number}")
+        )
 
 
 def _path_question(line: str, id_: str) -> Question:

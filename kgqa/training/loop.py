@@ -125,7 +125,7 @@ class Fit(Generic[BatchT]):
                 task.advance()
                 if self.check and (self.step % self.check_every == 0 or self.step == steps):
                     self._compare(self.check())
-                after()
+                after()  # once the step is checked: a checkpoint holds the best weights, too
         if self.best is not None:
             self.model.load_state_dict(self.best.weights)
 

@@ -10,6 +10,7 @@ from kgqa.errors import DataError, EntityNotFoundError
 from kgqa.linking.resolve import resolve_entity
 from kgqa.questions import Question, read_questions
 from kgqa.questions.meanings import known_topics, meanings_of
+from kgqa.questions.rows import file_lines
 from kgqa.training.data import TrainingQuestion
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def read_topics(path: Path) -> dict[str, dict[str, str]]:
     They are given with their names, as far as the file has them (``names``, or the first of each
     ``pred_tuples_string``, as the ELQ linker writes them); else "". Raises DataError.
     """
-    lines = read_lines(path, "file of topic entities")
+    lines = file_lines(path, "file of topic entities")
     text = "\n".join(lines)
     hint = 'It holds records like {"id": "1", "topic_entities": ["m.02mjmr"]}.'
     try:
@@ -107,16 +108,3 @@ def read_topics(path: Path) -> dict[str, dict[str, str]]:
                 f"Record {number} of the file of topic entities {path} names none.", hint
             ) from None
     return found
-
-
-def read_lines(path: Path, what: str) -> list[str]:
-    r"""Return the lines of a text file, ended by ``\n``. Raises DataError, which names it ``what``.
-
-    Other separators that Unicode knows may stand inside a JSON string.
-    """
-    try:
-        return path.read_text("utf-8-sig").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(
-            f"The {what} {path} cannot be read: {error}.", "Give a text file in UTF-8."
-        ) from None

@@ -97,14 +97,14 @@ def fit_head(
     draw = torch.Generator().manual_seed(seed)
     questions, width = _Questions(ranker, batch), ranker.encoder.width
     down = torch.nn.Parameter(torch.randn(rank, width, generator=draw) / width**0.5)
-    up = torch.nn.Parameter(torch.zeros(width, rank))
+    up = torch.nn.Parameter(torch.zeros(width, rank))  # a head begins by changing nothing
     fit = Fit[None](
         torch.nn.ParameterList([down, up]),
         torch.optim.AdamW([down, up], lr=rate, weight_decay=0.0),
         Schedule(steps, _WARM_UP, least=0.0),
         lambda _: questions.loss(down, up, draw),
         progress,
-        clip=torch.inf,
+        clip=torch.inf,  # two small factors: no step was ever too long
     )
     fit.run(repeat(None))
     return joined(ranker.head, (down.numpy(force=True), up.numpy(force=True)))

@@ -13,7 +13,7 @@ import numpy as np
 
 from kgqa.errors import MarkerMissingError
 from kgqa.trie.arrays import Sequences, dense, sequences
-from kgqa.trie.limits import look
+from kgqa.trie.constraint import look
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -171,7 +171,7 @@ class _Pool:
     ) -> Sequences:
         """Return the ids of each key; those that are new come from ``encoded``, piece by piece.
 
-        What was encoded stays if a time limit ends it (:mod:`kgqa.trie.limits`).
+        What was encoded stays if a time limit ends it (:mod:`kgqa.trie.constraint`).
         """
         return self.at(self.rows(keys, encoded))
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kgqa.api.index import text_lines
 from kgqa.errors import DataError
+from kgqa.questions.rows import file_lines
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,22 +32,22 @@ def test_lines_end_at_line_feeds_alone_and_a_byte_order_mark_is_no_text(
     if text.startswith("\ufeff") and not bom:
         bom = True  # at the start of a file it can mean nothing else
     file.write_bytes((b"\xef\xbb\xbf" if bom else b"") + text.encode())
-    assert text_lines(file, "list") == lines
+    assert file_lines(file, "list") == lines
 
 
 def test_an_empty_file_has_no_lines(tmp_path: Path) -> None:
     file = tmp_path / "list.txt"
     for held in (b"", b"\xef\xbb\xbf"):
         file.write_bytes(held)
-        assert text_lines(file, "list") == []
+        assert file_lines(file, "list") == []
 
 
 def test_a_file_that_cannot_be_read_is_one_sentence_and_what_to_do(tmp_path: Path) -> None:
     file = tmp_path / "list.txt"
     with pytest.raises(DataError, match=r"list .*list.txt cannot be read: No such file") as caught:
-        text_lines(file, "list")
+        file_lines(file, "list")
     assert caught.value.hint
     file.write_bytes(b"Apollo 13\nM\xfcnchen\n")
     with pytest.raises(DataError, match=r"not UTF-8 text: .* at byte 11") as caught:
-        text_lines(file, "list")
+        file_lines(file, "list")
     assert caught.value.hint

@@ -183,7 +183,10 @@ def test_a_preset_whose_markers_the_model_lacks(kgqa: Kgqa, plain_home: Path) ->
 
 
 def test_link_errors_come_before_any_model_is_looked_for(kgqa: Kgqa, plain_home: Path) -> None:
-    error = kgqa("ask", "Zaphod Qwxyz?", "--model", "./no/folder", "--home", plain_home).error
+    error = kgqa(
+        *("ask", "Zaphod Qwxyz?", "--method", "gcr", "--model", "./no/folder"),
+        *("--home", plain_home),
+    ).error
     assert "Zaphod Qwxyz" in error
     assert "no/folder" not in error
 

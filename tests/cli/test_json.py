@@ -81,11 +81,17 @@ EVAL = {
 
 
 def check(value: Any, shape: Any, where: str = "$") -> None:
-    """Fail where ``value`` has not exactly the keys and types of ``shape``."""
+    """Fail where ``value`` has not exactly the keys and types of ``shape``.
+
+    Beside them an entity of a graph that has types and properties has these.
+    """
     if isinstance(shape, tuple):
         assert value is None or type(value) in shape, f"{where}: {value!r}"
     elif isinstance(shape, dict):
         assert isinstance(value, dict), f"{where}: {value!r}"
+        if "grounded" in shape:
+            check(value.get("types", []), [str], f"{where}.types")
+            value = {key: one for key, one in value.items() if key not in ("types", "properties")}
         assert list(value) == list(shape) or set(value) == set(shape), f"{where}: {set(value)}"
         for key, inner in shape.items():
             check(value[key], inner, f"{where}.{key}")

@@ -16,7 +16,7 @@ from kgqa.decoding.search import run
 from kgqa.decoding.searches import ExactSearch, beam
 from kgqa.errors import ModelError, StoreUnavailableError, TimeLimitError, UsageError
 from kgqa.progress import Silent
-from kgqa.trie.limits import look
+from kgqa.trie.constraint import look
 from tests.decoding.languages import (
     EOS,
     PROMPT,

@@ -18,6 +18,7 @@ import pytest
 from kgqa.errors import EntityNotFoundError, GraphError
 from kgqa.graph.model import DIRECTIONS, Kind, keys_array
 from kgqa.graph.names import normalise
+from kgqa.graph.schema import PropertyGraph
 from kgqa.graph.store import GraphStore
 from tests.graph.tables import entity, random_tables, tables_of, tricky_tables
 
@@ -140,6 +141,36 @@ class StoreConformance:
 
     def test_says_what_was_written(self, store: GraphStore, tables: GraphTables) -> None:
         check_against_reference(store, self.expected(store, tables))
+
+    def test_is_a_property_graph(self, store: GraphStore, tables: GraphTables) -> None:
+        if not isinstance(store, PropertyGraph):
+            return
+        reference = Reference(tables)
+        keys = keys_array(range(len(reference.nodes)))
+        types = {type_ for node in reference.nodes for type_ in node["types"]}
+        for type_ in types:
+            having = [key for key, node in enumerate(reference.nodes) if type_ in node["types"]]
+            assert store.instances(type_).tolist() == having
+        entities = [k for k, node in enumerate(reference.nodes) if node["kind"] == Kind.ENTITY]
+        assert store.instances("").tolist() == entities
+        for name in ("born", "note", "nothing"):
+            given = [json.loads(node["properties"] or "{}") for node in reference.nodes]
+            expected = [(key, one[name]) for key, one in enumerate(given) if name in one]
+            rows, values = store.property_values(keys, name)
+            assert list(zip(rows.tolist(), values, strict=True)) == expected
+        every = [*range(len(reference.relations))]
+        ends = [(h, r, t) for h, r, t in reference.edges if reference.nodes[t]["kind"] != 2]
+        for inverse in (False, True):
+            facts = store.facts(keys, every, inverse=inverse)
+            got = zip(
+                facts.row.tolist(), facts.relation.tolist(), facts.other.tolist(), strict=True
+            )
+            kept = ends if not inverse else [(t, r, h) for h, r, t in reference.edges]
+            assert list(got) == sorted(kept)
+            assert set(facts.fact.tolist()) == {-1}
+        related = {one.relation for one in store.schema().relations}
+        assert related <= {row["id"] for row in reference.relations}
+        assert {one.name for one in store.schema().types} == {"", *types}
 
     def test_frontiers_and_names_beyond_one_query(
         self, store: GraphStore, tables: GraphTables, monkeypatch: pytest.MonkeyPatch

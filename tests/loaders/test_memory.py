@@ -37,6 +37,13 @@ def test_frames_by_name_are_tables(tmp_path: Path) -> None:
         assert kg.check("Ann Lee -> town -> York").found
 
 
+def test_rows_without_a_name_are_what_the_kg_is_called_after(tmp_path: Path) -> None:
+    rows = [{"title": "Heat", "year": 1995}, {"title": "Up", "year": 2009}]
+    with kgqa.ingest("tables", rows, kg="films", home=tmp_path) as kg:
+        assert kg.check("Heat -> year -> 1995").found
+        assert [type_.name for type_ in kg.store.schema().types] == ["Film"]
+
+
 def test_tuples_and_frames_are_triples(tmp_path: Path) -> None:
     rows = [("Ada", "born in", "London"), ("Ada", "born", 1815)]
     frame = Frame({"source": ["Bob"], "target": ["Ada"], "type": ["knows"]})

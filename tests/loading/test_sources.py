@@ -9,6 +9,7 @@ import pytest
 
 from kgqa.errors import DumpNotFoundError, UsageError
 from kgqa.loading.sources import find_sources
+from kgqa.registry import LOADERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,6 +28,9 @@ class Named:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        for attribute in ("dump", "sample"):
+            if hasattr(LOADERS.entry(name).load(), attribute):
+                setattr(self, attribute, getattr(LOADERS.entry(name).load(), attribute))
 
     def read(
         self, sources: Sequence[Path], report: Report, rejects: Rejects, progress: Progress

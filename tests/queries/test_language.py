@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgqa.queries.check import check
-from kgqa.queries.language import PlanConstraint, PlanLanguage, Stated, opened
+from kgqa.queries.language import PlanConstraint, PlanLanguage, PlanLiterals, opened
 from kgqa.queries.text import parse_plan
 from tests.queries.shop import SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-STATED = Stated(
+STATED = PlanLiterals(
     numbers=(3, 20, 1.5),
     dates=("1997",),
     texts={

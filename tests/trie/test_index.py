@@ -17,7 +17,7 @@ from kgqa.graph.model import keys_array
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.paths.walk import ordered, walk
 from kgqa.trie.index import IndexWriter, index_folder, open_index
-from kgqa.trie.index.rebase import rebase_index
+from kgqa.trie.index.writer import rebase_index
 from kgqa.trie.lexicon import PathLexicon
 from kgqa.trie.stored import path_tokens
 from tests.trie import precomputed

@@ -10,8 +10,8 @@ import pytest
 from kgqa.errors import TimeLimitError
 from kgqa.paths.format import PathFormat
 from kgqa.trie import lexicon
+from kgqa.trie.constraint import stopped_by
 from kgqa.trie.lexicon import PathLexicon
-from kgqa.trie.limits import stopped_by
 from tests.graph.tables import entity, tables_of
 from tests.trie.language import CharacterEncoder, store_of
 

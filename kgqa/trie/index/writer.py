@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from kgqa.graph.model import IntArray
     from kgqa.trie.check import JoinCheck
     from kgqa.trie.index.shard import NewShard
     from kgqa.trie.lexicon import PathLexicon
@@ -163,3 +164,34 @@ def writing(folder: Path) -> Iterator[None]:
             "What is written already is kept: make room or give the permission, and run the "
             "same command again.",
         ) from None
+
+
+def rebase_index(folder: Path, version: str, dropped_keys: IntArray) -> tuple[int, int]:
+    """Give the index in ``folder`` the KG version ``version``, without the rows of some entities.
+
+    Those are composed until they are computed again; whether an entity has too many paths to be
+    stored is found again, too. No shard is written: the manifest lists what was dropped, and a
+    damaged shard is left out. All other entities must have kept their keys, and the steps of their
+    paths their numbers. Returns how many rows are kept and how many were dropped. Stopped anywhere,
+    the index is the old one or the new one. Raises IndexFault.
+    """
+    with only_run(folder):
+        manifest = read_manifest(folder)
+        if manifest is None:
+            return 0, 0
+        shards = []
+        with TrieIndex(folder, manifest) as index:
+            for record in manifest.shards if len(dropped_keys) else ():
+                try:
+                    lost = index.shard(record).paths_by_id(dropped_keys)
+                except ShardDamagedError:
+                    continue
+                kept = replace(record, dropped=record.dropped | lost)
+                if len(kept.dropped) < kept.entities:
+                    shards.append(kept)
+        changed = replace(manifest, key=replace(manifest.key, kg_version=version))
+        if len(dropped_keys):
+            changed = replace(changed, shards=tuple(shards), composed=())
+        with writing(folder):
+            changed.write(folder)
+    return changed.entities, manifest.entities - changed.entities
