@@ -30,7 +30,7 @@ from kgqa.methods.options import (
     QueryOptions,
     RankOptions,
 )
-from kgqa.methods.query import Query
+from kgqa.methods.query import Query, has_words_of
 from kgqa.methods.rank import Rank
 from kgqa.models.path_ranker import RANKERS, own_ranker
 from kgqa.queries.plan import NodeRef
@@ -388,6 +388,8 @@ class Auto(Ensemble):
             return question.unlinked or (None if question.topics else error)
         sure = (found.confidence or 0.0) >= (CALCULATED if question.topics else GUESSED)
         if not sure or not found.answers:
+            return question.unlinked
+        if found.result is not None and not has_words_of(found.result.plan, question.question):
             return question.unlinked
         if question.topics and (found.result is None or not found.result.plan.grouped):
             return None

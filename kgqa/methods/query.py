@@ -24,8 +24,9 @@ from kgqa.methods.options import QueryOptions
 from kgqa.methods.query_search import Candidate, FoundValue, PlanSearch, SchemaParts
 from kgqa.methods.query_values import ValueIndex
 from kgqa.paths.ground import Node
+from kgqa.paths.words import relation_phrase
 from kgqa.queries.cypher import cypher_of
-from kgqa.queries.plan import Aggregate
+from kgqa.queries.plan import Aggregate, PropertyRef
 from kgqa.queries.result import QueryLimits, QueryResult
 from kgqa.queries.run import run_plan
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from kgqa.graph.schema import GraphSchema
     from kgqa.graph.store import GraphStore
+    from kgqa.queries.plan import Plan
     from kgqa.queries.result import Cell
 
 UNKNOWN = 0.3  # of the confidence, if the question names what is not in the graph
@@ -176,6 +178,19 @@ def unknown_names(question: str, values: Sequence[FoundValue], parts: SchemaPart
         if not inside and match.group().lower()[:5] not in known:
             found.append(match.group())
     return found
+
+
+def has_words_of(plan: Plan, question: str) -> bool:
+    """Return whether a plan compares something, or one of its names is in the question."""
+    if plan.where:
+        return True
+    items: list[object] = [*plan.give, *plan.group, *(sort.by for sort in plan.order)]
+    items += [one.of for one in items if isinstance(one, Aggregate)]
+    names = [*plan.nodes, *(hop.relation for hop in plan.all_hops)]
+    names += [one.name for one in items if isinstance(one, PropertyRef)]
+    asked = {word[:4] for word in re.findall(r"\w+", question.lower()) if len(word) > 2}
+    words = {word[:4] for name in names for word in relation_phrase(name).split() if len(word) > 2}
+    return bool(asked & words)
 
 
 def confidence_of(worth: list[float], temperature: float) -> float:
