@@ -310,12 +310,13 @@ class Auto(Ensemble):
                 yield number, found
                 continue
             class_ = self._asked_class(store, question)
-            if class_ is not None and (planned := self._by_plan(store, question, class_)):
+            planned = self._by_plan(store, question, class_, GUESSED) if class_ else None
+            if planned is not None and (planned.confidence or 0.0) >= SURE_PLAN:
                 yield number, planned
                 continue
             for _, each in self._by_paths(store, [question]):
-                if isinstance(each, Findings) and class_ is not None:
-                    each = only_of_class(store, each, class_, OF_CLASS)
+                if isinstance(each, Findings) and each.answers and class_ is not None:
+                    each = only_of_class(store, each, class_, OF_CLASS) or planned or each
                 if isinstance(each, Findings) and not each.answers:
                     each = self._by_plan(store, question) or each
                 yield number, each
@@ -336,9 +337,13 @@ class Auto(Ensemble):
         return super().findings(store, questions)
 
     def _by_plan(
-        self, store: GraphStore, question: LinkedQuestion | KgqaError, class_: str | None = None
+        self,
+        store: GraphStore,
+        question: LinkedQuestion | KgqaError,
+        class_: str | None = None,
+        least: float = SURE_PLAN,
     ) -> Findings | None:
-        """Return what a plan surely gives where no path out of the topic entity does.
+        """Return what a plan gives with the confidence ``least`` where no path answers.
 
         With ``class_`` only entities of that class. Only of a graph of things of some classes:
         elsewhere that there is no path means no.
@@ -353,7 +358,7 @@ class Auto(Ensemble):
             found = self._planner.answer(store, question)
         except KgqaError:
             return None
-        sure = (found.confidence or 0.0) >= SURE_PLAN and found.answers and found.result is not None
+        sure = (found.confidence or 0.0) >= least and found.answers
         if not sure or found.result is None or not found.result.plan.where:
             return None
         if class_ is not None:

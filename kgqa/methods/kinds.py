@@ -85,8 +85,8 @@ def asked_class(question: str, schema: GraphSchema) -> str | None:
     return max(named, key=len, default=None)  # "ship city", not "ship"
 
 
-def only_of_class(store: GraphStore, found: Findings, class_: str, least: float) -> Findings:
-    """Return findings whose answers are of a class, if any entity found is: else unchanged.
+def only_of_class(store: GraphStore, found: Findings, class_: str, least: float) -> Findings | None:
+    """Return findings whose answers are of a class; None if no entity found is.
 
     Of these the ones with ``least`` times the first one's score or more are the answers.
     """
@@ -97,7 +97,9 @@ def only_of_class(store: GraphStore, found: Findings, class_: str, least: float)
         for one, key in zip(every, keys, strict=True)
         if key >= 0 and class_ in store.details(key).types
     ]
-    if not kept or not found.answers or kept[: len(found.answers)] == list(found.answers):
+    if not kept:
+        return None
+    if kept[: len(found.answers)] == list(found.answers):
         return found
     kept.sort(key=lambda one: -one.score)
     best = kept[0].score

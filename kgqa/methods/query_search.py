@@ -48,7 +48,7 @@ _MOST_PARTS = 320  # of a schema that are read
 _MOST_ODDS = 7.0
 _HAS_VALUE = 2.5  # added where the graph holds the value that is stated
 _NOT_HELD = -1.5  # where it does not
-_UNUSED = {"quoted": -5.0, "value": -4.5, "number": -3.5, "date": -4.0}
+_UNUSED = {"quoted": -5.0, "name": -12.0, "value": -4.5, "number": -3.5, "date": -4.0}
 _AGAIN = -3.5  # a hop that is there already
 _SAID, _UNSAID = 1.0, -4.0  # a relation whose words the question has, beside one that has none
 _PARALLEL = -3.0  # a second relation between two classes, if it has none of the question's words
@@ -263,6 +263,10 @@ class PlanSearch:
 
     def _patterns(self) -> list[_Pattern]:
         whole = self._whole["hops"]
+
+        def worth(pattern: _Pattern) -> float:
+            return pattern.score + self._place_for(pattern)
+
         level = [
             _Pattern((name,), (), odds[0] + odds[1] + _named(self.question, name))
             for name, odds in self.classes.items()
@@ -279,10 +283,25 @@ class PlanSearch:
             if hops < _MOST_HOPS:
                 longer = (more for one in level for more in self._longer(one))
                 unique: dict[tuple[object, ...], _Pattern] = {}
-                for one in nlargest(4 * PATTERNS, longer, key=lambda one: one.score):
+                for one in nlargest(4 * PATTERNS, longer, key=worth):
                     unique.setdefault(one.key(), one)
                 level = list(unique.values())[:PATTERNS]
-        return nlargest(PATTERNS, every.values(), key=lambda one: one.score)
+        return nlargest(PATTERNS, every.values(), key=worth)
+
+    def _place_for(self, pattern: _Pattern) -> float:
+        """Return what it is worth that the values of the question have a place in a pattern."""
+        classes = {*pattern.nodes, *(hop.relation for hop in pattern.hops)}
+        worth = 0.0
+        for value in self.values:
+            held = any(owner in classes for _, owner, _ in value.fields)
+            worth += _HAS_VALUE if held else self._unused(value)
+        return worth
+
+    def _unused(self, value: FoundValue) -> float:
+        """Return what it costs to pass over a value: an entity by its name is hardly ever meant so."""
+        named = value.start > 0 and self.question[value.start].isupper()
+        entity = any(kind == ENTITY for kind, *_ in value.fields)
+        return _UNUSED["quoted" if value.quoted else "name" if named and entity else "value"]
 
     def _longer(self, pattern: _Pattern) -> Iterator[_Pattern]:
         nodes = pattern.nodes
@@ -364,7 +383,7 @@ class PlanSearch:
         nodes: Sequence[str],
         places: Sequence[_Place],
     ) -> Iterator[_State]:
-        yield replace(state, score=state.score + _UNUSED["quoted" if value.quoted else "value"])
+        yield replace(state, score=state.score + self._unused(value))
         before = self.question[max(0, value.start - 24) : value.start]
         denied = re.search(
             r"\b(not|n't|except|excluding|outside|other than|non)\W+(?:\w+\W+){0,2}$", before, re.I
