@@ -298,7 +298,7 @@ class PlanSearch:
         return worth
 
     def _unused(self, value: FoundValue) -> float:
-        """Return what it costs to pass over a value: an entity by its name is hardly ever meant so."""
+        """Return what it costs to pass over a value: an entity's name is seldom said in vain."""
         named = value.start > 0 and self.question[value.start].isupper()
         entity = any(kind == ENTITY for kind, *_ in value.fields)
         return _UNUSED["quoted" if value.quoted else "name" if named and entity else "value"]
