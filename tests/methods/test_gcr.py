@@ -203,7 +203,8 @@ def test_the_json_is_the_contract(sample, kg_llm) -> None:
         "notes",
         "browser_url",
     }
-    assert set(given["answers"][0]) == {*("id", "name", "score", "grounded", "paths", "conditions")}
+    named = {*("id", "name", "score", "grounded", "paths", "conditions", "types")}
+    assert set(given["answers"][0]) == named
     path = given["paths"][0]
     assert set(path) == {"text", "score", "hypothesis", "edges", "groundings", "grounded"}
     assert path["groundings"][0] == path["edges"]

@@ -88,3 +88,38 @@ def test_rows_are_right_whatever_a_limit_left_open() -> None:
     assert not same_rows([["b"], ["c"]], gold)
     assert not same_rows([["a"]], gold)
     assert same_rows([[2.0004]], {"rows": [[2]], "limit": None})
+
+
+@pytest.fixture(scope="module")
+def orders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
+    """Orders have no names of their own, so they are called "Order 1"; a city has two kinds."""
+    folder = tmp_path_factory.mktemp("orders")
+    (folder / "customers.csv").write_text(
+        "customerID,name,city\n1,Hanna Moos,London\n2,Frida Berg,Lyngby\n3,Nils Aas,London\n"
+    )
+    (folder / "suppliers.csv").write_text("supplierID,name,city\n1,Tokyo Traders,London\n")
+    (folder / "orders.csv").write_text("orderID,customerID,freight\n1,1,2.5\n2,1,3.5\n3,2,4.0\n")
+    home: Path = tmp_path_factory.mktemp("home")
+    with kgqa.ingest("tables", folder, kg="orders", home=home) as kg:
+        yield kg
+
+
+@pytest.mark.parametrize(
+    ("question", "names"),
+    [
+        ("Which customers are in London?", {"Hanna Moos", "Nils Aas"}),
+        ("Which suppliers are in London?", {"Tokyo Traders"}),
+        ("Which customers have no orders?", {"Nils Aas"}),
+        ("Which customer placed the most orders?", {"Hanna Moos"}),
+    ],
+)
+def test_a_class_that_is_asked_for_is_what_answers_are_of(
+    orders: kgqa.KG, question: str, names: set[str]
+) -> None:
+    assert {one.name for one in orders.ask(question).answers} == names
+
+
+def test_a_word_for_a_class_is_not_one_of_its_entities(orders: kgqa.KG) -> None:
+    with pytest.raises(LinkingError):
+        orders.link("which orders are there")
+    assert [one.id for one in orders.link("Who placed order 2?")][:1] == ["Order/2"]
