@@ -49,6 +49,7 @@ _MOST_ODDS = 7.0
 _HAS_VALUE = 2.5  # added where the graph holds the value that is stated
 _NOT_HELD = -1.5  # where it does not
 _UNUSED = {"quoted": -5.0, "name": -12.0, "value": -4.5, "number": -3.5, "date": -4.0}
+_OF_EACH = -2.0  # a number of each thing of a class, where the question names one of another
 _AGAIN = -3.5  # a hop that is there already
 _SAID, _UNSAID = 1.0, -4.0  # a relation whose words the question has, beside one that has none
 _PARALLEL = -3.0  # a second relation between two classes, if it has none of the question's words
@@ -532,7 +533,8 @@ class PlanSearch:
                 odds = whole[name] + row[3] + having
                 each = bool(_EACH.search(self.question))
                 if place.ref.owner != NodeRef(0):
-                    yield _Grouped(NodeRef(0), item), odds
+                    apart = 0.0 if each or _asks_who(self.question) else self._named_apart(state)
+                    yield _Grouped(NodeRef(0), item), odds + apart
                     if not each:
                         yield _Total(item), odds - 0.7
                 else:
@@ -544,6 +546,18 @@ class PlanSearch:
                             and each
                         ):
                             yield _Grouped(other.ref, item), odds + self.properties[other.owned][2]
+
+    def _named_apart(self, state: _State) -> float:
+        """Return what it costs to ask about each thing of the first class where another is named.
+
+        "The average rating of Cloud Atlas" is one number, not one of each reviewer.
+        """
+        named = {
+            one.left if isinstance(one.left, NodeRef) else one.left.owner
+            for one in state.where
+            if one.operator == "=" and isinstance(one.left, NodeRef | PropertyRef)
+        }
+        return _OF_EACH if named and NodeRef(0) not in named else 0.0
 
     def _is_name(self, place: _Place) -> bool:
         kind, owner, name = place.owned
@@ -655,6 +669,10 @@ def _side(odds: float, inverse: bool) -> float:
     import math
 
     return -math.log1p(math.exp(-odds if inverse else odds))
+
+
+def _asks_who(question: str) -> bool:
+    return bool(re.match(r"\W*(?:who|which|what)\b", question, re.IGNORECASE))
 
 
 _IRREGULAR = {"wrote": "writ", "written": "wr", "taught": "teach", "bought": "buy", "sold": "sell"}

@@ -41,7 +41,11 @@ class ValueIndex:
             any("" in (one.head, one.tail) for one in schema.relations) or not schema.types
         )
         for type_ in schema.types:
-            texts = [one for one in type_.properties if one.type == "text" and one.walked]
+            texts = [
+                one
+                for one in type_.properties
+                if one.type == "text" and (one.walked or one.name in type_.names)
+            ]
             if texts and type_.count <= _MOST_ENTITIES:
                 keys = store.instances(type_.name)
                 for one in texts:
