@@ -361,8 +361,10 @@ class Auto(Ensemble):
         sure = (found.confidence or 0.0) >= least and found.answers
         if not sure or found.result is None or not found.result.plan.where:
             return None
+        plan = found.result.plan
+        if not plan.hops and all(isinstance(one.left, NodeRef) for one in plan.where):
+            return None  # it gives back what the question names
         if class_ is not None:
-            plan = found.result.plan
             first = plan.give[0]
             if not isinstance(first, NodeRef) or plan.nodes[first.node] != class_:
                 return None

@@ -76,7 +76,7 @@ def test_questions_with_their_own_graphs_need_no_kg(kgqa: Kgqa, tmp_path: Path) 
 
 
 def test_what_cannot_be_meant_is_said(kgqa: Kgqa, plain_home: Path, tmp_path: Path) -> None:
-    assert "missing" in kgqa("eval", "--home", plain_home).error
+    assert "Missing FORMAT and FILE" in kgqa("eval", "--home", plain_home).error
     assert "no run" in kgqa("eval", "--compare", tmp_path, tmp_path).error
     file = questions(tmp_path / "q.jsonl", 1)
     assert "--compare" in kgqa("eval", "jsonl", file, "--compare", tmp_path, tmp_path).error

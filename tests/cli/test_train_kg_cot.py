@@ -172,7 +172,7 @@ def test_a_reasoner_that_cannot_be_used_is_named(
     flags = ("--method", "kg-cot", "--set")
     assert "is not there" in kgqa(*asked, *flags, f"reasoner={tmp_path / 'none'}").error
     other = kgqa(*asked, *flags, f"reasoner={reasoner}", "--preset", "gcr").error
-    assert "the preset gcr does not fit it" in other
+    assert "The preset gcr is for another method" in other
     assert "is for another method" in kgqa(*asked, "--preset", "kg-cot").error
     damaged = tmp_path / "damaged"
     damaged.mkdir()

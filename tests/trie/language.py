@@ -130,7 +130,9 @@ def parts_of(tables: GraphTables, path: IdPath, form: PathFormat) -> list[str]:
 
     parts = [names[path[0]] or ids[path[0]]]
     for first, _, second, tail in path[1]:
-        parts.append(step(first) if second < 0 else step(first) + form.joiner + step(second))
+        parts.append(
+            step(first) if second in (-1, first) else step(first) + form.joiner + step(second)
+        )
         parts.append(names[tail] or ids[tail])
     return parts
 

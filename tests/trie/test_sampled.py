@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -96,7 +96,7 @@ def test_a_sampled_index_holds_paths_of_the_graph_as_many_as_wanted_or_all(
 ) -> None:
     """On disk and read again: tokens and groundings are those of the paths, each in the store."""
     lexicon = PathLexicon(CharacterEncoder(), FORM)
-    full = replace(KEY, **asdict(rules))
+    full = replace(KEY, hops=rules.hops, direction=rules.direction, mediators=rules.mediators)
     store_of(tables, tmp_path).close()
     path = tmp_path / "graph.sqlite"
     result = build(path, tmp_path / "tries", sample, full, unit=3, rebuild=True)
