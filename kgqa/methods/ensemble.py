@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
 from kgqa.answers.answer import NO_KG_LLM, Answer, Findings, KgLlmUse, RankedAnswer, Timings
 from kgqa.answers.ranking import RankingOptions, near_first
 from kgqa.errors import AdapterMismatchError, KgqaError, ModelNotFoundError
 from kgqa.graph.schema import PropertyGraph
+from kgqa.linking.around import MOST_CLASSES
 from kgqa.linking.asked import asks_calculated
 from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.kg_cot.fitting import fitting_reasoner
@@ -55,7 +56,6 @@ CALCULATED = 0.5  # confidence of a plan that is believed though the question ha
 GUESSED = 0.35  # and if it has none
 SURE_PLAN = 0.8  # if the paths of its topic entity answer nothing
 OF_CLASS = 0.7  # of the score of the first entity of the class asked for, to be an answer, too
-CLASSES = 100  # at most, of a graph whose topic entities' lack of paths is not the last word
 STALE_FRACTION = 0.2  # part of its edges by which a KG has changed much
 _OF_NO_WEIGHT = ("together", "search_options")  # do not say that gcr is meant
 # Below this pooled confidence one member that finds no answer is believed, as it is if the others
@@ -305,12 +305,15 @@ class Auto(Ensemble):
             yield from self._by_paths(store, questions)
             return
         for number, question in enumerate(questions):  # one at a time: they are quick
-            found = self._whole(store, question)
+            planned_once = cache(partial(self._planned, store, question))
+            found = self._whole(question, planned_once)
             if found is not None:
                 yield number, found
                 continue
             class_ = self._asked_class(store, question)
-            planned = self._by_plan(store, question, class_, GUESSED) if class_ else None
+            planned = (
+                self._by_plan(store, question, planned_once, class_, GUESSED) if class_ else None
+            )
             if planned is not None and (planned.confidence or 0.0) >= SURE_PLAN:
                 yield number, planned
                 continue
@@ -318,16 +321,14 @@ class Auto(Ensemble):
                 if isinstance(each, Findings) and each.answers and class_ is not None:
                     each = only_of_class(store, each, class_, OF_CLASS) or planned or each
                 if isinstance(each, Findings) and not each.answers:
-                    each = self._by_plan(store, question) or each
+                    each = self._by_plan(store, question, planned_once) or each
                 yield number, each
 
     def _asked_class(self, store: GraphStore, question: LinkedQuestion | KgqaError) -> str | None:
         """Return the class of the things that a question asks for, if it names one."""
         if isinstance(question, KgqaError) or question.choices or question.is_yes_no:
             return None
-        if not isinstance(store, PropertyGraph) or not 0 < len(store.schema().types) <= CLASSES:
-            return None
-        return asked_class(question.question, store.schema())
+        return asked_class(question.question, store.schema()) if _has_classes(store) else None
 
     def _by_paths(
         self, store: GraphStore, questions: Iterable[LinkedQuestion | KgqaError]
@@ -340,6 +341,7 @@ class Auto(Ensemble):
         self,
         store: GraphStore,
         question: LinkedQuestion | KgqaError,
+        planned: Callable[[], Findings | KgqaError],
         class_: str | None = None,
         least: float = SURE_PLAN,
     ) -> Findings | None:
@@ -350,13 +352,10 @@ class Auto(Ensemble):
         """
         if isinstance(question, KgqaError) or question.choices:
             return None
-        if question.is_yes_no or not isinstance(store, PropertyGraph):
+        if question.is_yes_no or not _has_classes(store):
             return None
-        if not 0 < len(store.schema().types) <= CLASSES:
-            return None
-        try:
-            found = self._planner.answer(store, question)
-        except KgqaError:
+        found = planned()
+        if isinstance(found, KgqaError):
             return None
         sure = (found.confidence or 0.0) >= least and found.answers
         if not sure or found.result is None or not found.result.plan.where:
@@ -370,11 +369,18 @@ class Auto(Ensemble):
                 return None
         return found
 
-    @property
-    def _planner(self) -> Query:
+    def _planned(
+        self, store: GraphStore, question: LinkedQuestion | KgqaError
+    ) -> Findings | KgqaError:
+        """Return what the best plan for a question gives, or why there is none."""
+        if isinstance(question, KgqaError):
+            return question
         if self._query is None:
             self._query = Query(QueryOptions(), self.resources, general=False)
-        return self._query
+        try:
+            return self._query.answer(store, question)
+        except KgqaError as error:
+            return error
 
     @property
     def _whole_graph(self) -> bool:
@@ -382,17 +388,18 @@ class Auto(Ensemble):
         return self.resources.store is not None and not self._of_gcr()
 
     def _whole(
-        self, store: GraphStore, question: LinkedQuestion | KgqaError
+        self,
+        question: LinkedQuestion | KgqaError,
+        planned: Callable[[], Findings | KgqaError],
     ) -> Findings | KgqaError | None:
         """Return what a plan gives, if the question is about the whole graph; else None."""
         if isinstance(question, KgqaError) or question.choices:
             return None
         if question.topics and not asks_calculated(question.question):
             return None
-        try:
-            found = self._planner.answer(store, question)
-        except KgqaError as error:
-            return question.unlinked or (None if question.topics else error)
+        found = planned()
+        if isinstance(found, KgqaError):
+            return question.unlinked or (None if question.topics else found)
         sure = (found.confidence or 0.0) >= (CALCULATED if question.topics else GUESSED)
         if not sure or not found.answers:
             return question.unlinked
@@ -459,6 +466,11 @@ def pool(votes: Sequence[tuple[float, Findings]]) -> list[RankedAnswer]:
     total = math.fsum(score.values())
     ranked = [replace(one, score=score[key] / total) for key, one in known.items()]
     return sorted(ranked, key=lambda one: (-one.score, one.name, one.id or ""))
+
+
+def _has_classes(store: GraphStore) -> TypeGuard[PropertyGraph]:
+    """Return whether a graph is of things of some classes, not of very many or none."""
+    return isinstance(store, PropertyGraph) and 0 < len(store.schema().types) <= MOST_CLASSES
 
 
 def _together(used: Sequence[KgLlmUse]) -> KgLlmUse:
