@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from kgqa.display import said_entity
 from kgqa.errors import UsageError
 from kgqa.frames import Tabular
 
@@ -263,7 +264,8 @@ class KG:
         walked, over = walk(store, keys_array([found.key]), rules, most)
         if len(over):
             raise UsageError(
-                f"{found.name} ({found.id}) has more than {most:,} paths of at most {hops} hops.",
+                f"{said_entity(found.name, found.id)} has more than {most:,} paths of at most "
+                f"{hops} hops.",
                 "Ask for fewer with `hops`.",
             )
         table = ordered(walked)

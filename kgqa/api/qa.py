@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from kgqa.display import said_entity, said_name
 from kgqa.errors import EmptyLanguageError, EntityNotFoundError, KgqaError, LinkingError, UsageError
 from kgqa.graph.store import LiveStore, schema_version
 from kgqa.registry import METHODS
@@ -297,7 +298,7 @@ class QA:
             for at, answer in found:
                 this = open_.pop(at)
                 if isinstance(answer, EmptyLanguageError):
-                    names = ", ".join(f"{one.name} ({one.id})" for one in this.topics)
+                    names = _listed(this.topics)
                     answer = EmptyLanguageError(
                         f"{answer.message} Asked about: {names}.", answer.hint
                     )
@@ -450,8 +451,8 @@ def topic_entities(
         others = [one for one in candidates if (one.start, one.end) == span and one.id != topic.id]
         if others:
             notes.append(
-                f"Interpreted '{topic.mention}' as {topic.name} ({topic.id}). Others of that name: "
-                f"{_listed(others)}. Choose with `entities`."
+                f"Interpreted '{topic.mention}' as {said_entity(topic.name, topic.id)}. "
+                f"Others of that name: {_listed(others)}. Choose with `entities`."
             )
     return [TopicEntity(one.key, one.id, one.name, round(one.score, 4)) for one in chosen]
 
@@ -459,12 +460,12 @@ def topic_entities(
 def shared_name(asked: str, found: Resolution) -> str:
     """Return the note that other entities have the name ``asked``, too."""
     return (
-        f"Interpreted '{asked}' as {found.id}, the best connected one; others: "
+        f"Interpreted {said_name(asked)} as {found.id}, the best connected one; others: "
         f"{_listed(found.others)}."
     )
 
 
 def _listed(found: Sequence[Any]) -> str:
-    shown = ", ".join(f"{one.name} ({one.id})" for one in found[:_OTHERS])
+    shown = ", ".join(said_entity(one.name, one.id) for one in found[:_OTHERS])
     more = len(found) - _OTHERS
     return f"{shown} and {more} more" if more > 0 else shown

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from kgqa.display import json_text, said_name
 from kgqa.errors import LinkingError
 from kgqa.linking import linker
 from kgqa.linking.asked import asks_calculated, asks_whether
@@ -105,6 +106,10 @@ class _Referent:
     def name(self) -> str:
         return ", ".join(self.names)
 
+    @property
+    def said(self) -> str:
+        return ", ".join(map(said_name, self.names))
+
 
 def readings(store: GraphStore, question: str, turns: Sequence[Turn]) -> list[Reading]:
     """Return what ``question`` may ask after ``turns`` (the latest last), the likeliest first.
@@ -151,7 +156,7 @@ def _fragment(store: GraphStore, text: str, turns: Sequence[Turn]) -> Iterator[R
     if _NUMBER.fullmatch(words):
         put, changed = _NUMBER.subn(words, last.question, count=1)
         put = put if changed else f"{last.question.rstrip(' ?.')} in {words}?"
-        yield Reading(put, last.topics, f'Read as "{put}"')
+        yield Reading(put, last.topics, _read_as(put))
         return
     if pronoun := _pronoun(words):
         start, end, possessive = pronoun
@@ -161,16 +166,16 @@ def _fragment(store: GraphStore, text: str, turns: Sequence[Turn]) -> Iterator[R
                 put = f"{asking} is the {noun} of {referent.name}?"
                 yield Reading(put, referent.ids, _said(words[start:end], referent))
             elif not (words[:start] + words[end:]).strip():  # "and from there?": the same of that
-                yield from _same_of(store, last, referent, text)
+                yield from _same_of(store, last, referent)
         return
     if named := _named(store, words):
-        yield from _same_of(store, last, named, words)
+        yield from _same_of(store, last, named)
         return
     if _is_about(store, words):
         return
     for referent in _referents(store, turns):
         put = f"{asking} is the {words} of {referent.name}?"
-        yield Reading(put, referent.ids, f'Read as "{put}"')
+        yield Reading(put, referent.ids, _read_as(put))
 
 
 def _filled(store: GraphStore, text: str, turns: Sequence[Turn]) -> Iterator[Reading]:
@@ -189,7 +194,7 @@ def _filled(store: GraphStore, text: str, turns: Sequence[Turn]) -> Iterator[Rea
     if asks_calculated(text) or asks_whether(text) or _is_about(store, text):
         return
     for referent in _referents(store, turns):
-        said = f"Read as a question about {referent.name}."
+        said = f"Read as a question about {referent.said}."
         yield Reading(f"{text.rstrip(' ?.')} of {referent.name}?", referent.ids, said)
 
 
@@ -212,10 +217,14 @@ def _pronoun(text: str) -> tuple[int, int, bool] | None:
 
 
 def _said(words: str, referent: _Referent) -> str:
-    return f'"{words.strip()}" was taken as {referent.name}.'
+    return f'"{words.strip()}" was taken as {referent.said}.'
 
 
-def _same_of(store: GraphStore, last: Turn, other: _Referent, words: str) -> Iterator[Reading]:
+def _read_as(question: str) -> str:
+    return f"Read as: {json_text(question)}"
+
+
+def _same_of(store: GraphStore, last: Turn, other: _Referent) -> Iterator[Reading]:
     """Yield the last question, asked of what is now named."""
     names = _names(store, last.topics)
     alike = [
@@ -229,7 +238,7 @@ def _same_of(store: GraphStore, last: Turn, other: _Referent, words: str) -> Ite
             return
     put = without_name(last.question, replaced, other.name)
     if put != last.question:
-        yield Reading(put, other.ids, f'"{words.strip(" ?.")}" was read as "{put}"')
+        yield Reading(put, other.ids, _read_as(put))
 
 
 def _among(store: GraphStore, text: str, subset: re.Match[str], last: Turn) -> Reading:

@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
+from kgqa.display import said_name
 from kgqa.errors import LinkingError
 from kgqa.graph.model import keys_array
 from kgqa.linking.around import (
@@ -115,8 +116,8 @@ def link(
             if not any(one.start < end and start < one.end for one in candidates):
                 raise LinkingError(
                     f'"{question[start:end]}" names nothing in the KG "{store.info.name}".',
-                    f"Name the topic entity yourself with `entity`; {best.name} is one, by "
-                    f'"{best.mention}".',
+                    f"Name the topic entity yourself with `entity`; {said_name(best.name)} is one, "
+                    f'by "{best.mention}".',
                 )
     return candidates[:limit]
 
@@ -370,9 +371,8 @@ def _nothing_found(
     near = named_entities(store, store.suggest(content, 5)) if content else None
     nearest = ""
     if near is not None:
-        nearest = (
-            f"The nearest names are {', '.join(near.names[i] or '' for i in range(len(near)))}. "
-        )
+        names = ", ".join(said_name(near.label(row)) for row in range(len(near)))
+        nearest = f"The nearest names are {names}. "
     return LinkingError(
         f'Nothing in the question is an entity of the KG "{store.info.name}": looked for {shown}.',
         f"{nearest}Name the topic entity yourself with `entity`.",

@@ -17,6 +17,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from kgqa.api.kg import DEFAULT_METHOD
+from kgqa.display import markdown
 from kgqa.errors import KgqaError, UsageError
 from kgqa.server.faults import RefusedError, error_json
 from kgqa.server.forms import AskForm
@@ -93,7 +94,7 @@ class Chat:
             found = await answered(request, self.sessions.answer(waiting))
             text = answer_text(found)
         except UNANSWERABLE as error:
-            found, text = error_json(error), str(error)
+            found, text = error_json(error), markdown(str(error))
         message = {"role": "assistant", "content": text, "refusal": None}
         choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
         whole = {"object": "chat.completion", "choices": [choice], "usage": _usage(found)}
@@ -116,7 +117,8 @@ class Chat:
         if waiting.failure is not None and not isinstance(waiting.failure, UNANSWERABLE):
             yield _data(found)
             return
-        text = str(waiting.failure) if waiting.failure is not None else answer_text(found)
+        failed = waiting.failure
+        text = markdown(str(failed)) if failed is not None else answer_text(found)
         for line in text.splitlines(keepends=True):
             yield chunk({"content": line})
         yield chunk({}, "stop", kgqa=found)

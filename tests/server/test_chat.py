@@ -40,8 +40,8 @@ def test_an_answer_is_text_with_its_paths_and_whole_beside_it(client: openai.Ope
     )
     text = made.choices[0].message.content
     assert text is not None
-    assert text.startswith("Ada Birch")
-    assert "checkout-api -> onCallEngineer -> Ada Birch" in text
+    assert text.startswith('`"Ada Birch"`')
+    assert '`"checkout-api" -> "onCallEngineer" -> "Ada Birch"`' in text
     assert made.choices[0].finish_reason == "stop"
     assert made.model_extra is not None
     assert made.model_extra["kgqa"]["answers"][0]["name"] == "Ada Birch"
