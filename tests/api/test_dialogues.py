@@ -71,7 +71,7 @@ def test_what_was_taken_over_is_said_and_can_be_left_out(tmp_path: Path) -> None
         first = qa.ask("Who directed Kestrel?")
         then = qa.ask("When was she born?", after=first)
         assert then.question == "When was Agnieszka Potocka-Lind born?"
-        assert then.notes[0] == '"she" was taken as Agnieszka Potocka-Lind.'
+        assert then.notes[0] == '"she" was taken as "Agnieszka Potocka-Lind".'
         assert [one.name for one in then.answers] == ["1962"]
         assert [one.id for one in then.topic_entities] == ["Agnieszka Potocka-Lind"]
         with pytest.raises(kgqa.KgqaError):
