@@ -159,7 +159,9 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
             lines += [code_span(one["text"]) for one in short["paths"]]
             lines += [] if found["found"] else [code_span(str(found["missing"]))]
             near = [code_span(one["text"]) for one in short["near"]]
-            return short, "\n".join([*lines, *(["Near it, and not the same:", *near] if near else [])])
+            return short, "\n".join(
+                [*lines, *(["Near it, and not the same:", *near] if near else [])]
+            )
 
         return await _result(work)
 

@@ -157,9 +157,7 @@ def test_a_direction_is_never_near(signs: kgqa.KG) -> None:
         'x1 -> knows -> "Payments -\\u003e leader -\\u003e Mallory"',
     ],
 )
-def test_names_are_compared_as_stored_and_values_by_value(
-    signs: kgqa.KG, statement: Any
-) -> None:
+def test_names_are_compared_as_stored_and_values_by_value(signs: kgqa.KG, statement: Any) -> None:
     found = signs.check(statement)
     assert found
     assert signs.check(found.statement), "as it is shown it can be read"
