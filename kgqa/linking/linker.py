@@ -22,9 +22,9 @@ from kgqa.linking.around import (
     stems_of,
     stems_outside,
 )
+from kgqa.linking.exact import as_written, is_other_number
 from kgqa.linking.lookup import find_hits, named_entities
 from kgqa.linking.mentions import QuestionWords
-from kgqa.linking.exact import as_written, is_other_number
 from kgqa.linking.resolve import one_line
 from kgqa.linking.score import MATCH_WEIGHT, features_of
 

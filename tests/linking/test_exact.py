@@ -1,4 +1,4 @@
-"""Signs and symbols of what a question writes: a number is that number, a name says what it took."""
+"""Signs and symbols in a question: a number is that number, a name says what it took."""
 
 from __future__ import annotations
 
