@@ -300,13 +300,13 @@ def _edges(
             for at, key in enumerate(ends.keys.tolist())
         }
         for at in fits.tolist():
-            head, tail = int(table.topic[at]), int(hop[at, TAIL])
-            edge = (head, tail, tuple(hop[at].tolist()))
-            for text in dict.fromkeys(texts_of[tail]):
-                for name in names.texts[head]:
+            start_, end = int(table.topic[at]), int(hop[at, TAIL])
+            edge = (start_, end, tuple(hop[at].tolist()))
+            for text in dict.fromkeys(texts_of[end]):
+                for name in names.texts[start_]:
                     for relation in read[row[at]]:
                         for triple in meant.get((name, relation), {}).get(text, ()):
-                            found[triple].setdefault(head, []).append(edge)
+                            found[triple].setdefault(start_, []).append(edge)
     return found
 
 
