@@ -432,6 +432,7 @@ def topic_entities(
     from kgqa.answers.answer import TopicEntity
     from kgqa.linking import linker
     from kgqa.linking.asked import asks_whether
+    from kgqa.linking.exact import as_written
     from kgqa.linking.resolve import resolve_entities
 
     linker.check_question(question)
@@ -443,6 +444,7 @@ def topic_entities(
     if named:
         found = resolve_entities(store, list(named))
         notes += [shared_name(one.name, one) for one in found if one.others]
+        notes += _taken([*named], found)
         return [TopicEntity(one.key, one.id, one.name, 1.0) for one in found]
     candidates = linker.link(store, question)
     chosen = linker.topic_entities(candidates, two=asks_whether(question))
@@ -454,7 +456,19 @@ def topic_entities(
                 f"Interpreted '{topic.mention}' as {said_entity(topic.name, topic.id)}. "
                 f"Others of that name: {_listed(others)}. Choose with `entities`."
             )
+    notes += _taken([as_written(question, one.start, one.end) for one in chosen], chosen)
     return [TopicEntity(one.key, one.id, one.name, round(one.score, 4)) for one in chosen]
+
+
+def _taken(texts: Sequence[str], found: Sequence[Any]) -> list[str]:
+    """Return the notes that a text was taken for a name with other symbols."""
+    from kgqa.linking.exact import is_taken_for
+
+    return [
+        f"Took {said_name(text)} for {said_entity(one.name, one.id)}."
+        for text, one in zip(texts, found, strict=False)
+        if is_taken_for(text, one.name)
+    ]
 
 
 def shared_name(asked: str, found: Resolution) -> str:
