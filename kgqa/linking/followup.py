@@ -138,6 +138,17 @@ def readings(store: GraphStore, question: str, turns: Sequence[Turn]) -> list[Re
     return chosen or [itself]
 
 
+def leaves_out(question: str) -> bool:
+    """Return whether a question's words say that it leaves something to an earlier one.
+
+    >>> leaves_out("and his children?"), leaves_out("Who runs Bonn?")
+    (True, False)
+    """
+    text, short = _opened(question)
+    started = text != question.strip() or not _ASKING.match(text)
+    return short or started or bool(_SUBSET.search(text) or _pronoun(text))
+
+
 def _opened(question: str) -> tuple[str, bool]:
     """Return a question without "and" or "what about" before it, and whether it had the latter."""
     if found := _ABOUT.match(question):

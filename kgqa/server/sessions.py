@@ -26,6 +26,7 @@ from kgqa.server.progress import ServerProgress
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 
+    from kgqa.linking.followup import Turn
     from kgqa.server.options import ServeOptions
 
 T = TypeVar("T")
@@ -188,6 +189,7 @@ class Sessions:
         choices: Sequence[str] = (),
         options: Mapping[str, Any] | None = None,
         *,
+        after: Sequence[Turn] = (),
         watched: bool = True,
     ) -> Waiting:
         """Put a question into the queue; :meth:`events` gives what happens to it.
@@ -199,7 +201,7 @@ class Sessions:
         name = await asyncio.to_thread(self.kg_named, kg)
         session = await asyncio.to_thread(self._session, name, method, dict(options or {}))
         deadline = time.monotonic() + self.options.time_limit
-        asked = Asked(question, tuple(entities), tuple(choices))
+        asked = Asked(question, tuple(entities), tuple(choices), after=tuple(after))
         waiting = Waiting(name, session, deadline, asked, watched=watched)
         with self._changed:
             if self._stopping:
