@@ -22,6 +22,7 @@ from kgqa.linking.around import (
     stems_of,
     stems_outside,
 )
+from kgqa.linking.exact import as_written, is_other_number
 from kgqa.linking.lookup import find_hits, named_entities
 from kgqa.linking.mentions import QuestionWords
 from kgqa.linking.resolve import one_line
@@ -104,7 +105,11 @@ def link(
     found = asked.mentions()
     words = schema_words(store, asked)
     candidates = _scored(store, asked, find_hits(store, asked, found, words), encoder)
-    candidates = _without_classes(store, candidates)
+    candidates = [
+        one
+        for one in _without_classes(store, candidates)
+        if not is_other_number(as_written(question, one.start, one.end), one.name)
+    ]
     if not candidates:
         raise _nothing_found(store, asked, found)
     best = candidates[0]

@@ -152,10 +152,16 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
         async def work() -> tuple[dict[str, Any], str]:
             form: CheckForm = validated(CheckForm, {"statement": statement}, "the tool check")
             found = await sessions.read(kg, lambda kg: kg.check(form.statement).to_dict())
-            short = {**found, "paths": [_path(one) for one in found["paths"][:5]]}
-            said = "It is in the graph:" if found["found"] else "It is not in the graph:"
-            texts = [code_span(one["text"]) for one in short["paths"]]
-            return short, "\n".join([said, *(texts or [markdown(str(found["missing"]))])])
+            short = dict(found)
+            for name in ("paths", "near"):
+                short[name] = [_path(one) for one in found[name][:5]]
+            lines = ["It is in the graph:" if found["found"] else "It is not in the graph:"]
+            lines += [code_span(one["text"]) for one in short["paths"]]
+            lines += [] if found["found"] else [code_span(str(found["missing"]))]
+            near = [code_span(one["text"]) for one in short["near"]]
+            return short, "\n".join(
+                [*lines, *(["Near it, and not the same:", *near] if near else [])]
+            )
 
         return await _result(work)
 

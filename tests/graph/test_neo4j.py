@@ -141,7 +141,7 @@ class TestWhatPeopleSeeInTheDatabase:
             assert rows[0]["n"].startswith("4:")
             found = store.run("MATCH (n:Tricky {id: $id}) RETURN n.born AS b", {"id": "m.05"})
             assert found == [{"b": 1950}]
-            with pytest.raises(GraphError, match="[Ww]rit"):
+            with pytest.raises(GraphError, match=r"[Ww]rit"):
                 store.run("CREATE (:Tricky)", {})
             with pytest.raises(GraphError, match="took longer"):
                 store.run("UNWIND range(1, 1000000000) AS n RETURN sum(n)", {}, timeout=0.2)
