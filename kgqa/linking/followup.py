@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from kgqa.display import json_text, said_name
 from kgqa.errors import LinkingError
-from kgqa.linking import linker
 from kgqa.linking.asked import asks_calculated, asks_whether
 from kgqa.linking.masking import without_name
 from kgqa.linking.mentions import QuestionWords
@@ -243,6 +242,8 @@ def _same_of(store: GraphStore, last: Turn, other: _Referent) -> Iterator[Readin
     ]
     replaced = alike or list(names.values())
     if not replaced:
+        from kgqa.linking import linker
+
         try:
             replaced = [linker.link(store, last.question, 1)[0].mention]
         except LinkingError:
@@ -291,6 +292,8 @@ def _referents(store: GraphStore, turns: Sequence[Turn], pronoun: str = "") -> l
 
 def _named(store: GraphStore, text: str) -> _Referent | None:
     """Return the entities that ``text`` names whole, or sets off as a name; None if none."""
+    from kgqa.linking import linker  # with numpy, which the form of a request does not need
+
     if not text.strip():
         return None
     try:

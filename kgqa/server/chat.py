@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from kgqa.api import Turn, leaves_out
 from kgqa.api.kg import DEFAULT_METHOD
 from kgqa.display import markdown
 from kgqa.errors import KgqaError, UsageError
-from kgqa.linking.followup import Turn, leaves_out
 from kgqa.server.faults import RefusedError, error_json
 from kgqa.server.forms import AskForm
 from kgqa.server.http import answered, fields, with_signs_of_life

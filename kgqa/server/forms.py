@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from kgqa.api import Turn
 from kgqa.api.kg import DEFAULT_METHOD
-from kgqa.linking.followup import Turn
 from kgqa.registry import Options, option, validated
 
 MOST_PATHS = 300_000  # of an entity; one with more is refused

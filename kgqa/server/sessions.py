@@ -17,7 +17,7 @@ from contextlib import closing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kgqa.api import KG, QA, Asked, Home, Models, status
+from kgqa.api import KG, QA, Asked, Home, Models, Turn, status
 from kgqa.api.kg import DEFAULT_METHOD
 from kgqa.errors import KGNotFoundError, KgqaError, TimeLimitError, UsageError
 from kgqa.server.faults import BusyError, StoppingError, error_json, unexpected
@@ -26,7 +26,6 @@ from kgqa.server.progress import ServerProgress
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 
-    from kgqa.linking.followup import Turn
     from kgqa.server.options import ServeOptions
 
 T = TypeVar("T")
