@@ -16,7 +16,6 @@ from kgqa.display import json_text, said_name
 from kgqa.errors import LinkingError
 from kgqa.linking.asked import asks_calculated, asks_whether
 from kgqa.linking.masking import without_name
-from kgqa.linking.mentions import QuestionWords
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -313,6 +312,8 @@ def _named(store: GraphStore, text: str) -> _Referent | None:
 
 def _is_about(store: GraphStore, text: str) -> bool:
     """Return whether ``text`` names something, be it in the graph or not."""
+    from kgqa.linking.mentions import QuestionWords
+
     return bool(QuestionWords(text).names()) or _named(store, text) is not None
 
 
