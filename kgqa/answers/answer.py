@@ -6,6 +6,7 @@ import math
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from kgqa.display import path_parts, shown_name, visible
 from kgqa.frames import Tabular
 
 if TYPE_CHECKING:
@@ -442,12 +443,17 @@ class Answer(Tabular, Findings):
         )
 
     def __repr__(self) -> str:
-        lines = [self.question]
+        lines = [visible(self.question)]
         for number, one in enumerate(self.answers, 1):
-            named = f"{one.name} ({one.id})" if one.id is not None else one.name
+            named = shown_name(one.name) + (
+                f" ({shown_name(one.id)})" if one.id is not None else ""
+            )
             lines.append(f"{number}. {named}  {one.score:.3f}")
-            lines += [f"     {path.text}" for path in one.paths]
-            lines += [f"     {each.asked}: {each.grounding.text}" for each in one.conditions]
+            lines += [f"     {''.join(path_parts(path.edges))}" for path in one.paths]
+            lines += [
+                f"     {visible(each.asked)}: {''.join(path_parts(each.grounding.edges))}"
+                for each in one.conditions
+            ]
         why = f"Error: {self.error}" if self.error else "No answer."
         return "\n".join(lines if self.answers else [*lines, why])
 

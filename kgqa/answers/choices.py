@@ -15,6 +15,7 @@ import numpy as np
 
 from kgqa.answers.answer import RankedAnswer
 from kgqa.answers.expand import AGAINST, hops_in_turn, next_hops
+from kgqa.display import said_name
 from kgqa.errors import EmptyLanguageError, UsageError
 from kgqa.graph.model import Kind
 from kgqa.graph.names import normalise
@@ -147,7 +148,7 @@ def choice_paths(
     missing = [one.text for one in choices if not reached.intersection(one.keys)]
     unknown = [one.text for one in choices if not one.keys]
     if not len(table):
-        said = f" The graph does not know: {', '.join(unknown)}." if unknown else ""
+        said = f" The graph does not know: {', '.join(map(said_name, unknown))}." if unknown else ""
         raise EmptyLanguageError(
             f"No path of at most {rules.hops} hops leads from the topic entities to one of the "
             f"choices.{said}",
@@ -155,7 +156,7 @@ def choice_paths(
         )
     notes = []
     if missing:
-        notes.append(f"No path leads to: {', '.join(missing)}.")
+        notes.append(f"No path leads to: {', '.join(map(said_name, missing))}.")
     if cut:
         notes.append(
             f"There are more than {most:,} paths to the choices; only the shortest ones are used."

@@ -23,7 +23,7 @@ from rich.progress import (
 from rich.progress import Progress as Bars
 from rich.text import Text
 
-from kgqa.display import path_parts, refusal, visible
+from kgqa.display import path_parts, refusal, shown_name, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -249,7 +249,7 @@ def _show_names(answer: Answer) -> None:
     several = len(shown) > 1
     names = [one.name for one in shown]
     for rank, one in enumerate(shown, 1):
-        line = _joined((f"{rank}. " if several else "", ""), (one.name, "bold"))
+        line = _joined((f"{rank}. " if several else "", ""), (shown_name(one.name), "bold"))
         if one.id is not None and names.count(one.name) > 1:
             line.append(f" ({one.id})")
         line.append(f"{'' if one.grounded else ' (in no path)'}{_MENTIONED * one.mentioned}")

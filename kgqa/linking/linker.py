@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
+from kgqa.display import said_name
 from kgqa.errors import LinkingError
 from kgqa.graph.model import keys_array
 from kgqa.linking.around import (
@@ -21,6 +22,7 @@ from kgqa.linking.around import (
     stems_of,
     stems_outside,
 )
+from kgqa.linking.exact import as_written, is_other_number
 from kgqa.linking.lookup import find_hits, named_entities
 from kgqa.linking.mentions import QuestionWords
 from kgqa.linking.resolve import one_line
@@ -103,7 +105,11 @@ def link(
     found = asked.mentions()
     words = schema_words(store, asked)
     candidates = _scored(store, asked, find_hits(store, asked, found, words), encoder)
-    candidates = _without_classes(store, candidates)
+    candidates = [
+        one
+        for one in _without_classes(store, candidates)
+        if not is_other_number(as_written(question, one.start, one.end), one.name)
+    ]
     if not candidates:
         raise _nothing_found(store, asked, found)
     best = candidates[0]
@@ -115,8 +121,8 @@ def link(
             if not any(one.start < end and start < one.end for one in candidates):
                 raise LinkingError(
                     f'"{question[start:end]}" names nothing in the KG "{store.info.name}".',
-                    f"Name the topic entity yourself with `entity`; {best.name} is one, by "
-                    f'"{best.mention}".',
+                    f"Name the topic entity yourself with `entity`; {said_name(best.name)} is one, "
+                    f'by "{best.mention}".',
                 )
     return candidates[:limit]
 
@@ -370,9 +376,8 @@ def _nothing_found(
     near = named_entities(store, store.suggest(content, 5)) if content else None
     nearest = ""
     if near is not None:
-        nearest = (
-            f"The nearest names are {', '.join(near.names[i] or '' for i in range(len(near)))}. "
-        )
+        names = ", ".join(said_name(near.label(row)) for row in range(len(near)))
+        nearest = f"The nearest names are {names}. "
     return LinkingError(
         f'Nothing in the question is an entity of the KG "{store.info.name}": looked for {shown}.',
         f"{nearest}Name the topic entity yourself with `entity`.",

@@ -70,7 +70,7 @@ def test_a_choice_is_an_id_or_every_entity_of_that_name(sample) -> None:
 def test_paths_are_those_to_choices_and_every_other_choice_is_named(sample) -> None:
     choices = find_choices(sample, ["Bloemfontein", "London", "Atlantis 9"])
     table, notes = choice_paths(sample, sample.keys_of([TOLKIEN]), choices, RULES)
-    assert notes == ["No path leads to: Atlantis 9."]
+    assert notes == ['No path leads to: "Atlantis 9".']
     named = {path.tail.name for path in ground(sample, table, FORM) if path}
     assert named == {"Bloemfontein", "London"}
 

@@ -240,7 +240,7 @@ def test_every_choice_that_can_be_reached_has_a_path(
     assert sum(one.score for one in found.answers) == pytest.approx(1.0)
     last = found.answers[-1]
     assert (last.name, last.score, last.grounded) == ("Atlantis 9", 0.0, False)
-    assert found.notes == ("No path leads to: Atlantis 9.",)
+    assert found.notes == ('No path leads to: "Atlantis 9".',)
     assert [path.score for path in found.paths] == sorted(p.score for p in found.paths)[::-1]
 
 
