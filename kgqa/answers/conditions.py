@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 
 from kgqa.answers.answer import Condition
-from kgqa.answers.values import read_value
+from kgqa.graph.quantities import read_value
 from kgqa.paths.ground import ground
 from kgqa.paths.walk import FIRST, MEDIATOR, SECOND, TAIL, PathTable, hops_out_of, joined_tables
 
@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from kgqa.answers.values import Kind, Value, ValueCondition
+    from kgqa.answers.values import ValueCondition
     from kgqa.graph.model import IntArray
+    from kgqa.graph.quantities import Kind, Value
     from kgqa.graph.store import GraphStore
     from kgqa.linking.linker import Candidate
     from kgqa.paths.format import PathFormat

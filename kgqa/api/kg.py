@@ -296,17 +296,17 @@ class KG:
 
         from kgqa.errors import PlanError
         from kgqa.queries.check import SchemaIndex
-        from kgqa.queries.cypher import cypher_of
+        from kgqa.queries.plain import queryable
         from kgqa.queries.result import QueryLimits
         from kgqa.queries.run import run_plan
         from kgqa.queries.text import parse_plan
 
-        store: Any = self._property_graph()
+        store = queryable(self._property_graph())
         index = SchemaIndex(store.schema())
         read = parse_plan(plan) if isinstance(plan, str) else plan
         result = run_plan(read, store, index, QueryLimits(rows=rows, seconds=seconds))
         try:
-            return replace(result, cypher=cypher_of(read, index).text)
+            return replace(result, cypher=self.cypher(read))
         except PlanError:  # rows are exact on every store; some plans are not one statement
             return result
 
@@ -316,7 +316,7 @@ class KG:
         from kgqa.queries.text import parse_plan
 
         read = parse_plan(plan) if isinstance(plan, str) else plan
-        return cypher_of(read, self.schema()).text
+        return cypher_of(read, self._property_graph().schema()).text
 
     def plans(
         self, question: str, tokenizer: Any, *, hops: int = 3, vocab_size: int | None = None
@@ -331,9 +331,13 @@ class KG:
         return plan_language(self._property_graph(), question, tokenizer, hops, vocab_size)
 
     def schema(self) -> GraphSchema:
-        """Return the KG's classes, their properties, and which relations lead where."""
-        schema: GraphSchema = self._property_graph().schema()
-        return schema
+        """Return the KG's classes, their properties, and which relations lead where.
+
+        Of plain triples what :mod:`kgqa.queries.plain` makes of them.
+        """
+        from kgqa.queries.plain import queryable
+
+        return queryable(self._property_graph()).schema()
 
     def _property_graph(self) -> Any:
         from kgqa.graph.schema import PropertyGraph

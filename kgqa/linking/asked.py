@@ -57,3 +57,21 @@ def asks_calculated(question: str) -> bool:
     (True, False)
     """
     return bool(_WHOLE.search(question))
+
+
+# not "interest", "west", "test"; not "at least 3"
+_BEST = re.compile(
+    r"\b(?!(?:inter|b|qu|w|t|r|n|gu|v|f|ch|for|p|arr|prot|cont|har|inv|requ|sugg|j|z|cr)est\b)"
+    r"(?:\w{2,}est|most|least(?! \d)|fewest)\b(?<!at least)"
+    r"|\b(?:opened|started|expires|came) (?:first|last)\b",
+    re.I,
+)
+
+
+def asks_best(question: str) -> bool:
+    """Return whether a question has a superlative.
+
+    >>> asks_best("Which lake is the deepest?"), asks_best("Who has at least 3 guests?")
+    (True, False)
+    """
+    return bool(_BEST.search(question))

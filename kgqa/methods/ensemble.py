@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, TypeGuard, cast
 from kgqa.answers.answer import NO_KG_LLM, Answer, Findings, KgLlmUse, RankedAnswer, Timings
 from kgqa.answers.ranking import RankingOptions, near_first
 from kgqa.errors import AdapterMismatchError, KgqaError, ModelNotFoundError
+from kgqa.graph.literals import number_in
 from kgqa.graph.schema import PropertyGraph
 from kgqa.linking.around import MOST_CLASSES
-from kgqa.linking.asked import asks_calculated
+from kgqa.linking.asked import asks_best, asks_calculated
 from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.kg_cot.fitting import fitting_reasoner
 from kgqa.methods.kinds import asked_class, only_of_class
@@ -395,19 +396,27 @@ class Auto(Ensemble):
         """Return what a plan gives, if the question is about the whole graph; else None."""
         if isinstance(question, KgqaError) or question.choices:
             return None
-        if question.topics and not asks_calculated(question.question):
+        topics = [one for one in question.topics if number_in(one.name) is None]  # "over 50"
+        calculated = asks_calculated(question.question)
+        best = not calculated and asks_best(question.question)
+        if topics and not (calculated or best):
             return None
         found = planned()
         if isinstance(found, KgqaError):
-            return question.unlinked or (None if question.topics else found)
-        sure = (found.confidence or 0.0) >= (CALCULATED if question.topics else GUESSED)
-        if not sure or not found.answers:
+            return question.unlinked or (None if topics else found)
+        least = (SURE_PLAN if best or self._nouns else CALCULATED) if topics else GUESSED
+        if (found.confidence or 0.0) < least or not found.answers:
             return question.unlinked
-        if found.result is not None and not has_words_of(found.result.plan, question.question):
+        plan = None if found.result is None else found.result.plan
+        if plan and not has_words_of(plan, question.question, self._nouns):
             return question.unlinked
-        if question.topics and (found.result is None or not found.result.plan.grouped):
+        if topics and (plan is None or not (plan.order and plan.where if best else plan.grouped)):
             return None
         return found
+
+    @property
+    def _nouns(self) -> Mapping[str, str]:
+        return {} if self._query is None else self._query.nouns
 
     def _some(
         self, store: GraphStore, taken: Sequence[tuple[int, LinkedQuestion | KgqaError]]

@@ -22,17 +22,20 @@ from kgqa.graph.schema import PropertyGraph
 from kgqa.linking.literals import stated
 from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.options import QueryOptions
+from kgqa.methods.query_classes import class_words
 from kgqa.methods.query_search import Candidate, FoundValue, PlanSearch, SchemaParts
 from kgqa.methods.query_values import ValueIndex
 from kgqa.paths.ground import Node
 from kgqa.paths.words import relation_phrase
+from kgqa.queries.check import SchemaIndex
 from kgqa.queries.cypher import cypher_of
+from kgqa.queries.plain import PlainGraph, queryable
 from kgqa.queries.plan import Aggregate, PropertyRef
 from kgqa.queries.result import QueryLimits, QueryResult
 from kgqa.queries.run import run_plan
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from kgqa.graph.schema import GraphSchema
     from kgqa.graph.store import GraphStore
@@ -81,13 +84,14 @@ class Query(Method[QueryOptions]):
     def answer(self, store: GraphStore, question: LinkedQuestion) -> Findings:
         """Return the rows of the best plan. Raises GraphError, UsageError."""
         if _OVERVIEW.match(question.question):
-            return overview(_property_graph(store).schema())
+            return overview(queryable(_property_graph(store)).schema())
         return self.findings_of(self.read(store, question.question))
 
     def read(self, store: GraphStore, question: str) -> Read:
         """Return the plans that ``question`` may mean. Raises GraphError, UsageError."""
         began = time.perf_counter()
-        graph: Any = _property_graph(store)
+        graph = queryable(_property_graph(store))
+        stored = SchemaIndex(_property_graph(store).schema())  # the classes that Cypher knows
         parts, values = self._of(graph)
         literals = stated(question)
         found = values.find(question, literals.literals)
@@ -109,7 +113,7 @@ class Query(Method[QueryOptions]):
                 result = run_plan(one.plan, graph, parts.index, limits)
             with suppress(PlanError):  # some plans are not one statement
                 if result is not None:
-                    result = replace(result, cypher=cypher_of(one.plan, parts.index).text)
+                    result = replace(result, cypher=cypher_of(one.plan, stored).text)
             off = FAILED if result is None else 0.0 if _gives(result) else NOTHING_FOUND
             best = max(best, one.score - off)
             worth.append((one.score - off, one, result))
@@ -161,11 +165,19 @@ class Query(Method[QueryOptions]):
             result=result,
         )
 
+    @property
+    def nouns(self) -> Mapping[str, str]:
+        """What the classes of plain triples are called; none of a graph that has classes."""
+        return {} if self._parts is None else self._parts.called.nouns
+
     def _of(self, store: Any) -> tuple[SchemaParts, ValueIndex]:
         version = f"{store.url}\0{store.info.name}\0{store.info.version}"
         if self._parts is None or self._values is None or version != self._version:
             schema = store.schema()
-            self._parts, self._values = SchemaParts(schema), ValueIndex(store, schema)
+            called = None
+            if isinstance(store, PlainGraph):
+                called = class_words(store, schema, self.resources.sentence_encoder(None))
+            self._parts, self._values = SchemaParts(schema, called), ValueIndex(store, schema)
             self._version = version
         return self._parts, self._values
 
@@ -181,13 +193,21 @@ def unknown_names(question: str, values: Sequence[FoundValue], parts: SchemaPart
     return found
 
 
-def has_words_of(plan: Plan, question: str) -> bool:
-    """Return whether a plan compares something, or one of its names is in the question."""
-    if plan.where:
+def has_words_of(plan: Plan, question: str, nouns: Mapping[str, str]) -> bool:
+    """Return whether a plan compares something, or one of its names is in the question.
+
+    ``nouns``: what classes that have no name are called; of those the words say less, so that an
+    order, a number or a negation will do.
+    """
+    if plan.where or (nouns and (plan.order or plan.grouped or plan.without)):
         return True
     items: list[object] = [*plan.give, *plan.group, *(sort.by for sort in plan.order)]
     items += [one.of for one in items if isinstance(one, Aggregate)]
-    names = [*plan.nodes, *(hop.relation for hop in plan.all_hops)]
+    names = [
+        *plan.nodes,
+        *(nouns.get(one, "") for one in plan.nodes),
+        *(hop.relation for hop in plan.all_hops),
+    ]
     names += [one.name for one in items if isinstance(one, PropertyRef)]
     asked = {word[:4] for word in re.findall(r"\w+", question.lower()) if len(word) > 2}
     words = {word[:4] for name in names for word in relation_phrase(name).split() if len(word) > 2}
@@ -268,7 +288,7 @@ def _gives(result: QueryResult) -> bool:
     return any(cell is not None for row in result.rows for cell in row)
 
 
-def _property_graph(store: GraphStore) -> PropertyGraph:
+def _property_graph(store: GraphStore) -> Any:
     if not isinstance(store, PropertyGraph):
         raise UsageError(
             f"The KG {store.info.name} cannot be asked as a whole: its store gives no schema.",

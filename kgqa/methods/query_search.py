@@ -17,9 +17,12 @@ from typing import TYPE_CHECKING
 
 from kgqa.errors import PlanError
 from kgqa.graph.schema import Property
+from kgqa.linking.asked import asks_best
+from kgqa.methods.query_classes import ClassWords
 from kgqa.models.plan_scorer import Part
 from kgqa.paths.words import relation_phrase
 from kgqa.queries.check import NUMBERS, SchemaIndex, check, operators
+from kgqa.queries.groups import wants_empty
 from kgqa.queries.plan import (
     Aggregate,
     AggregateKind,
@@ -49,10 +52,17 @@ _MOST_ODDS = 7.0
 _HAS_VALUE = 2.5  # added where the graph holds the value that is stated
 _NOT_HELD = -1.5  # where it does not
 _UNUSED = {"quoted": -5.0, "name": -12.0, "value": -4.5, "number": -3.5, "date": -4.0}
+_OF_PLAIN = 0.4  # what the odds of a class count if it has no name of its own
+_NEAR = 8.0  # what a class's nearness to a question counts, if it has no name of its own
+_TOLD = -8.0  # to give or count what the question names
 _OF_EACH = -2.0  # a number of each thing of a class, where the question names one of another
 _AGAIN = -3.5  # a hop that is there already
 _SAID, _UNSAID = 1.0, -4.0  # a relation whose words the question has, beside one that has none
 _PARALLEL = -3.0  # a second relation between two classes, if it has none of the question's words
+_OF_WORD = 2.0  # a relation that the question has a word of, between classes without a name
+_OF_NOUN = 2.0  # and if what is asked for is called by it: "the sponsors"
+_UNUSED_PLAIN = 1.7  # times what it costs to pass over what is stated
+_WHOLE_END = 0.8  # of a relation's facts that end in one class, so that others are of it, too
 _SAME = 0.5  # two relations between the same two things
 _ANYTHING = -2.0  # something of no class
 _SECOND = -0.5  # another thing of a class that is there already
@@ -62,9 +72,13 @@ _TYPES = {
     "duration": "number", "boolean": "yes or no", "point": "place", "text": "text",
 }  # fmt: skip
 _NO = re.compile(
-    r"\b(no|not|without|never|missing|lack\w*|n't|none|non|isn't|aren't|don't|doesn't)\b", re.I
+    r"\b(no|not|without|never|nobody|no one|missing|lack\w*|none|non|neither)\b|n't\b", re.I
 )
 _EACH = re.compile(r"\b(each|every|per|by|respective\w*)\b", re.I)
+_AVERAGE = re.compile(r"\b(?:average|mean)\b", re.I)
+_TOTAL = re.compile(r"\b(?:total|sum of|altogether|all together|add up to|together)\b", re.I)
+_AFFIRMED = ("=", "<", "<=", ">", ">=", "in", "contains", "starts with", "ends with", "not missing")
+_IN_VAIN = -6.0  # a superlative, an average or a negation that a plan has nothing for
 _FUNCTIONS: dict[str, AggregateKind] = {
     "sum": "sum",
     "avg": "average",
@@ -99,9 +113,14 @@ class Candidate:
 class SchemaParts:
     """A schema as parts in words, for the scorer."""
 
-    def __init__(self, schema: GraphSchema) -> None:
+    def __init__(self, schema: GraphSchema, called: ClassWords | None = None) -> None:
         self.index = SchemaIndex(schema)
-        self.classes = {one.name: f"class {_words(one.name, one.also)}" for one in schema.types}
+        self.called = called or ClassWords()
+        nouns = self.called.nouns
+        self.classes = {
+            one.name: f"class {_words(nouns.get(one.name, one.name), one.also)}"
+            for one in schema.types
+        }
         self.hops: dict[tuple[str, str, str], str] = {}
         self.owner_of: dict[str, str] = {}  # a class that has a property
         self.properties: dict[Owned, tuple[Property, str]] = {}
@@ -111,14 +130,16 @@ class SchemaParts:
             self.properties[ENTITY, "", "name"] = Property("name", "text"), "text thing : name"
         for type_ in schema.types:
             if not type_.names:
-                text = f"text {relation_phrase(type_.name)} : name"
+                noun = nouns.get(type_.name) or relation_phrase(type_.name)
+                text = f"text {noun} : name"
                 self.properties[ENTITY, type_.name, "name"] = Property("name", "text"), text
             for one in type_.properties:
                 self._add("class", type_.name, one)
         for pattern in schema.relations:
             hop = (pattern.head, pattern.relation, pattern.tail)
             heads = [
-                relation_phrase(end) if end else "thing" for end in (pattern.head, pattern.tail)
+                nouns.get(end) or relation_phrase(end) if end else "thing"
+                for end in (pattern.head, pattern.tail)
             ]
             words = _words(pattern.relation, pattern.also)
             self.hops[hop] = f"link {heads[0]} {words} {heads[1]}"
@@ -133,7 +154,8 @@ class SchemaParts:
 
     def _add(self, kind: str, owner: str, one: Property) -> None:
         type_ = "list" if one.many else _TYPES[one.type]
-        text = f"{type_} {relation_phrase(owner)} : {_words(one.name, one.also)}"
+        noun = (kind == "class" and self.called.nouns.get(owner)) or relation_phrase(owner)
+        text = f"{type_} {noun} : {_words(one.name, one.also)}"
         self.properties.setdefault((kind, owner, one.name), (one, text))
         if kind == "class":
             self.owner_of.setdefault(one.name, owner)
@@ -209,15 +231,17 @@ class PlanSearch:
     properties: dict[Owned, Sequence[float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        plain = bool(self.parts.called.nouns)
         for ref, odds in zip(self.refs, self.scores.parts, strict=True):
             row = [max(-_MOST_ODDS, min(_MOST_ODDS, float(one))) for one in odds]
             if isinstance(ref, str):
-                self.classes[ref] = row
+                self.classes[ref] = [_OF_PLAIN * one for one in row] if plain else row
             elif ref in self.parts.hops:
                 self.hops[ref] = row
             else:
                 self.properties[ref] = row  # type: ignore[index]
         self._whole = self.scores.whole
+        self._plain = bool(self.parts.called.nouns)
         self._weigh_parallel()
 
     def _weigh_parallel(self) -> None:
@@ -230,12 +254,19 @@ class PlanSearch:
         for hop in self.hops:
             pairs.setdefault(frozenset((hop[0], hop[2])), []).append(hop)
         self._said = {hop: _says(words, hop[1]) for hop in self.hops}
+        if self._plain:  # the classes' names say less there
+            rest = _ASKED.sub("", self.question, count=1) if _ASKED.match(self.question) else ""
+            first = re.findall(r"[a-z]+", rest.lower())[:2]
+            for hop, (used, *others) in self.hops.items():
+                more = _OF_WORD * self._said[hop] + _OF_NOUN * _says(first, hop[1])
+                self.hops[hop] = [used + more, *others]
         for hops in pairs.values():
             said = any(self._said[hop] for hop in hops)
             for hop in hops if len({one[1] for one in hops}) > 1 and said else ():
                 used, *others = self.hops[hop]
                 self.hops[hop] = [used + (_SAID if self._said[hop] else _UNSAID), *others]
 
+    _plain: bool = False  # whether classes are what relations make them
     _said: dict[tuple[str, str, str], bool] = field(default_factory=dict)
     _whole: dict[str, dict[str, float]] = field(default_factory=dict)
 
@@ -249,7 +280,12 @@ class PlanSearch:
                     text = str(one.plan)
                     if text not in found or found[text].score < one.score:
                         found[text] = one
-        ranked = sorted(found.values(), key=lambda one: (-one.score, str(one.plan)))
+        weighed = [
+            replace(one, score=one.score + self._in_vain(one.plan)) for one in found.values()
+        ]
+        if self._plain:
+            weighed = [replace(one, plan=self._widened(one.plan)) for one in weighed]
+        ranked = sorted(weighed, key=lambda one: (-one.score, str(one.plan)))
         fit = (one for one in ranked if self._fits(one.plan))
         return list(islice(fit, most))
 
@@ -260,6 +296,44 @@ class PlanSearch:
             return False
         return True
 
+    def _widened(self, plan: Plan) -> Plan:
+        """Return a plan without the classes of nodes whose hops say what they are."""
+        shares: dict[int, float] = {}
+        for number, hop in enumerate(plan.all_hops):
+            for node, head in ((hop.source, not hop.inverse), (hop.target, hop.inverse)):
+                if number >= len(plan.hops) and node < plan.pattern_size:
+                    continue  # what there must not be says nothing of it
+                patterns = self.parts.index.relations[hop.relation]
+                ends = [(one.head if head else one.tail, one.count) for one in patterns]
+                mine = sum(count for end, count in ends if end == plan.nodes[node])
+                share = mine / max(1, sum(count for _, count in ends))
+                shares[node] = max(shares.get(node, 0.0), share)
+        given = {one.node for one in (*plan.give, *plan.group) if isinstance(one, NodeRef)}
+        given |= {one.of.node for one in plan.items()
+                  if isinstance(one, Aggregate) and isinstance(one.of, NodeRef)}  # fmt: skip
+        least = 2.0 if wants_empty(plan) else _WHOLE_END
+        nodes = [
+            "" if node in shares and (node not in given or shares[node] >= least) else name
+            for node, name in enumerate(plan.nodes)
+        ]
+        wide = replace(plan, nodes=tuple(nodes))
+        return wide if self._fits(wide) else plan
+
+    def _in_vain(self, plan: Plan) -> float:
+        """Return what it costs that a plan leaves out what the question's words ask for."""
+        kinds = {item.kind for item in plan.items() if isinstance(item, Aggregate)}
+        cost = 0.0
+        if asks_best(self.question) and not plan.order and not kinds & {"least", "most"}:
+            cost += _IN_VAIN
+        if _AVERAGE.search(self.question) and "average" not in kinds:
+            cost += _IN_VAIN
+        if _TOTAL.search(self.question) and "sum" not in kinds:
+            cost += 0.5 * _IN_VAIN
+        denied = plan.without or any(one.operator not in _AFFIRMED for one in plan.where)
+        if _NO.search(self.question) and not denied:
+            cost += _IN_VAIN
+        return cost
+
     # -- patterns ----------------------------------------------------------------------------
 
     def _patterns(self) -> list[_Pattern]:
@@ -268,10 +342,15 @@ class PlanSearch:
         def worth(pattern: _Pattern) -> float:
             return pattern.score + self._place_for(pattern)
 
+        nouns, near = self.parts.called.nouns, self.parts.called.near(self.question)
         level = [
-            _Pattern((name,), (), odds[0] + odds[1] + _named(self.question, name))
+            _Pattern(
+                (name,), (),
+                odds[0] + odds[1] + _named(self.question, nouns.get(name, name))
+                + _NEAR * near.get(name, 0.0),
+            )
             for name, odds in self.classes.items()
-        ]
+        ]  # fmt: skip
         if "" in self.classes:  # nobody asks for everything
             level = [replace(one, score=_ANYTHING) if one.nodes == ("",) else one for one in level]
         level = nlargest(PATTERNS, level, key=lambda one: one.score)
@@ -410,7 +489,8 @@ class PlanSearch:
         self, state: _State, literal: Stating, pattern: _Pattern, places: Sequence[_Place]
     ) -> Iterator[_State]:
         kind = "quoted" if literal.kind == "text" else literal.kind
-        yield replace(state, score=state.score + _UNUSED[kind])
+        times = _UNUSED_PLAIN if self._plain else 1.0
+        yield replace(state, score=state.score + times * _UNUSED[kind])
         for place in places:
             type_ = place.property.type
             if literal.kind == "number":
@@ -489,7 +569,10 @@ class PlanSearch:
             for by, descending, weight in nlargest(4, orders, key=lambda one: one[2]):
                 plan = self._plan(pattern, places, state, aggregate, by, descending)
                 if plan is not None:
-                    yield Candidate(plan, score + weight)
+                    told = self._names_itself(state) and not any(
+                        isinstance(one, PropertyRef) for one in plan.give
+                    )
+                    yield Candidate(plan, score + weight + _TOLD * told)
         yield from self._without(pattern, state, base)
 
     def _aggregates(
@@ -574,7 +657,8 @@ class PlanSearch:
         limit = self.stated.limit
         if limit is None and by is not None:
             odds = self._whole["limit"]["yes"] - self._whole["limit"]["no"]
-            limit = 1 if odds > _LIMITED else None
+            said = self._plain and asks_best(self.question)
+            limit = 1 if odds > _LIMITED or said else None
         where = state.where
         if state.having is not None:
             where = (*where, state.having)
@@ -597,6 +681,8 @@ class PlanSearch:
             given.sort(key=lambda one: -self.properties[one.owned][2])
             if isinstance(aggregate, _Grouped):
                 give.append(aggregate.item)
+            elif given and self._asks_property(given[0], state):
+                give = []
             give += [place.ref for place in given[:3]]
             if isinstance(by, PropertyRef) and by not in give and by.owner == NodeRef(0):
                 give.append(by)
@@ -605,6 +691,16 @@ class PlanSearch:
             return Plan(pattern.nodes, pattern.hops, where, (), group, order, limit, tuple(give))
         except PlanError:
             return None
+
+    def _asks_property(self, place: _Place, state: _State) -> bool:
+        """Return whether a property is asked for, not the things that have it."""
+        named = self._names_itself(state) and place.ref.owner == NodeRef(0)
+        return named or names_class(self.question, place.property.name)
+
+    @staticmethod
+    def _names_itself(state: _State) -> bool:
+        """Return whether the question names the things that a plan gives."""
+        return any(one.left == NodeRef(0) and one.operator in ("=", "in") for one in state.where)
 
     def _without(self, pattern: _Pattern, state: _State, base: float) -> Iterator[Candidate]:
         """Yield the plan whose last hop is what there must not be."""

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from kgqa.methods.query_search import ENTITY, FoundValue, Owned
+from kgqa.queries.plain import PlainGraph
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,6 +38,7 @@ class ValueIndex:
         self._store = store
         self._fields: dict[str, dict[Owned, tuple[str, ...]]] = {}
         self._named = {type_.name for type_ in schema.types if type_.names}
+        self._plain = isinstance(store, PlainGraph)
         self._untyped = (
             any("" in (one.head, one.tail) for one in schema.relations) or not schema.types
         )
@@ -107,6 +109,8 @@ class ValueIndex:
             for size in range(_LONGEST, 0, -1)
             for at in range(len(words) - size + 1)
         ]
+        if self._plain:
+            spans += [_singular(one) for one in spans]
         entities = self._entities([one for one in dict.fromkeys(spans) if _key(one) not in _COMMON])
         for size in range(_LONGEST, 0, -1):
             for at in range(len(words) - size + 1):
@@ -118,6 +122,8 @@ class ValueIndex:
                 bare = re.sub(r"['’]s$", "", text).strip("'\".")
                 held = self._fields.get(key) or self._fields.get(_key(bare), {})
                 fields = {**entities.get(bare, {}), **held}
+                if not fields and self._plain:
+                    fields = entities.get(_singular(bare), {})
                 if not fields or key in _COMMON or key.isdigit() or (len(key) < 2):
                     continue
                 if size == 1 and (text.islower() or at == 0) and not _looks_meant(text, fields):
@@ -125,6 +131,10 @@ class ValueIndex:
                 taken.append((start, end))
                 found.append(FoundValue(start, end, fields))
         return sorted(found, key=lambda one: one.start)
+
+
+def _singular(text: str) -> str:
+    return text[:-1] if text.endswith("s") and not text.endswith("ss") else text
 
 
 def _looks_meant(text: str, fields: dict[Owned, tuple[str, ...]]) -> bool:

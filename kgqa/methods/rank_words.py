@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgqa.answers.expand import LACKING
-from kgqa.answers.values import read_value
 from kgqa.graph.model import Kind, keys_array
+from kgqa.graph.quantities import read_value
 from kgqa.graph.store import schema_version
 from kgqa.linking.masking import without_name
 from kgqa.paths.phrases import phrases_of

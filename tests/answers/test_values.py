@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgqa.answers.values import read_value, value_conditions
+from kgqa.answers.values import value_conditions
+from kgqa.graph.quantities import read_value
 
 DAYS = st.dates(date(1001, 1, 1), date(2999, 12, 31))
 AMOUNTS = st.integers(0, 10**9)

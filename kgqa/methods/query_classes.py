@@ -1,0 +1,97 @@
+"""What the classes of a graph of plain triples are called by people, found by a sentence encoder.
+
+Such classes are called by their relations ("screening of, directed by, running time") and have
+names of entities; of a list of common nouns the nearest one ("film") stands for a class where a
+question and a schema are read together. A question is near to a class as its words are.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from kgqa.graph.schema import GraphSchema
+    from kgqa.models.sentence_encoder import SentenceEncoder
+    from kgqa.queries.solve import QueryStore
+
+_NOUNS = """
+person player actor director writer singer musician composer artist student teacher scientist
+engineer doctor nurse patient lawyer judge politician king soldier manager employee customer owner
+member referee coach driver pilot captain chef author editor journalist designer inventor character
+animal pet dog bird fish plant tree flower species breed disease symptom drug treatment protein gene
+cell compound element planet star moon galaxy country state province region city town village
+district street address river lake sea ocean mountain island desert park garden forest building hall
+room theatre cinema stadium ground museum gallery library church castle bridge airport station
+harbour terminal school university hospital clinic hotel restaurant shop factory farm mine ship car
+vehicle aircraft engine machine instrument tool equipment weapon software database server website
+film series episode song album piece play book story poem article newspaper magazine painting object
+artwork exhibition concert event festival conference meeting match competition tournament league
+season team club party committee jury council court case hearing law treaty war battle dynasty
+family religion language award prize medal company bank insurer supplier sponsor brand product
+ingredient dish recipe meal drink wine beer material metal colour position role job skill subject
+course genre category phase status project programme trial experiment patent grant fund contract
+policy claim order payment transfer loan account appointment screening flight route line stop
+facility incident accident cause cargo container warehouse store tank barrel parcel soil grape
+vintage department division branch office union agency army unit sport date year score
+"""
+_SHOWN = 3  # names of a class's entities that are read
+_COMMON = 0.5  # of what a noun has of all classes that is taken off
+_SURE = 0.77  # from which the nearest noun stands for a class: sum of three cosines, less that
+_CLEAR = 0.2  # or by so much nearer than the second one
+_ASKING = re.compile(
+    r"^\W*(?:which|what|who|where|list|show|name|how many|how much|how long)\b"
+    r"(?:\s+(?:are|is|all|the|of|does|do|did|was|were|a|an|average|in|at|\d+|one|two|three))*\s*",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ClassWords:
+    """``nouns``: what each class is called; ``vectors`` ``[2, classes, width]`` of its words."""
+
+    nouns: Mapping[str, str] = field(default_factory=dict)
+    vectors: NDArray[np.float32] | None = None
+    encoder: SentenceEncoder | None = None
+
+    def near(self, question: str) -> dict[str, float]:
+        """Return how near each class is to a question, 0 for the nearest, else below."""
+        if self.encoder is None or self.vectors is None:
+            return {}
+        rest = " ".join(_ASKING.sub("", question).split()[:2])
+        asked = _unit(self.encoder.encode([question, rest or question]))
+        cosines = (self.vectors @ asked.T).sum(axis=(0, 2))
+        return dict(zip(self.nouns, (cosines - cosines.max()).tolist(), strict=True))
+
+
+def class_words(store: QueryStore, schema: GraphSchema, encoder: SentenceEncoder) -> ClassWords:
+    """Return what the classes of a schema are called. Raises GraphError."""
+    by_relations = [", ".join(dict.fromkeys([one.name, *one.also])) for one in schema.types]
+    names = [
+        [name or "" for name in store.entities(store.instances(one.name)[:200]).names]
+        for one in schema.types
+    ]
+    shown = [", ".join(some[:: max(1, len(some) // _SHOWN)][:_SHOWN]) for some in names]
+    both = [f"{words}: {some}" for words, some in zip(by_relations, shown, strict=True)]
+    vectors = np.stack([_unit(encoder.encode(texts)) for texts in (by_relations, both)])
+    nouns = _NOUNS.split()
+    to_noun = (vectors.sum(axis=0) + _unit(encoder.encode(shown))) @ _unit(encoder.encode(nouns)).T
+    to_noun = to_noun - _COMMON * to_noun.mean(axis=0, keepdims=True)
+    called = {}
+    for one, row in zip(schema.types, to_noun, strict=True):
+        second, first = np.sort(row)[-2:]
+        sure = first >= _SURE or first - second >= _CLEAR
+        called[one.name] = nouns[int(row.argmax())] if sure else one.name
+    return ClassWords(called, vectors, encoder)
+
+
+def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.maximum(lengths, 1e-9), np.float32)

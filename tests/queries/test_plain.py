@@ -1,0 +1,94 @@
+"""Plain triples as classes and properties: what plans over them give."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import kgqa
+from kgqa.errors import PlanError
+from kgqa.queries.plain import queryable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COUNTRIES = {"Alba": ("Alton", 900, 7), "Brea": ("Brill", 400, 9), "Cora": ("Cole", 100, 2),
+             "Dara": ("Dun", 50, 30)}  # fmt: skip
+TRIPLES = [
+    *((name, "capital", town) for name, (town, *_) in COUNTRIES.items()),
+    *((town, "located in", name) for name, (town, *_) in COUNTRIES.items()),
+    *((name, "population", str(people)) for name, (_, people, _) in COUNTRIES.items()),
+    *((name, "area", f"{area} km²") for name, (_, _, area) in COUNTRIES.items()),
+    *((town, "population", "11") for town, *_ in COUNTRIES.values()),
+    ("Westham", "located in", "Alba"), ("Westham", "population", "950"),
+    ("Alba", "borders", "Brea"), ("Brea", "borders", "Alba"), ("Brea", "borders", "Cora"),
+    ("Cora", "borders", "Brea"),
+    ("Lee", "length", "70 km"), ("Mole", "length", "120 km"), ("Nene", "length", "9 km"),
+    ("Ouse", "length", "33 km"),
+    ("Lee", "flows through", "Alba"), ("Mole", "flows through", "Alba"),
+    ("Mole", "flows through", "Brea"), ("Nene", "flows through", "Cora"),
+    ("Ouse", "flows through", "Brea"),
+    *((f"Fair {number}", "held on", f"{number} May 2024") for number in range(1, 6)),
+    *((f"Fair {number}", "held at", "Westham") for number in range(1, 6)),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def kg(tmp_path_factory: pytest.TempPathFactory) -> kgqa.KG:
+    folder: Path = tmp_path_factory.mktemp("plain")
+    return kgqa.ingest("triples", TRIPLES, kg="plain", home=folder)
+
+
+def test_sets_of_heads_are_classes_and_quantities_are_properties(kg: kgqa.KG) -> None:
+    found = {
+        frozenset(one.name for one in type_.properties): type_.count for type_ in kg.schema().types
+    }
+    assert found[frozenset({"population", "area"})] == 4
+    assert found[frozenset({"population"})] == 5
+    assert found[frozenset({"length"})] == 4
+    kinds = {one.name: one.type for type_ in kg.schema().types for one in type_.properties}
+    assert kinds["held on"] == "date"
+    assert kinds["length"] == "integer"
+
+
+def test_plans_over_the_classes_give_what_the_triples_say(kg: kgqa.KG) -> None:
+    [river] = [one.name for one in kg.schema().types if one.count == 4 and one.properties
+               and one.properties[0].name == "length"]  # fmt: skip
+    found = kg.query(
+        f"[{river}] | desc [{river}].length | limit 2 | give [{river}], [{river}].length"
+    )
+    assert [(row[0].name, row[1]) for row in found.rows] == [("Mole", 120), ("Lee", 70)]
+    assert kg.query('* | *.[held on] > "2024-05-03" | give count *').value == 2
+    assert kg.query('* <[flows through] *#2 | * = "Alba" | give average *#2.length').value == 95
+
+
+def test_a_class_that_is_no_label_is_never_in_cypher(kg: kgqa.KG) -> None:
+    name = kg.schema().types[0].name
+    assert not kg.query(f"[{name}] | give count [{name}]").cypher
+    with pytest.raises(PlanError):
+        kg.cypher(f"[{name}] | give count [{name}]")
+    assert "MATCH" in kg.query("* borders> *#2 | give count *").cypher
+
+
+def test_a_graph_with_classes_is_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "shop.csv").write_text("id,name,city\n1,One,Bonn\n2,Two,Bonn\n", "utf-8")
+    with kgqa.ingest("tables", tmp_path / "shop.csv", kg="typed", home=tmp_path) as typed:
+        assert queryable(typed.store) is typed.store  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("question", "answers"),
+    [
+        ("What is the longest river?", ["Mole"]),
+        ("How many countries are there?", ["4"]),
+        ("How many rivers flow through Alba?", ["2"]),
+        ("Which countries have no river?", ["Dara"]),
+        ("Which rivers are longer than 50?", ["Lee", "Mole"]),
+        ("What is the average length of the rivers?", ["58"]),
+    ],
+)
+def test_whole_graph_questions_are_answered_by_the_default_method(
+    kg: kgqa.KG, question: str, answers: list[str]
+) -> None:
+    assert sorted(one.name for one in kg.ask(question).answers) == answers
