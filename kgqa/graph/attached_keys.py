@@ -8,13 +8,11 @@ same in every thread and process, and no table of them is kept on the way in.
 from __future__ import annotations
 
 import hashlib
-import math
 from typing import TYPE_CHECKING, Any
-
-from neo4j import spatial, time
 
 from kgqa.graph.literals import is_walked, members, value_node
 from kgqa.graph.model import Kind
+from kgqa.graph.neo4j_native import plain
 
 if TYPE_CHECKING:
     from kgqa.graph.schema import Value
@@ -37,29 +35,6 @@ def value_key(id_: str) -> int:
     """
     digest = hashlib.blake2b(id_.encode(errors="surrogatepass"), digest_size=8).digest()
     return VALUES | int.from_bytes(digest) >> 2
-
-
-def plain(value: Any) -> Any:
-    """Return a property as JSON has it: dates and times as ISO 8601, points as WKT, no bytes."""
-    if isinstance(value, list):
-        return [part for one in value if (part := plain(one)) is not None]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, time.Date | time.Time | time.DateTime):
-        return _shorter(value.iso_format())
-    if isinstance(value, time.Duration):
-        return value.iso_format()
-    if isinstance(value, spatial.Point):
-        place = " ".join(f"{part:.12g}" for part in value)
-        return f"SRID={value.srid};POINT {'Z ' if len(value) == 3 else ''}({place})"
-    return None
-
-
-def _shorter(text: str) -> str:
-    """Leave the zeros of a fraction of a second out."""
-    return text.replace(".000000000", "")
 
 
 def walked(value: Any) -> list[tuple[str, str]]:

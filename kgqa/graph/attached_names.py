@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kgqa.graph.attached import Naming
-from kgqa.graph.attached_keys import plain, values_of
+from kgqa.graph.attached_keys import values_of
 from kgqa.graph.literals import common_type, is_walked, value_type
+from kgqa.graph.neo4j_native import plain
 from kgqa.graph.schema import Property
 
 if TYPE_CHECKING:

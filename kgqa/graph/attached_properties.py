@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kgqa.graph.attached_keys import FACTS, VALUES, plain, values_of
+from kgqa.graph.attached_keys import FACTS, VALUES, values_of
 from kgqa.graph.model import keys_array
 from kgqa.graph.neo4j import READ_TIMEOUT
+from kgqa.graph.neo4j_native import as_json, plain
 from kgqa.graph.schema import Facts, GraphSchema, Property
 
 if TYPE_CHECKING:
@@ -103,13 +104,9 @@ class AttachedPropertyGraph(ABC):
         limit: int = 1_000,
         timeout: float = READ_TIMEOUT,
     ) -> list[dict[str, Any]]:
-        """Return up to ``limit`` rows of a statement, which the server lets only read.
-
-        Values are as JSON has them, nodes and relationships as their element ids. ``timeout``: in
-        seconds. Raises GraphError.
-        """
+        """See :class:`kgqa.graph.store.CypherStore`."""
         rows = self.read(cypher, parameters, timeout=timeout, limit=limit)
-        return [{name: _as_json(value) for name, value in dict(row).items()} for row in rows]
+        return [as_json(dict(row)) for row in rows]
 
     def schema(self) -> GraphSchema:
         """Return the schema that the survey found, with what people call things."""
@@ -263,13 +260,3 @@ class AttachedPropertyGraph(ABC):
         """Return properties as JSON has them; what JSON has not is left out."""
         found = {name: plain(value) for name, value in held.items()}
         return {name: value for name, value in found.items() if value is not None}
-
-
-def _as_json(value: Any) -> Any:
-    if hasattr(value, "element_id"):
-        return value.element_id
-    if isinstance(value, list):
-        return [_as_json(one) for one in value]
-    if isinstance(value, dict):
-        return {name: _as_json(one) for name, one in value.items()}
-    return plain(value)
