@@ -290,41 +290,27 @@ LOADERS = Registry(
     "kgqa.loaders",
     (
         Entry(
-            "freebase",
-            "kgqa.loaders.freebase:FreebaseLoader",
-            "the RDF dump of Freebase",
-            "kgqa.loaders.options:FreebaseOptions",
-        ),
-        Entry(
-            "conceptnet",
-            "kgqa.loaders.conceptnet:ConceptnetLoader",
-            "the assertions of ConceptNet 5",
-            "kgqa.loaders.options:ConceptnetOptions",
-        ),
-        Entry(
-            "umls",
-            "kgqa.loaders.umls:UmlsLoader",
-            "an RRF release of the UMLS Metathesaurus",
-            "kgqa.loaders.options:UmlsOptions",
+            "tables",
+            "kgqa.loaders.tabular:TablesLoader",
+            "your own tables, one row a thing: CSV, Parquet, Excel, SQLite, a database",
         ),
         Entry(
             "triples",
             "kgqa.loaders.triples:TriplesLoader",
             "your own triples: TSV, CSV, N-Triples, JSON lines, Parquet",
-            "kgqa.loaders.options:TriplesOptions",
-        ),
-        Entry(
-            "tables",
-            "kgqa.loaders.tabular:TablesLoader",
-            "your own tables, one row a thing: CSV, Parquet, Excel, SQLite, a database",
-            "kgqa.loaders.options:TablesOptions",
         ),
         Entry(
             "text",
             "kgqa.loaders.text:TextLoader",
             "text, from which a general LLM extracts triples",
-            "kgqa.loaders.options:TextOptions",
         ),
+        Entry("freebase", "kgqa.loaders.freebase:FreebaseLoader", "the RDF dump of Freebase"),
+        Entry(
+            "conceptnet",
+            "kgqa.loaders.conceptnet:ConceptnetLoader",
+            "the assertions of ConceptNet 5",
+        ),
+        Entry("umls", "kgqa.loaders.umls:UmlsLoader", "an RRF release of the UMLS Metathesaurus"),
     ),
 )
 

@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING
 
 from kgqa.display import json_text, said_name
 from kgqa.errors import LinkingError
-from kgqa.linking import linker
 from kgqa.linking.asked import asks_calculated, asks_whether
 from kgqa.linking.masking import without_name
-from kgqa.linking.mentions import QuestionWords
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -138,6 +136,17 @@ def readings(store: GraphStore, question: str, turns: Sequence[Turn]) -> list[Re
     return chosen or [itself]
 
 
+def leaves_out(question: str) -> bool:
+    """Return whether a question's words say that it leaves something to an earlier one.
+
+    >>> leaves_out("and his children?"), leaves_out("Who runs Bonn?")
+    (True, False)
+    """
+    text, short = _opened(question)
+    started = text != question.strip() or not _ASKING.match(text)
+    return short or started or bool(_SUBSET.search(text) or _pronoun(text))
+
+
 def _opened(question: str) -> tuple[str, bool]:
     """Return a question without "and" or "what about" before it, and whether it had the latter."""
     if found := _ABOUT.match(question):
@@ -232,6 +241,8 @@ def _same_of(store: GraphStore, last: Turn, other: _Referent) -> Iterator[Readin
     ]
     replaced = alike or list(names.values())
     if not replaced:
+        from kgqa.linking import linker
+
         try:
             replaced = [linker.link(store, last.question, 1)[0].mention]
         except LinkingError:
@@ -280,6 +291,8 @@ def _referents(store: GraphStore, turns: Sequence[Turn], pronoun: str = "") -> l
 
 def _named(store: GraphStore, text: str) -> _Referent | None:
     """Return the entities that ``text`` names whole, or sets off as a name; None if none."""
+    from kgqa.linking import linker  # with numpy, which the form of a request does not need
+
     if not text.strip():
         return None
     try:
@@ -299,6 +312,8 @@ def _named(store: GraphStore, text: str) -> _Referent | None:
 
 def _is_about(store: GraphStore, text: str) -> bool:
     """Return whether ``text`` names something, be it in the graph or not."""
+    from kgqa.linking.mentions import QuestionWords
+
     return bool(QuestionWords(text).names()) or _named(store, text) is not None
 
 

@@ -19,7 +19,7 @@ from kgqa.display import LONGEST, code_span, markdown, path_text, said_name
 from kgqa.errors import KgqaError
 from kgqa.registry import validated
 from kgqa.server.faults import unexpected
-from kgqa.server.forms import CheckForm, LinkForm, PathsForm
+from kgqa.server.forms import CheckForm, LinkForm, PathsForm, TurnForm
 from kgqa.server.shapes import Answered, Checked, Linked, PathPage
 from kgqa.server.views import answer_text, path_page
 from kgqa.version import __version__
@@ -70,11 +70,17 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
             str, Field(description="The method; omit it for the default.")
         ] = DEFAULT_METHOD,
         limit: Limit = 5,
+        after: Annotated[
+            list[TurnForm],
+            Field(max_length=4, description="Earlier questions that this one leaves things to."),
+        ] = [],  # noqa: B006
     ) -> Annotated[CallToolResult, Answered]:
         """Answer a question from the graph, with the checked path of facts behind each answer."""
 
         async def work() -> tuple[dict[str, Any], str]:
-            waiting = await sessions.ask(question, kg, method, entities)
+            waiting = await sessions.ask(
+                question, kg, method, entities, after=[one.turn for one in after]
+            )
             found: dict[str, Any] = {}
             async for event, known in sessions.events(waiting):
                 if waiting.failure is not None:
