@@ -472,7 +472,9 @@ def topic_entities(
                 f"Others of that name: {_listed(others)}. Choose with `entities`."
             )
     notes += _taken([as_written(question, one.start, one.end) for one in chosen], chosen)
-    return [TopicEntity(one.key, one.id, one.name, round(one.score, 4)) for one in chosen]
+    return [
+        TopicEntity(one.key, one.id, one.name, round(one.score, 4), one.mention) for one in chosen
+    ]
 
 
 def _taken(texts: Sequence[str], found: Sequence[Any]) -> list[str]:
