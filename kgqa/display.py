@@ -10,10 +10,12 @@ from __future__ import annotations
 import html
 import json
 import re
+from contextlib import suppress
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 # Unicode's categories Cc, Cf, Cs, Zl and Zp and its Default_Ignorable_Code_Point; but the joiners
 # of Arabic and Indic scripts, between their letters, are spelling
@@ -24,16 +26,23 @@ _HIDDEN = re.compile(
     "\uffa0\ufff0-\ufffb\ud800-\udfff\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3"
     "\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-_BREAKS = str.maketrans("\t\n\r\v\f", " " * 5)
+# what could be taken for a path's own arrows, in any script, or for the end of Markdown's code
+_MARKS = re.compile(
+    "`|[\u2190-\u21ff\u279c-\u27be\u27f0-\u27ff\u2900-\u297f\u2b00-\u2bff\U0001f800-\U0001f8ff]"
+    r"|(?<=[-=~_|\u00ad\u02d7\u1806\u2010-\u2015\u2043\u2053\u207b\u208b\u2212\u2500-\u257f\u2796\u30fc"
+    r"\ufe58\ufe63\uff0d])\s*[>\u00bb\u02c3\u203a\u227b\u2329\u232a\u276d-\u2771\u27e9\u3009\ufe65\uff1e]"
+)
+_PLAIN_ID = re.compile(r"[\w.:/#-]{1,80}")  # is no sentence
+LONGEST = 200  # characters of a name in a text for others' programs
 
 
 def visible(text: str) -> str:
     r"""Return ``text`` on one line, with an escape for each character that would not be seen.
 
     >>> visible("a\x1b[31mb\u202e c\n")
-    'a\\x1b[31mb\\u202e c '
+    'a\\x1b[31mb\\u202e c\\n'
     """
-    return _HIDDEN.sub(_escape, text.translate(_BREAKS))
+    return _HIDDEN.sub(_escape, text)
 
 
 def escape_hidden(text: str) -> str:
@@ -44,7 +53,7 @@ def escape_hidden(text: str) -> str:
     >>> escape_hidden("a\u202eb")
     'a\\u202eb'
     """
-    return _HIDDEN.sub(lambda hidden: json.dumps(hidden[0])[1:-1], text)
+    return _HIDDEN.sub(lambda hidden: _json_escape(hidden[0]), text)
 
 
 def as_html(value: object) -> str:
@@ -57,53 +66,112 @@ def json_text(value: Any, *, ascii_only: bool = False) -> str:
     return escape_hidden(json.dumps(value, ensure_ascii=ascii_only))
 
 
-def shown_name(name: str) -> str:
-    r"""Return a name as a part of a path: what could be taken for the path's own marks is escaped.
+def shown_name(name: str, most: int = 0) -> str:
+    r"""Return a name as a part of a path or of a message: as it is if it is plain, else quoted.
 
-    >>> shown_name("^a -> b")
-    '\\^a -\\> b'
+    Quoted, it is a JSON string: marks of a path, hidden characters and line breaks are escapes.
+    ``most``: characters that are shown; 0 for all, and else every name is quoted.
+
+    >>> shown_name("Ada King"), shown_name("^a -> b\n"), shown_name("Ada King", 3)
+    ('Ada King', '"^a -\\u003e b\\n"', '"Ada"… (8 characters)')
     """
-    return re.sub(r"^\^", r"\\^", visible(name)).replace("->", "-\\>")
+    text = json.dumps(name[:most] if most else name, ensure_ascii=False)
+    text = _MARKS.sub(lambda mark: mark[0][:-1] + _json_escape(mark[0][-1]), escape_hidden(text))
+    if 0 < most < len(name):
+        return f"{text}… ({len(name):,} characters)"
+    marked = _HIDDEN.search(name) or _MARKS.search(name) or " | " in name
+    plain = not marked and name == name.strip() and name[:1] not in ("", "^", '"')
+    return name if plain and not most else text
 
 
-def shown_relation(edge: Any) -> str:
+def said_name(name: str) -> str:
+    """Return a name as a sentence has it: always quoted, and cut if it is long.
+
+    A name is untrusted text: what reads the sentence must see where it ends.
+    """
+    return shown_name(name, LONGEST)
+
+
+def said_entity(name: str, id_: str) -> str:
+    """Return an entity as a sentence has it: its name quoted, and its id, quoted if it has to."""
+    return f"{said_name(name)} ({id_ if _PLAIN_ID.fullmatch(id_) else said_name(id_)})"
+
+
+def markdown(text: str) -> str:
+    r"""Return a sentence for what draws Markdown: no link, image or HTML in it.
+
+    >>> markdown("see ![it](http://x) <b>")
+    'see !\\[it\\](http://x) \\<b>'
+    """
+    return re.sub(r"[\[\]<]", r"\\\g<0>", visible(text))
+
+
+def shown_relation(edge: Any, most: int = 0) -> str:
     """Return the relation of a grounded path's edge; ``^`` before it means against its direction.
 
-    ``edge``: has ``head``, ``relation`` and ``facts``, the stored triples behind it in order.
+    ``edge``: has ``head``, ``relation`` and ``facts``, the stored triples behind it in order;
+    ``most``: as :func:`shown_name` has it.
     """
-    halves = edge.relation.split("..") if len(edge.facts) == 2 else [edge.relation]
-    if len(halves) != len(edge.facts):
-        return shown_name(edge.relation)
+    facts = getattr(edge, "meant", ()) or edge.facts
+    halves = edge.relation.split("..") if len(facts) == 2 else [edge.relation]
+    if len(halves) != len(facts):
+        return shown_name(edge.relation, most)
     at, shown = edge.head.id, []
-    for half, fact in zip(halves, edge.facts, strict=True):
+    for half, fact in zip(halves, facts, strict=True):
         against = fact.head != at
         at = fact.head if against else fact.tail
         marked = against and half.startswith("^")
-        shown.append(f"^{shown_name(half[1:])}" if marked else shown_name(half))
+        shown.append(f"^{shown_name(half[1:], most)}" if marked else shown_name(half, most))
     return "..".join(shown)
 
 
-def path_parts(edges: Iterable[Any]) -> list[str]:
+def path_parts(edges: Iterable[Any], most: int = 0) -> list[str]:
     """Return what stands before, between and after the relations of a path, and these, in turn.
 
-    An edge that does not begin where the one before it ended stands after a bar.
+    An edge that does not begin where the one before it ended stands after a bar. ``most``: as
+    :func:`shown_name` has it.
     """
     parts, at = [""], None
     for edge in edges:
         if edge.head.id != at:
-            parts[-1] += f"{' | ' if at is not None else ''}{shown_name(edge.head.name)}"
+            parts[-1] += f"{' | ' if at is not None else ''}{shown_name(edge.head.name, most)}"
         at = edge.tail.id
         parts[-1] += " -> "
-        parts += [shown_relation(edge), f" -> {shown_name(edge.tail.name)}"]
+        parts += [shown_relation(edge, most), f" -> {shown_name(edge.tail.name, most)}"]
     return parts
 
 
+def path_text(edges: Iterable[Mapping[str, Any]], most: int = 0) -> str:
+    """Return the text of a path from its edges as the JSON contract has them."""
+    read = (json.loads(json.dumps(edge), object_hook=_record) for edge in edges)
+    return "".join(path_parts(read, most))
+
+
+def code_span(shown: str) -> str:
+    """Return quoted names in a span of Markdown's code, which draws no link, image or HTML."""
+    return f"`{shown}`"
+
+
 def read_name(shown: str) -> str:
-    """Return the name that :func:`shown_name` shows, if nothing in it is hidden."""
-    return re.sub(r"^\\\^", "^", shown).replace("-\\>", "->")
+    """Return the name that :func:`shown_name` shows."""
+    if shown.startswith('"') and shown.endswith('"'):
+        with suppress(ValueError):
+            return str(json.loads(shown, strict=False))
+    return shown
+
+
+def _record(known: dict[str, Any]) -> Any:
+    return SimpleNamespace(**known) if known.keys() & {"id", "relation", "predicate"} else known
+
+
+def _json_escape(mark: str) -> str:
+    escape = json.dumps(mark)[1:-1]
+    return escape if len(escape) > 1 else f"\\u{ord(mark):04x}"  # one that JSON may leave as it is
 
 
 def _escape(hidden: re.Match[str]) -> str:
+    if hidden[0] in "\t\n\r":
+        return json.dumps(hidden[0])[1:-1]
     code = ord(hidden[0])
     if code < 0x100:
         return f"\\x{code:02x}"
@@ -116,8 +184,8 @@ NOT_HERE = "Not in this graph"
 def refusal(notes: Sequence[str], confidence: float | None) -> str:
     """Return in words that there is no answer and how sure that is, given an answer's notes.
 
-    >>> refusal(["Not in this graph: Ada has no fact that answers this."], 0.97)
-    'Not in this graph (fairly sure): Ada has no fact that answers this.'
+    >>> refusal(['Not in this graph: "Ada" has no fact that answers this.'], 0.97)
+    'Not in this graph (fairly sure): "Ada" has no fact that answers this.'
     >>> refusal([], 0.2)
     'No answer: the facts found are not evidence enough.'
     """

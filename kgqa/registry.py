@@ -42,7 +42,9 @@ class Options(BaseModel):
     field that a field belongs to; given with another value, it is an error, not passed over.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, arbitrary_types_allowed=True, allow_inf_nan=False
+    )
 
     as_flags: ClassVar[tuple[str, ...]] = ()  # inherited fields that are flags in this model
     only_for: ClassVar[Mapping[str, tuple[str, str]]] = {}  # field -> (other field, its value)
@@ -288,41 +290,27 @@ LOADERS = Registry(
     "kgqa.loaders",
     (
         Entry(
-            "freebase",
-            "kgqa.loaders.freebase:FreebaseLoader",
-            "the RDF dump of Freebase",
-            "kgqa.loaders.options:FreebaseOptions",
-        ),
-        Entry(
-            "conceptnet",
-            "kgqa.loaders.conceptnet:ConceptnetLoader",
-            "the assertions of ConceptNet 5",
-            "kgqa.loaders.options:ConceptnetOptions",
-        ),
-        Entry(
-            "umls",
-            "kgqa.loaders.umls:UmlsLoader",
-            "an RRF release of the UMLS Metathesaurus",
-            "kgqa.loaders.options:UmlsOptions",
+            "tables",
+            "kgqa.loaders.tabular:TablesLoader",
+            "your own tables, one row a thing: CSV, Parquet, Excel, SQLite, a database",
         ),
         Entry(
             "triples",
             "kgqa.loaders.triples:TriplesLoader",
             "your own triples: TSV, CSV, N-Triples, JSON lines, Parquet",
-            "kgqa.loaders.options:TriplesOptions",
-        ),
-        Entry(
-            "tables",
-            "kgqa.loaders.tabular:TablesLoader",
-            "your own tables, one row a thing: CSV, Parquet, Excel, SQLite, a database",
-            "kgqa.loaders.options:TablesOptions",
         ),
         Entry(
             "text",
             "kgqa.loaders.text:TextLoader",
             "text, from which a general LLM extracts triples",
-            "kgqa.loaders.options:TextOptions",
         ),
+        Entry("freebase", "kgqa.loaders.freebase:FreebaseLoader", "the RDF dump of Freebase"),
+        Entry(
+            "conceptnet",
+            "kgqa.loaders.conceptnet:ConceptnetLoader",
+            "the assertions of ConceptNet 5",
+        ),
+        Entry("umls", "kgqa.loaders.umls:UmlsLoader", "an RRF release of the UMLS Metathesaurus"),
     ),
 )
 

@@ -15,7 +15,7 @@ import math
 import re
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import orjson
@@ -27,10 +27,10 @@ from kgqa.graph.model import EDGE_SCHEMA, EdgeBatch, EntityBatch
 from kgqa.loaders.base import BLANK, BlockReport, DumpFiles, entity_batch, relation_batch
 from kgqa.loaders.blocks import find_sources, nothing_read, read_blocks
 from kgqa.loaders.delimited import as_text, lines_at, split_block, why_undecodable
-from kgqa.loaders.options import ConceptnetOptions
 from kgqa.loaders.strings import mask_of
 from kgqa.loaders.triples_rows import is_writable
 from kgqa.parallel import mapped
+from kgqa.registry import Options, option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -68,6 +68,31 @@ _FOLDED = r"(?s)^(/c/[^/]+/[^/]+)/.*$"
 _ENCODE = json.JSONEncoder(ensure_ascii=False).encode
 
 NO_EDGES = pa.RecordBatch.from_pylist([], schema=EDGE_SCHEMA)
+
+
+class ConceptnetOptions(Options):
+    """How ConceptNet's assertions are read."""
+
+    language: str = option(
+        "en",
+        "Language of both ends of an edge; separate several with commas.",
+        flag=True,
+        group="conceptnet",
+    )
+    senses: Literal["fold", "keep"] = option(
+        "fold",
+        "Whether a concept with a part of speech or a sense becomes its term, or stays an entity "
+        "of its own.",
+        flag=True,
+        group="conceptnet",
+    )
+    min_weight: float | None = option(
+        None,
+        "Minimum weight of the assertions to keep.",
+        flag=True,
+        group="conceptnet",
+        allow_inf_nan=False,
+    )
 
 
 class ConceptnetLoader:

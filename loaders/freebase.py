@@ -7,6 +7,7 @@ predicates are value nodes.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -15,18 +16,31 @@ from kgqa.graph.model import RELATION_SCHEMA, RelationBatch, TypeRules
 from kgqa.loaders.base import DumpFiles, data_lines
 from kgqa.loaders.blocks import find_sources, nothing_read, read_blocks
 from kgqa.loaders.freebase_block import BlockReader, Filters
-from kgqa.loaders.options import FreebaseOptions
 from kgqa.parallel import mapped
+from kgqa.registry import Options, option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from kgqa.graph.model import Batch, Direction
     from kgqa.loaders.base import Rejects, Report
     from kgqa.progress import Progress
 
 FILTERS = "freebase_filters.txt"
+
+
+class FreebaseOptions(Options):
+    """How a Freebase dump is read."""
+
+    language: str = option(
+        "en", "Language of names, aliases and texts.", flag=True, group="freebase"
+    )
+    filters: Path | None = option(
+        None,
+        "File of the predicates to leave out or keep, instead of the bundled list.",
+        flag=True,
+        group="freebase",
+    )
 
 
 class FreebaseLoader:

@@ -6,24 +6,24 @@ table, and written to ``mapping.toml`` beside the KG, to be corrected and given 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgqa.errors import DumpMalformedError
 from kgqa.loaders.blocks import nothing_read
-from kgqa.loaders.options import TablesOptions
 from kgqa.loaders.tabular_files import read_tables
 from kgqa.loaders.tabular_infer import infer
 from kgqa.loaders.tabular_mapping import read_mapping, summary, written
 from kgqa.loaders.tabular_rows import Rows
 from kgqa.loaders.triples_header import PARTS
 from kgqa.loaders.triples_rows import is_header
+from kgqa.registry import Options, option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from kgqa.graph.model import Batch, Direction
     from kgqa.loaders.base import Rejects, Report
@@ -32,6 +32,21 @@ if TYPE_CHECKING:
     from kgqa.progress import Progress
 
 MAPPING_FILE = "mapping.toml"
+
+
+class TablesOptions(Options):
+    """How tables are read as a graph."""
+
+    mapping: Path | None = option(
+        None,
+        "What the tables mean: a mapping.toml that a load wrote, edited (by default found from the "
+        "tables).",
+        flag=True,
+        group="tables",
+    )
+    direction: Literal["out", "in", "both"] = option(
+        "both", "Direction in which paths may follow an edge."
+    )
 
 
 class TablesLoader:

@@ -23,9 +23,9 @@ from kgqa.errors import DumpMalformedError, KgqaError, UsageError
 from kgqa.graph.model import EDGE_SCHEMA, EdgeBatch
 from kgqa.graph.names import normalise
 from kgqa.loaders.base import entity_batch, relation_batch
-from kgqa.loaders.options import TextOptions
 from kgqa.loaders.text_paragraphs import LONGEST, count_paragraphs, files_of, paragraphs_of
 from kgqa.loaders.text_triplets import PROMPT_VERSION, prompt, read_reply
+from kgqa.registry import Options, option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -62,6 +62,21 @@ class Complete(Protocol):
 
     def __call__(self, prompt: str, *, max_tokens: int) -> ExtractionReply:
         """Return the reply to ``prompt``. A KgqaError that it raises fails this call alone."""
+
+
+class TextOptions(Options):
+    """How triplets are extracted from texts."""
+
+    limit: int | None = option(
+        None, "Read only this many paragraphs.", flag=True, group="text", ge=1
+    )
+    reply_tokens: int = option(
+        1_024, "Maximum number of tokens in a reply.", flag=True, group="text", ge=1
+    )
+    # not part of the options' text, by which a stopped load is recognised
+    concurrency: int = option(
+        8, "Number of simultaneous calls.", flag=True, group="text", ge=1, repr=False
+    )
 
 
 class TextLoader:

@@ -22,7 +22,7 @@ from __future__ import annotations
 import json
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
@@ -30,7 +30,6 @@ from kgqa.graph.model import EdgeBatch, TypeBatch, ValueBatch
 from kgqa.loaders.base import relation_batch
 from kgqa.loaders.blocks import STDIN, display_name, find_sources, nothing_read, read_blocks
 from kgqa.loaders.ntriples import TRIPLE, is_blank
-from kgqa.loaders.options import TriplesOptions
 from kgqa.loaders.triples_json import read_json
 from kgqa.loaders.triples_nodes import MediatorRule, Names, Nodes, read_pairs
 from kgqa.loaders.triples_parquet import read_parquet
@@ -44,6 +43,7 @@ from kgqa.loaders.triples_table import (
     read_lines,
 )
 from kgqa.parallel import mapped
+from kgqa.registry import Options, option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -68,6 +68,70 @@ _ENDINGS = {
 }
 _COMPRESSED = (".gz", ".bz2", ".zst")
 _OPENING = 20  # lines that a form is found from
+
+
+class TriplesOptions(Options):
+    """How files of triples are read."""
+
+    form: Literal["delimited", "ntriples", "jsonl", "parquet"] | None = option(
+        None,
+        "Format of the files (by default found from the ending or the first lines).",
+        flag=True,
+        group="triples",
+    )
+    columns: str | None = option(
+        None,
+        "Names of the columns, separated by commas, with _ for one to skip (by default those of a "
+        "header, or head,relation,tail).",
+        flag=True,
+        group="triples",
+    )
+    delimiter: str | None = option(
+        None,
+        "Separator between fields: one character, or whitespace (by default found from the file).",
+        flag=True,
+        group="triples",
+    )
+    header: bool | None = option(
+        None, "Whether the first line is a header (by default found from the file)."
+    )
+    names: Path | None = option(
+        None,
+        "File of names: an id, a tab and a name on each line; further names of an id are aliases.",
+        flag=True,
+        group="triples",
+    )
+    types: Path | None = option(
+        None,
+        "File of types: an id, a tab and a type on each line.",
+        flag=True,
+        group="triples",
+    )
+    relation_names: Path | None = option(
+        None,
+        "File of the relations' names: an id, a tab and a name on each line.",
+        flag=True,
+        group="triples",
+    )
+    type_relation: str | None = option(
+        None,
+        "Relation that says of what kind a thing is, which becomes a type; `none` if no relation "
+        "does (by default found by its name and its tails).",
+        flag=True,
+        group="triples",
+    )
+    mediators: str | Path | None = option(
+        None,
+        "Ids that are mediators if they have no name: a pattern that matches the start of the id, "
+        "or a file of ids.",
+        flag=True,
+        group="triples",
+        union_mode="left_to_right",
+    )
+    direction: Literal["out", "in", "both"] = option(
+        "both", "Direction in which paths may follow an edge.", flag=True, group="triples"
+    )
+    language: str = option("en", "Language of the labels to keep from N-Triples.")
 
 
 class TriplesLoader:

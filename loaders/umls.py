@@ -21,10 +21,10 @@ from kgqa.errors import DumpNotFoundError, UsageError
 from kgqa.graph.model import EdgeBatch, EntityBatch, NameBatch, TypeBatch, TypeRules
 from kgqa.loaders.base import DumpFiles, edge_batch, entity_batch, relation_batch
 from kgqa.loaders.blocks import nothing_read
-from kgqa.loaders.options import UmlsOptions
 from kgqa.loaders.rrf import Release
 from kgqa.loaders.umls_ids import Cuis, CuiSet
 from kgqa.loaders.umls_relations import NOT_RELATED, REL_NAMES, Inverses, RelationRows
+from kgqa.registry import Options, option
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -42,6 +42,21 @@ _ISA = "isa"
 _SUPPRESSED = ("O", "E", "Y")
 _KINDS = {"STY": "Semantic Type", "RL": "Semantic Relation"}
 _SHOWN = 5
+
+
+class UmlsOptions(Options):
+    """How a UMLS release is read."""
+
+    language: str = option(
+        "ENG", "Language of names, as in MRCONSO's LAT.", flag=True, group="umls"
+    )
+    sources: str | None = option(
+        None,
+        "Vocabularies (SAB, separated by commas) whose names, definitions and relations to keep "
+        "(by default all). Semantic types are kept whatever the source.",
+        flag=True,
+        group="umls",
+    )
 
 
 class UmlsLoader:

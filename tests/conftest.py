@@ -125,6 +125,18 @@ def smollm_folder(model_cache: Path) -> Path:
     return smollm_folder(model_cache, Silent())
 
 
+@pytest.fixture
+def minilm() -> None:
+    """The offline sentence encoder; a test that needs it is skipped where it is not installed."""
+    from kgqa.errors import ModelNotFoundError
+    from kgqa.models.offline import minilm_folder
+
+    try:
+        minilm_folder()
+    except ModelNotFoundError as error:
+        pytest.skip(error.message)
+
+
 @pytest.fixture(scope="session")
 def tiny_folder(smollm_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model folder: a tiny Llama with random weights behind SmolLM2's own tokenizer."""

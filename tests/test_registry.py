@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -16,6 +17,7 @@ from kgqa import registry
 from kgqa.errors import UsageError
 from kgqa.registry import Entry, Options, Registry, option, validated
 
+ROOT = Path(__file__).parents[1]
 TABLES = [
     registry.LOADERS,
     registry.METHODS,
@@ -38,6 +40,20 @@ def test_every_built_in_entry_resolves_and_documents_its_options(
     for name, info in model.model_fields.items():
         assert info.description, f"{entry.name}.{name} has no sentence"
     assert table.options(entry.name, {}) == model() or model.parts
+
+
+def test_a_built_in_loader_is_one_file_and_one_registration() -> None:
+    for entry in registry.LOADERS.table:
+        module, _, name = entry.target.partition(":")
+        assert (entry.options, entry.options_model().__module__) == ("", module)
+        assert (entry.load().name, entry.load().__name__) == (entry.name, name)
+        places = [*(ROOT / "kgqa").rglob("*.py"), *(ROOT / "loaders").glob("*.py")]
+        held = [path for path in places if name in path.read_text("utf-8")]
+        assert {path.name for path in held} == {"registry.py", module.rpartition(".")[2] + ".py"}
+    code = "import sys; from kgqa.cli import main; sys.argv = ['kgqa', 'ingest', '-h']; main()"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    listed = ", ".join(entry.name for entry in registry.LOADERS.table)
+    assert f"The kind of dump: {listed}." in " ".join(re.sub(r"[│\n]", " ", shown.stdout).split())
 
 
 def test_options_models_of_methods_and_searches_load_nothing_heavy() -> None:
@@ -150,6 +166,6 @@ def test_the_words_of_a_type() -> None:
 
 
 def test_the_page_of_options_is_what_the_registries_say() -> None:
-    script = Path(__file__).parents[1] / "scripts" / "options_page"
+    script = ROOT / "scripts" / "options_page"
     done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

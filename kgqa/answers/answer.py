@@ -6,6 +6,7 @@ import math
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from kgqa.display import path_parts, shown_name, visible
 from kgqa.frames import Tabular
 
 if TYPE_CHECKING:
@@ -24,12 +25,16 @@ Source: TypeAlias = Literal["shard", "composed"]
 
 @dataclass(frozen=True, slots=True)
 class TopicEntity:
-    """An entity where paths start; ``score`` is the linker's, or 1.0 if the user named it."""
+    """An entity where paths start; ``score`` is the linker's, or 1.0 if the user named it.
+
+    ``mention``: what the question calls it, if linking found it.
+    """
 
     key: int
     id: str
     name: str
     score: float
+    mention: str = field(default="", compare=False, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the topic entity as the JSON contract has it."""
@@ -151,7 +156,6 @@ class RankedAnswer:
     name: str
     score: float
     grounded: bool
-    mentioned: bool = False
     paths: tuple[AnyPath, ...] = field(default=(), compare=False, repr=False)
     conditions: tuple[Condition, ...] = field(default=(), compare=False, repr=False)
     types: tuple[str, ...] = field(default=(), compare=False, repr=False)
@@ -160,10 +164,10 @@ class RankedAnswer:
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as the JSON contract has it, without paths and conditions.
 
-        ``mentioned``, ``types`` and ``properties`` only if there are any.
+        ``types`` and ``properties`` only if there are any.
         """
         found = {"id": self.id, "name": self.name, "score": self.score, "grounded": self.grounded}
-        more = {"mentioned": self.mentioned, "types": [*self.types], "properties": self.properties}
+        more = {"types": [*self.types], "properties": self.properties}
         return found | {name: value for name, value in more.items() if value}
 
 
@@ -442,12 +446,17 @@ class Answer(Tabular, Findings):
         )
 
     def __repr__(self) -> str:
-        lines = [self.question]
+        lines = [visible(self.question)]
         for number, one in enumerate(self.answers, 1):
-            named = f"{one.name} ({one.id})" if one.id is not None else one.name
+            named = shown_name(one.name) + (
+                f" ({shown_name(one.id)})" if one.id is not None else ""
+            )
             lines.append(f"{number}. {named}  {one.score:.3f}")
-            lines += [f"     {path.text}" for path in one.paths]
-            lines += [f"     {each.asked}: {each.grounding.text}" for each in one.conditions]
+            lines += [f"     {''.join(path_parts(path.edges))}" for path in one.paths]
+            lines += [
+                f"     {visible(each.asked)}: {''.join(path_parts(each.grounding.edges))}"
+                for each in one.conditions
+            ]
         why = f"Error: {self.error}" if self.error else "No answer."
         return "\n".join(lines if self.answers else [*lines, why])
 

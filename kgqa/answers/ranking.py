@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from kgqa.answers.answer import Findings, RankedAnswer
 from kgqa.answers.expand import expanded, paths_along, reached_by
 from kgqa.answers.naming import cast
+from kgqa.display import said_entity, said_name
 from kgqa.errors import UsageError
 from kgqa.graph.model import keys_array
 from kgqa.paths.format import PathFormat
@@ -356,11 +357,12 @@ def weigh(
         if tails is not None:
             one.expanded = expanded(store, one.grounding, one.source.text, tails, form)
             continue
-        label = " -> ".join(edge.relation for edge in one.grounding.edges)
+        label = " -> ".join(said_name(edge.relation) for edge in one.grounding.edges)
         head = one.grounding.head
         notes.append(
-            f"{label} leads from {head.name} ({head.id}) to more than {options.max_tails:,} "
-            f"entities; only those that the KG-LLM wrote are listed ({len(one.tails)})."
+            f"{label} leads from {said_entity(head.name, head.id)} to more than "
+            f"{options.max_tails:,} entities; only those that the KG-LLM wrote are listed "
+            f"({len(one.tails)})."
         )
     reached = _reached(store, topics, found, rules, notes)
     entities = aggregate(found, ballots.paths, options.tail_temperature, reached, ballots.written)
@@ -373,8 +375,8 @@ def weigh(
         first = entities[0].node
         notes.append(
             "This graph seems to hold no answer: the paths found have little to do with the "
-            f"question (confidence {judged.confidence:.2f}). The best of them ends in {first.name}"
-            + (f" ({first.id})." if first.id else ".")
+            f"question (confidence {judged.confidence:.2f}). The best of them ends in "
+            + (f"{said_entity(first.name, first.id)}." if first.id else f"{said_name(first.name)}.")
         )
     return Findings(
         answers=tuple(ranked[: judged.chosen]),
@@ -438,7 +440,9 @@ def _reached(
     by, left_out = reached_by(store, keys_array([topic.key for topic in topics]), keys, rules)
     if len(left_out):
         names = store.entities(left_out[:_NAMED])
-        shown = ", ".join(f"{names.label(row)} ({names.ids[row]})" for row in range(len(names)))
+        shown = ", ".join(
+            said_entity(names.label(row), names.ids[row]) for row in range(len(names))
+        )
         more = len(left_out) - _NAMED
         notes.append(
             f"Too well connected to see which topic entities lead there: {shown}"

@@ -12,6 +12,7 @@ from kgqa.api.listing import options
 from kgqa.api.loading import attach, ingest
 from kgqa.api.overview import status
 from kgqa.api.qa import QA, Asked
+from kgqa.linking.followup import Turn, leaves_out
 from kgqa.methods.resources import Models
 
 if TYPE_CHECKING:
@@ -29,11 +30,13 @@ __all__ = [
     "Home",
     "Models",
     "PathLanguage",
+    "Turn",
     "ask",
     "attach",
     "compare",
     "delete",
     "ingest",
+    "leaves_out",
     "open",
     "options",
     "processor",

@@ -1,14 +1,22 @@
-"""Whether a statement is in the graph, and by which edges."""
+"""Whether a statement is in the graph, and by which edges.
+
+Names are compared as they are stored (in Unicode's NFC), values by value: -40 is not 40, and C is
+not C++. What only the forgiving comparison of look-ups finds is near, and never found.
+"""
 
 from __future__ import annotations
 
+import re
+import unicodedata
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kgqa.display import read_name
+from kgqa.display import read_name, shown_name
 from kgqa.errors import UsageError
+from kgqa.graph.literals import number_in
 from kgqa.graph.model import Kind, keys_array
 from kgqa.graph.names import normalise
 from kgqa.linking.resolve import resolve_entity
@@ -17,13 +25,17 @@ from kgqa.paths.ground import GroundedPath, ground
 from kgqa.paths.walk import FIRST, SECOND, TAIL, PathTable, WalkRules, joined_tables, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Iterable, Iterator, Sequence
 
-    from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
 
 Triple = tuple[str, str, str]
-_MOST = 1_000  # ways to read a statement whose names are shared
+Row = tuple[int, int, tuple[int, ...]]  # an edge's keys of head and tail, and its hop
+_MOST = 1_000  # paths of a statement whose names are shared
+_MOST_EDGES = 200_000  # of all of them
+_AT_ONCE = 1_000  # heads whose edges are read together
+_LINE = 80  # characters of a malformed statement in an error
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 _FORM = PathFormat()
 
 
@@ -31,14 +43,16 @@ _FORM = PathFormat()
 class Check:
     """Whether a statement is in the graph; as a truth value, true if it is.
 
-    ``statement`` is the statement as text. ``paths`` are all paths that match it, each checked edge
-    by edge; there may be several, because names may be shared. ``missing`` names the first edge
-    that is not in the graph, and is empty if all edges are.
+    ``statement`` is the statement as text. ``paths`` are the paths that match it, each checked edge
+    by edge; there may be several, because names may be shared, and because triples need not form
+    one path. ``missing`` names the first edge that is not in the graph, and is empty if all edges
+    are; ``near``: paths that match if accents stay and case, punctuation and signs do not count.
     """
 
     statement: str
     paths: tuple[GroundedPath, ...]
     missing: str = ""
+    near: tuple[GroundedPath, ...] = ()
 
     @property
     def found(self) -> bool:
@@ -50,14 +64,16 @@ class Check:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the check as ``kgqa check --json`` prints it."""
+        paths, near = (
+            [{"text": one.text, "edges": [edge.to_dict() for edge in one.edges]} for one in each]
+            for each in (self.paths, self.near)
+        )
         return {
             "statement": self.statement,
             "found": self.found,
             "missing": self.missing or None,
-            "paths": [
-                {"text": path.text, "edges": [edge.to_dict() for edge in path.edges]}
-                for path in self.paths
-            ],
+            "paths": paths,
+            "near": near,
         }
 
 
@@ -67,50 +83,44 @@ def check(store: GraphStore, statement: Any) -> Check:
     Raises UsageError for a malformed statement, EntityNotFoundError for a name that the KG lacks.
     """
     triples = triples_of(statement)
-    text = _FORM.path(triples[0][0], [(relation, tail) for _, relation, tail in triples])
-    names = store.relations().names
-    ids = store.relations().ids
-    heads = _keys(store, triples[0][0])
-    # each row is one way to walk the statement so far: its topic, and its hops
-    topic, hops = heads, np.empty((len(heads), 0, 4), np.int64)
-    for head, relation, tail in triples:
-        at = hops[:, -1, TAIL] if hops.shape[1] else topic
-        keep = np.isin(at, _keys(store, head))
-        topic, hops, at = topic[keep], hops[keep], at[keep]
-        found = _steps(store, np.unique(at), relation, names, ids)
-        ends = found.hops[:, 0, TAIL]
-        found = found.take(np.flatnonzero(np.isin(ends, _ends(store, np.unique(ends), tail))))
-        left, right = np.nonzero(at[:, None] == found.topic[None, :])
-        if not len(left):
-            return Check(text, (), f"{head} -> {relation} -> {tail}")
-        left, right = left[:_MOST], right[:_MOST]
-        topic, hops = topic[left], np.concatenate([hops[left], found.hops[right]], axis=1)
-    table = PathTable(topic, np.full(len(topic), hops.shape[1], np.int64), hops)
-    return Check(text, tuple(path for path in ground(store, table, _FORM) if path is not None))
+    at, parts = "", list[str]()
+    for one in triples:
+        parts += [f"{' | ' * bool(parts)}{shown_name(one[0])}"] if one[0] != at else []
+        parts.append(_shown_onward(one))
+        at = one[2]
+    text = "".join(parts)
+    exact, missing = _paths(store, triples, exact=True)
+    if missing is None:
+        return Check(text, tuple(exact))
+    near, not_near = _paths(store, triples, exact=False)
+    shown = shown_name(triples[missing][0]) + _shown_onward(triples[missing])
+    return Check(text, (), shown, tuple(near) if not_near is None else ())
 
 
 def triples_of(statement: Any) -> list[Triple]:
     """Return a statement as triples of texts. Raises UsageError if it is malformed."""
     if isinstance(statement, str):
-        parts = [read_name(part.strip()) for part in statement.split(_FORM.separator.strip())]
+        parts = [part.strip() for part in statement.split(_FORM.separator.strip())]
         if len(parts) < 3 or len(parts) % 2 == 0 or not all(parts):
             raise UsageError(
-                f"'{statement}' is not a statement.", "Write it as: head -> relation -> tail."
+                f"'{statement[:_LINE]}' is not a statement.",
+                "Write it as: head -> relation -> tail.",
             )
-        return [(parts[i], parts[i + 1], parts[i + 2]) for i in range(0, len(parts) - 2, 2)]
+        names = [read_name(part) for part in parts]
+        names[1::2] = [_QUOTED.sub(lambda one: read_name(one[0]), part) for part in parts[1::2]]
+        return [(names[i], names[i + 1], names[i + 2]) for i in range(0, len(parts) - 2, 2)]
     if groundings := getattr(statement, "groundings", None):  # a path of an answer
         statement = groundings[0]
-    edges = getattr(statement, "edges", None)
-    if isinstance(statement, dict):
-        edges = statement.get("edges")
-    if edges is not None:
-        return [_edge(edge) for edge in edges]
     try:
+        edges = statement["edges"] if isinstance(statement, dict) else None
+        edges = getattr(statement, "edges", edges)
+        if edges is not None:
+            statement = [_edge(edge) for edge in edges]
         rows = [statement] if isinstance(statement[0], str) else list(statement)
         return [(str(head), str(relation), str(tail)) for head, relation, tail in rows]
-    except (TypeError, ValueError, IndexError, KeyError):
+    except (TypeError, ValueError, IndexError, KeyError, AttributeError):
         raise UsageError(
-            f"{statement!r} is not a statement.",
+            f"{repr(statement)[:_LINE]} is not a statement.",
             'Give a triple ("head", "relation", "tail"), a list of them, or a path as text.',
         ) from None
 
@@ -121,48 +131,188 @@ def _edge(edge: Any) -> Triple:
     return edge.head.id, edge.relation, edge.tail.id
 
 
-def _keys(store: GraphStore, name: str) -> IntArray:
-    """Return the keys of every entity with this id or name. Raises EntityNotFoundError."""
-    by_id = store.keys_of([name])
-    if by_id[0] >= 0:
-        return by_id
-    form = normalise(name)
-    keys = store.find_names([form])[1] if form else keys_array([])
-    if not len(keys):
-        return keys_array([resolve_entity(store, name).key])  # another spelling, or the error
-    return keys
+def _shown_onward(triple: Triple) -> str:
+    """Return what stands after the head in the text of a triple."""
+    halves = [
+        f"^{shown_name(half[1:])}" if half.startswith("^") else shown_name(half)
+        for half in triple[1].split(_FORM.joiner)
+    ]
+    return f" -> {_FORM.joiner.join(halves)} -> {shown_name(triple[2])}"
 
 
-def _ends(store: GraphStore, near: IntArray, name: str) -> IntArray:
-    """Return the keys of what ``name`` means at the end of an edge; ``near``: what is there.
+class _Names:
+    """What the texts of some triples mean: the keys of entities, and the texts of each key.
 
-    Values have no index of names. Raises EntityNotFoundError.
+    Values have no index of names, so they are compared where edges end.
     """
-    there = store.entities(near)
-    form = normalise(name)
-    values = [
-        key
-        for key, label, kind in zip(near.tolist(), there.names, there.kinds.tolist(), strict=True)
-        if kind == Kind.VALUE and (label == name or (form and normalise(label or "") == form))
-    ]
-    return keys_array(values) if values else _keys(store, name)
+
+    def __init__(self, store: GraphStore, triples: Sequence[Triple], *, exact: bool) -> None:
+        self._exact = exact
+        names = list(dict.fromkeys(one for head, _, tail in triples for one in (head, tail)))
+        keys = store.keys_of(names).tolist()
+        self.keys = {
+            name: {key} if key >= 0 else set() for name, key in zip(names, keys, strict=True)
+        }
+        forms = [normalise(name) for name in names]
+        asked = [at for at, form in enumerate(forms) if form]
+        rows, called = store.find_names([forms[at] for at in asked])
+        labels = store.entities(called).names if len(called) else []
+        known = set()
+        for row, key, label in zip(rows.tolist(), called.tolist(), labels, strict=True):
+            name = names[asked[row]]
+            known.add(name)
+            if not exact or self._is_called(store, key, label, name):
+                self.keys[name].add(key)
+        for name in dict.fromkeys(head for head, _, _ in triples):
+            if not self.keys[name] and name not in known:
+                self.keys[name].add(resolve_entity(store, name).key)  # spelt otherwise, or an error
+        self.texts = defaultdict[int, list[str]](list)
+        for name, meant in self.keys.items():
+            for key in meant:
+                self.texts[key].append(name)
+        self.values = defaultdict[Any, list[str]](list)
+        for name in dict.fromkeys(tail for _, _, tail in triples):
+            self.values[self.value(name)].append(name)
+
+    def value(self, text: str) -> Hashable:
+        """Return what two texts of one value have in common."""
+        number = number_in(text.strip().replace("\u2212", "-"))
+        if number is not None and self._exact:
+            return number
+        return _nfc(text) if self._exact else normalise(text) or text
+
+    def of_value(self, label: str, kind: int) -> Sequence[str]:
+        """Return the texts that mean the value of this label; a number may be an entity's name."""
+        value = self.value(label)
+        there = kind == Kind.VALUE or not isinstance(value, str)
+        return self.values.get(value, ()) if there else ()
+
+    def relation(self, text: str) -> str:
+        """Return the form in which a relation is compared: never without its direction."""
+        if self._exact:
+            return _nfc(text)
+        halves = text.split(_FORM.joiner)
+        return _FORM.joiner.join("^" * one.startswith("^") + normalise(one) for one in halves)
+
+    @staticmethod
+    def _is_called(store: GraphStore, key: int, label: str | None, name: str) -> bool:
+        if label is not None and _nfc(label) == _nfc(name):
+            return True
+        return any(_nfc(alias) == _nfc(name) for alias in store.details(key).aliases)
 
 
-def _steps(
-    store: GraphStore, keys: IntArray, relation: str, names: Sequence[str], ids: Sequence[str]
-) -> PathTable:
-    """Return the hops out of ``keys`` whose relation reads ``relation``, by name or by id."""
-    halves = len(relation.split(_FORM.joiner))
-    table, _ = walk(store, keys, WalkRules(1, "both", "collapse", types=True))
-    if halves == 1:  # a fact with properties is walked through its mediator
-        through = table.take(np.flatnonzero(table.hops[:, 0, FIRST] == table.hops[:, 0, SECOND]))
-        table = joined_tables(
-            [walk(store, keys, WalkRules(1, "both", "keep", types=True))[0], through]
+def _nfc(text: str) -> str:
+    return unicodedata.normalize("NFC", text)
+
+
+def _paths(
+    store: GraphStore, triples: Sequence[Triple], *, exact: bool
+) -> tuple[list[GroundedPath], int | None]:
+    """Return the paths that match ``triples``, and the place of the first that none matches.
+
+    A triple goes on where the one before it ended if it names that entity; else it begins anew.
+    """
+    names = _Names(store, triples, exact=exact)
+    edges = _edges(store, triples, names)
+    runs: list[list[dict[int, list[Row]]]] = []
+    ends: set[int] = set()
+    before = ""
+    for place, triple in enumerate(triples):
+        head, _, tail = triple
+        if not runs or (head != before and not ends & names.keys[head]):
+            runs.append([])
+            ends = names.keys[head]
+        by_head = edges.get(triple, {})
+        reached = {key: rows for key, rows in by_head.items() if key in ends}
+        if not reached:
+            return [], place
+        runs[-1].append(reached)
+        ends, before = {row[1] for rows in reached.values() for row in rows}, tail
+    found: list[GroundedPath] = []
+    for run in runs:
+        hops = list(_walked(run))
+        table = PathTable(
+            keys_array([path[0][0] for path in hops]),
+            np.full(len(hops), len(run), np.int64),
+            np.array([[row[2] for row in path] for path in hops], np.int64),
         )
-    hop = table.hops[:, 0]
-    pairs, row = np.unique(hop[:, (FIRST, SECOND)], axis=0, return_inverse=True)
-    fits = [
-        relation in (_FORM.relation(first, second, names), _FORM.relation(first, second, ids))
-        for first, second in pairs.tolist()
-    ]
-    return table.take(np.flatnonzero(np.array(fits, bool)[row.ravel()]))
+        found += [path for path in ground(store, table, _FORM) if path is not None]
+    return found, None
+
+
+def _walked(run: Sequence[dict[int, list[Row]]]) -> Iterator[list[Row]]:
+    """Yield the ways through ``run``, the edges of each step by their heads, up to a limit."""
+    onward: list[dict[int, list[Row]]] = []
+    for step in reversed(run):  # without what leads nowhere
+        goes = onward[-1] if onward else None
+        left = {
+            key: [row for row in rows if goes is None or row[1] in goes]
+            for key, rows in step.items()
+        }
+        onward.append({key: rows for key, rows in left.items() if rows})
+    steps = onward[::-1]
+    most = max(1, min(_MOST, _MOST_EDGES // len(steps)))
+    stack = [iter([row for rows in steps[0].values() for row in rows])]
+    path: list[Row] = []
+    while stack and most:
+        row = next(stack[-1], None)
+        if row is None:
+            stack.pop()
+            path = path[:-1] if path else path
+        elif len(stack) == len(steps):
+            yield [*path, row]
+            most -= 1
+        else:
+            path.append(row)
+            stack.append(iter(steps[len(stack)][row[1]]))
+
+
+def _edges(
+    store: GraphStore, triples: Iterable[Triple], names: _Names
+) -> dict[Triple, dict[int, list[Row]]]:
+    """Return for each of ``triples`` the edges that match it, by the keys of their heads."""
+    meant = defaultdict[tuple[str, str], dict[str, list[Triple]]](dict)
+    for triple in dict.fromkeys(triples):
+        head, relation, tail = triple
+        meant[head, names.relation(relation)].setdefault(tail, []).append(triple)
+    wanted = {relation for _, relation in meant}
+    heads = {head for head, _ in meant}
+    keys = np.unique(keys_array(sorted({key for head in heads for key in names.keys[head]})))
+    relations = store.relations()
+    found = defaultdict[Triple, dict[int, list[Row]]](dict)
+    for start in range(0, len(keys), _AT_ONCE):
+        table = _hops(store, keys[start : start + _AT_ONCE])
+        hop = table.hops[:, 0]
+        pairs, row = np.unique(hop[:, (FIRST, SECOND)], axis=0, return_inverse=True)
+        read = [
+            {
+                names.relation(_FORM.relation(first, second, texts))
+                for texts in (relations.names, relations.ids)
+            }
+            & wanted
+            for first, second in pairs.tolist()
+        ]
+        row = row.ravel()
+        fits = np.flatnonzero(np.array([bool(one) for one in read], bool)[row])
+        ends = store.entities(np.unique(hop[fits, TAIL]))
+        texts_of = {
+            key: [*names.texts.get(key, ()), *names.of_value(ends.label(at), ends.kinds[at])]
+            for at, key in enumerate(ends.keys.tolist())
+        }
+        for at in fits.tolist():
+            first, end = int(table.topic[at]), int(hop[at, TAIL])
+            edge = (first, end, tuple(hop[at].tolist()))
+            for text in dict.fromkeys(texts_of[end]):
+                for name in names.texts[first]:
+                    for relation in read[row[at]]:
+                        for triple in meant.get((name, relation), {}).get(text, ()):
+                            found[triple].setdefault(first, []).append(edge)
+    return found
+
+
+def _hops(store: GraphStore, keys: Any) -> PathTable:
+    """Return the hops out of ``keys``; a fact with properties is walked through its mediator."""
+    table, _ = walk(store, keys, WalkRules(1, "both", "collapse", types=True))
+    through = table.take(np.flatnonzero(table.hops[:, 0, SECOND] >= 0))
+    kept, _ = walk(store, keys, WalkRules(1, "both", "keep", types=True))
+    return joined_tables([kept, through])

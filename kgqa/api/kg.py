@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from kgqa.display import said_entity
 from kgqa.errors import UsageError
 from kgqa.frames import Tabular
 
@@ -132,19 +133,22 @@ class KG:
         *,
         entities: Sequence[str] = (),
         choices: Sequence[str] = (),
+        after: Answer | Sequence[Answer] = (),
         method: str = DEFAULT_METHOD,
         **options: Any,
     ) -> Answer:
         """Answer one question with the options of :meth:`qa`; models stay loaded.
 
         ``entities`` are topic entities, by id or name, instead of those that linking finds;
-        ``choices`` are the possible answers, by id or name. Raises LinkingError,
-        EntityNotFoundError, EmptyLanguageError, TimeLimitError, ModelError, UsageError.
+        ``choices`` are the possible answers, by id or name. ``after``: the answers to earlier
+        questions, the latest last, from which "and her children?" or "which of them …" is filled
+        in; notes say how. Raises LinkingError, EntityNotFoundError, EmptyLanguageError,
+        TimeLimitError, ModelError, UsageError.
         """
         key = repr((method, sorted(options.items())))
         if key not in self._sessions:
             self._sessions[key] = self.qa(method, **options)
-        return self._sessions[key].ask(question, entities=entities, choices=choices)
+        return self._sessions[key].ask(question, entities=entities, choices=choices, after=after)
 
     def qa(self, method: str = DEFAULT_METHOD, **options: Any) -> QA:
         """Return a session: this KG and a method whose models stay loaded for many questions.
@@ -260,7 +264,8 @@ class KG:
         walked, over = walk(store, keys_array([found.key]), rules, most)
         if len(over):
             raise UsageError(
-                f"{found.name} ({found.id}) has more than {most:,} paths of at most {hops} hops.",
+                f"{said_entity(found.name, found.id)} has more than {most:,} paths of at most "
+                f"{hops} hops.",
                 "Ask for fewer with `hops`.",
             )
         table = ordered(walked)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from contextlib import closing
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from kgqa.display import said_entity, said_name
 from kgqa.errors import EmptyLanguageError, EntityNotFoundError, KgqaError, LinkingError, UsageError
 from kgqa.graph.store import LiveStore, schema_version
 from kgqa.registry import METHODS
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from kgqa.answers.answer import Answer, TopicEntity
     from kgqa.api.home import Home
     from kgqa.graph.store import GraphStore
+    from kgqa.linking.followup import Reading, Turn
     from kgqa.linking.resolve import Resolution
     from kgqa.methods.base import LinkedQuestion, Method, Watch
     from kgqa.methods.options import MethodOptions
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 _MOST_TOPICS = 1_000  # that one question may start at
 _STATES = 5  # times a question is asked of a database that changes meanwhile
+_LONGEST_FOLLOW_UP = 400  # characters; more has a topic of its own
+_ABOUT_AS_SURE = 0.2  # a later reading has to be surer by more
 _OTHERS = 5  # entities of a shared name that are listed
 
 
@@ -35,6 +39,7 @@ _OTHERS = 5  # entities of a shared name that are listed
 class Asked:
     """A question as it is asked: its topic entities and choices by id or name.
 
+    ``after``: the turns before it, the latest last, for what it leaves out.
     ``watch`` is called in the thread that answers, with a stage and what is known then: ``linked``
     (``topic_entities``, ``notes``), ``searching`` (``method``), ``paths`` (``method``, ``paths``;
     of each method that takes part).
@@ -44,6 +49,7 @@ class Asked:
     entities: tuple[str, ...] = ()
     choices: tuple[str, ...] = ()
     watch: Watch | None = None
+    after: tuple[Turn, ...] = ()
 
 
 class QA:
@@ -96,10 +102,16 @@ class QA:
         return method
 
     def ask(
-        self, question: str, *, entities: Sequence[str] = (), choices: Sequence[str] = ()
+        self,
+        question: str,
+        *,
+        entities: Sequence[str] = (),
+        choices: Sequence[str] = (),
+        after: Answer | Sequence[Answer] = (),
     ) -> Answer:
         """Answer one question; see :meth:`kgqa.KG.ask`."""
-        asked = Asked(question, tuple(entities), tuple(choices))
+        turns = turns_of(after)
+        asked = Asked(question, tuple(entities), tuple(choices), after=turns)
         ((_, answer),) = self._answers(self._kg(), [asked])
         if isinstance(answer, KgqaError):
             raise answer
@@ -249,25 +261,31 @@ class QA:
     def _state_answers(
         self, store: GraphStore, questions: Iterable[Asked]
     ) -> Generator[tuple[int, Answer | KgqaError], None, None]:
-        notes: dict[int, list[str]] = {}
-        topics: dict[int, tuple[TopicEntity, ...]] = {}
+        open_: dict[int, _Open] = {}  # by the number of the reading
 
         def linked_questions() -> Iterator[LinkedQuestion | KgqaError]:
+            at = 0
             for number, asked in enumerate(questions):
-                notes[number] = []
-                try:
-                    one = self._linked(store, asked, notes[number])
-                except KgqaError as error:
-                    yield error
-                    continue
-                topics[number] = one.topics
-                yield one
+                meant = self._readings(store, asked)
+                answers: list[Answer | KgqaError | None] = [None] * len(meant)
+                for place, one in enumerate(meant):
+                    this = open_[at] = _Open(number, place, one, answers)
+                    at += 1
+                    said = one.entities or asked.entities
+                    one_asked = replace(asked, question=one.question, entities=said)
+                    try:
+                        linked = self._linked(store, one_asked, this.notes)
+                    except KgqaError as error:
+                        yield error
+                        continue
+                    this.topics = linked.topics
+                    yield linked
 
         linked = linked_questions()
         first = next(linked, None)
         if first is None:
             return
-        if isinstance(first, KgqaError) and not _more(questions):
+        if isinstance(first, KgqaError) and not _more(questions) and len(open_[0].answers) == 1:
             yield 0, first  # before a model is loaded in vain
             return
 
@@ -277,20 +295,35 @@ class QA:
             yield from linked
 
         with closing(self.method.answers(store, every())) as found:
-            for number, answer in found:
+            for at, answer in found:
+                this = open_.pop(at)
                 if isinstance(answer, EmptyLanguageError):
-                    names = ", ".join(f"{one.name} ({one.id})" for one in topics.get(number, ()))
+                    names = _listed(this.topics)
                     answer = EmptyLanguageError(
                         f"{answer.message} Asked about: {names}.", answer.hint
                     )
-                elif not isinstance(answer, KgqaError) and notes[number]:
-                    answer = replace(answer, notes=(*notes[number], *answer.notes))
-                yield number, answer
+                elif not isinstance(answer, KgqaError):
+                    answer = _kept(answer, this.reading)
+                    if this.notes:
+                        answer = replace(answer, notes=(*this.notes, *answer.notes))
+                this.answers[this.place] = answer
+                done = [one for one in this.answers if one is not None]
+                if len(done) == len(this.answers):
+                    yield this.number, _chosen(done)
+
+    def _readings(self, store: GraphStore, asked: Asked) -> list[Reading]:
+        """Return what a question may ask after the ones before it; of most questions itself."""
+        from kgqa.linking.followup import Reading, readings
+
+        if asked.entities or not asked.after or len(asked.question) > _LONGEST_FOLLOW_UP:
+            return [Reading(asked.question)]
+        return readings(store, asked.question, asked.after)
 
     def _linked(self, store: GraphStore, asked: Asked, notes: list[str]) -> LinkedQuestion:
         from kgqa.methods.base import LinkedQuestion
 
         began = time.perf_counter()
+        self._check_language(store, asked.question)
         unlinked: KgqaError | None = None
         topics: list[TopicEntity] = []
         if asked.entities or self.options.needs_topics or not self.options.asks_whole:
@@ -307,6 +340,20 @@ class QA:
         linked.tell("linked", topic_entities=[one.to_dict() for one in topics], notes=list(notes))
         return linked
 
+    def _check_language(self, store: GraphStore, question: str) -> None:
+        """Raise LinkingError for a question that the models here cannot read."""
+        from kgqa.linking.language import foreign_language, speaks
+
+        if any(getattr(self.options, name, None) for name in ("encoder", "model")):
+            return  # which may know more languages
+        language = foreign_language(question)
+        if language is not None and not speaks(store, question, language):
+            raise LinkingError(
+                f"The question is in {language}; the models here learnt English.",
+                "Ask in English, or name a multilingual `encoder` with a ranker fitted to it, or a "
+                "multilingual `model`.",
+            )
+
     def _unlinked(self, question: Question, error: KgqaError) -> LinkedQuestion | KgqaError:
         from kgqa.methods.base import LinkedQuestion
 
@@ -318,6 +365,72 @@ class QA:
         from kgqa.trie.index.reader import open_index
 
         return open_index(self._home.tries(key.kg), key)
+
+
+@dataclass(slots=True)
+class _Open:
+    """One reading of a question that is being answered; ``answers`` are those of all of them."""
+
+    number: int
+    place: int
+    reading: Reading
+    answers: list[Answer | KgqaError | None]
+    notes: list[str] = field(default_factory=list)
+    topics: tuple[TopicEntity, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.reading.said:
+            self.notes.append(self.reading.said)
+
+
+def turns_of(after: Answer | Sequence[Answer]) -> tuple[Turn, ...]:
+    """Return what later questions may leave out, from the answers to earlier ones."""
+    from kgqa.answers.answer import Answer
+    from kgqa.linking.followup import Turn
+
+    return tuple(
+        Turn(
+            one.question,
+            tuple(topic.id for topic in one.topic_entities),
+            tuple(answer.id for answer in one.answers if answer.id is not None),
+        )
+        for one in ((after,) if isinstance(after, Answer) else after)
+    )
+
+
+def _chosen(answers: Sequence[Answer | KgqaError]) -> Answer | KgqaError:
+    """Return the first answer that is about as sure as the surest, of readings in their order."""
+
+    def sure(one: Answer | KgqaError) -> float:
+        answered = not isinstance(one, KgqaError) and one.answers
+        return (one.confidence or 0.0) if answered else -1.0  # type: ignore[union-attr]
+
+    surest = max(map(sure, answers))
+    return next(one for one in answers if sure(one) >= surest - _ABOUT_AS_SURE)
+
+
+def _kept(answer: Answer, reading: Reading) -> Answer:
+    """Return an answer without what a reading leaves out: what was named, what is not one of them.
+
+    Its paths are those that lead to what is left.
+    """
+    if not (reading.among or reading.apart):
+        return answer
+    every = [
+        one
+        for one in (*answer.answers, *(answer.others if reading.among else ()))
+        if one.id not in reading.apart and (not reading.among or one.id in reading.among)
+    ]
+    kept = {one.id for one in every}
+    return replace(
+        answer,
+        answers=tuple(every),
+        others=tuple(one for one in answer.others if one.id not in kept),
+        paths=tuple(
+            path for path in answer.paths if any(one.tail.id in kept for one in path.groundings)
+        ),
+        confidence=answer.confidence if every else None,
+    )
 
 
 def _more(questions: Iterable[Asked]) -> bool:
@@ -334,6 +447,7 @@ def topic_entities(
     from kgqa.answers.answer import TopicEntity
     from kgqa.linking import linker
     from kgqa.linking.asked import asks_whether
+    from kgqa.linking.exact import as_written
     from kgqa.linking.resolve import resolve_entities
 
     linker.check_question(question)
@@ -345,6 +459,7 @@ def topic_entities(
     if named:
         found = resolve_entities(store, list(named))
         notes += [shared_name(one.name, one) for one in found if one.others]
+        notes += _taken([*named], found)
         return [TopicEntity(one.key, one.id, one.name, 1.0) for one in found]
     candidates = linker.link(store, question)
     chosen = linker.topic_entities(candidates, two=asks_whether(question))
@@ -353,21 +468,35 @@ def topic_entities(
         others = [one for one in candidates if (one.start, one.end) == span and one.id != topic.id]
         if others:
             notes.append(
-                f"Interpreted '{topic.mention}' as {topic.name} ({topic.id}). Others of that name: "
-                f"{_listed(others)}. Choose with `entities`."
+                f"Interpreted '{topic.mention}' as {said_entity(topic.name, topic.id)}. "
+                f"Others of that name: {_listed(others)}. Choose with `entities`."
             )
-    return [TopicEntity(one.key, one.id, one.name, round(one.score, 4)) for one in chosen]
+    notes += _taken([as_written(question, one.start, one.end) for one in chosen], chosen)
+    return [
+        TopicEntity(one.key, one.id, one.name, round(one.score, 4), one.mention) for one in chosen
+    ]
+
+
+def _taken(texts: Sequence[str], found: Sequence[Any]) -> list[str]:
+    """Return the notes that a text was taken for a name with other symbols."""
+    from kgqa.linking.exact import is_taken_for
+
+    return [
+        f"Took {said_name(text)} for {said_entity(one.name, one.id)}."
+        for text, one in zip(texts, found, strict=False)
+        if is_taken_for(text, one.name)
+    ]
 
 
 def shared_name(asked: str, found: Resolution) -> str:
     """Return the note that other entities have the name ``asked``, too."""
     return (
-        f"Interpreted '{asked}' as {found.id}, the best connected one; others: "
+        f"Interpreted {said_name(asked)} as {found.id}, the best connected one; others: "
         f"{_listed(found.others)}."
     )
 
 
 def _listed(found: Sequence[Any]) -> str:
-    shown = ", ".join(f"{one.name} ({one.id})" for one in found[:_OTHERS])
+    shown = ", ".join(said_entity(one.name, one.id) for one in found[:_OTHERS])
     more = len(found) - _OTHERS
     return f"{shown} and {more} more" if more > 0 else shown

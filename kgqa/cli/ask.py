@@ -72,7 +72,7 @@ def ask(
     method = method or options.pop("method", None) or DEFAULT_METHOD
     if (chat or (len(questions) == 1 and questions[0] != STDIN)) and method in ("auto", "gcr"):
         options.setdefault("together", 1)
-    given = {"entities": tuple(entity or ()), "choices": _choices(choices)}
+    given: dict[str, Any] = {"entities": tuple(entity or ()), "choices": _choices(choices)}
     with ExitStack() as stack:
         session = QA(run.home, None, method, options)
         kg = stack.enter_context(run.kg())

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _HISTORY = "chat_history"
 _KEPT = 1_000  # lines of history
+_REMEMBERED = 2  # questions
 _SHOWN = 20  # paths, or neighbours
 HELP = """Type a question, or:
   /paths [ENTITY]   all paths of the last answer, or those of an entity
@@ -35,11 +36,12 @@ class Chat:
         run: Run,
         kg: KG,
         qa: QA,
-        given: Mapping[str, tuple[str, ...]],
+        given: Mapping[str, Any],
         show: Callable[[Answer], None],
     ) -> None:
         self.run, self.kg, self.qa, self.given, self.show = run, kg, qa, given, show
         self.last: Answer | None = None
+        self.before: list[Answer] = []  # that the next question may leave things to
         self.commands: dict[str, Callable[[str], None]] = {
             "/paths": self.paths,
             "/why": self.why,
@@ -71,7 +73,8 @@ class Chat:
                 raise UsageError(f"There is no command {name}.", "/help lists them.")
             self.commands[name](rest.strip())
         elif line:
-            self.last = self.qa.ask(line, **self.given)
+            self.last = self.qa.ask(line, **self.given, after=self.before)
+            self.before = [*self.before, self.last][-_REMEMBERED:]
             self.show(self.last)
 
     def help(self, _: str) -> None:

@@ -17,7 +17,7 @@ def check(
 ) -> None:
     """Check whether a statement is in the graph, and show its edges. Exit code 1 if it is not.
 
-    Give heads and tails by id or name, and relations as `kgqa paths` shows them.
+    Give heads and tails by id or exact name, and relations as `kgqa paths` shows them.
     """
     with run.kg() as kg:
         found = kg.check(statement)
@@ -27,6 +27,8 @@ def check(
 
         if not found:
             say(f"Not in the graph: {found.missing}")
+        for path in found.near:
+            say("Near it, and not the same: " + path_line(path).plain)
         for path in found.paths:
             say(path_line(path))
             for edge in path.edges:

@@ -21,7 +21,7 @@ def ingest(
     run: Run,
     loader: Annotated[
         str,
-        typer.Argument(help="The kind of dump: tables, triples, text, freebase, conceptnet, umls."),
+        typer.Argument(help=f"The kind of dump: {', '.join(e.name for e in LOADERS.table)}."),
     ],
     options: dict[str, Any],
     source: Annotated[

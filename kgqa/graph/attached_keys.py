@@ -8,20 +8,18 @@ same in every thread and process, and no table of them is kept on the way in.
 from __future__ import annotations
 
 import hashlib
-import math
 from typing import TYPE_CHECKING, Any
-
-from neo4j import spatial, time
 
 from kgqa.graph.literals import is_walked, members, value_node
 from kgqa.graph.model import Kind
+from kgqa.graph.neo4j_native import plain
 
 if TYPE_CHECKING:
     from kgqa.graph.schema import Value
 
 FACTS = 1 << 61  # element ids of all store formats are smaller
 VALUES = 1 << 62
-_NULLS = frozenset({"", "NULL", "null", "\\N"})  # texts that stand for no value
+NULLS = frozenset({"", "NULL", "null", "\\N"})  # texts that stand for no value
 
 
 def kind_of(key: int) -> Kind:
@@ -39,29 +37,6 @@ def value_key(id_: str) -> int:
     return VALUES | int.from_bytes(digest) >> 2
 
 
-def plain(value: Any) -> Any:
-    """Return a property as JSON has it: dates and times as ISO 8601, points as WKT, no bytes."""
-    if isinstance(value, list):
-        return [part for one in value if (part := plain(one)) is not None]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, time.Date | time.Time | time.DateTime):
-        return _shorter(value.iso_format())
-    if isinstance(value, time.Duration):
-        return value.iso_format()
-    if isinstance(value, spatial.Point):
-        place = " ".join(f"{part:.12g}" for part in value)
-        return f"SRID={value.srid};POINT {'Z ' if len(value) == 3 else ''}({place})"
-    return None
-
-
-def _shorter(text: str) -> str:
-    """Leave the zeros of a fraction of a second out."""
-    return text.replace(".000000000", "")
-
-
 def walked(value: Any) -> list[tuple[str, str]]:
     """Return id and name of the value nodes that walks see of a property; of a list each.
 
@@ -71,9 +46,9 @@ def walked(value: Any) -> list[tuple[str, str]]:
     found = plain(value)
     if found is None or not is_walked(found):
         return []
-    return list(dict.fromkeys(value_node(one) for one in members(found) if one not in _NULLS))
+    return list(dict.fromkeys(value_node(one) for one in members(found) if one not in NULLS))
 
 
 def values_of(value: Any) -> list[Value]:
     """Return the values of a property, each member of a list by itself, without nulls as text."""
-    return [one for one in members(plain(value)) if one not in _NULLS]
+    return [one for one in members(plain(value)) if one not in NULLS]

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kgqa.cypher.attached import attached
-from kgqa.graph.attached_keys import plain
 from kgqa.graph.literals import members
 from kgqa.graph.model import Kind
+from kgqa.graph.neo4j_native import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

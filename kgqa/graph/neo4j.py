@@ -247,7 +247,7 @@ def _translated(error: Exception, url: str, database: str) -> GraphError:
     ) or (isinstance(error, driver_errors.DriverError) and not code):
         return StoreUnavailableError(f"No Neo4j answers at {url}.", _START)
     elif "TransactionTimedOut" in code:
-        what = f"took longer than {READ_TIMEOUT:.0f} s for one statement."
+        what = "took longer for one statement than it may."
         hint = "Ask for fewer hops, or give the server more memory."
     elif "OutOfMemory" in code:
         what = "has too little memory for this statement."

@@ -9,9 +9,11 @@ them in the list ``types`` alone. Dates and times become Neo4j's.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import orjson
+from neo4j import graph, spatial, time
 
 from kgqa.graph.literals import members, value_type
 from kgqa.graph.model import ENTITY_SCHEMA, Kind
@@ -73,6 +75,42 @@ def stored_type(relation: str, reified: Container[str]) -> str:
     return f"{relation} (fact)" if relation in reified else relation
 
 
+def plain(value: Any) -> Any:
+    """Return a property as JSON has it: dates and times as ISO 8601, points as WKT, no bytes."""
+    if isinstance(value, list):
+        return [part for one in value if (part := plain(one)) is not None]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, time.Date | time.Time | time.DateTime):
+        return _shorter(value.iso_format())
+    if isinstance(value, time.Duration):
+        return value.iso_format()
+    if isinstance(value, spatial.Point):
+        place = " ".join(f"{part:.12g}" for part in value)
+        return f"SRID={value.srid};POINT {'Z ' if len(value) == 3 else ''}({place})"
+    return None
+
+
+def _shorter(text: str) -> str:
+    """Leave the zeros of a fraction of a second out."""
+    return text.replace(".000000000", "")
+
+
+def as_json(value: Any) -> Any:
+    """Return a value of a row as JSON has it; of a node or a relationship its element id."""
+    if isinstance(value, graph.Entity):
+        return value.element_id
+    if isinstance(value, graph.Path):
+        return [as_json(one) for one in (value.start_node, *value.relationships)]
+    if isinstance(value, list):
+        return [as_json(one) for one in value]
+    if isinstance(value, dict):
+        return {name: as_json(one) for name, one in value.items()}
+    return plain(value)
+
+
 def _properties(text: str | None, ours: Set[str]) -> dict[str, Any]:
     given = orjson.loads(text) if text else {}
     found = {}
@@ -95,14 +133,12 @@ def _native(value: Any) -> Any:
 
 
 def _scalar(value: Value) -> Any:
-    from neo4j.time import Date, DateTime
-
     kind = value_type(value)
     try:
         if kind == "date":
-            return Date.from_iso_format(str(value))
+            return time.Date.from_iso_format(str(value))
         if kind == "datetime":
-            return DateTime.from_iso_format(str(value).replace(" ", "T"))
+            return time.DateTime.from_iso_format(str(value).replace(" ", "T"))
     except (ValueError, TypeError):
         return value
     return str(value) if kind == "integer" and value not in _WHOLE else value

@@ -11,7 +11,8 @@ from kgqa import cypher
 from kgqa.errors import EntityNotFoundError, GraphError, KGNotFoundError
 from kgqa.graph.model import Adjacency, Entities, EntityDetails, Kind, Relations, keys_array
 from kgqa.graph.names import is_storable, normalise
-from kgqa.graph.neo4j import info_of
+from kgqa.graph.neo4j import READ_TIMEOUT, info_of
+from kgqa.graph.neo4j_native import as_json
 from kgqa.graph.neo4j_write import indexed_name
 from kgqa.graph.properties import StoredPropertyGraph
 
@@ -214,17 +215,41 @@ class Neo4jStore(StoredPropertyGraph):
 
     def ask(self, name: str, with_label: bool = True, **parameters: Any) -> neo4j.Record:
         """Return the answer of a statement that reads this version; for what belongs to it."""
-        if self._closed:
-            raise GraphError(f"The store of {self.info.name} in {self.url} is closed.")
+        self._check_open()
         statement = cypher.statement(name, label=self.label if with_label else None)
         reading = {"load": self.load, "version": self.info.version}
         records = self.connection.read(statement, **reading, **parameters)
         if len(records) != 1 or not records[0]["serving"]:
-            raise GraphError(
-                f"The KG {self.info.name} in {self.url} was changed while it was in use.",
-                "Run the command again.",
-            )
+            raise self._changed()
         return records[0]
+
+    def run(
+        self,
+        cypher: str,
+        parameters: dict[str, Any],
+        limit: int = 1_000,
+        timeout: float = READ_TIMEOUT,
+    ) -> list[dict[str, Any]]:
+        """See :class:`kgqa.graph.store.CypherStore`.
+
+        Nodes of this KG bear ``label``; those of other KGs of the server are there as well.
+        """
+        self._check_open()
+        rows, _ = self.connection.read_marked(cypher, parameters, timeout=timeout, limit=limit)
+        meta = self.connection.meta(self.info.name)
+        if meta is None or (meta["load"], meta["version"]) != (self.load, self.info.version):
+            raise self._changed()
+        return [as_json(dict(row)) for row in rows]
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise GraphError(f"The store of {self.info.name} in {self.url} is closed.")
+
+    def _changed(self) -> GraphError:
+        return GraphError(
+            f"The KG {self.info.name} in {self.url} was changed while it was in use.",
+            "Run the command again.",
+        )
 
     def _no_key(self, key: int) -> EntityNotFoundError:
         return EntityNotFoundError(f"The KG {self.info.name} has no entity with key {key}.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -103,6 +103,20 @@ class LiveStore(Protocol):
 
     def remarks(self) -> list[str]:
         """Return what an answer of this state should tell about it."""
+
+
+@runtime_checkable
+class CypherStore(Protocol):
+    """A ``GraphStore`` on a server that runs Cypher."""
+
+    def run(
+        self, cypher: str, parameters: dict[str, Any], limit: int = 1_000, timeout: float = 60.0
+    ) -> list[dict[str, Any]]:
+        """Return up to ``limit`` rows of a statement, which the server lets only read.
+
+        Values are as JSON has them, nodes and relationships as their element ids. ``timeout``: in
+        seconds. Raises GraphError.
+        """
 
 
 def schema_version(store: GraphStore) -> str:

@@ -8,10 +8,12 @@ given.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
+from kgqa.display import said_name
 from kgqa.errors import LinkingError
 from kgqa.graph.model import keys_array
 from kgqa.linking.around import (
@@ -21,6 +23,7 @@ from kgqa.linking.around import (
     stems_of,
     stems_outside,
 )
+from kgqa.linking.exact import as_written, is_other_number
 from kgqa.linking.lookup import find_hits, named_entities
 from kgqa.linking.mentions import QuestionWords
 from kgqa.linking.resolve import one_line
@@ -103,7 +106,11 @@ def link(
     found = asked.mentions()
     words = schema_words(store, asked)
     candidates = _scored(store, asked, find_hits(store, asked, found, words), encoder)
-    candidates = _without_classes(store, candidates)
+    candidates = [
+        one
+        for one in _without_classes(store, candidates)
+        if not is_other_number(as_written(question, one.start, one.end), one.name)
+    ]
     if not candidates:
         raise _nothing_found(store, asked, found)
     best = candidates[0]
@@ -115,8 +122,8 @@ def link(
             if not any(one.start < end and start < one.end for one in candidates):
                 raise LinkingError(
                     f'"{question[start:end]}" names nothing in the KG "{store.info.name}".',
-                    f"Name the topic entity yourself with `entity`; {best.name} is one, by "
-                    f'"{best.mention}".',
+                    f"Name the topic entity yourself with `entity`; {said_name(best.name)} is one, "
+                    f'by "{best.mention}".',
                 )
     return candidates[:limit]
 
@@ -146,10 +153,11 @@ def topic_entities(candidates: list[Candidate], *, two: bool = False) -> list[Ca
     """Return which of ``candidates`` (as :func:`link` gives them) are the topic entities.
 
     The best one, and up to two more out of other words of the question: such as say something,
-    match well, and score nearly as much. Capitals or quotes show a name, so that there a lower
-    score suffices, and so it does, however little of the name is written, for the only entity that
-    its words may mean; elsewhere a wrong topic costs more than a missing one. ``two``: the question
-    asks whether two are connected; where one was found the next whole name is the other.
+    match well, and score nearly as much. Capitals, quotes, a number ("order 7") show a name, so
+    that there a lower score suffices, and so it does, however little of the name is written,
+    for the only entity that its words may mean; elsewhere a wrong topic costs more than a
+    missing one. ``two``: the question asks whether two are connected; where one was found the
+    next whole name is the other.
     """
     if not candidates:
         return []
@@ -159,7 +167,7 @@ def topic_entities(candidates: list[Candidate], *, two: bool = False) -> list[Ca
     for other in candidates[1:]:
         if len(topics) == _TOPICS:
             break
-        named = other.features.emphasis > 0.0
+        named = other.features.emphasis > 0.0 or _is_numbered(other)
         alone = meanings[other.start, other.end] == 1
         if alone:
             share = _ALSO_NAMED_ALONE if named else _ALSO_ALONE
@@ -180,6 +188,11 @@ def topic_entities(candidates: list[Candidate], *, two: bool = False) -> list[Ca
             if other.match != "partial" and (other.end <= best.start or best.end <= other.start)
         ][:1]
     return topics
+
+
+def _is_numbered(one: Candidate) -> bool:
+    """Return whether a mention is a whole name of words and a number."""
+    return one.match == "name" and bool(re.search(r"[^\W\d].*\d", one.mention))
 
 
 def _scored(
@@ -370,9 +383,8 @@ def _nothing_found(
     near = named_entities(store, store.suggest(content, 5)) if content else None
     nearest = ""
     if near is not None:
-        nearest = (
-            f"The nearest names are {', '.join(near.names[i] or '' for i in range(len(near)))}. "
-        )
+        names = ", ".join(said_name(near.label(row)) for row in range(len(near)))
+        nearest = f"The nearest names are {names}. "
     return LinkingError(
         f'Nothing in the question is an entity of the KG "{store.info.name}": looked for {shown}.',
         f"{nearest}Name the topic entity yourself with `entity`.",

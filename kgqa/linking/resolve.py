@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kgqa.display import said_entity, said_name
 from kgqa.errors import EntityNotFoundError
 from kgqa.graph.names import normalise
 
@@ -104,7 +105,7 @@ def _unknown(store: GraphStore, asked: str) -> EntityNotFoundError:
     """Return the error that names the nearest entities and how to look for more."""
     near = store.entities(store.suggest(asked[:_LOOKED_AT], 5))
     listed = ", ".join(
-        f"{name} ({id_})" if name and name != id_ else id_
+        said_entity(name, id_) if name and name != id_ else said_name(id_)
         for id_, name in zip(near.ids, near.names, strict=True)
     )
     nearest = f"The nearest names are {listed}." if listed else "No similar names."

@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgqa.answers.answer import Findings, RankedAnswer, Timings
+from kgqa.display import said_name
 from kgqa.errors import PlanError, TimeLimitError, UsageError
 from kgqa.graph.schema import PropertyGraph
 from kgqa.linking.literals import stated
@@ -138,7 +139,7 @@ class Query(Method[QueryOptions]):
             )
         if counted := counted_words(result):
             notes.append(counted)
-        notes += [f"Nothing in the graph is called {name}." for name in read.unknown]
+        notes += [f"Nothing in the graph is called {said_name(name)}." for name in read.unknown]
         if read.confidence < self.options.sure_from:
             others = [one.plan for one, _ in read.plans[1:3]]
             notes += [f"It may also be read as: {plan}" for plan in others]
@@ -209,12 +210,13 @@ def overview(schema: GraphSchema) -> Findings:
     ]
     notes = []
     for type_ in schema.types[:_LISTED]:
-        known = ", ".join(one.name for one in type_.properties[:_LISTED])
+        known = ", ".join(said_name(one.name) for one in type_.properties[:_LISTED])
         if known:
-            notes.append(f"{type_.name} has {known}.")
+            notes.append(f"{said_name(type_.name)} has {known}.")
     for one in schema.relations[:_LISTED]:
         notes.append(
-            f"{one.head or 'something'} {one.relation} {one.tail or 'something'} ({one.count:,})"
+            " ".join(said_name(part or "something") for part in (one.head, one.relation, one.tail))
+            + f" ({one.count:,})"
         )
     if not answers:
         answers = [
@@ -231,7 +233,10 @@ def counted_words(result: QueryResult) -> str:
     if result.source is None or not len(result) or not result.plan.grouped:
         return ""
     for one in result.evidence(0, _LISTED).counted:
-        names = [member.name if isinstance(member, Node) else str(member) for member in one.members]
+        names = [
+            said_name(member.name if isinstance(member, Node) else str(member))
+            for member in one.members
+        ]
         if names:
             more = one.size - len(names)
             rest = f" and {more:,} more" if more > 0 else ""

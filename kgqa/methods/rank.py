@@ -31,6 +31,7 @@ from kgqa.answers.answer import (
 from kgqa.answers.choices import find_choices, rank_by_score
 from kgqa.answers.conditions import Narrowed
 from kgqa.answers.ranking import calibrated
+from kgqa.display import said_entity, said_name
 from kgqa.errors import EmptyLanguageError
 from kgqa.graph.store import schema_version
 from kgqa.methods.base import LinkedQuestion, Method
@@ -110,8 +111,8 @@ class Rank(Method[RankOptions]):
             paths, hops = relation_paths(store, topic.key, rules)
             if hops < rules.hops:
                 notes.append(
-                    f"{topic.name} ({topic.id}) has more than {MOST_PATHS:,} paths, so only those "
-                    f"of {hops} hop{'' if hops == 1 else 's'} were ranked."
+                    f"{said_entity(topic.name, topic.id)} has more than {MOST_PATHS:,} paths, "
+                    f"so only those of {hops} hop{'' if hops == 1 else 's'} were ranked."
                 )
             found.append(paths)
         walked = time.perf_counter()
@@ -227,7 +228,8 @@ class Rank(Method[RankOptions]):
         ]
         yes = bool(shown) and asked.probability >= YES_THRESHOLD
         sure = calibrated(max(asked.probability, LEAST_YES), *YES_CALIBRATION)
-        said = f"Not in this graph: no path between {first.name} and {second.name} says this."
+        pair = f"{said_name(first.name)} and {said_name(second.name)}"
+        said = f"Not in this graph: no path between {pair} says this."
         return Findings(
             answers=(RankedAnswer(None, YES, asked.probability, True),) if yes else (),
             paths=tuple(shown),
@@ -376,9 +378,9 @@ def _shown(
 
 
 def _not_there(topics: Sequence[TopicEntity], weighed: Sequence[Weighed]) -> str:
-    named = " and ".join(topic.name for topic in topics)
+    named = " and ".join(said_name(topic.name) for topic in topics)
     missing = max(weighed, key=lambda one: one.absent).missing
-    like = f', such as "{missing}"' if missing else ""
+    like = f", such as {said_name(missing)}" if missing else ""
     return f"Not in this graph: {named} has no fact that answers this{like}."
 
 

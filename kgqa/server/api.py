@@ -110,6 +110,7 @@ class Api:
             form.entities,
             form.choices,
             options,
+            after=[one.turn for one in form.after],
             watched=stream,
         )
         if stream:

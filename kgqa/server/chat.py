@@ -16,12 +16,16 @@ from typing import TYPE_CHECKING, Any
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from kgqa.api import Turn, leaves_out
 from kgqa.api.kg import DEFAULT_METHOD
+from kgqa.display import markdown
 from kgqa.errors import KgqaError, UsageError
 from kgqa.server.faults import RefusedError, error_json
 from kgqa.server.forms import AskForm
 from kgqa.server.http import answered, fields, with_signs_of_life
 from kgqa.server.views import UNANSWERABLE, answer_text, methods
+
+_TURNS = 2  # earlier questions of a chat that a question may leave things to
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -70,6 +74,9 @@ class Chat:
             raise UsageError("`kgqa` is not an object.", 'Write {"kgqa": {"k": 5}}.')
         question = {"question": _last_message(given.get("messages")), "kg": kg, "method": method}
         form, options = AskForm.of({**own, **question})
+        after = [one.turn for one in form.after]
+        if not after and leaves_out(form.question):
+            after = await self._before(request, given["messages"], kg, method)
         waiting = await self.sessions.ask(
             form.question,
             kg,
@@ -77,6 +84,7 @@ class Chat:
             form.entities,
             form.choices,
             options,
+            after=after,
             watched=False,
         )
         base = {
@@ -93,11 +101,31 @@ class Chat:
             found = await answered(request, self.sessions.answer(waiting))
             text = answer_text(found)
         except UNANSWERABLE as error:
-            found, text = error_json(error), str(error)
+            found, text = error_json(error), markdown(str(error))
         message = {"role": "assistant", "content": text, "refusal": None}
         choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
         whole = {"object": "chat.completion", "choices": [choice], "usage": _usage(found)}
         return JSONResponse({**base, **whole, "kgqa": found})
+
+    async def _before(
+        self, request: Request, messages: list[Any], kg: str, method: str
+    ) -> list[Turn]:
+        """Return the earlier questions of a chat, which are answered anew.
+
+        What a client sends as an earlier answer is only text, and may be anything.
+        """
+        turns: list[Turn] = []
+        earlier = [text for one in messages[:-1] if (text := _text(one, "user"))]
+        for text in earlier[-_TURNS:]:
+            waiting = await self.sessions.ask(text, kg, method, after=turns, watched=False)
+            try:
+                found = await answered(request, self.sessions.answer(waiting))
+            except UNANSWERABLE:
+                continue
+            topics = tuple(one["id"] for one in found["topic_entities"])
+            ids = tuple(one["id"] for one in found["answers"] if one["id"] is not None)
+            turns.append(Turn(found["question"], topics, ids))
+        return turns
 
     async def _chunks(
         self, waiting: Waiting, base: dict[str, Any], *, usage: bool
@@ -116,7 +144,8 @@ class Chat:
         if waiting.failure is not None and not isinstance(waiting.failure, UNANSWERABLE):
             yield _data(found)
             return
-        text = str(waiting.failure) if waiting.failure is not None else answer_text(found)
+        failed = waiting.failure
+        text = markdown(str(failed)) if failed is not None else answer_text(found)
         for line in text.splitlines(keepends=True):
             yield chunk({"content": line})
         yield chunk({}, "stop", kgqa=found)
@@ -150,16 +179,22 @@ def _last_message(messages: object) -> str:
     """Return the text of the last message, which is the user's. Raises UsageError."""
     if not isinstance(messages, list) or not messages or not isinstance(messages[-1], dict):
         raise UsageError("`messages` holds no message.", "Send at least one of the role user.")
-    last = messages[-1]
-    content = last.get("content")
-    if isinstance(content, list):
-        parts = [one.get("text") for one in content if isinstance(one, dict)]
-        content = "\n".join(one for one in parts if isinstance(one, str))
-    if last.get("role") != "user" or not isinstance(content, str) or not content.strip():
+    if not (text := _text(messages[-1], "user")):
         raise UsageError(
             "The last message is not a question.", "Send a text of the role user as the last one."
         )
-    return content.strip()
+    return text
+
+
+def _text(message: object, role: str) -> str:
+    """Return the text of a message, empty if it has none or is not of ``role``."""
+    if not isinstance(message, dict) or message.get("role") != role:
+        return ""
+    content = message.get("content")
+    if isinstance(content, list):
+        parts = [one.get("text") for one in content if isinstance(one, dict)]
+        content = "\n".join(one for one in parts if isinstance(one, str))
+    return content.strip() if isinstance(content, str) else ""
 
 
 def _usage(found: dict[str, Any]) -> dict[str, int]:

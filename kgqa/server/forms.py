@@ -4,11 +4,25 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from kgqa.api import Turn
 from kgqa.api.kg import DEFAULT_METHOD
 from kgqa.registry import Options, option, validated
 
 MOST_PATHS = 300_000  # of an entity; one with more is refused
 _ENTITY = 1_000  # characters
+
+
+class TurnForm(Options):
+    """An earlier question as it was answered; ids that the graph does not have are passed over."""
+
+    question: str = option(..., "The question, as the answer has it.", max_length=2_000)
+    topic_entities: tuple[str, ...] = option((), "Ids of its topic entities.", max_length=16)
+    answers: tuple[str, ...] = option((), "Ids of its answers.", max_length=1_000)
+
+    @property
+    def turn(self) -> Turn:
+        """The turn that a question may leave things to."""
+        return Turn(self.question, self.topic_entities, self.answers)
 
 
 class AskForm(Options):
@@ -21,6 +35,11 @@ class AskForm(Options):
         (), "Topic entities, by id or name, instead of those that linking finds.", max_length=16
     )
     choices: tuple[str, ...] = option((), "What may be answered, by id or name.", max_length=32)
+    after: tuple[TurnForm, ...] = option(
+        (),
+        "Earlier questions, the latest last, that this one leaves things to: `and his children?`",
+        max_length=4,
+    )
     stream: bool = option(
         False, "Send what happens as server-sent events; `Accept: text/event-stream` does too."
     )

@@ -15,11 +15,11 @@ from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field
 
 from kgqa.api.kg import DEFAULT_METHOD
-from kgqa.display import visible
+from kgqa.display import LONGEST, code_span, markdown, path_text, said_name
 from kgqa.errors import KgqaError
 from kgqa.registry import validated
 from kgqa.server.faults import unexpected
-from kgqa.server.forms import CheckForm, LinkForm, PathsForm
+from kgqa.server.forms import CheckForm, LinkForm, PathsForm, TurnForm
 from kgqa.server.shapes import Answered, Checked, Linked, PathPage
 from kgqa.server.views import answer_text, path_page
 from kgqa.version import __version__
@@ -70,11 +70,17 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
             str, Field(description="The method; omit it for the default.")
         ] = DEFAULT_METHOD,
         limit: Limit = 5,
+        after: Annotated[
+            list[TurnForm],
+            Field(max_length=4, description="Earlier questions that this one leaves things to."),
+        ] = [],  # noqa: B006
     ) -> Annotated[CallToolResult, Answered]:
         """Answer a question from the graph, with the checked path of facts behind each answer."""
 
         async def work() -> tuple[dict[str, Any], str]:
-            waiting = await sessions.ask(question, kg, method, entities)
+            waiting = await sessions.ask(
+                question, kg, method, entities, after=[one.turn for one in after]
+            )
             found: dict[str, Any] = {}
             async for event, known in sessions.events(waiting):
                 if waiting.failure is not None:
@@ -126,7 +132,11 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
                 {name: one[name] for name in ("id", "name", "score", "mention", "edges", "chosen")}
                 for one in found["candidates"]
             ]
-            lines = [f"{one['name']} ({one['id']}), {one['edges']} edges" for one in rows]
+            lines = [
+                f"{code_span(said_name(one['name']))} ({code_span(said_name(one['id']))}), "
+                f"{one['edges']} edges"
+                for one in rows
+            ]
             return found | {"candidates": rows}, "\n".join(lines) or "Nothing was found."
 
         return await _result(work)
@@ -148,10 +158,16 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
         async def work() -> tuple[dict[str, Any], str]:
             form: CheckForm = validated(CheckForm, {"statement": statement}, "the tool check")
             found = await sessions.read(kg, lambda kg: kg.check(form.statement).to_dict())
-            short = {**found, "paths": found["paths"][:5]}
-            said = "It is in the graph:" if found["found"] else "It is not in the graph:"
-            texts = [one["text"] for one in short["paths"]] or [str(found["missing"])]
-            return short, "\n".join([said, *texts])
+            short = dict(found)
+            for name in ("paths", "near"):
+                short[name] = [_path(one) for one in found[name][:5]]
+            lines = ["It is in the graph:" if found["found"] else "It is not in the graph:"]
+            lines += [code_span(one["text"]) for one in short["paths"]]
+            lines += [] if found["found"] else [code_span(str(found["missing"]))]
+            near = [code_span(one["text"]) for one in short["near"]]
+            return short, "\n".join(
+                [*lines, *(["Near it, and not the same:", *near] if near else [])]
+            )
 
         return await _result(work)
 
@@ -164,7 +180,9 @@ def capped(found: Mapping[str, Any], limit: int) -> dict[str, Any]:
     for one in found["answers"][:limit]:
         behind = one["paths"][:2]
         kept += [place for place in behind if place not in kept]
-        answers.append({**one, "paths": [kept.index(place) for place in behind]})
+        met = [each | {"text": path_text(each["edges"], LONGEST)} for each in one["conditions"]]
+        paths = [kept.index(place) for place in behind]
+        answers.append({**one, "paths": paths, "conditions": met})
     if not answers:  # what was looked at
         kept = list(range(min(3, len(found["paths"]))))
     notes, more = list(found["notes"]), len(found["answers"]) - len(answers)
@@ -179,7 +197,8 @@ def capped(found: Mapping[str, Any], limit: int) -> dict[str, Any]:
 
 
 def _path(path: Mapping[str, Any]) -> dict[str, Any]:
-    return {"text": path["text"], "score": path.get("score"), "edges": path["edges"]}
+    text = path_text(path["edges"], LONGEST)
+    return {"text": text, "score": path.get("score"), "edges": path["edges"]}
 
 
 async def _paths(
@@ -189,11 +208,11 @@ async def _paths(
     found = await sessions.read(kg, lambda kg: path_page(kg, form))
     found["paths"] = [_path(one) for one in found["paths"]]
     found.pop("browser_url")
-    lines = [one["text"] for one in found["paths"]]
+    lines = [code_span(one["text"]) for one in found["paths"]]
     lines.append(f"{len(found['paths'])} of {found['total']} paths.")
     if found["next_offset"] is not None:
         lines[-1] += f" More with offset {found['next_offset']}."
-    return found, "\n".join([*found["notes"], *lines])
+    return found, "\n".join([*map(markdown, found["notes"]), *lines])
 
 
 async def _result(work: Callable[[], Awaitable[tuple[dict[str, Any], str]]]) -> CallToolResult:
@@ -201,8 +220,7 @@ async def _result(work: Callable[[], Awaitable[tuple[dict[str, Any], str]]]) -> 
     try:
         found, text = await work()
     except KgqaError as error:
-        raise ToolError(str(error)) from None
+        raise ToolError(markdown(str(error))) from None
     except TimeoutError as error:
         raise ToolError(str(unexpected(error))) from None
-    shown = "\n".join(visible(line) for line in text.split("\n"))
-    return CallToolResult(content=[TextContent(type="text", text=shown)], structured_content=found)
+    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=found)

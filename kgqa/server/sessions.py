@@ -17,7 +17,7 @@ from contextlib import closing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kgqa.api import KG, QA, Asked, Home, Models, status
+from kgqa.api import KG, QA, Asked, Home, Models, Turn, status
 from kgqa.api.kg import DEFAULT_METHOD
 from kgqa.errors import KGNotFoundError, KgqaError, TimeLimitError, UsageError
 from kgqa.server.faults import BusyError, StoppingError, error_json, unexpected
@@ -188,6 +188,7 @@ class Sessions:
         choices: Sequence[str] = (),
         options: Mapping[str, Any] | None = None,
         *,
+        after: Sequence[Turn] = (),
         watched: bool = True,
     ) -> Waiting:
         """Put a question into the queue; :meth:`events` gives what happens to it.
@@ -199,7 +200,7 @@ class Sessions:
         name = await asyncio.to_thread(self.kg_named, kg)
         session = await asyncio.to_thread(self._session, name, method, dict(options or {}))
         deadline = time.monotonic() + self.options.time_limit
-        asked = Asked(question, tuple(entities), tuple(choices))
+        asked = Asked(question, tuple(entities), tuple(choices), after=tuple(after))
         waiting = Waiting(name, session, deadline, asked, watched=watched)
         with self._changed:
             if self._stopping:

@@ -109,9 +109,13 @@ class Linked(BaseModel):
 
 
 class Checked(BaseModel):
-    """Whether a statement is in the graph, each way in which it is; ``missing``: what is not."""
+    """Whether a statement is in the graph, each way in which it is; ``missing``: what is not.
+
+    ``near``: what is there instead, if only case, punctuation or signs of names differ.
+    """
 
     statement: str
     found: bool
     missing: str | None
     paths: list[ShownPath]
+    near: list[ShownPath] = []

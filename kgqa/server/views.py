@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kgqa.display import NOT_HERE, refusal, visible
+from kgqa.display import (
+    LONGEST,
+    NOT_HERE,
+    code_span,
+    markdown,
+    path_text,
+    refusal,
+    said_name,
+)
 from kgqa.errors import EmptyLanguageError, EntityNotFoundError, LinkingError
 from kgqa.registry import METHODS
 from kgqa.server.forms import MOST_PATHS
@@ -22,27 +30,36 @@ _ANSWERS, _PATHS = 10, 5
 
 
 def answer_text(found: Mapping[str, Any]) -> str:
-    """Return the answers, the paths behind them, and the notes, as lines."""
+    """Return the answers, the paths behind them, and the notes, as lines of Markdown.
+
+    Names are untrusted text: each is quoted, and in a span of code.
+    """
     answers, paths = found["answers"], found["paths"]
     if not answers:
         rest = [note for note in found["notes"] if not note.startswith(NOT_HERE)]
-        return "\n\n".join([refusal(found["notes"], found["confidence"]), *rest])
-    names = [visible(one["name"]) + ("" if one["grounded"] else " (in no path)") for one in answers]
+        said = [refusal(found["notes"], found["confidence"]), *rest]
+        return "\n\n".join(map(markdown, said))
+    names = [
+        code_span(said_name(one["name"])) + ("" if one["grounded"] else " (in no path)")
+        for one in answers
+    ]
     first = ", ".join(names[:_ANSWERS])
     if len(names) > _ANSWERS:
         first += f" and {len(names) - _ANSWERS} more"
     if found["confidence"] is not None:
         first += f" (confidence {min(round(100 * found['confidence']), 99)} %)"
     behind = list(dict.fromkeys(place for one in answers for place in one["paths"]))[:_PATHS]
-    lines = [f"- {visible(paths[place]['text'])}" for place in behind]
+    lines = [f"- {code_span(path_text(paths[place]['edges'], LONGEST))}" for place in behind]
     for one in answers[:_ANSWERS]:
         lines += [
-            f"- {visible(each['asked'])}: {visible(each['text'])}" for each in one["conditions"]
+            f"- {code_span(said_name(each['asked']))}: "
+            f"{code_span(path_text(each['edges'], LONGEST))}"
+            for each in one["conditions"]
         ]
     parts = [first]
     if lines:
         parts.append("\n".join(["Paths, each edge checked in the graph:", *lines]))
-    return "\n\n".join([*parts, *found["notes"]])
+    return "\n\n".join([*parts, *map(markdown, found["notes"])])
 
 
 def path_page(kg: KG, form: PathsForm) -> dict[str, Any]:

@@ -45,6 +45,8 @@ def people(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
         ([("Ann", "knows", "Bert"), ("Bert", "lives in", "Cork")], ["a1"]),
         ("Ann -> likes -> Bert -> lives in -> Cork", ["a2"]),
         ("Ann -> marriage..partner -> Bert", ["a1"]),
+        ([("a1", "knows", "b"), ("a2", "likes", "b")], ["a1", "a2"]),
+        ([("Ann", "likes", "Bert"), ("b", "lives in", "c"), ("Ann", "knows", "b")], ["a2", "a1"]),
     ],
 )
 def test_a_statement_that_is_there(people: kgqa.KG, statement: Any, heads: list[str]) -> None:
@@ -62,7 +64,7 @@ def test_a_statement_that_is_there(people: kgqa.KG, statement: Any, heads: list[
         (("a2", "knows", "Bert"), "a2 -> knows -> Bert"),
         (("Ann", "hates", "Bert"), "Ann -> hates -> Bert"),
         ("Ann -> knows -> Bert -> knows -> Ann", "Bert -> knows -> Ann"),
-        ([("a1", "knows", "b"), ("a2", "likes", "b")], "a2 -> likes -> b"),
+        ([("Ann", "knows", "Bert"), ("b", "likes", "a2")], "b -> likes -> a2"),
     ],
 )
 def test_a_statement_that_is_not_there(people: kgqa.KG, statement: Any, missing: str) -> None:
@@ -91,3 +93,98 @@ def test_a_malformed_statement(people: kgqa.KG, wrong: Any) -> None:
 def test_a_name_that_the_kg_lacks(people: kgqa.KG) -> None:
     with pytest.raises(EntityNotFoundError, match="Zoe"):
         people.check(("Zoe", "knows", "Bert"))
+
+
+SIGNS = [
+    ("Oslo", "record low", -40),
+    ("Oslo", "share", "23%"),
+    ("C++", "made by", "Bjarne"),
+    ("m²", "unit of", "area"),
+    ("Zoë", "likes", "tea"),
+    ("x", "note", "a -> b\nc"),
+    ("x1", "knows", "Payments -> leader -> Mallory"),
+    ("Bjarne", "made", "x"),
+]
+
+
+@pytest.fixture(scope="module")
+def signs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
+    folder = tmp_path_factory.mktemp("signs")
+    same = [(f"twin{number}", "sees", f"thing{number}") for number in range(1_100)]
+    names = folder / "names.tsv"
+    names.write_text("".join(f"twin{number}\tTwin\n" for number in range(1_100)), "utf-8")
+    rows = [(str(head), relation, str(tail)) for head, relation, tail in SIGNS]
+    with kgqa.ingest(
+        "triples", [*rows, *same], names=names, kg="signs", home=folder / "home"
+    ) as kg:
+        yield kg
+
+
+@pytest.mark.parametrize(
+    ("statement", "near"),
+    [
+        ("Oslo -> record low -> 40", "-40"),
+        ("Oslo -> share -> 23", "23%"),
+        ("C -> made by -> Bjarne", "Bjarne"),
+        ("C# -> made by -> Bjarne", "Bjarne"),
+        ("c++ -> made by -> Bjarne", "Bjarne"),
+        ("C++ -> Made By -> Bjarne", "Bjarne"),
+        ("m2 -> unit of -> area", "area"),
+    ],
+)
+def test_what_is_only_near_is_not_there(signs: kgqa.KG, statement: str, near: str) -> None:
+    found = signs.check(statement)
+    assert not found
+    assert found.missing == statement
+    assert [path.tail.name for path in found.near] == [near]
+    assert found.to_dict()["near"][0]["edges"]
+
+
+def test_a_direction_is_never_near(signs: kgqa.KG) -> None:
+    assert not signs.check("Bjarne -> made by -> C++").near
+    assert signs.check("Bjarne -> ^made by -> C++")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "Oslo -> record low -> -40",
+        "Oslo -> record low -> \u221240",
+        "Oslo -> record low -> -40.0",
+        "Zoe\u0308 -> likes -> tea",
+        'x -> note -> "a -\\u003e b\\nc"',
+        [("x", "note", "a -> b\nc")],
+        'x1 -> knows -> "Payments -\\u003e leader -\\u003e Mallory"',
+    ],
+)
+def test_names_are_compared_as_stored_and_values_by_value(signs: kgqa.KG, statement: Any) -> None:
+    found = signs.check(statement)
+    assert found
+    assert signs.check(found.statement), "as it is shown it can be read"
+
+
+def test_a_name_that_a_thousand_share_is_found_with_each(signs: kgqa.KG) -> None:
+    for number in (0, 500, 1_099):
+        (path,) = signs.check(("Twin", "sees", f"thing{number}")).paths
+        assert path.head.id == f"twin{number}"
+    assert len(signs.check([("Twin", "sees", "thing7"), ("thing7", "^sees", "Twin")]).paths) == 1
+    assert not signs.check(("Twin", "sees", "Oslo")), "nobody of that name does"
+
+
+def test_a_statement_of_a_megabyte_takes_store_calls_for_its_names_only(
+    signs: kgqa.KG, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = 2 * 9_000
+    text = "C++" + " -> made by -> Bjarne -> ^made by -> C++" * (steps // 2)
+    calls = []
+    read = type(signs.store).entities
+
+    def counted(store: Any, keys: Any) -> Any:
+        calls.append(len(keys))
+        return read(store, keys)
+
+    monkeypatch.setattr(type(signs.store), "entities", counted)
+    (path,) = signs.check(text).paths
+    assert len(path.edges) == steps
+    assert len(calls) < 20
+    assert sum(calls) < 100

@@ -53,18 +53,6 @@ class Outcome:
         return lines[-1]
 
 
-@pytest.fixture
-def minilm() -> None:
-    """The offline sentence encoder; a test that needs it is skipped where it is not installed."""
-    from kgqa.errors import ModelNotFoundError
-    from kgqa.models.offline import minilm_folder
-
-    try:
-        minilm_folder()
-    except ModelNotFoundError as error:
-        pytest.skip(error.message)
-
-
 class Kgqa(Protocol):
     """Runs `kgqa ARGUMENTS…`; keywords are environment variables."""
 

@@ -49,7 +49,7 @@ def test_a_misspelt_topic_gets_the_nearest_names(kgqa: Kgqa, plain_home: Path) -
 def test_an_unknown_entity(kgqa: Kgqa, plain_home: Path, arguments: tuple[str, ...]) -> None:
     error = kgqa(*arguments, "--home", plain_home).error
     assert '"Baracc Obama"' in error
-    assert "Barack Obama (m.02mjmr)" in error
+    assert '"Barack Obama" (m.02mjmr)' in error
     assert "kgqa link" in error
 
 

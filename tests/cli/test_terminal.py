@@ -74,7 +74,7 @@ def test_a_path_line_has_every_part_in_order() -> None:
 
 
 HIDDEN = "\x1b]0;title\x07\x1b[2J\x9b31m\u202eevil\u2066\u200b\ufeff\U000e0041\x7f\r\n"
-SEEN = "\\x1b]0;title\\x07\\x1b[2J\\x9b31m\\u202eevil\\u2066\\u200b\\ufeff\\U000e0041\\x7f  "
+SEEN = "\\x1b]0;title\\x07\\x1b[2J\\x9b31m\\u202eevil\\u2066\\u200b\\ufeff\\U000e0041\\x7f\\r\\n"
 
 
 def test_nothing_in_a_name_is_obeyed_by_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
@@ -99,9 +99,9 @@ def test_marks_of_paths_inside_names_are_told_from_the_path_s_own() -> None:
     mixed = PathEdge(head, "^r..^s", tail, False, (Fact("m", "r", "a"), Fact("m", "^s", "b")))
     lines = [path_line(GroundedPath((one,), "")).plain for one in (against, along, mixed)]
     assert lines == [
-        r"A -\> b -\> C -> ^r -> \^B-\>",
-        r"A -\> b -\> C -> \^r -> \^B-\>",
-        r"A -\> b -\> C -> ^r..\^s -> \^B-\>",
+        r'"A -\u003e b -\u003e C" -> ^r -> "^B-\u003e"',
+        r'"A -\u003e b -\u003e C" -> "^r" -> "^B-\u003e"',
+        r'"A -\u003e b -\u003e C" -> ^r.."^s" -> "^B-\u003e"',
     ]
 
 
@@ -184,4 +184,4 @@ def test_an_ambiguous_name_is_told_with_the_others(kgqa: Kgqa, tmp_path: Path) -
     assert kgqa("ingest", "triples", dump, "--names", names, "--home", tmp_path).code == 0
     shown = kgqa("paths", "Paris", "--json", "--home", tmp_path)
     assert shown.json["entity"]["id"] == "p1"
-    assert "Paris (p2)" in shown.err
+    assert '"Paris" (p2)' in shown.err

@@ -144,6 +144,6 @@ def test_a_shared_name_means_the_best_connected_entity_and_names_the_others(
     made = kgqa("ingest", "triples", edges, "--names", names, "--kg", "towns", "--home", where)
     assert made.code == 0, made.err
     done = kgqa("tries", "export", "Paris", "--hops", "1", "--home", where)
-    assert "Interpreted 'Paris' as p1, the best connected one; others: Paris (p2)." in " ".join(
+    assert 'Interpreted "Paris" as p1, the best connected one; others: "Paris" (p2).' in " ".join(
         done.err.split()
     )

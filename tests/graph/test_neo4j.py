@@ -24,6 +24,7 @@ from kgqa.graph.neo4j_store import Neo4jStore
 from kgqa.graph.neo4j_write import Neo4jWriter, label_for
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.graph.sqlite_write import SqliteWriter
+from kgqa.graph.store import CypherStore
 from kgqa.progress import Silent
 from tests.graph.change_conformance import ChangeConformance
 from tests.graph.neo4j_server import CHECKOUT, ask, free_ports
@@ -130,6 +131,20 @@ class TestWhatPeopleSeeInTheDatabase:
             connection, "SHOW CONSTRAINTS YIELD type, labelsOrTypes AS on, properties AS p"
         )
         assert ["id"] in [row["p"] for row in unique if row["on"] == ["Tricky"]]
+
+    def test_a_statement_runs_reading_only(self, make_store: MakeStore) -> None:
+        with make_store(tricky_tables()) as store:
+            assert isinstance(store, CypherStore)
+            text = "MATCH (n:Tricky) RETURN n.id AS id, n.born AS born, n ORDER BY id"
+            rows = store.run(text, {}, limit=3)
+            assert len(rows) == 3
+            assert rows[0]["n"].startswith("4:")
+            found = store.run("MATCH (n:Tricky {id: $id}) RETURN n.born AS b", {"id": "m.05"})
+            assert found == [{"b": 1950}]
+            with pytest.raises(GraphError, match=r"[Ww]rit"):
+                store.run("CREATE (:Tricky)", {})
+            with pytest.raises(GraphError, match="took longer"):
+                store.run("UNWIND range(1, 1000000000) AS n RETURN sum(n)", {}, timeout=0.2)
 
     def test_a_name_too_long_for_an_index_is_found(self, make_store: MakeStore) -> None:
         long = "word " * 4_000 + "end"

@@ -68,7 +68,7 @@ def test_unknown_entity_is_named_with_what_to_do(store: SqliteStore, text: str) 
 def test_nearest_names_are_shown_with_their_ids(store: SqliteStore) -> None:
     with pytest.raises(EntityNotFoundError) as caught:
         resolve_entity(store, "Hilton")
-    assert "Paris Hilton (m.hilton)" in caught.value.hint
+    assert '"Paris Hilton" (m.hilton)' in caught.value.hint
 
 
 def test_long_text_is_shown_short(store: SqliteStore) -> None:

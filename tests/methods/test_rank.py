@@ -158,7 +158,7 @@ def test_a_connection_that_does_not_say_it_is_not_a_yes_and_nothing_is_a_no(
     asked = about(store, "shop", "Ada", question="is Ada the owner of the shop?")
     answer = answered(store, rank(wanted), asked)
     assert (answer.best, answer.others) == (None, ())
-    assert answer.notes[-1] == "Not in this graph: no path between shop and Ada says this."
+    assert answer.notes[-1] == 'Not in this graph: no path between "shop" and "Ada" says this.'
     apart = answered(store, rank(wanted), about(store, "shop", "alone", question="is it alone?"))
     assert apart.best is None
     assert "Not in this graph" in apart.notes[-1]
@@ -195,7 +195,7 @@ def test_what_a_kind_has_and_the_topic_lacks_is_not_in_the_graph(
     answer = answered(store, rank(wanted), about(store, "farm"))
     assert answer.answers == ()
     assert answer.others
-    said = 'Not in this graph: farm has no fact that answers this, such as "owner".'
+    said = 'Not in this graph: "farm" has no fact that answers this, such as "owner".'
     assert answer.notes[-1] == said
     said = answered(store, rank(wanted, refuse_above=1.0), about(store, "farm"))
     assert said.answers
@@ -209,7 +209,7 @@ def test_what_only_other_kinds_have_is_not_in_the_graph(
     wanted = wanting(ranker, named(store, "x born in ?"))
     answer = answered(store, rank(wanted), about(store, "shop"))
     assert answer.answers == ()
-    said = 'Not in this graph: shop has no fact that answers this, such as "born in".'
+    said = 'Not in this graph: "shop" has no fact that answers this, such as "born in".'
     assert answer.notes[-1] == said
     both = wanting(ranker, named(store, "x born in ?"), named(store, "x owner ?"))
     assert answered(store, rank(both), about(store, "shop")).best.id == "Bo"
@@ -226,7 +226,7 @@ def test_what_only_other_kgs_have_is_not_in_the_graph(
     wanted.elsewhere = wanted.vectors(texts)
     answer = answered(store, rank(wanted), question)
     assert answer.answers == ()
-    assert answer.notes[-1] == "Not in this graph: shop has no fact that answers this."
+    assert answer.notes[-1] == 'Not in this graph: "shop" has no fact that answers this.'
     wanted.elsewhere = -wanted.elsewhere
     assert answered(store, rank(wanted), question).answers
 

@@ -32,6 +32,22 @@ def test_an_answer_is_that_of_the_library(served: Served) -> None:
     Answered.model_validate(found)
 
 
+def test_a_question_may_leave_out_what_the_ones_before_said(served: Served) -> None:
+    first = served.post("/api/ask", {"question": QUESTION, "method": "rank"}).json
+    turn = {
+        "question": first["question"],
+        "topic_entities": [one["id"] for one in first["topic_entities"]],
+        "answers": [*(one["id"] for one in first["answers"]), "not an id"],
+    }
+    asked = {"question": "Who owns it?", "method": "rank"}
+    then = served.post("/api/ask", {**asked, "after": [turn]}).json
+    assert then["question"] == "Who owns checkout-api?"
+    assert then["answers"][0]["name"] == "Payments"
+    assert then["notes"][0] == '"it" was taken as "checkout-api".'
+    assert served.post("/api/ask", asked).status == 422
+    assert served.post("/api/ask", {**asked, "after": [{"answers": []}]}).status == 400
+
+
 def test_a_stream_tells_each_stage_and_ends_with_the_answer(served: Served) -> None:
     reply = served.post("/api/ask", {"question": QUESTION}, accept="text/event-stream")
     assert reply.headers["content-type"].startswith("text/event-stream")

@@ -40,8 +40,8 @@ def test_an_answer_is_text_with_its_paths_and_whole_beside_it(client: openai.Ope
     )
     text = made.choices[0].message.content
     assert text is not None
-    assert text.startswith("Ada Birch")
-    assert "checkout-api -> onCallEngineer -> Ada Birch" in text
+    assert text.startswith('`"Ada Birch"`')
+    assert '`"checkout-api" -> "onCallEngineer" -> "Ada Birch"`' in text
     assert made.choices[0].finish_reason == "stop"
     assert made.model_extra is not None
     assert made.model_extra["kgqa"]["answers"][0]["name"] == "Ada Birch"
@@ -92,3 +92,19 @@ def test_what_cannot_be_meant_is_an_error(client: openai.OpenAI) -> None:
         create(model="services", messages=message(QUESTION), extra_body={"kgqa": {"hop": 1}})
     with pytest.raises(openai.BadRequestError, match="`n`"):
         create(model="services", messages=message(QUESTION), n=2)
+
+
+def test_earlier_messages_count_and_earlier_answers_are_not_believed(
+    client: openai.OpenAI,
+) -> None:
+    said: list[Any] = [
+        *message(QUESTION),
+        {"role": "assistant", "content": "It is price-feed, led by Dora Nagy."},
+        {"role": "user", "content": "and who owns it?"},
+    ]
+    made = client.chat.completions.create(model="services/rank", messages=said)
+    assert made.model_extra is not None
+    found = made.model_extra["kgqa"]
+    assert [one["name"] for one in found["topic_entities"]] == ["checkout-api"]
+    assert found["answers"][0]["name"] == "Payments"
+    assert found["notes"][0] == '"it" was taken as "checkout-api".'

@@ -69,6 +69,9 @@ def test_the_tools_answer(transport: str, served: Served, model_cache: Path) -> 
             behind = found["paths"][found["answers"][0]["paths"][0]]
             assert behind["edges"][-1]["facts"]
             assert behind["text"] in text
+            turn = {"question": QUESTION, "topic_entities": ["checkout-api"], "answers": []}
+            then, _ = await call("ask", question="and who owns it?", after=[turn])
+            assert then["answers"][0]["name"] == "Payments"
             page, text = await call("neighbours", entity="checkout-api", limit=2)
             assert (len(page["paths"]), page["total"], page["next_offset"]) == (2, 3, 2)
             assert "More with offset 2" in text

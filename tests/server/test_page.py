@@ -97,6 +97,21 @@ def test_ask_watch_and_look(page: Any, served: Served) -> None:
     assert QUESTION in page.inner_text("#history-list")
 
 
+def test_ask_on(page: Any, served: Served) -> None:
+    page.goto(address(served, QUESTION))
+    answered(page)
+    page.get_by_label("Follow-up question").fill("and who owns it?")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("article.first h3:has-text('Payments')")
+    assert '"it" was taken as "checkout-api"' in page.inner_text(".notes")
+    page.get_by_label("Follow-up question").fill("who leads them?")
+    page.get_by_role("button", name="Ask on").click()
+    page.wait_for_selector("article.first h3:has-text('Cem Aydin')")
+    assert page.input_value("#q") == "who leads Payments?"
+    page.reload()  # the address stands alone
+    page.wait_for_selector("article.first h3:has-text('Cem Aydin')")
+
+
 @pytest.mark.parametrize("asked", [True, False])
 def test_what_is_typed_while_the_page_loads_stays(page: Any, served: Served, asked: bool) -> None:
     held: list[Any] = []

@@ -5,11 +5,13 @@ import { draw, readable } from "/draw.js";
 const DRAWN = 6; // paths of an answer that are drawn at first
 const SHOWN = 8; // answers that are shown at first
 const KEPT = 50; // questions of the history
+const TURNS = 3; // earlier questions that a follow-up is sent with
 const HISTORY = "kgqa-history";
 
 let running = null; // what stops the question that is being asked
 let current = ""; // the address of that question
 let topics = []; // chosen entities: {id, name}
+let before = []; // answered questions that a follow-up may leave things to
 let suggested = [], marked = -1, typing = null;
 
 // ── asking ─────────────────────────────────────────────────────────────────────────────────
@@ -52,13 +54,15 @@ function choices() {
   chips();
 }
 
-async function ask({ remember = true } = {}) {
-  const given = form();
+/** Ask what the form has, or a follow-up to what was asked before. */
+async function ask({ remember = true, followUp = "" } = {}) {
+  const given = followUp ? { ...form(), q: followUp, entities: [] } : form();
   if (!given.q) return;
+  if (!followUp) before = [];
   running?.abort();
   const stop = (running = new AbortController());
   current = address(given);
-  if (remember && location.pathname + location.search !== current) history.pushState(null, "", current);
+  if (remember && !followUp && location.pathname + location.search !== current) history.pushState(null, "", current);
   document.title = visible(`${given.q} · kgqa`);
   document.body.classList.add("asked");
   byId("result").replaceChildren();
@@ -66,7 +70,8 @@ async function ask({ remember = true } = {}) {
   byId("go").textContent = "Stop";
   say("Asking …", true);
   const body = { question: given.q, kg: given.kg || undefined, method: given.method || undefined,
-    k: given.k, hops: given.hops, entities: given.entities.map((one) => one.id) };
+    k: given.k, hops: given.hops, entities: given.entities.map((one) => one.id),
+    after: before.length ? before : undefined };
   try {
     const response = await call("/api/ask", body, stop.signal, "text/event-stream");
     await watch(response, given);
@@ -98,13 +103,43 @@ async function watch(response, given) {
       show(preview([...seen.values()]));
     } else if (event === "answer") {
       say("");
-      show(result(data, given));
+      if (before.length) asItWasRead(data, given);
+      before = [...before, turn(data)].slice(-TURNS);
+      show(result(data, given), following());
       return;
     } else if (event === "error") {
       throw new Told(data.error.message, data.error.hint, data.error.code);
     }
   }
   throw new Told("The answer ended before it was whole.", "Ask again.");
+}
+
+/** What a follow-up may leave to this answer. */
+function turn(found) {
+  const ids = (list, most) => list.map((one) => one.id).filter((id) => id !== null).slice(0, most);
+  return { question: found.question, topic_entities: ids(found.topic_entities, 16), answers: ids(found.answers, 1000) };
+}
+
+/** Have form and address ask what a follow-up was read as, so that it stands alone. */
+function asItWasRead(found, given) {
+  given.q = byId("q").value = found.question;
+  given.entities = topics = found.topic_entities.map(({ id, name }) => ({ id, name }));
+  chips();
+  fit();
+  current = address(given);
+  history.pushState(null, "", current);
+}
+
+function following() {
+  const field = el("input", { type: "text", maxLength: 2000, "aria-label": "Follow-up question",
+    placeholder: "Ask on: and where …? which of them …?" });
+  const box = el("form", { class: "follow", autocomplete: "off" }, field,
+    el("button", { type: "submit", class: "quiet", textContent: "Ask on" }));
+  box.addEventListener("submit", (event) => {
+    event.preventDefault();
+    if (field.value.trim()) ask({ followUp: field.value.trim() });
+  });
+  return box;
 }
 
 /** The server-sent events of a response. */
@@ -234,13 +269,16 @@ function evidence(paths, ids, conditions = []) {
   return parts;
 }
 
+/** How sure a refusal is: a number beside it would be read as that of an answer. */
+const sureness = (confidence) => confidence >= 0.9 ? "Fairly sure." : confidence >= 0.7 ? "Probably." : "Unsure.";
+
 /** What the graph does not know is an answer, too. */
 function nothing(found) {
   const said = found.notes.length ? found.notes : ["No answer: the facts found are not evidence enough."];
   const card = el("article", { class: "card calm" },
     el("h3", { textContent: "Not in this graph" }),
     ...said.map((note) => el("p", { textContent: note })));
-  if (found.confidence !== null) card.append(el("p", { class: "about", textContent: `${percent(found.confidence)} confident of that` }));
+  if (found.confidence !== null) card.append(el("p", { class: "about", textContent: sureness(found.confidence) }));
   const paths = found.paths.filter((path) => path.edges.length);
   if (paths.length) {
     card.append(el("details", {}, el("summary", { textContent: "What was looked at" }),

@@ -5,7 +5,8 @@ const HIDDEN = /(?!(?<=[\u0620-\u0dff])[\u200c\u200d](?=[\u0620-\u0dff]))[\p{Cc}
 
 /** Text with an escape for each character that would not be seen, or that reorders others. */
 export function visible(text) {
-  return String(text).replace(/[\t\n\r\v\f]/g, " ").replace(HIDDEN, (one) => {
+  return String(text).replace(HIDDEN, (one) => {
+    if ("\t\n\r".includes(one)) return JSON.stringify(one).slice(1, -1);
     const code = one.codePointAt(0).toString(16);
     const [mark, length] = code.length < 3 ? ["x", 2] : code.length < 5 ? ["u", 4] : ["U", 8];
     return `\\${mark}${code.padStart(length, "0")}`;

@@ -1,0 +1,51 @@
+"""How far what a question writes is a name: look-ups forget signs and symbols, answers do not."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from kgqa.graph.literals import number_in
+from kgqa.graph.names import normalise
+
+_SIGNS = "+-\u2212"
+_AROUND = f"{_SIGNS}#%*°"  # what stands against a word and is a part of it
+
+
+def as_written(question: str, start: int, end: int) -> str:
+    """Return a mention with the signs and symbols that stand against it: C becomes C++.
+
+    >>> as_written("is it -26?", 7, 9), as_written("a C++ team", 2, 3), as_written("in A-26", 5, 7)
+    ('-26', 'C++', '26')
+    """
+    signed = question[start - 1 : start] in tuple(_SIGNS) and not question[: start - 1][-1:].strip()
+    while question[end : end + 1] in tuple(_AROUND):
+        end += 1
+    return question[start - signed : end].rstrip("-\u2212")
+
+
+def is_other_number(text: str, name: str) -> bool:
+    """Return whether both are numbers, and not the same: signs are no punctuation.
+
+    >>> is_other_number("26", "-26"), is_other_number("26.0", "26"), is_other_number("26", "23%")
+    (True, False, False)
+    """
+    written, known = _number(text), _number(name)
+    return written is not None and known is not None and written != known
+
+
+def is_taken_for(text: str, name: str) -> bool:
+    """Return whether ``text`` is ``name`` only if symbols do not count.
+
+    >>> is_taken_for("C", "C++"), is_taken_for("23", "23%"), is_taken_for("check out", "Check-out")
+    (True, True, False)
+    """
+    return normalise(text) == normalise(name) and _symbols(text) != _symbols(name)
+
+
+def _number(text: str) -> int | float | None:
+    return number_in(text.strip().replace("\u2212", "-").replace(",", ""))
+
+
+def _symbols(text: str) -> list[str]:
+    plain = unicodedata.normalize("NFKC", text).replace("\u2212", "-")
+    return [one for one in plain if one in "#%*" or unicodedata.category(one).startswith("S")]

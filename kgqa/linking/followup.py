@@ -1,0 +1,337 @@
+"""What a question leaves to an earlier one: "and his children?", "what about Bonn?".
+
+Pronouns and missing topics are filled in from the earlier question's topic entities and answers.
+Several readings may be possible; which of them the graph answers decides (:mod:`kgqa.api.qa`).
+English. A question that names its own topic and has no pronoun is left as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from kgqa.display import json_text, said_name
+from kgqa.errors import LinkingError
+from kgqa.linking.asked import asks_calculated, asks_whether
+from kgqa.linking.masking import without_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from kgqa.graph.store import GraphStore
+
+_MOST_READINGS = 3  # each is a question of its own
+_MOST_TOGETHER = 20  # answers that "they" may stand for
+_START = re.compile(r"^\W*(?:(?:and|but|so|also|ok|okay|then|well)\b[\s,]*)+", re.IGNORECASE)
+_ABOUT = re.compile(r"^\W*(?:(?:and|or|but)\s+)?(?:what|how)\s+about\b\s*", re.IGNORECASE)
+_LITTLE = r"(?:(?:of|for|in|on|at|by|from|to|with|the|a|an)\s+)*"  # before a fragment's noun
+_FRAGMENT = re.compile(rf"^{_LITTLE}(.*?)\W*$", re.IGNORECASE | re.DOTALL)
+_ASKING = re.compile(
+    r"^\W*(?:(?:in|on|at|by|from|to|of|for|with)\s+)?"
+    r"(?:who|whom|whose|what|which|when|where|why|how|is|are|was|were|do|does|did|has|have|had|can"
+    r"|could|will|would|name|list|show|give|tell|find)\b",
+    re.IGNORECASE,
+)
+_SUBSET = re.compile(
+    r"\b(?P<wh>which|who|what|how many)(?:\s+ones?)?\s+of\s+(?:(?:these|those)\s+ones|them"
+    r"|these|those)\b",
+    re.IGNORECASE,
+)
+_POSSESSIVE = re.compile(
+    r"\b(?:his|its|their|her(?=\s+(?!and\b|or\b|to\b|in\b|at\b|by\b)\w))\b", re.I
+)
+_PERSONAL = re.compile(
+    r"\b(?:he|she|him|her|they|them|theirs|hers"
+    r"|(?<!\bis )(?<!\bare )(?<!\bwas )(?<!\bwere )there(?!\s+(?:is|are|was|were)\b))\b",
+    re.IGNORECASE,
+)
+_IT = re.compile(r"(?<!\bis )(?<!\bare )(?<!\bwas )\bit\b", re.IGNORECASE)
+_THIS = re.compile(
+    r"\b(?:this|that|these|those)\b(?:\s+(?!(?:is|are|was|were|ha(?:s|ve|d))\b)[a-z]+)?",
+    re.IGNORECASE,
+)
+# "the film that plays": no pronoun
+_BEFORE_CLAUSE = re.compile(
+    r"\b(?:the|an?|which|what|any|some|all)\s+(?:\w+\s+){1,3}$", re.IGNORECASE
+)
+_IS_IT = re.compile(r"\b(?:is|are|was|were)\s+(?P<it>it)\b", re.IGNORECASE)
+_OTHER = re.compile(r"\b(?:else|other|another|others)\b", re.IGNORECASE)
+_NUMBER = re.compile(r"(?<![\w.])\d[\d.,]*(?!\w)")
+_WHO = re.compile(r"^\W*(?:who|whom|whose)\b", re.IGNORECASE)
+_OF_PEOPLE = frozenset({"he", "she", "him", "her", "his", "hers"})
+_OF_THINGS = frozenset({"it", "its"})
+_PLURAL = frozenset({"they", "them", "their", "these", "those"})
+_KIND = re.compile(r"\b(?:which|what)\s+([a-z]+s|[a-z]+\s+[a-z]+s)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """An earlier question as it was read, and the ids of its topic entities and answers.
+
+    They may come from a client: only ids that the graph has are used.
+    """
+
+    question: str
+    topics: tuple[str, ...] = ()
+    answers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A question that stands alone; ``entities`` by id, none if linking is to find them.
+
+    ``said``: what was filled in, as a sentence; empty if nothing was. Answers are kept that are
+    ``among`` these ids, if there are any, and not ``apart`` from them.
+    """
+
+    question: str
+    entities: tuple[str, ...] = ()
+    said: str = ""
+    among: frozenset[str] = frozenset()
+    apart: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class _Referent:
+    """What a pronoun may stand for: entities with their names."""
+
+    ids: tuple[str, ...]
+    names: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return ", ".join(self.names)
+
+    @property
+    def said(self) -> str:
+        return ", ".join(map(said_name, self.names))
+
+
+def readings(store: GraphStore, question: str, turns: Sequence[Turn]) -> list[Reading]:
+    """Return what ``question`` may ask after ``turns`` (the latest last), the likeliest first.
+
+    A question that stands alone has one reading, itself.
+    """
+    itself = Reading(question)
+    turns = [turn for turn in turns if turn.question.strip()]
+    if not turns or not question.strip():
+        return [itself]
+    last = turns[-1]
+    text, short = _opened(question)
+    if (subset := _SUBSET.search(text)) and last.answers:
+        return [_among(store, text, subset, last)]
+    apart = _known(store, turns) if _OTHER.search(text) else frozenset()
+    found = (
+        _fragment(store, text, turns)
+        if short or not _ASKING.match(text)
+        else _filled(store, text, turns)
+    )
+    asked = {turn.question.casefold() for turn in turns}  # nobody asks the same again
+    new = (one for one in found if one.question.casefold() not in asked)
+    chosen = [
+        replace(one, apart=apart - frozenset(one.entities)) for one in islice(new, _MOST_READINGS)
+    ]
+    return chosen or [itself]
+
+
+def leaves_out(question: str) -> bool:
+    """Return whether a question's words say that it leaves something to an earlier one.
+
+    >>> leaves_out("and his children?"), leaves_out("Who runs Bonn?")
+    (True, False)
+    """
+    text, short = _opened(question)
+    started = text != question.strip() or not _ASKING.match(text)
+    return short or started or bool(_SUBSET.search(text) or _pronoun(text))
+
+
+def _opened(question: str) -> tuple[str, bool]:
+    """Return a question without "and" or "what about" before it, and whether it had the latter."""
+    if found := _ABOUT.match(question):
+        return question[found.end() :], True
+    return _START.sub("", question, count=1).strip(), False
+
+
+def _fragment(store: GraphStore, text: str, turns: Sequence[Turn]) -> Iterator[Reading]:
+    """Yield the readings of what has no verb: "his children?", "Bonn?", "the budget?", "2019?"."""
+    last = turns[-1]
+    found = _FRAGMENT.match(text)
+    words = found[1] if found else text
+    asking = "Who" if _WHO.match(last.question) else "What"
+    if not words:
+        return
+    if _NUMBER.fullmatch(words):
+        put, changed = _NUMBER.subn(words, last.question, count=1)
+        put = put if changed else f"{last.question.rstrip(' ?.')} in {words}?"
+        yield Reading(put, last.topics, _read_as(put))
+        return
+    if pronoun := _pronoun(words):
+        start, end, possessive = pronoun
+        for referent in _referents(store, turns, words[start:end]):
+            if possessive:
+                noun = (words[:start] + words[end:]).strip()
+                put = f"{asking} is the {noun} of {referent.name}?"
+                yield Reading(put, referent.ids, _said(words[start:end], referent))
+            elif not (words[:start] + words[end:]).strip():  # "and from there?": the same of that
+                yield from _same_of(store, last, referent)
+        return
+    if named := _named(store, words):
+        yield from _same_of(store, last, named)
+        return
+    if _is_about(store, words):
+        return
+    for referent in _referents(store, turns):
+        put = f"{asking} is the {words} of {referent.name}?"
+        yield Reading(put, referent.ids, _read_as(put))
+
+
+def _filled(store: GraphStore, text: str, turns: Sequence[Turn]) -> Iterator[Reading]:
+    """Yield the readings of a sentence with a pronoun, or without anything that it is about."""
+    if pronoun := _pronoun(text):
+        start, end, possessive = pronoun
+        if _named(store, text[:start]):  # "who directed Jaws, and where was he born?"
+            return
+        for referent in _referents(store, turns, text[start:end]):
+            name = f"{referent.name}'s" if possessive else referent.name
+            put = text[:start] + name + text[end:]
+            own = _named(store, text[end:])
+            entities = (*referent.ids, *(own.ids if own else ()))
+            yield Reading(put, entities, _said(text[start:end], referent))
+        return
+    if asks_calculated(text) or asks_whether(text) or _is_about(store, text):
+        return
+    for referent in _referents(store, turns):
+        said = f"Read as a question about {referent.said}."
+        yield Reading(f"{text.rstrip(' ?.')} of {referent.name}?", referent.ids, said)
+
+
+def _pronoun(text: str) -> tuple[int, int, bool] | None:
+    """Return start, end, and whether it is possessive, of the first pronoun of a question."""
+    found = [
+        (match.start(), match.end(), possessive)
+        for pattern, possessive in (
+            (_POSSESSIVE, True),
+            (_PERSONAL, False),
+            (_IT, False),
+            (_THIS, False),
+        )
+        if (match := pattern.search(text))
+        and not (pattern is _THIS and _BEFORE_CLAUSE.search(text[: match.start()]))
+    ]
+    if match := _IS_IT.search(text):
+        found.append((match.start("it"), match.end("it"), False))
+    return min(found, key=lambda one: (one[0], -one[1]), default=None)
+
+
+def _said(words: str, referent: _Referent) -> str:
+    return f'"{words.strip()}" was taken as {referent.said}.'
+
+
+def _read_as(question: str) -> str:
+    return f"Read as: {json_text(question)}"
+
+
+def _same_of(store: GraphStore, last: Turn, other: _Referent) -> Iterator[Reading]:
+    """Yield the last question, asked of what is now named."""
+    names = _names(store, last.topics)
+    alike = [
+        name for id_, name in names.items() if _kinds(store, id_) & _kinds(store, other.ids[0])
+    ]
+    replaced = alike or list(names.values())
+    if not replaced:
+        from kgqa.linking import linker
+
+        try:
+            replaced = [linker.link(store, last.question, 1)[0].mention]
+        except LinkingError:
+            return
+    put = without_name(last.question, replaced, other.name)
+    if put != last.question:
+        yield Reading(put, other.ids, _read_as(put))
+
+
+def _among(store: GraphStore, text: str, subset: re.Match[str], last: Turn) -> Reading:
+    """Return the reading of "which of them …": the answers before that this answers, too."""
+    kind = _KIND.search(last.question)
+    wh = "which" if kind and subset["wh"].lower() != "how many" else subset["wh"]
+    put = f"{text[: subset.start()]}{wh} {kind[1] if kind else ''}{text[subset.end() :]}"
+    put = re.sub(r"\s+", " ", put).strip()
+    named = _named(store, put)
+    ids = frozenset(_names(store, last.answers))
+    said = f'"{subset[0]}" was taken as the {len(ids)} answers before.'
+    return Reading(put, named.ids if named else (), said, ids)
+
+
+def _referents(store: GraphStore, turns: Sequence[Turn], pronoun: str = "") -> list[_Referent]:
+    """Return what may be meant: the last answer, what was asked about, then the same before.
+
+    What a question with "who" gave is a person to "he" and "she", and not to "it". Of several
+    answers all, to "they"; else what was asked about goes first.
+    """
+    pronoun = pronoun.lower()
+    ranked: dict[tuple[str, ...], tuple[bool, _Referent]] = {}
+    for turn in reversed(turns):
+        answers, topics = _names(store, turn.answers), _names(store, turn.topics)
+        people = bool(_WHO.match(turn.question))
+        several = len(answers) > 1
+        groups: list[tuple[str, ...]] = [
+            (one,) for one in ([*topics, *answers] if several else [*answers, *topics])
+        ]
+        if several and pronoun in _PLURAL:
+            groups.insert(0, tuple(islice(answers, _MOST_TOGETHER)))
+        names = answers | topics
+        for ids in groups:
+            person = people and ids[0] in answers
+            last = (pronoun in _OF_PEOPLE and not person) or (pronoun in _OF_THINGS and person)
+            ranked.setdefault(ids, (last, _Referent(ids, tuple(names[one] for one in ids))))
+    return [one for _, one in sorted(ranked.values(), key=lambda each: each[0])]
+
+
+def _named(store: GraphStore, text: str) -> _Referent | None:
+    """Return the entities that ``text`` names whole, or sets off as a name; None if none."""
+    from kgqa.linking import linker  # with numpy, which the form of a request does not need
+
+    if not text.strip():
+        return None
+    try:
+        chosen = linker.topic_entities(linker.link(store, text))
+    except LinkingError:
+        return None
+    sure = [
+        one
+        for one in chosen
+        if one.match in ("name", "alias")
+        or (one.features.emphasis > 0.0 and one.match == "partial")
+    ]
+    return (
+        _Referent(tuple(one.id for one in sure), tuple(one.name for one in sure)) if sure else None
+    )
+
+
+def _is_about(store: GraphStore, text: str) -> bool:
+    """Return whether ``text`` names something, be it in the graph or not."""
+    from kgqa.linking.mentions import QuestionWords
+
+    return bool(QuestionWords(text).names()) or _named(store, text) is not None
+
+
+def _names(store: GraphStore, ids: Sequence[str]) -> dict[str, str]:
+    """Return the names of the ``ids`` that the graph has, in their order."""
+    keys = store.keys_of(list(ids))
+    known = [(id_, key) for id_, key in zip(ids, keys.tolist(), strict=True) if key >= 0]
+    if not known:
+        return {}
+    entities = store.entities(keys[keys >= 0])
+    return {id_: entities.label(row) for row, (id_, _) in enumerate(known)}
+
+
+def _kinds(store: GraphStore, id_: str) -> frozenset[str]:
+    """Return the types of an entity and the relations at it, as signs of what it is like."""
+    keys = store.keys_of([id_])
+    return frozenset(store.details(int(keys[0])).types) if keys[0] >= 0 else frozenset()
+
+
+def _known(store: GraphStore, turns: Sequence[Turn]) -> frozenset[str]:
+    return frozenset(id_ for turn in turns for id_ in _names(store, (*turn.topics, *turn.answers)))

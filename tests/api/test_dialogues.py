@@ -1,0 +1,92 @@
+"""Dialogues over small graphs: later turns leave out what earlier ones said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import kgqa
+import kgqa.data
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+pytestmark = pytest.mark.model
+DATA = Path(__file__).parents[1] / "data"
+DIALOGUES = sorted((DATA / "dialogues").glob("*.jsonl"))
+RIGHT = 0.85  # of the later turns
+
+
+def load(name: str, home: Path) -> kgqa.KG:
+    folder = DATA / "own" / name
+    if not folder.is_dir():
+        return kgqa.ingest("tables", Path(kgqa.data.__path__[0]) / "tables" / name, home=home)
+    names = folder / "names.tsv"
+    more = {"names": names} if names.exists() else {}
+    return kgqa.ingest("triples", folder / "triples.tsv", home=home, **more)
+
+
+def is_right(answer: kgqa.Answer, gold: list[str]) -> bool:
+    return answer.answers[0].name in gold if answer.answers else not gold
+
+
+def later_turns(qa: Any, file: Path) -> list[bool]:
+    """Return which turns after the first of each dialogue are right."""
+    found = []
+    for line in file.read_text("utf-8").splitlines():
+        before: list[kgqa.Answer] = []
+        for place, turn in enumerate(json.loads(line)["turns"]):
+            answer = qa.ask(turn["question"], after=before)
+            before.append(answer)
+            if place:
+                found.append(is_right(answer, turn["answers"]))
+    return found
+
+
+def most_are_right(tmp_path: Path, files: list[Path]) -> None:
+    found = []
+    for file in files:
+        with load(file.stem, tmp_path) as kg, kg.qa() as qa:
+            found += later_turns(qa, file)
+    assert sum(found) >= RIGHT * len(found), f"{sum(found)} of {len(found)}"
+
+
+@pytest.mark.usefixtures("minilm")
+def test_later_turns_of_some_dialogues(tmp_path: Path) -> None:
+    most_are_right(tmp_path, DIALOGUES[1:3])
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("minilm")
+def test_later_turns_of_all_dialogues(tmp_path: Path) -> None:
+    most_are_right(tmp_path, DIALOGUES)
+
+
+@pytest.mark.usefixtures("minilm")
+def test_what_was_taken_over_is_said_and_can_be_left_out(tmp_path: Path) -> None:
+    with load("film_festival", tmp_path) as kg, kg.qa() as qa:
+        first = qa.ask("Who directed Kestrel?")
+        then = qa.ask("When was she born?", after=first)
+        assert then.question == "When was Agnieszka Potocka-Lind born?"
+        assert then.notes[0] == '"she" was taken as "Agnieszka Potocka-Lind".'
+        assert [one.name for one in then.answers] == ["1962"]
+        assert [one.id for one in then.topic_entities] == ["Agnieszka Potocka-Lind"]
+        with pytest.raises(kgqa.KgqaError):
+            qa.ask("Who else?", after=())
+
+
+@pytest.mark.usefixtures("minilm")
+def test_which_of_them_is_one_of_them(tmp_path: Path) -> None:
+    ask: Callable[..., kgqa.Answer]
+    with load("railway", tmp_path) as kg, kg.qa() as qa:
+        ask = qa.ask
+        units = ask("Which units are stabled at Bw Altenried?")
+        leased = ask("Which of them are owned by Alpina Rail Leasing?", after=units)
+        assert {one.id for one in leased.answers} <= {one.id for one in units.answers}
+        assert leased.answers
+        assert {path.groundings[0].tail.id for path in leased.paths} <= {
+            one.id for one in leased.answers
+        }
