@@ -388,7 +388,7 @@ class AttachedStore(AttachedPropertyGraph):
                 if type_ in self._reified_set:
                     fact = FACTS + number
                     ends = (key, other) if side == 0 else (other, key)
-                    self._facts[fact] = (ends[0], type_, ends[1], held or {})
+                    self._facts[fact] = (ends[0], type_, ends[1], self.typed([type_], held or {}))
                     yield row, step, fact, Kind.MEDIATOR
                 else:
                     yield row, step, other, (Kind.ENTITY, Kind.MEDIATOR, Kind.VALUE)[kind]
@@ -417,7 +417,8 @@ class AttachedStore(AttachedPropertyGraph):
             some = wanted[start : start + CHUNK]
             for row in self.ask("facts", ids=self.refs(some), **self.taken, **self.taken_types):
                 if row["type"] in self._reified_set:
-                    values = (row["head"], row["type"], row["tail"], row["properties"])
+                    held = self.typed([row["type"]], row["properties"])
+                    values = (row["head"], row["type"], row["tail"], held)
                     found[some[row["row"]]] = self._facts[some[row["row"]]] = values
         return found
 

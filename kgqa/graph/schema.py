@@ -35,7 +35,9 @@ class Property:
 
     ``many``: its value is a list, each member of ``type``. ``count``: how many have it.
     ``walked``: whether it is an edge for walks; long texts and embeddings are not. ``also``: what
-    people call it.
+    people call it. ``as_text``: values of ``type`` are kept as text, or some of them, and are read
+    as what they say; ``unread``: how many of those seen are texts that say nothing of ``type``, and
+    ``nulls`` how many are texts such as ``NULL`` that stand for no value.
     """
 
     name: str
@@ -46,6 +48,9 @@ class Property:
     walked: bool = True
     also: tuple[str, ...] = ()
     description: str = ""
+    as_text: bool = False
+    unread: int = 0
+    nulls: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from kgqa.graph.attached import (
     as_toml,
     read_attachment,
 )
-from kgqa.graph.attached_attach import Taken, attach
+from kgqa.graph.attached_attach import Taken, attach, described
 from kgqa.graph.attached_cache import FILE_NAME
 from kgqa.graph.attached_store import AttachedStore
 from kgqa.graph.browser import browser_url
@@ -38,6 +38,8 @@ from kgqa.graph.open import list_kgs, open_store, open_writer
 from kgqa.graph.schema import PropertyGraph
 from kgqa.graph.store import GraphStore
 from kgqa.progress import Silent
+from kgqa.queries.cypher import cypher_of
+from kgqa.queries.text import parse_plan
 from tests.graph.neo4j_server import ask
 
 if TYPE_CHECKING:
@@ -265,6 +267,50 @@ class TestAsItIs:
             assert store.entities(store.keys_of(["Shot:12", "Film:2"])).kinds.tolist() == [1, 2]
             near = store.neighbours(store.keys_of(["Film:2"]), "out")
             assert Kind.MEDIATOR in near.kind.tolist()
+
+    def test_numbers_and_dates_kept_as_text(self, films: Neo4jServer, tmp_path: Path) -> None:
+        run(
+            films,
+            f"UNWIND range(1, 200) AS n CREATE (:{MARK}:Bill {{number: n, day: '1996-07-04', "
+            "freight: CASE n WHEN 7 THEN 'free' WHEN 9 THEN 'NULL' ELSE toString(n / 4.0) END, "
+            "code: CASE n % 2 WHEN 0 THEN '12' ELSE 'A' END}"
+            f")-[:PAID {{part: toString(n)}}]->(:{MARK}:Sum {{number: n, title: toString(n)}})",
+        )
+        with connect(films) as connection:
+            said = "\n".join(described(attach(connection, tmp_path, "films", TAKEN, Silent())))
+            assert "Bill.freight (float, 1 not)" in said
+            assert "Bill.freight (1)" in said.partition("NULL")[2]
+            with AttachedStore(connection, tmp_path / "films") as store:
+                types = {one.name: one for one in store.schema().types}
+                held = {each.name: (each.type, each.as_text) for each in types["Bill"].properties}
+                assert held["freight"] == ("float", True)
+                assert held["day"] == ("date", True)
+                assert held["code"] == ("text", False)
+                assert types["Sum"].properties[-1].type in ("integer", "text")
+                assert ("title", "text") in {(e.name, e.type) for e in types["Sum"].properties}
+                bills = store.instances("Bill")
+                rows, values = store.property_values(bills, "freight")
+                assert (len(rows), sum(values)) == (198, 50 * 100.5 - 7 / 4 - 9 / 4)  # type: ignore[arg-type]
+                text = cypher_of(parse_plan("Bill | give sum Bill.freight"), store.schema()).text
+                assert [*store.run(text, {})[0].values()] == [sum(values)]  # type: ignore[arg-type]
+                assert {
+                    ("Bill 10", "freight", "2.5"), ("Bill 10", "day", "1996-07-04"),
+                } <= edges(store, "Bill:10")  # fmt: skip
+                assert ("Bill 7", "freight", "free") in edges(store, "Bill:7")
+                key = int(store.keys_of(["Bill:10"])[0])
+                assert store.details(key).properties["freight"] == 2.5
+                for id_, names in (
+                    ('"2.5"^^xsd:double', {"Bill 10"}),
+                    ('"1996-07-04"^^xsd:date', {f"Bill {n}" for n in range(1, 201)}),
+                ):
+                    near = store.neighbours(store.keys_of([id_]), "in")
+                    assert set(store.entities(near.target).names) == names
+                    relations = near.step // 2
+                    ends = np.repeat(store.keys_of([id_]), len(near))
+                    assert store.has_edges(near.target, relations, ends).all()
+                paid = store.relations().ids.index("PAID")
+                facts = store.facts(keys_array([key]), [paid], inverse=False).fact
+                assert store.property_values(facts, "part")[1] == [10]
 
     def test_a_plan_is_run_read_only_with_a_limit(self, films: Neo4jServer, tmp_path: Path) -> None:
         with opened(films, tmp_path) as store:
