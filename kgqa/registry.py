@@ -42,7 +42,9 @@ class Options(BaseModel):
     field that a field belongs to; given with another value, it is an error, not passed over.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, arbitrary_types_allowed=True, allow_inf_nan=False
+    )
 
     as_flags: ClassVar[tuple[str, ...]] = ()  # inherited fields that are flags in this model
     only_for: ClassVar[Mapping[str, tuple[str, str]]] = {}  # field -> (other field, its value)

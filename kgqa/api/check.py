@@ -300,13 +300,13 @@ def _edges(
             for at, key in enumerate(ends.keys.tolist())
         }
         for at in fits.tolist():
-            start_, end = int(table.topic[at]), int(hop[at, TAIL])
-            edge = (start_, end, tuple(hop[at].tolist()))
+            first, end = int(table.topic[at]), int(hop[at, TAIL])
+            edge = (first, end, tuple(hop[at].tolist()))
             for text in dict.fromkeys(texts_of[end]):
-                for name in names.texts[start_]:
+                for name in names.texts[first]:
                     for relation in read[row[at]]:
                         for triple in meant.get((name, relation), {}).get(text, ()):
-                            found[triple].setdefault(start_, []).append(edge)
+                            found[triple].setdefault(first, []).append(edge)
     return found
 
 

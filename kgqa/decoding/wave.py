@@ -79,12 +79,15 @@ class PrefixTree:
 
     def node(self, state: int) -> WaveNode:
         """Return the node of a state that the start, or a move that was asked for, leads to."""
-        found = self._nodes.get(state)
-        if found is None:
-            above = self.node(self._parent[state])
-            tokens, states = self._moves[above.state]
+        unknown = []
+        while state not in self._nodes:  # a name may have more tokens than calls may be nested
+            unknown.append(state)
+            state = self._parent[state]
+        found = self._nodes[state]
+        for state in reversed(unknown):
+            tokens, states = self._moves[found.state]
             token = int(tokens[np.flatnonzero(states == state)[0]])
-            found = self._nodes[state] = WaveNode(state, token, above.state, above.depth + 1)
+            found = self._nodes[state] = WaveNode(state, token, found.state, found.depth + 1)
         return found
 
     def prefix(self, state: int) -> list[int]:

@@ -201,7 +201,13 @@ class Method(ABC, Generic[OptionsT]):
             number, answer = item
             if isinstance(answer, KgqaError):
                 raise answer
-            return ask_general(general, answer, asked[number].choices, self.options.answer_tokens)
+            return ask_general(
+                general,
+                answer,
+                asked[number].choices,
+                self.options.answer_tokens,
+                masked=self.options.general_masked or self.resources.settings.general_masked,
+            )
 
         for (number, answer), reply in map_concurrently(answers, call, self.options.concurrency):
             if isinstance(reply, KgqaError) or isinstance(answer, KgqaError):

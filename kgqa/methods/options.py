@@ -68,6 +68,11 @@ class MethodOptions(WalkOptions):
         flag=True,
         group=_GENERAL,
     )
+    general_masked: bool = option(
+        False,
+        "Send relations and numbers, and no names, to the general LLM.",
+        group=_GENERAL,
+    )
     answer_tokens: int | None = option(
         None, "Maximum number of tokens in the general LLM's reply.", group=_GENERAL, ge=1
     )
@@ -156,6 +161,8 @@ class GcrOptions(SampleOptions, KgLlmOptions):
         0.0,
         "Divide a path's score by its number of tokens to this power, as generate does.",
         group=_KG_LLM,
+        ge=-10,
+        le=10,
     )
     time_limit: float | None = option(
         None,

@@ -90,24 +90,6 @@ def test_an_end_comes_before_an_entity_inside_and_that_before_a_topic() -> None:
     assert not names.is_grounded(topic)
 
 
-def test_names_inside_a_sentence_are_found_as_whole_words() -> None:
-    names = PathNames(
-        [chain("T", name) for name in ("New York", "New York City", "English", "Malé", "War")]
-    )
-    said = names.contained
-    assert ids(said("They speak English in New York City, I think.")) == ["English", "NewYorkCity"]
-    assert ids(said("It is Male")) == ["Malé"]
-    assert said("He was warned") == [], "a part of a word is no name"
-    assert said("") == []
-
-
-def test_a_part_of_a_name_means_it_only_where_it_means_no_other() -> None:
-    names = PathNames([chain("T", "Ernest Hemingway"), chain("T", "Ernest Lawrence")])
-    assert ids(names.contained("Hemingway")) == ["ErnestHemingway"]
-    assert names.contained("Ernest") == []
-    assert names.contained("e") == []
-
-
 def test_a_name_in_the_graph_means_the_best_connected_entity(sample) -> None:
     found = in_graph(sample, ["abraham lincoln", "nobody of that name", "", "J. R. R. Tolkien"])
     assert [node and node.id for node in found] == [LINCOLN, None, None, TOLKIEN]
