@@ -323,6 +323,7 @@ class QA:
         from kgqa.methods.base import LinkedQuestion
 
         began = time.perf_counter()
+        self._check_language(store, asked.question)
         unlinked: KgqaError | None = None
         topics: list[TopicEntity] = []
         if asked.entities or self.options.needs_topics or not self.options.asks_whole:
@@ -338,6 +339,20 @@ class QA:
         )
         linked.tell("linked", topic_entities=[one.to_dict() for one in topics], notes=list(notes))
         return linked
+
+    def _check_language(self, store: GraphStore, question: str) -> None:
+        """Raise LinkingError for a question that the models here cannot read."""
+        from kgqa.linking.language import foreign_language, speaks
+
+        if any(getattr(self.options, name, None) for name in ("encoder", "model")):
+            return  # which may know more languages
+        language = foreign_language(question)
+        if language is not None and not speaks(store, question, language):
+            raise LinkingError(
+                f"The question is in {language}; the models here learnt English.",
+                "Ask in English, or name a multilingual `encoder` with a ranker fitted to it, or a "
+                "multilingual `model`.",
+            )
 
     def _unlinked(self, question: Question, error: KgqaError) -> LinkedQuestion | KgqaError:
         from kgqa.methods.base import LinkedQuestion

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
 from kgqa.answers.answer import NO_KG_LLM, Answer, Findings, KgLlmUse, RankedAnswer, Timings
 from kgqa.answers.ranking import RankingOptions, near_first
+from kgqa.display import NOT_HERE
 from kgqa.errors import AdapterMismatchError, KgqaError, ModelNotFoundError
 from kgqa.graph.schema import PropertyGraph
 from kgqa.linking.around import MOST_CLASSES
@@ -167,7 +168,10 @@ class Ensemble(Method[EnsembleOptions]):
         if alone:
             notes.append(f"Answered by {good[0][0]} alone.")
         notes += dict.fromkeys(
-            note if alone else f"{name}: {note}" for name, _, one in good for note in one.notes
+            note if alone else f"{name}: {note}"
+            for name, _, one in good
+            for note in one.notes
+            if not note.startswith(NOT_HERE)
         )
         answers = [answer for _, _, answer in good]
         ranked = pool([(weight, answer) for _, weight, answer in good])
@@ -193,6 +197,9 @@ class Ensemble(Method[EnsembleOptions]):
                 ranking = RankingOptions(answer_threshold=THRESHOLD)
                 threshold = ranking.threshold(len(answers[0].topic_entities))
             chosen = near_first([one.score for one in ranked], threshold)
+        if not chosen:  # a member that found nothing does not contradict an answer of the others
+            lacking = (note for one in answers for note in one.notes if note.startswith(NOT_HERE))
+            notes += list(lacking)[:1]
         used = [answer for answer in answers if answer.kg_llm != NO_KG_LLM]
         paths: dict[tuple[object, ...], ScoredPath] = {}  # of several equal ones the first
         for path in (path for answer in answers for path in answer.paths):

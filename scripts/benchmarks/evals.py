@@ -13,11 +13,18 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kgqa.answers.answer import TopicEntity
+from kgqa.errors import KgqaError
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.graph.sqlite_file import FILE_NAME
+from kgqa.linking.resolve import resolve_entities
+from kgqa.questions.meanings import known_topics
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from kgqa.graph.store import GraphStore
+    from kgqa.questions import Question
 
 SETS = {  # title, form, file, KG
     "webqsp": ("WebQSP", "webqsp-graph", "freebase_subgraph/webqsp.dev-half.jsonl", "fbsub"),
@@ -90,3 +97,12 @@ def share(found: dict[str, Any], name: str) -> str:
     between = found["intervals"].get(name)
     shown = "" if between is None else f" [{between[0]:.1f}, {between[1]:.1f}]"
     return f"{found[name]:.1f}{shown}"
+
+
+def topics_of(store: GraphStore, question: Question) -> tuple[TopicEntity, ...]:
+    """Return the topic entities that the file gives; none if the KG lacks one."""
+    try:
+        found = resolve_entities(store, known_topics(store, question))
+    except KgqaError:
+        return ()
+    return tuple(TopicEntity(one.key, one.id, one.name, 1.0) for one in found)

@@ -269,13 +269,16 @@ function evidence(paths, ids, conditions = []) {
   return parts;
 }
 
+/** How sure a refusal is: a number beside it would be read as that of an answer. */
+const sureness = (confidence) => confidence >= 0.9 ? "Fairly sure." : confidence >= 0.7 ? "Probably." : "Unsure.";
+
 /** What the graph does not know is an answer, too. */
 function nothing(found) {
   const said = found.notes.length ? found.notes : ["No answer: the facts found are not evidence enough."];
   const card = el("article", { class: "card calm" },
     el("h3", { textContent: "Not in this graph" }),
     ...said.map((note) => el("p", { textContent: note })));
-  if (found.confidence !== null) card.append(el("p", { class: "about", textContent: `${percent(found.confidence)} confident of that` }));
+  if (found.confidence !== null) card.append(el("p", { class: "about", textContent: sureness(found.confidence) }));
   const paths = found.paths.filter((path) => path.edges.length);
   if (paths.length) {
     card.append(el("details", {}, el("summary", { textContent: "What was looked at" }),
