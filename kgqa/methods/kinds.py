@@ -89,8 +89,8 @@ def asked_class(question: str, schema: GraphSchema) -> str | None:
 
 def asks_number(question: str, schema: GraphSchema) -> bool:
     """Return whether a number is called as what a question asks for: "How many units …"."""
-    owners = (*schema.types, *schema.relations)
-    names = {one.name for each in owners for one in each.properties if one.type in NUMBERS}
+    held = [one.properties for one in schema.types] + [one.properties for one in schema.relations]
+    names = {one.name for properties in held for one in properties if one.type in NUMBERS}
     return any(names_class(question, relation_phrase(name).partition(" ")[0]) for name in names)
 
 
