@@ -81,11 +81,15 @@ class EntityBatch:
 
     ``walked``: the properties that walks see, as edges to values; others are kept and shown. Long
     texts and embeddings are never walked. The values of a walked property that an id is given in
-    several rows are united.
+    several rows are united. ``by_id``: an entity of these rows that nothing names is called by its
+    id, and a mediator of these rows that something names is an entity. ``unless_relation``: ids of
+    relations among these rows are not nodes, if no other row says so.
     """
 
     rows: pa.RecordBatch
     walked: frozenset[str] = frozenset()
+    by_id: bool = False
+    unless_relation: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +148,6 @@ class ValueBatch:
 
 
 ALIAS = 1 << 40  # the rank of a text that is never the name
-OWN_ID = ALIAS - 1  # of a text that is the name if there is no other, and never an alias
 Batch: TypeAlias = (
     EntityBatch | NameBatch | TypeBatch | TypeRules | ValueBatch | RelationBatch | EdgeBatch
 )
