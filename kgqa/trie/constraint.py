@@ -2,7 +2,7 @@
 
 A state is an integer that stands for one prefix. It fails closed: a state without a continuation
 that is not an end is a dead end. Long work inside a constraint (naming many tails) is done in
-pieces, with a call of :func:`look` between them, by which a time limit ends it.
+pieces, with a call of :func:`check_deadline` between them, by which a time limit ends it.
 """
 
 from __future__ import annotations
@@ -58,20 +58,20 @@ def nothing_to_write(what: str) -> EmptyLanguageError:
     )
 
 
-_look: ContextVar[Callable[[], None] | None] = ContextVar("look", default=None)
+_check: ContextVar[Callable[[], None] | None] = ContextVar("check", default=None)
 
 
 @contextmanager
-def stopped_by(look: Callable[[], None]) -> Iterator[None]:
-    """Let long work inside the block call ``look`` now and then, which raises to end it."""
-    before = _look.set(look)
+def deadline(check: Callable[[], None]) -> Iterator[None]:
+    """Let long work inside the block call ``check`` now and then, which raises to end it."""
+    before = _check.set(check)
     try:
         yield
     finally:
-        _look.reset(before)
+        _check.reset(before)
 
 
-def look() -> None:
+def check_deadline() -> None:
     """Raise if the work that goes on has no time left."""
-    if (found := _look.get()) is not None:
+    if (found := _check.get()) is not None:
         found()

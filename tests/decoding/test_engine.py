@@ -16,7 +16,7 @@ from kgqa.decoding.search import run
 from kgqa.decoding.searches import ExactSearch, beam
 from kgqa.errors import ModelError, StoreUnavailableError, TimeLimitError, UsageError
 from kgqa.progress import Silent
-from kgqa.trie.constraint import look
+from kgqa.trie.constraint import check_deadline
 from tests.decoding.languages import (
     EOS,
     PROMPT,
@@ -249,7 +249,7 @@ def test_a_time_limit_ends_work_inside_a_constraint() -> None:
 
         def expand(self, _: object) -> None:
             for _ in range(1_000_000):
-                look()
+                check_deadline()
             raise AssertionError("nothing ended it")
 
     model, (asked, other) = tiny_model("llama"), questions(2)
