@@ -36,7 +36,7 @@ def test_naming_stops_and_goes_on_where_it_stopped(
             raise TimeLimitError("Time is over.")
 
     stopped = PathLexicon(CharacterEncoder(), PathFormat())
-    with pytest.raises(TimeLimitError), deadline(look):
+    with pytest.raises(TimeLimitError), deadline(check_deadline):
         stopped.tails(store, keys)
     encoded: list[int] = []
     encode = stopped.encoder.encode
