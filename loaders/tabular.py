@@ -87,6 +87,13 @@ class TablesLoader:
         path = rejects.path.with_name(MAPPING_FILE)  # the KG's folder, where updates find it
         given = self.options.mapping
         mapping = infer(tables) if given is None else read_mapping(given)
+        for table in tables if given is not None else ():
+            pointed = (
+                each.to.split(".", 1) for m in mapping.values() for each in m.columns.values()
+            )
+            own = [at for name, at in (to for to in pointed if len(to) == 2) if name == table.name]
+            for column in (*(mapping[table.name].columns if table.name in mapping else ()), *own):
+                table.compose(column)
         if given is None or not path.exists() or not path.samefile(given):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(written(mapping), encoding="utf-8")

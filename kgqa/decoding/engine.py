@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 import torch
 
+from kgqa.deadline import deadline
 from kgqa.decoding.forward import (
     DEFAULT_BUDGET,
     DEFAULT_WIDEST,
@@ -28,7 +29,6 @@ from kgqa.decoding.search import ForwardPassesSpentError
 from kgqa.decoding.wave import PrefixTree
 from kgqa.errors import KgqaError, ModelError, TimeLimitError, UsageError
 from kgqa.progress import Silent
-from kgqa.trie.constraint import deadline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -71,8 +71,8 @@ class Plan:
 class DecodingRequest:
     """One search: its prompt's token ids, its constraint, the rule of its scores.
 
-    ``time_limit``: seconds from when it is taken up. ``max_forward_passes``: after these a search
-    that can (``exact``) ends with what it has.
+    ``time_limit``: seconds from when it is taken up. ``stop`` raises when nobody waits for it any
+    more. ``max_forward_passes``: after these a search that can (``exact``) ends with what it has.
     """
 
     prompt: Sequence[int]
@@ -80,6 +80,7 @@ class DecodingRequest:
     search: Search
     rule: ScoreRule = "vocabulary"
     time_limit: float | None = None
+    stop: Callable[[], None] | None = None
     max_forward_passes: int | None = None
     coverage: bool = False
 
@@ -171,7 +172,7 @@ class Engine:
             if not one.ended:
                 try:
                     one.check_deadline(now)
-                except TimeLimitError as error:
+                except KgqaError as error:
                     one.fail(error)
             if one.ended:
                 live.remove(one)
@@ -321,7 +322,9 @@ class _ActiveSearch:
         return self.demand.states if self.demand is not None else ()
 
     def check_deadline(self, now: float | None = None) -> None:
-        """Raise TimeLimitError if the request's time is over."""
+        """Raise TimeLimitError if the request's time is over, or what ``stop`` raises."""
+        if self.request.stop is not None:
+            self.request.stop()
         limit = self.request.time_limit
         if limit is None or (self._clock() if now is None else now) - self._began <= limit:
             return

@@ -21,7 +21,7 @@ from kgqa.graph.neo4j_native import plain
 from kgqa.graph.schema import Property
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from kgqa.graph.schema import ValueType
 
@@ -34,7 +34,7 @@ _ALIASES = frozenset(
      "full name", "display name", "short name", "other name", "other names", "alternative name",
      "alternative names", "alt name", "alt names")
 )  # fmt: skip
-_IDS = frozenset({"id", "uid", "uuid", "guid", "key", "code", "iri", "uri", "number", "no"})
+_IDS = frozenset({"id", "isbn", "uid", "uuid", "guid", "key", "code", "iri", "uri", "number", "no"})
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_|\W")
 _MOST = 100  # characters that a name has on average, at most
 _LETTERS = 0.5  # part of an unnamed property's characters that must be letters, to be a name
@@ -119,6 +119,17 @@ def words_of(name: str) -> tuple[str, ...]:
     (('company', 'name'), ('acted', 'in'))
     """
     return tuple(part.lower() for part in _CAMEL.split(name) if part)
+
+
+def spoken_names(names: Sequence[str]) -> list[str]:
+    """Return relations as people say them; as they are, if that does not tell them apart.
+
+    >>> spoken_names(["ACTED_IN", "companyName", "company_name"])
+    ['acted in', 'companyName', 'company_name']
+    """
+    spoken = [" ".join(words_of(name)) or name for name in names]
+    times = Counter(spoken)
+    return [one if times[one] == 1 else name for one, name in zip(spoken, names, strict=True)]
 
 
 def columns_of(rows: Iterable[dict[str, Any]]) -> dict[str, Column]:

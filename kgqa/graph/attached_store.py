@@ -22,6 +22,7 @@ from kgqa.graph.attached import RECORD_NAME, Attachment, read_attachment
 from kgqa.graph.attached_cache import SurveyFile, stamp_of
 from kgqa.graph.attached_find import NameFinder
 from kgqa.graph.attached_keys import FACTS, VALUES, kind_of, value_key, walked
+from kgqa.graph.attached_names import spoken_names
 from kgqa.graph.attached_nodes import NamedNode, NodeReader
 from kgqa.graph.attached_properties import AttachedPropertyGraph
 from kgqa.graph.attached_refresh import finish_refresh, refresh_in_background
@@ -128,7 +129,7 @@ class AttachedStore(AttachedPropertyGraph):
         self._say(tokens[0])
         new = {*tokens[0]["types"], *tokens[0]["properties"]} if survey.state != self._state else ()
         names = [*survey.relations, *sorted(set(new).difference(survey.relations))]
-        self._relations = Relations(names, names, [None] * len(names))
+        self._relations = Relations(names, spoken_names(names), [None] * len(names))
         self._steps = {name: 2 * key for key, name in enumerate(names)}
         self._types = frozenset(tokens[0]["types"])
         self._reified = sorted({one.relation for one in survey.schema.relations if one.properties})

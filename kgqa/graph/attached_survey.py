@@ -250,8 +250,9 @@ class _Reading:
         for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
             if not self._record.hides(owner, name):
                 column = columns.get(name) or Column(name)  # a rare one is in no sample
-                walked = name not in names[:1] and (owner, name) not in unwalked
-                is_name = name in names or name == id_ or (owner, name) in unwalked
+                is_key = name == id_ or (owner, name) in unwalked
+                walked = name not in names[:1] and not is_key
+                is_name = is_key or name in names
                 found.append(column.as_property(count, walked, is_name=is_name))
         return tuple(found)
 

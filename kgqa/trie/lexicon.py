@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kgqa.deadline import check_deadline
 from kgqa.errors import MarkerMissingError
 from kgqa.trie.arrays import Sequences, dense, sequences
-from kgqa.trie.constraint import check_deadline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

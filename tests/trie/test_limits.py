@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from kgqa.deadline import deadline
 from kgqa.errors import TimeLimitError
 from kgqa.paths.format import PathFormat
 from kgqa.trie import lexicon
-from kgqa.trie.constraint import deadline
 from kgqa.trie.lexicon import PathLexicon
 from tests.graph.tables import entity, tables_of
 from tests.trie.language import CharacterEncoder, store_of

@@ -136,10 +136,10 @@ def cluster() -> Iterator[Cluster]:
         line = process.stdout.readline()
         assert line, "the cluster did not start"
         yield Cluster(**json.loads(line), env=env, started=started)
-        started.check_deadline()
+        started.look()
         started.assert_only_on_the_loopback()
     finally:
-        started.check_deadline()
+        started.look()
         process.communicate(timeout=120)
         shutil.rmtree(folder, ignore_errors=True)
         started.assert_ended()
@@ -186,7 +186,7 @@ def test_the_index_is_that_of_one_process(
     process = start(graph, tmp_path, "works")
     started = Started(process.pid)
     while process.poll() is None:
-        started.check_deadline()
+        started.look()
         time.sleep(0.2)
     assert ended(process) == (0, "")
     assert files(tmp_path / "tries") == local
