@@ -85,6 +85,25 @@ class CheckForm(Options):
     kg: str | None = option(None, "The KG's name (by default the only KG).")
 
 
+class SchemaForm(Options):
+    """A KG whose schema is described."""
+
+    kg: str | None = option(None, "The KG's name (by default the only KG).")
+    most: int = option(20, "Types, relations, and properties of each at most.", ge=1, le=1_000)
+
+
+class QueryForm(Options):
+    """A plan over the whole graph."""
+
+    plan: str = option(
+        ..., "`Customer <customer Order | desc count Order | limit 3 | give Customer`.",
+        min_length=1, max_length=4_000,
+    )  # fmt: skip
+    kg: str | None = option(None, "The KG's name (by default the only KG).")
+    rows: int = option(100, "Rows at most.", ge=1, le=10_000)
+    facts: int = option(20, "Facts that are listed for a row at most.", ge=0, le=1_000)
+
+
 class EntitiesForm(Options):
     """The beginning of a name, as it is typed."""
 
