@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from kgqa.api import Turn
 from kgqa.api.kg import DEFAULT_METHOD
-from kgqa.registry import Options, option, validated
+from kgqa.registry import Direction, Mediators, Options, option, validated
 
 MOST_PATHS = 300_000  # of an entity; one with more is refused
 _ENTITY = 1_000  # characters
@@ -68,12 +68,10 @@ class PathsForm(Options):
     hops: int = option(2, "Hops at most; 1 gives the neighbours.", ge=1, le=4)
     limit: int = option(50, "Paths at most.", ge=1, le=500)
     offset: int = option(0, "Paths that are passed over.", ge=0)
-    direction: Literal["out", "in", "both"] | None = option(
+    direction: Direction | None = option(
         None, "Direction in which edges are followed (by default the KG's)."
     )
-    mediators: Literal["collapse", "keep"] = option(
-        "collapse", "Whether mediators are collapsed or kept."
-    )
+    mediators: Mediators = option("collapse", "Whether mediators are collapsed or kept.")
 
 
 class CheckForm(Options):
