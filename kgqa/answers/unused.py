@@ -30,7 +30,7 @@ def with_unused(answer: Answer) -> Answer:
     topics = [text for one in answer.topic_entities for text in (one.name, one.mention, one.id)]
     ranked = [one.name for one in answer.answers]
     ranked += [met.asked for one in answer.answers for met in one.conditions]
-    paths = [path.text for path in (*answer.paths, *answer.expanded)]
+    paths = [one.text for one in answer.paths] + [one.text for one in answer.expanded]
     plan = [str(answer.plan)] if answer.plan is not None else []
     shown = "\n".join([*topics, *ranked, *paths, *plan, *answer.notes])
     if not (unused := unused_values(answer.question, shown)):
