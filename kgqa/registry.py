@@ -175,9 +175,9 @@ class Registry:
         Text is converted to each field's type. Raises UsageError for an unknown or unusable one.
         """
         model = self.entry(name).options_model()
-        return validated(model, given, f"the {self.kind} {name}", self.having)
+        return validated(model, given, f"the {self.kind} {name}", self.entries_with)
 
-    def having(self, field: str) -> list[str]:
+    def entries_with(self, field: str) -> list[str]:
         """Return the built-in entries that have an option of that name."""
         return [one.name for one in self.table if field in one.options_model().model_fields]
 
@@ -205,7 +205,7 @@ def validated(
         near = get_close_matches(unknown[0], shown, 1)
         others = having(unknown[0])
         for registry in model.parts.values():
-            others += [f"the {registry.kind} {one}" for one in registry.having(unknown[0])]
+            others += [f"the {registry.kind} {one}" for one in registry.entries_with(unknown[0])]
         if others:
             hint = f"It belongs to: {', '.join(others)}."
         else:
@@ -242,7 +242,7 @@ def validated(
 
 def is_option(name: str) -> bool:
     """Return whether a built-in method, search or loader has an option of that name."""
-    return any(table.having(name) for table in (METHODS, SEARCHES, LOADERS))
+    return any(table.entries_with(name) for table in (METHODS, SEARCHES, LOADERS))
 
 
 def is_flag(info: FieldInfo) -> bool:
@@ -389,7 +389,7 @@ SEARCHES = Registry(
             "sample",
             "kgqa.decoding.searches:SampleSearch",
             "K paths drawn without replacement",
-            "kgqa.decoding.options:SampleOptions",
+            "kgqa.decoding.options:SampleSearchOptions",
         ),
     ),
 )

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from kgqa.decoding.cache import ColumnCache
-from kgqa.decoding.model import Sight, TreeModel
+from kgqa.decoding.model import AttentionBlock, TreeModel
 from kgqa.decoding.wave import NO_TOKEN, PrefixTree
 from kgqa.errors import ModelError
 from kgqa.trie.constraint import Expansion
@@ -161,7 +161,7 @@ class TreeForward:
         except BaseException:
             self.cache.give_back(columns)
             raise
-        packed.settle()
+        packed.commit()
         return result
 
     def _states(self, packed: _Packed) -> tuple[torch.Tensor, Head | None]:
@@ -170,7 +170,7 @@ class TreeForward:
         device = model.device
         if isinstance(model, TreeModel):
             states = model.states(
-                packed.tokens, packed.positions, packed.sights(device), self.cache
+                packed.tokens, packed.positions, packed.blocks(device), self.cache
             )
             return states[packed.kept], model.logits
         dtype = float_type(model)
@@ -238,7 +238,7 @@ class _Packed:
                 seen[row, columns] = True
         return seen
 
-    def sights(self, device: torch.device) -> list[Sight]:
+    def blocks(self, device: torch.device) -> list[AttentionBlock]:
         """Return what each question's tokens attend to."""
         found = []
         for part, prompt, above, first in self._new:
@@ -252,10 +252,10 @@ class _Packed:
             if len(seen):
                 adjoining = bool(columns[-1] == len(columns) - 1)
                 placed, mask = (torch.from_numpy(each).to(device) for each in (columns, seen))
-                found.append(Sight(first, first + len(seen), placed, mask, adjoining))
+                found.append(AttentionBlock(first, first + len(seen), placed, mask, adjoining))
         return found
 
-    def settle(self) -> None:
+    def commit(self) -> None:
         """Enter the new columns with their questions: the forward pass is done."""
         for part, prompt, above, _ in self._new:
             part.asked.columns = prompt

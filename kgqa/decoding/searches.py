@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kgqa.decoding.options import BeamOptions, DiverseOptions, ExactOptions, SampleOptions
+from kgqa.decoding.options import BeamOptions, DiverseOptions, ExactOptions, SampleSearchOptions
 from kgqa.decoding.search import (
     Certificate,
     ForwardPassesSpentError,
@@ -340,10 +340,10 @@ def _best_first(constraint: Constraint, k: int, width: int) -> Search:
     return SearchResult(finished, Certificate(proven, bound(), certain, demands))
 
 
-class SampleSearch(SearchStrategy[SampleOptions]):
+class SampleSearch(SearchStrategy[SampleSearchOptions]):
     """K different sequences in the order in which they were drawn, the same by the same seed."""
 
-    Options = SampleOptions
+    Options = SampleSearchOptions
 
     def check(self, k: int, length_penalty: float = 0.0) -> None:
         """Raise UsageError if there is a length penalty."""

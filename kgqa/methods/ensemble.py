@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
 from kgqa.answers.answer import NO_KG_LLM, Answer, Findings, KgLlmUse, RankedAnswer, Timings
 from kgqa.answers.ranking import RankingOptions, near_first
+from kgqa.deadline import deadline
 from kgqa.display import NOT_HERE
 from kgqa.errors import AdapterMismatchError, KgqaError, ModelNotFoundError
 from kgqa.graph.schema import PropertyGraph
@@ -389,7 +390,8 @@ class Auto(Ensemble):
         if self._query is None:
             self._query = Query(QueryOptions(), self.resources, general=False)
         try:
-            return self._query.answer(store, question)
+            with deadline(question.stop):
+                return self._query.answer(store, question)
         except KgqaError as error:
             return error
 

@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgqa.answers.answer import Findings, RankedAnswer, Timings
+from kgqa.deadline import check_deadline
 from kgqa.display import said_name
 from kgqa.errors import PlanError, TimeLimitError, UsageError
 from kgqa.graph.schema import PropertyGraph
@@ -101,6 +102,7 @@ class Query(Method[QueryOptions]):
         worth: list[tuple[float, Candidate, QueryResult | None]] = []
         best = -math.inf
         for one in plans:
+            check_deadline()
             result = None
             if one.score <= best:  # what it gives can only take from its score
                 worth.append((one.score, one, None))

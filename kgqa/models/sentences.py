@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kgqa.deadline import check_deadline
 from kgqa.errors import ModelError
 from kgqa.models.bert import Bert
 from kgqa.models.offline import MINILM, minilm_folder
@@ -54,6 +55,7 @@ class _BertEncoder(SentenceEncoder):
     ) -> Iterator[tuple[list[int], list[NDArray[np.float32]], NDArray[np.float32]]]:
         encoded = [one.ids for one in self._tokenizer.encode_batch_fast(list(texts))]
         for batch, rows in batches(encoded, _TOGETHER):
+            check_deadline()
             joined = self._model.states(rows)
             states = np.split(joined, np.cumsum([len(row) for row in rows[:-1]]))
             first = self._pooling == "first"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kgqa.deadline import check_deadline
 from kgqa.graph.model import Kind
 from kgqa.paths.walk import (
     FIRST,
@@ -146,6 +147,7 @@ def _parts(store: GraphStore, table: PathTable) -> Iterator[PathTable]:
     onward = np.flatnonzero(store.entities(ends).kinds[of] != Kind.VALUE)
     number = np.cumsum(store.degrees(ends)[of][onward]) // _TOGETHER
     for rows in np.split(onward, np.flatnonzero(np.diff(number)) + 1):
+        check_deadline()
         yield table.take(rows)
 
 

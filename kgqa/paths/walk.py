@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
+from kgqa.deadline import check_deadline
 from kgqa.errors import GraphError, UsageError
 from kgqa.graph.model import DIRECTIONS, Direction, Kind
 
@@ -218,6 +219,7 @@ def walk(
     for depth in range(rules.hops):
         if not len(frontier_topic):
             break
+        check_deadline()
         unique, position = np.unique(frontier_end, return_inverse=True)
         if cap is None:
             _hold(int(store.degrees(unique).sum()))

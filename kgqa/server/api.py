@@ -38,7 +38,7 @@ _PAGE = {
     "/style.css": ("style.css", "text/css"),
     "/favicon.svg": ("favicon.svg", "image/svg+xml"),
 }
-PUBLIC = frozenset({*_PAGE, "/health", "/favicon.ico"})
+PUBLIC = frozenset({*_PAGE, "/health", "/ready", "/favicon.ico"})
 
 
 class Api:

@@ -77,7 +77,7 @@ def column(numbers: IntArray) -> bytes:
     return bytes([width]) + steps[:, :width].T.tobytes()
 
 
-class Columns:
+class ColumnReader:
     """Reads columns one after another. Raises ValueError if the bytes are too few."""
 
     def __init__(self, data: bytes) -> None:
@@ -154,7 +154,7 @@ def read_texts(data: bytes, width: int) -> Texts:
     if data.startswith(MAGIC):
         trie, longest = opened(data, _ROOM)
         return Texts(len(trie), longest, trie.restore_key)
-    columns = Columns(data)
+    columns = ColumnReader(data)
     (count,) = columns.counts(1)
     if count > LISTED:
         raise ValueError(f"a list of names has {count} texts")
@@ -241,7 +241,7 @@ class Dictionary:
     """
 
     def __init__(self, data: bytes, texts: int) -> None:
-        columns = Columns(data)
+        columns = ColumnReader(data)
         relations, tails, hops = columns.counts(3)
         self.first = columns.take(relations)
         self.second = columns.take(relations) - 1
