@@ -151,6 +151,7 @@ class Rows(BaseModel):
     """The rows of a plan, each with its facts and with what a number counted."""
 
     plan: str
+    sentence: str
     cypher: str
     columns: list[str]
     rows: list[dict[str, Any]]
