@@ -265,7 +265,7 @@ class Findings:
 
     ``others``: entities that have less behind them than the ``answers``; all of them if the
     evidence is insufficient. ``expanded``: the paths of answers and others that no decoded path
-    ends in. ``confidence``: how sure the first is (:func:`kgqa.answers.ranking.judge`), None if
+    ends in. ``confidence``: how sure the first is (:func:`kgqa.answers.ranking.decide`), None if
     nothing was weighed. ``relations``: the likeliest of each topic, if the method ranks them.
     ``result``: the rows of a plan over the whole graph, if that is what answered.
     """

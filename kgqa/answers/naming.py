@@ -133,7 +133,9 @@ class Ballots(NamedTuple):
     written: tuple[WrittenAnswer, ...] = ()
 
 
-def cast(paths: Sequence[ScoredPath], form: PathFormat, store: GraphStore | None = None) -> Ballots:
+def tally(
+    paths: Sequence[ScoredPath], form: PathFormat, store: GraphStore | None = None
+) -> Ballots:
     """Return what ``paths`` vote for; without hypotheses of their own it is the paths themselves.
 
     ``store``: where what no path holds is looked up by name, None for nowhere. ``form`` is the one

@@ -9,13 +9,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from kgqa.deadline import deadline
 from kgqa.display import said_entity, said_name
 from kgqa.errors import EmptyLanguageError, EntityNotFoundError, KgqaError, LinkingError, UsageError
 from kgqa.graph.store import LiveStore, schema_version
 from kgqa.registry import METHODS
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
     from kgqa.answers.answer import Answer, TopicEntity
     from kgqa.api.home import Home
@@ -39,7 +40,8 @@ _OTHERS = 5  # entities of a shared name that are listed
 class Asked:
     """A question as it is asked: its topic entities and choices by id or name.
 
-    ``after``: the turns before it, the latest last, for what it leaves out.
+    ``after``: the turns before it, the latest last, for what it leaves out. ``stop`` is called now
+    and then, in the thread that answers, and raises KgqaError when nobody waits any more.
     ``watch`` is called in the thread that answers, with a stage and what is known then: ``linked``
     (``topic_entities``, ``notes``), ``searching`` (``method``), ``paths`` (``method``, ``paths``;
     of each method that takes part).
@@ -50,6 +52,7 @@ class Asked:
     choices: tuple[str, ...] = ()
     watch: Watch | None = None
     after: tuple[Turn, ...] = ()
+    stop: Callable[[], None] | None = None
 
 
 class QA:
@@ -274,7 +277,8 @@ class QA:
                     said = one.entities or asked.entities
                     one_asked = replace(asked, question=one.question, entities=said)
                     try:
-                        linked = self._linked(store, one_asked, this.notes)
+                        with deadline(asked.stop):
+                            linked = self._linked(store, one_asked, this.notes)
                     except KgqaError as error:
                         yield error
                         continue
@@ -294,6 +298,8 @@ class QA:
             yield first
             yield from linked
 
+        from kgqa.answers.unused import with_unused
+
         with closing(self.method.answers(store, every())) as found:
             for at, answer in found:
                 this = open_.pop(at)
@@ -303,7 +309,7 @@ class QA:
                         f"{answer.message} Asked about: {names}.", answer.hint
                     )
                 elif not isinstance(answer, KgqaError):
-                    answer = _kept(answer, this.reading)
+                    answer = with_unused(_kept(answer, this.reading))
                     if this.notes:
                         answer = replace(answer, notes=(*this.notes, *answer.notes))
                 this.answers[this.place] = answer
@@ -335,7 +341,13 @@ class QA:
                 unlinked = error
         seconds = time.perf_counter() - began
         linked = LinkedQuestion(
-            asked.question, tuple(topics), seconds, asked.choices, asked.watch, unlinked
+            asked.question,
+            tuple(topics),
+            seconds,
+            asked.choices,
+            asked.watch,
+            unlinked,
+            asked.stop,
         )
         linked.tell("linked", topic_entities=[one.to_dict() for one in topics], notes=list(notes))
         return linked

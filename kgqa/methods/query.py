@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgqa.answers.answer import Findings, RankedAnswer, Timings
+from kgqa.deadline import check_deadline
 from kgqa.display import said_name
 from kgqa.errors import PlanError, TimeLimitError, UsageError
 from kgqa.graph.schema import PropertyGraph
@@ -101,6 +102,7 @@ class Query(Method[QueryOptions]):
         worth: list[tuple[float, Candidate, QueryResult | None]] = []
         best = -math.inf
         for one in plans:
+            check_deadline()
             result = None
             if one.score <= best:  # what it gives can only take from its score
                 worth.append((one.score, one, None))
@@ -132,7 +134,7 @@ class Query(Method[QueryOptions]):
         assert result is not None
         rows = [*result.rows, *result.tied]
         answers = tuple(_answer(row, result) for row in rows)
-        notes = [f"Read as: {best.plan}"]
+        notes = [f"Read as: {result.sentence} As a plan: {best.plan}"]
         if result.tied:
             notes.append(
                 f"{len(result.tied)} more are equal to the last of the first {len(result)}."

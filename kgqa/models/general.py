@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 import openai
 
 from kgqa.errors import GeneralModelError, without_secrets
-from kgqa.private import following
+from kgqa.permissions import inherit_permissions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -91,7 +91,7 @@ class CallCache:
         self.path = path
         self._lock = threading.Lock()
         try:
-            with following(path.parent):
+            with inherit_permissions(path.parent):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.touch()  # with questions and replies in it
             self._file = sqlite3.connect(

@@ -77,8 +77,8 @@ class HostileGraph:
         return sorted({one for head, _, tail in self.triples for one in (head, tail)})
 
 
-def hostile_graph(folder: Path, seed: int, edges: int = 60) -> HostileGraph:
-    """Write a graph of ``edges`` edges, and read it again."""
+def hostile_graph(folder: Path, seed: int, edges: int = 60, longest: int = 10_000) -> HostileGraph:
+    """Write a graph of ``edges`` edges, and read it again; ``longest``: characters of a name."""
     draw = random.Random(seed)
     pool = [*CONFUSABLES, *HIDDEN, *SEPARATORS, *ORDERS, *VALUES]
     names = draw.sample(pool, min(len(pool), edges // 2))
@@ -86,7 +86,7 @@ def hostile_graph(folder: Path, seed: int, edges: int = 60) -> HostileGraph:
     names += [
         "".join(chr(draw.choice([*range(0x20, 0x2FF), *range(0x4E00, 0x4E20)])) for _ in range(9))
     ]
-    names += [("long " * 2_000).strip(), f"e{draw.randrange(9)}"]
+    names += [("long " * (longest // 5)).strip(), f"e{draw.randrange(9)}"]
     names = [name.strip() for name in dict.fromkeys(names) if name.strip()]
     relations = draw.sample(RELATIONS, 5)
     hub = draw.choice(names)

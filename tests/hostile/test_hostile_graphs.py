@@ -233,7 +233,7 @@ def test_nothing_false_is_shown_of_a_hostile_graph_in_neo4j(
 ) -> None:
     monkeypatch.setenv("NEO4J_USERNAME", neo4j_server.username)
     monkeypatch.setenv("NEO4J_PASSWORD", neo4j_server.password)
-    graph = hostile_graph(tmp_path, 7)
+    graph = hostile_graph(tmp_path, 7, longest=7_000)  # an index of Neo4j holds 8,000 bytes
     until = time.monotonic() + 5
     url = neo4j_server.uri
     assert assert_graph(tmp_path, graph, random_llm, reasoners, 7, until, url) > 20

@@ -476,8 +476,15 @@ async function start() {
     : `${first.name}: ${number(first.entities)} entities, ${number(first.edges)} facts. Every answer comes with its path, checked in the graph.`;
   choices();
   if (document.body.classList.contains("asked")) return; // asked while the graphs were looked up
-  if (asks) await ask({ remember: false });
-  else await loading();
+  if (asks && ownAddress()) return ask({ remember: false });
+  if (asks) byId("go").focus(); // a link from elsewhere asks by a click
+  await loading();
+}
+
+/** Whether this page's address was asked here before, or is loaded again. */
+function ownAddress() {
+  const [entry] = performance.getEntriesByType("navigation");
+  return entry?.type !== "navigate" || kept().some((one) => one.url === location.pathname + location.search);
 }
 
 /** Say what the server still loads, until it is ready or a question is asked. */
