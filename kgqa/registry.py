@@ -19,7 +19,7 @@ from copy import copy
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -31,6 +31,11 @@ if TYPE_CHECKING:
 
     from pydantic.fields import FieldInfo
 
+
+# What options of commands, loaders, methods and models alike say of walks. They stand here since
+# every room that has options may import this module, and most may not import one another.
+Direction: TypeAlias = Literal["out", "in", "both"]
+Mediators: TypeAlias = Literal["collapse", "keep"]
 
 _SHOWN = 120  # characters of a wrong value that an error repeats
 

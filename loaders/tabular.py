@@ -7,7 +7,7 @@ table, and written to ``mapping.toml`` beside the KG, to be corrected and given 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,12 +20,12 @@ from kgqa.loaders.tabular_mapping import read_mapping, summary, written
 from kgqa.loaders.tabular_rows import Rows
 from kgqa.loaders.triples_header import PARTS
 from kgqa.loaders.triples_rows import is_header
-from kgqa.registry import Options, option
+from kgqa.registry import Direction, Options, option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kgqa.graph.model import Batch, Direction
+    from kgqa.graph.model import Batch
     from kgqa.loaders.base import Rejects, Report
     from kgqa.loaders.tabular_mapping import TableMapping
     from kgqa.loaders.tabular_table import Table
@@ -44,9 +44,7 @@ class TablesOptions(Options):
         flag=True,
         group="tables",
     )
-    direction: Literal["out", "in", "both"] = option(
-        "both", "Direction in which paths may follow an edge."
-    )
+    direction: Direction = option("both", "Direction in which paths may follow an edge.")
 
 
 class TablesLoader:

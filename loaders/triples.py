@@ -45,12 +45,12 @@ from kgqa.loaders.triples_table import (
     read_lines,
 )
 from kgqa.parallel import mapped
-from kgqa.registry import Options, option
+from kgqa.registry import Direction, Options, option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kgqa.graph.model import Batch, Direction
+    from kgqa.graph.model import Batch
     from kgqa.loaders.base import Rejects, Report
     from kgqa.loaders.blocks import Block
     from kgqa.loaders.triples_rows import TriplesPart
@@ -130,7 +130,7 @@ class TriplesOptions(Options):
         group="triples",
         union_mode="left_to_right",
     )
-    direction: Literal["out", "in", "both"] = option(
+    direction: Direction = option(
         "both", "Direction in which paths may follow an edge.", flag=True, group="triples"
     )
     language: str = option("en", "Language of the labels to keep from N-Triples.")

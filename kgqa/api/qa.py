@@ -298,6 +298,8 @@ class QA:
             yield first
             yield from linked
 
+        from kgqa.answers.unused import with_unused
+
         with closing(self.method.answers(store, every())) as found:
             for at, answer in found:
                 this = open_.pop(at)
@@ -307,7 +309,7 @@ class QA:
                         f"{answer.message} Asked about: {names}.", answer.hint
                     )
                 elif not isinstance(answer, KgqaError):
-                    answer = _kept(answer, this.reading)
+                    answer = with_unused(_kept(answer, this.reading))
                     if this.notes:
                         answer = replace(answer, notes=(*this.notes, *answer.notes))
                 this.answers[this.place] = answer

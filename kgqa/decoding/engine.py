@@ -181,6 +181,7 @@ class Engine:
                 yield one.number, one.outcome()
 
     def _round(self, live: list[_ActiveSearch]) -> None:
+        # a plain pass is one question's alone: its rows begin with the same prompt
         plain = next((one for one in live if self._plainly(one)), None)
         while True:
             self._attempted = 0
@@ -201,6 +202,7 @@ class Engine:
 
     def _halve(self, error: Exception) -> ModelError | None:
         """Halve budget and width, the first time; afterwards return the error of all."""
+        # what failed is still held in fragments; without this the smaller pass may fail, too
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
         if self._widest is not None:
@@ -244,6 +246,7 @@ class Engine:
         self.forward_passes += 1
 
     def _parts(self, live: Sequence[_ActiveSearch]) -> list[tuple[_ActiveSearch, WavePart]]:
+        # with many questions each still looks ahead a little, or every level would cost a pass
         share = max(self.budget // len(live), min(self.budget, self._least))
         room = self._widest or sys.maxsize
         limit = self.plan.limit
@@ -263,6 +266,7 @@ class Engine:
                     nodes = one.uncovered or asked.tree.choose(
                         one.demanded, share, deepest=deepest, cached=asked.above
                     )
+                    # at least one: a pass that scores nothing would be asked for again for ever
                     nodes = nodes[: max(room - asked.uncached, 1)]
                     asked.tree.expansion([node.state for node in nodes])
             except KgqaError as error:  # the constraint's store may fail; others go on
@@ -282,6 +286,7 @@ class Engine:
             if len(parts) == 1:
                 parts[0][0].fail(error)
                 return
+            # a pass is all or nothing, so no question has learned anything of the one that failed
             for each in parts:  # only the one at fault is to end
                 self._tree_forward([each])
             return
@@ -350,6 +355,7 @@ class _ActiveSearch:
                 self.demand = next(self.request.search)
             while not tree.missing(self.demand.states):
                 self.demand = self.request.search.send(tree.scored(self.demand.states))
+            # thrown, not closed: an exact search then proves of its list what it can
             most = self.request.max_forward_passes
             if most is not None and self._forward_passes >= most:
                 said = f"The search cannot end within {most} forward passes with what it has."

@@ -56,6 +56,7 @@ class PrefixTree:
     def __init__(self, constraint: Constraint, *, forced_free: bool = False) -> None:
         self._constraint = constraint
         self.forced_free = forced_free
+        # the constraint numbers states, so that a prefix is known by one integer everywhere
         start = constraint.start()
         self.start = start
         self._moves: dict[int, tuple[_Ints, _Ints]] = {}  # tokens, states
@@ -184,6 +185,7 @@ class PrefixTree:
                 some = slice(budget - len(wave))
                 pairs = zip(tokens[some].tolist(), below[some].tolist(), strict=True)
                 frontier.push(node, ((priority - cost, token, state) for token, state in pairs))
+            # a quarter of the room at a time, so that what is found below can still be preferred
             taken = frontier.take(max(2, (budget - len(wave)) // 4))
             if not taken:
                 break
@@ -220,12 +222,14 @@ class PrefixTree:
             below = found.state[mine]
             self._moves[state] = (found.token[mine], below)
             self._parent.update(dict.fromkeys(below.tolist(), state))
+            # the start is always run: with it the prompt is read into the cache
             if self.forced_free and len(below) == 1 and state != self.start:
                 self._scores[state] = np.zeros(1)
 
     def _total(self, state: int) -> float:
         """Return the sum of the scores down to ``state``, all of which are known."""
         above: list[WaveNode] = []
+        # totals are kept at every node: sums from the root would be quadratic in a path's length
         while state not in self._totals:
             above.append(self.node(state))
             state = above[-1].parent

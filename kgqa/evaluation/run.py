@@ -237,6 +237,7 @@ class Workers:
                         raise found
                     else:
                         lost += unit
+            # once more, one by one: a worker that ran out of memory took innocent questions along
             if not lost or again:
                 return
             note(

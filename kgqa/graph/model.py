@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from kgqa.graph.names import normalise_column
+from kgqa.registry import Direction as Direction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,9 +28,8 @@ if TYPE_CHECKING:
     IntArray: TypeAlias = NDArray[np.int64]
     BoolArray: TypeAlias = NDArray[np.bool_]
 
-Direction: TypeAlias = Literal["out", "in", "both"]
 _BATCH_ROWS = 50_000
-DIRECTIONS: tuple[Direction, ...] = ("out", "in", "both")
+DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
 
 
 class Kind(IntEnum):

@@ -23,7 +23,7 @@ from kgqa.linking.around import (
     stems_of,
     stems_outside,
 )
-from kgqa.linking.exact import as_written, is_other_number
+from kgqa.linking.exact import as_written, is_other_value
 from kgqa.linking.lookup import find_hits, named_entities
 from kgqa.linking.mentions import QuestionWords
 from kgqa.linking.resolve import one_line
@@ -109,7 +109,9 @@ def link(
     candidates = [
         one
         for one in _without_classes(store, candidates)
-        if not is_other_number(as_written(question, one.start, one.end), one.name)
+        if not is_other_value(
+            as_written(question, one.start, one.end), one.name, partial=one.match == "partial"
+        )
     ]
     if not candidates:
         raise _nothing_found(store, asked, found)

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import model_validator
 
 from kgqa.errors import UsageError
-from kgqa.models.folders import Direction, Mediators
-from kgqa.registry import SEARCHES, Options, Registry, option
+from kgqa.registry import SEARCHES, Direction, Mediators, Options, Registry, option
 
 if TYPE_CHECKING:
     from typing import Self

@@ -134,7 +134,7 @@ class Query(Method[QueryOptions]):
         assert result is not None
         rows = [*result.rows, *result.tied]
         answers = tuple(_answer(row, result) for row in rows)
-        notes = [f"Read as: {best.plan}"]
+        notes = [f"Read as: {result.sentence} As a plan: {best.plan}"]
         if result.tied:
             notes.append(
                 f"{len(result.tied)} more are equal to the last of the first {len(result)}."

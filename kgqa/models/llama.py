@@ -123,6 +123,7 @@ class Llama(TreeModel):
         """Attend from ``query`` ``[tokens, heads, size]``; return ``[tokens, heads * size]``."""
         rows, shared, size = len(query), self._shared, self._size
         group = self._heads // shared
+        # heads that share keys are rows of one matrix: keys and values are read once for all
         found = scaled_dot_product_attention(
             query.view(rows, shared, group, size)
             .permute(1, 2, 0, 3)

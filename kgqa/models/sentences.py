@@ -137,6 +137,7 @@ def encoder_of_card(stated: str, named: str | None, folder: Path) -> str:
     A card comes from anybody: it has no other folder or hub name loaded than a known one. Raises
     ModelError.
     """
+    # loading what a stranger's card names would fetch, and run, what nobody here chose
     if named is None and stated not in KNOWN:
         raise ModelError(
             f"The model in {folder} reads questions with the sentence encoder {stated}, which is "

@@ -80,6 +80,7 @@ def relation_paths(store: GraphStore, topic: int, rules: WalkRules) -> tuple[Rel
     found = _grouped(near)
     if rules.hops == 1 or not found.steps:
         return found, rules.hops
+    # evenly by relation: a rare one must not be lost beside one with a million tails
     quota = _SAMPLED // len(found.steps)
     sampled = []
     for at in range(len(found.steps)):

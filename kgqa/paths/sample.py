@@ -156,6 +156,7 @@ class _Steps:
             sizes = np.minimum(starts[1:] - at, block)
             rows = ranges(at, sizes)
             at += sizes
+            # growing blocks: where few prefixes suffice, no hops out of the others are read
             block *= _GROWTH
             rows = rows[wanted(walks.slot[rows], rows) & walks.onward[rows]]
             if len(rows):
@@ -243,6 +244,7 @@ class _Draws:
 
     def best(self, size: int) -> _Draws:
         """Return the ``size`` best of each slot, by slot, best first."""
+        # the hash settles ties, so that a sample does not depend on the order of the store
         order = np.lexsort([self.hashed, -self.value, self.walks.slot])
         return self.take(order[_rank(self.walks.slot[order]) < size])
 

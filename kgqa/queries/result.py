@@ -96,6 +96,13 @@ class QueryResult(Tabular):
         cell = self.rows[0][0]
         return None if isinstance(cell, Node | tuple) else cell
 
+    @property
+    def sentence(self) -> str:
+        """What the plan asks for, in words."""
+        from kgqa.queries.sentence import sentence
+
+        return sentence(self.plan)
+
     def evidence(self, row: int, limit: int | None = None) -> Evidence:
         """Return what row ``row`` rests on; ``limit``: how many facts and things it lists.
 
@@ -128,6 +135,7 @@ class QueryResult(Tabular):
             )
         return {
             "plan": str(self.plan),
+            "sentence": self.sentence,
             "cypher": self.cypher,
             "columns": list(self.columns),
             "rows": rows,

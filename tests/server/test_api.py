@@ -11,7 +11,7 @@ import pytest
 
 import kgqa
 from kgqa.server.forms import AskForm
-from kgqa.server.shapes import Answered, Checked, Linked, PathPage
+from kgqa.server.shapes import Answered, Checked, Described, Linked, PathPage, Rows
 from tests.server.conftest import QUESTION, QUOTED, SCRIPT, TRIPLES, Served, serving
 
 if TYPE_CHECKING:
@@ -82,6 +82,13 @@ def test_what_needs_no_model(served: Served) -> None:
         "name": "checkout-api",
         "edges": 3,
     }
+    described = Described.model_validate(served.get("/api/schema").json)
+    assert (described.kg, described.edges) == ("services", len(TRIPLES))
+    found = Rows.model_validate(
+        served.post("/api/query", {"plan": "* ownedBy> * | give count ownedBy"}).json
+    )
+    assert found.rows[0]["values"] == [4]
+    assert served.post("/api/query", {"plan": "Nothing at all"}).status == 400
     kgs = served.get("/api/kgs").json
     assert [one["name"] for one in kgs["kgs"]] == ["services"]
     assert "rank" in {one["name"] for one in kgs["methods"]}

@@ -73,6 +73,7 @@ def _big_endian(numbers: IntArray, width: int) -> bytes:
 def column(numbers: IntArray) -> bytes:
     """Return numbers from 0 as a column."""
     width = max(1, (int(numbers.max(initial=0)).bit_length() + 7) // 8)
+    # differences by byte planes: what compresses well is what is alike side by side
     steps = np.diff(numbers, prepend=0).astype("<i8").view(np.uint8).reshape(-1, 8)
     return bytes([width]) + steps[:, :width].T.tobytes()
 
@@ -140,6 +141,7 @@ class Texts:
 
     def read(self, numbers: Sequence[int]) -> list[bytes]:
         """Return some of them. Raises ValueError if forged ones would fill the memory."""
+        # a forged length is believed only after the texts were counted one by one
         if len(numbers) * self.longest > _ROOM:
             room = _ROOM
             for number in numbers:
@@ -268,6 +270,7 @@ class Dictionary:
 
         ``relation_text``, ``tail_text``: the numbers of their texts. Tails are numbered by text.
         """
+        # by text: neighbours in the trie then lead to tails with neighbouring numbers
         order = np.lexsort([found.tails, tail_text])
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
