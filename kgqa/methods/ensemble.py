@@ -418,12 +418,11 @@ class Auto(Ensemble):
         sure = (found.confidence or 0.0) >= (CALCULATED if question.topics else GUESSED)
         if not sure or not found.answers:
             return question.unlinked
-        if found.result is not None and not has_words_of(found.result.plan, question.question):
+        result, schema = found.result, cast("PropertyGraph", store).schema()
+        if result is not None and not has_words_of(result.plan, question.question, schema):
             return question.unlinked
         if question.topics and (
-            found.result is None
-            or not found.result.plan.grouped
-            or _counts_other(found.result, question, cast("PropertyGraph", store).schema())
+            result is None or not result.plan.grouped or _counts_other(result, question, schema)
         ):
             return None
         return found
