@@ -188,6 +188,7 @@ def _escape(hidden: re.Match[str]) -> str:
 
 
 NOT_HERE = "Not in this graph"
+NO_EVIDENCE = "This graph seems to hold no answer"
 
 
 def refusal(notes: Sequence[str], confidence: float | None) -> str:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from kgqa.answers.answer import Findings, RankedAnswer
 from kgqa.answers.expand import expanded, paths_along, reached_by
 from kgqa.answers.naming import tally
-from kgqa.display import said_entity, said_name
+from kgqa.display import NO_EVIDENCE, said_entity, said_name
 from kgqa.errors import UsageError
 from kgqa.graph.model import keys_array
 from kgqa.paths.format import PathFormat
@@ -374,7 +374,7 @@ def weigh(
     if entities and not judged.chosen:
         first = entities[0].node
         notes.append(
-            "This graph seems to hold no answer: the paths found have little to do with the "
+            f"{NO_EVIDENCE}: the paths found have little to do with the "
             f"question (confidence {judged.confidence:.2f}). The best of them ends in "
             + (f"{said_entity(first.name, first.id)}." if first.id else f"{said_name(first.name)}.")
         )

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kgqa.trie.index.reader import TrieIndex
 
 _MOST_TOPICS = 1_000  # that one question may start at
-_STATES = 5  # times a question is asked of a database that changes meanwhile
+_STATES = 5  # times a question is asked while its database changes; failed, four times as often
 _LONGEST_FOLLOW_UP = 400  # characters; more has a topic of its own
 _ABOUT_AS_SURE = 0.2  # a later reading has to be surer by more
 _OTHERS = 5  # entities of a shared name that are listed
@@ -245,7 +245,7 @@ class QA:
     ) -> Generator[tuple[int, Answer | KgqaError], None, None]:
         """Yield answers each of which is of one state of a database that others change."""
         for number, asked in enumerate(questions):
-            for _ in range(_STATES):
+            for tried in range(1, 4 * _STATES + 1):
                 store = self._kg()
                 try:
                     ((_, answer),) = self._state_answers(store, [asked])
@@ -253,7 +253,7 @@ class QA:
                     answer = error
                 assert isinstance(store, LiveStore)
                 moved, remarks = store.has_moved(), store.remarks()
-                if not moved:
+                if not moved or (tried >= _STATES and not isinstance(answer, KgqaError)):
                     break
             if moved:
                 remarks.append("The database changed while this was answered, again and again.")
@@ -298,6 +298,8 @@ class QA:
             yield first
             yield from linked
 
+        from kgqa.answers.unused import with_unused
+
         with closing(self.method.answers(store, every())) as found:
             for at, answer in found:
                 this = open_.pop(at)
@@ -307,7 +309,7 @@ class QA:
                         f"{answer.message} Asked about: {names}.", answer.hint
                     )
                 elif not isinstance(answer, KgqaError):
-                    answer = _kept(answer, this.reading)
+                    answer = with_unused(_kept(answer, this.reading))
                     if this.notes:
                         answer = replace(answer, notes=(*this.notes, *answer.notes))
                 this.answers[this.place] = answer

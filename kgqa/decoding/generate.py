@@ -102,21 +102,8 @@ def accepted(constraint: Constraint, sequences: Any, prompt: Prompt) -> list[Acc
     ``sequences``: as ``generate`` returned them, ``[n, columns]``, prompt first; ``prompt``: as the
     processor got it. Left out: what a limit cut off, and what fills a list.
     """
-    return _accepted(constraint, _after_prompt(_rows(sequences), _columns(prompt, 1)))
-
-
-def accepted_of_each(
-    constraints: Sequence[Constraint], sequences: Any, prompt: Prompt
-) -> list[list[Accepted]]:
-    """Return :func:`accepted` for each prompt of a batch, whose sequences stand one by another."""
-    after = _after_prompt(_rows(sequences), _columns(prompt, len(constraints)))
-    divided = _divided(after, len(constraints))
-    return [_accepted(one, mine) for one, mine in zip(constraints, divided, strict=True)]
-
-
-def _accepted(constraint: Constraint, rows: Sequence[tuple[int, ...]]) -> list[Accepted]:
     found: dict[int, Accepted] = {}
-    for tokens in rows:
+    for tokens in _after_prompt(_rows(sequences), _columns(prompt, 1)):
         state: int | None = constraint.start()
         for count, token in enumerate(tokens, 1):
             (state,) = _moved(constraint, [state], [token])

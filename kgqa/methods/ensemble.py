@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard, cast
 from kgqa.answers.answer import NO_KG_LLM, Answer, Findings, KgLlmUse, RankedAnswer, Timings
 from kgqa.answers.ranking import RankingOptions, near_first
 from kgqa.deadline import deadline
-from kgqa.display import NOT_HERE
+from kgqa.display import NO_EVIDENCE, NOT_HERE
 from kgqa.errors import AdapterMismatchError, KgqaError, ModelNotFoundError
 from kgqa.graph.schema import PropertyGraph
 from kgqa.linking.around import MOST_CLASSES
@@ -176,7 +176,7 @@ class Ensemble(Method[EnsembleOptions]):
             note if alone else f"{name}: {note}"
             for name, _, one in good
             for note in one.notes
-            if not note.startswith(NOT_HERE)
+            if not note.startswith((NOT_HERE, NO_EVIDENCE))
         )
         answers = [answer for _, _, answer in good]
         ranked = pool([(weight, answer) for _, weight, answer in good])
@@ -203,8 +203,9 @@ class Ensemble(Method[EnsembleOptions]):
                 threshold = ranking.threshold(len(answers[0].topic_entities))
             chosen = near_first([one.score for one in ranked], threshold)
         if not chosen:  # a member that found nothing does not contradict an answer of the others
-            lacking = (note for one in answers for note in one.notes if note.startswith(NOT_HERE))
-            notes += list(lacking)[:1]
+            said = [note for one in answers for note in one.notes]
+            lacking = [note for note in said if note.startswith((NOT_HERE, NO_EVIDENCE))]
+            notes += sorted(lacking, key=lambda note: not note.startswith(NOT_HERE))[:1]
         used = [answer for answer in answers if answer.kg_llm != NO_KG_LLM]
         paths: dict[tuple[object, ...], ScoredPath] = {}  # of several equal ones the first
         for path in (path for answer in answers for path in answer.paths):
@@ -417,12 +418,11 @@ class Auto(Ensemble):
         sure = (found.confidence or 0.0) >= (CALCULATED if question.topics else GUESSED)
         if not sure or not found.answers:
             return question.unlinked
-        if found.result is not None and not has_words_of(found.result.plan, question.question):
+        result, schema = found.result, cast("PropertyGraph", store).schema()
+        if result is not None and not has_words_of(result.plan, question.question, schema):
             return question.unlinked
         if question.topics and (
-            found.result is None
-            or not found.result.plan.grouped
-            or _counts_other(found.result, question, cast("PropertyGraph", store).schema())
+            result is None or not result.plan.grouped or _counts_other(result, question, schema)
         ):
             return None
         return found

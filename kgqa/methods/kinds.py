@@ -83,7 +83,11 @@ def kind_findings(
 
 def asked_class(question: str, schema: GraphSchema) -> str | None:
     """Return the class that a question's first noun names: "Which customers …" → Customer."""
-    named = (one.name for one in schema.types if names_class(question, one.name))
+    named = (
+        one.name
+        for one in schema.types
+        if any(names_class(question, name) for name in (one.name, *one.also))
+    )
     return max(named, key=len, default=None)  # "ship city", not "ship"
 
 

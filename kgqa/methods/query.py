@@ -211,14 +211,19 @@ def unknown_names(question: str, values: Sequence[FoundValue], parts: SchemaPart
     return found
 
 
-def has_words_of(plan: Plan, question: str) -> bool:
-    """Return whether a plan compares something, or one of its names is in the question."""
+def has_words_of(plan: Plan, question: str, schema: GraphSchema) -> bool:
+    """Return whether a plan compares something, or one of its names is in the question.
+
+    What people call a class or a relation is a name of it, too.
+    """
     if plan.where:
         return True
     items: list[object] = [*plan.give, *plan.group, *(sort.by for sort in plan.order)]
     items += [one.of for one in items if isinstance(one, Aggregate)]
     names = [*plan.nodes, *(hop.relation for hop in plan.all_hops)]
     names += [one.name for one in items if isinstance(one, PropertyRef)]
+    names += [name for one in schema.types if one.name in names for name in one.also]
+    names += [name for one in schema.relations if one.relation in names for name in one.also]
     asked = {word[:4] for word in re.findall(r"\w+", question.lower()) if len(word) > 2}
     words = {word[:4] for name in names for word in relation_phrase(name).split() if len(word) > 2}
     return bool(asked & words)

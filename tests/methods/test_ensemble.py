@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgqa.answers.answer import Answer, Findings, KgLlmUse, RankedAnswer, Timings, TopicEntity
-from kgqa.display import NOT_HERE
+from kgqa.display import NO_EVIDENCE, NOT_HERE
 from kgqa.errors import AdapterMismatchError, EmptyLanguageError, KgqaError, LinkingError
 from kgqa.methods.base import LinkedQuestion
 from kgqa.methods.ensemble import TOGETHER, Auto, Ensemble, pool
@@ -120,6 +120,9 @@ def test_a_member_that_found_nothing_does_not_contradict_the_others(sample: Sqli
     found = one(together((first, Fixed("b", none)), (10.0, 1.0)), sample)
     assert [each.id for each in found.answers] == ["x"]
     assert found.notes == ("a: Said.",)
+    doubts = replace(none, notes=(f"{NO_EVIDENCE}: little.",))
+    doubted = one(together((first, Fixed("b", doubts)), (10.0, 1.0)), sample)
+    assert doubted.notes == ("a: Said.",)
     neither = one(together((Fixed("a", none), Fixed("b", none))), sample)
     assert not neither.answers
     assert neither.notes == (f"{NOT_HERE}: nothing.",)
