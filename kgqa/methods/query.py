@@ -139,7 +139,7 @@ class Query(Method[QueryOptions]):
         "Which movies are there?" of a graph without movies has a best plan, too: another class.
         """
         kind = kind_asked(question)
-        if not kind or has_words_of(plan, question):
+        if not kind or has_words_of(plan, question, parts.index.schema):
             return ""
         names = [parts.classes.get(name, name).removeprefix("class ") for name in plan.nodes]
         names += [relation_phrase(hop.relation) for hop in plan.all_hops]
