@@ -65,6 +65,9 @@ class Settings(BaseSettings):
     general_model: str | None = _setting(
         "KGQA_GENERAL_MODEL", "The general LLM's name on the OpenAI-compatible server. (none)"
     )
+    general_masked: bool = _setting(
+        "KGQA_GENERAL_MASKED", "Whether names never reach the general LLM. (false)", False
+    )
 
     neo4j_uri: str | None = _setting(
         "NEO4J_URI",

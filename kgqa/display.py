@@ -28,11 +28,13 @@ _HIDDEN = re.compile(
 )
 # what could be taken for a path's own arrows, in any script, or for the end of Markdown's code
 _MARKS = re.compile(
-    "`|[\u2190-\u21ff\u279c-\u27be\u27f0-\u27ff\u2900-\u297f\u2b00-\u2bff\U0001f800-\U0001f8ff]"
+    "`|(?<= )[|](?= )"
+    "|[\u2190-\u21ff\u279c-\u27be\u27f0-\u27ff\u2900-\u297f\u2b00-\u2bff\U0001f800-\U0001f8ff]"
     r"|(?<=[-=~_|\u00ad\u02d7\u1806\u2010-\u2015\u2043\u2053\u207b\u208b\u2212\u2500-\u257f\u2796\u30fc"
     r"\ufe58\ufe63\uff0d])\s*[>\u00bb\u02c3\u203a\u227b\u2329\u232a\u276d-\u2771\u27e9\u3009\ufe65\uff1e]"
 )
 _PLAIN_ID = re.compile(r"[\w.:/#-]{1,80}")  # is no sentence
+_SENTENCE = 2_000  # characters of a note
 LONGEST = 200  # characters of a name in a text for others' programs
 
 
@@ -76,10 +78,10 @@ def shown_name(name: str, most: int = 0) -> str:
     ('Ada King', '"^a -\\u003e b\\n"', '"Ada"… (8 characters)')
     """
     text = json.dumps(name[:most] if most else name, ensure_ascii=False)
-    text = _MARKS.sub(lambda mark: mark[0][:-1] + _json_escape(mark[0][-1]), escape_hidden(text))
+    text = _without_marks(escape_hidden(text))
     if 0 < most < len(name):
         return f"{text}… ({len(name):,} characters)"
-    marked = _HIDDEN.search(name) or _MARKS.search(name) or " | " in name
+    marked = _HIDDEN.search(name) or _MARKS.search(name)
     plain = not marked and name == name.strip() and name[:1] not in ("", "^", '"')
     return name if plain and not most else text
 
@@ -98,12 +100,13 @@ def said_entity(name: str, id_: str) -> str:
 
 
 def markdown(text: str) -> str:
-    r"""Return a sentence for what draws Markdown: no link, image or HTML in it.
+    r"""Return a sentence for what draws Markdown: no link, image, HTML or path in it.
 
-    >>> markdown("see ![it](http://x) <b>")
-    'see !\\[it\\](http://x) \\<b>'
+    >>> markdown("see ![it](http://x) <b> a -> b")
+    'see !\\[it\\](http://x) \\<b> a -\\u003e b'
     """
-    return re.sub(r"[\[\]<]", r"\\\g<0>", visible(text))
+    cut = text if len(text) <= _SENTENCE else f"{text[:_SENTENCE]}… ({len(text):,} characters)"
+    return re.sub(r"[\[\]<]", r"\\\g<0>", _without_marks(visible(cut), "`"))
 
 
 def shown_relation(edge: Any, most: int = 0) -> str:
@@ -160,6 +163,12 @@ def read_name(shown: str) -> str:
     return shown
 
 
+def _without_marks(text: str, but: str = "") -> str:
+    return _MARKS.sub(
+        lambda mark: mark[0] if mark[0] == but else mark[0][:-1] + _json_escape(mark[0][-1]), text
+    )
+
+
 def _record(known: dict[str, Any]) -> Any:
     return SimpleNamespace(**known) if known.keys() & {"id", "relation", "predicate"} else known
 
@@ -179,6 +188,7 @@ def _escape(hidden: re.Match[str]) -> str:
 
 
 NOT_HERE = "Not in this graph"
+NO_EVIDENCE = "This graph seems to hold no answer"
 
 
 def refusal(notes: Sequence[str], confidence: float | None) -> str:

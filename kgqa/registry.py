@@ -19,7 +19,7 @@ from copy import copy
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -32,6 +32,11 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
 
+# What options of commands, loaders, methods and models alike say of walks. They stand here since
+# every room that has options may import this module, and most may not import one another.
+Direction: TypeAlias = Literal["out", "in", "both"]
+Mediators: TypeAlias = Literal["collapse", "keep"]
+
 _SHOWN = 120  # characters of a wrong value that an error repeats
 
 
@@ -42,7 +47,9 @@ class Options(BaseModel):
     field that a field belongs to; given with another value, it is an error, not passed over.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, arbitrary_types_allowed=True, allow_inf_nan=False
+    )
 
     as_flags: ClassVar[tuple[str, ...]] = ()  # inherited fields that are flags in this model
     only_for: ClassVar[Mapping[str, tuple[str, str]]] = {}  # field -> (other field, its value)
@@ -173,9 +180,9 @@ class Registry:
         Text is converted to each field's type. Raises UsageError for an unknown or unusable one.
         """
         model = self.entry(name).options_model()
-        return validated(model, given, f"the {self.kind} {name}", self.having)
+        return validated(model, given, f"the {self.kind} {name}", self.entries_with)
 
-    def having(self, field: str) -> list[str]:
+    def entries_with(self, field: str) -> list[str]:
         """Return the built-in entries that have an option of that name."""
         return [one.name for one in self.table if field in one.options_model().model_fields]
 
@@ -203,7 +210,7 @@ def validated(
         near = get_close_matches(unknown[0], shown, 1)
         others = having(unknown[0])
         for registry in model.parts.values():
-            others += [f"the {registry.kind} {one}" for one in registry.having(unknown[0])]
+            others += [f"the {registry.kind} {one}" for one in registry.entries_with(unknown[0])]
         if others:
             hint = f"It belongs to: {', '.join(others)}."
         else:
@@ -240,7 +247,7 @@ def validated(
 
 def is_option(name: str) -> bool:
     """Return whether a built-in method, search or loader has an option of that name."""
-    return any(table.having(name) for table in (METHODS, SEARCHES, LOADERS))
+    return any(table.entries_with(name) for table in (METHODS, SEARCHES, LOADERS))
 
 
 def is_flag(info: FieldInfo) -> bool:
@@ -387,7 +394,7 @@ SEARCHES = Registry(
             "sample",
             "kgqa.decoding.searches:SampleSearch",
             "K paths drawn without replacement",
-            "kgqa.decoding.options:SampleOptions",
+            "kgqa.decoding.options:SampleSearchOptions",
         ),
     ),
 )

@@ -152,7 +152,7 @@ class _Clock:
         self.task.tell(f"{self._lines:,} lines, {rate:,.0f}/s")
 
 
-class _Patient(io.RawIOBase):
+class _InterruptiblePipe(io.RawIOBase):
     """A pipe that is waited for in turns of half a second.
 
     A read that waits in the system misses a Ctrl-C of the moment before it began, and a pipe may be
@@ -198,11 +198,11 @@ def _read(
             try:
                 chunk = stream.read(size)
             except EOFError:
-                raise _cut(source, number + rest.count(b"\n"), read) from None
+                raise _truncated(source, number + rest.count(b"\n"), read) from None
             except _DAMAGED as error:
                 why = _plain(error)
                 if "runcated" in why or "nd of stream" in why or "ended before" in why:
-                    raise _cut(source, number, read) from None
+                    raise _truncated(source, number, read) from None
                 raise DumpMalformedError(
                     f"{source} cannot be read on after line {number - 1:,}: {why}.",
                     "The file is damaged; fetch it again.",
@@ -242,7 +242,7 @@ def _read(
                 return
 
 
-def _cut(source: Path, line: int, read: int) -> DumpMalformedError:
+def _truncated(source: Path, line: int, read: int) -> DumpMalformedError:
     return DumpMalformedError(
         f"{source} is cut short: its compressed data ends after line {line - 1:,}"
         f" ({read:,} bytes of text).",
@@ -261,7 +261,7 @@ def _open(source: Path, stack: ExitStack, task: Task) -> IO[bytes]:
         except OSError as error:
             raise DumpNotFoundError(f"{source} cannot be opened: {_plain(error)}.") from None
     if os.name == "posix" and isinstance(raw.raw, io.FileIO) and not stat.S_ISREG(_mode(raw)):
-        raw = io.BufferedReader(_Patient(raw.raw))
+        raw = io.BufferedReader(_InterruptiblePipe(raw.raw))
     start = raw.peek(4)[:4]
     form = next((form for magic, form in _FORMS.items() if start.startswith(magic)), "")
     expected = _ENDINGS.get(source.suffix, "")

@@ -301,11 +301,11 @@ def _read_about(raw: bytes) -> tuple[float, str]:
         weight = math.nan
     if not math.isfinite(weight):
         raise ValueError("weight is not a number")
-    kept = {"weight": weight}
+    properties = f'{{"weight": {weight!r}'  # written by hand: an encoder's call a row costs more
     for name in ("surfaceText", "license"):
         if (value := about.get(name)) is not None:
-            kept[name] = value
-    properties = _ENCODE(kept)
+            properties += f', "{name}": {_ENCODE(value)}'
+    properties += "}"
     if not is_writable(properties):
         raise ValueError("last column holds half of a character (a lone surrogate)")
     return weight, properties

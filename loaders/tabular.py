@@ -7,7 +7,7 @@ table, and written to ``mapping.toml`` beside the KG, to be corrected and given 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,12 +20,12 @@ from kgqa.loaders.tabular_mapping import read_mapping, summary, written
 from kgqa.loaders.tabular_rows import Rows
 from kgqa.loaders.triples_header import PARTS
 from kgqa.loaders.triples_rows import is_header
-from kgqa.registry import Options, option
+from kgqa.registry import Direction, Options, option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kgqa.graph.model import Batch, Direction
+    from kgqa.graph.model import Batch
     from kgqa.loaders.base import Rejects, Report
     from kgqa.loaders.tabular_mapping import TableMapping
     from kgqa.loaders.tabular_table import Table
@@ -44,9 +44,7 @@ class TablesOptions(Options):
         flag=True,
         group="tables",
     )
-    direction: Literal["out", "in", "both"] = option(
-        "both", "Direction in which paths may follow an edge."
-    )
+    direction: Direction = option("both", "Direction in which paths may follow an edge.")
 
 
 class TablesLoader:
@@ -87,6 +85,13 @@ class TablesLoader:
         path = rejects.path.with_name(MAPPING_FILE)  # the KG's folder, where updates find it
         given = self.options.mapping
         mapping = infer(tables) if given is None else read_mapping(given)
+        for table in tables if given is not None else ():
+            pointed = (
+                each.to.split(".", 1) for m in mapping.values() for each in m.columns.values()
+            )
+            own = [at for name, at in (to for to in pointed if len(to) == 2) if name == table.name]
+            for column in (*(mapping[table.name].columns if table.name in mapping else ()), *own):
+                table.compose(column)
         if given is None or not path.exists() or not path.samefile(given):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(written(mapping), encoding="utf-8")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -51,20 +51,22 @@ def read_sqlite(path: Path) -> Iterator[Table]:
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
             database.text_factory = lambda raw: raw.decode(errors="replace")
-            listed = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
-            for (name,) in database.execute(listed).fetchall():
+            tables = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
+            for (name,) in database.execute(tables).fetchall():
                 if name.startswith("sqlite_"):
                     continue
-                quoted = '"' + name.replace('"', '""') + '"'
-                described = database.execute(f"PRAGMA table_info({quoted})").fetchall()
-                key = [row[1] for row in sorted(described, key=lambda row: row[5]) if row[5]]
+                key = _key(database, name)
+                listed = "SELECT * FROM pragma_foreign_key_list(?) ORDER BY id, seq"
+                pointing: dict[int, list[Any]] = {}
+                for row in database.execute(listed, (name,)).fetchall():
+                    pointing.setdefault(row[0], []).append(row)
                 foreign = {}
-                for row in database.execute(f"PRAGMA foreign_key_list({quoted})").fetchall():
-                    to = row[4] or _sqlite_key(database, row[2])
-                    foreign[row[3]] = (row[2], to)
-                cells = database.execute(f"SELECT * FROM {quoted}").fetchall()
-                names = [row[1] for row in described]
-                columns = dict(zip(names, map(list, zip(*cells, strict=True)), strict=False))
+                for rows in pointing.values():
+                    to = [row[4] for row in rows] if rows[0][4] else _key(database, rows[0][2])
+                    foreign["/".join(row[3] for row in rows)] = (rows[0][2], "/".join(to))
+                found = database.execute('SELECT * FROM "' + name.replace('"', '""') + '"')
+                names = [row[0] for row in found.description]
+                columns = dict(zip(names, map(list, zip(*found, strict=True)), strict=False))
                 table = declared(typed(columns), key, foreign)
                 yield arrow_table(name, f"{path.name}, table {name}", table)
     except sqlite3.Error as error:
@@ -73,10 +75,9 @@ def read_sqlite(path: Path) -> Iterator[Table]:
         ) from None
 
 
-def _sqlite_key(database: sqlite3.Connection, table: str) -> str:
-    quoted = '"' + table.replace('"', '""') + '"'
-    rows = database.execute(f"PRAGMA table_info({quoted})").fetchall()
-    return next((row[1] for row in rows if row[5]), "rowid")
+def _key(database: sqlite3.Connection, table: str) -> list[str]:
+    listed = "SELECT name FROM pragma_table_info(?) WHERE pk ORDER BY pk"
+    return [name for (name,) in database.execute(listed, (table,))]
 
 
 def read_database(url: str) -> dict[str, pa.Table]:
@@ -99,12 +100,11 @@ def read_database(url: str) -> dict[str, pa.Table]:
             for name in inspector.get_table_names():
                 key = inspector.get_pk_constraint(name)["constrained_columns"]
                 foreign = {
-                    found["constrained_columns"][0]: (
+                    "/".join(found["constrained_columns"]): (
                         found["referred_table"],
-                        found["referred_columns"][0],
+                        "/".join(found["referred_columns"]),
                     )
                     for found in inspector.get_foreign_keys(name)
-                    if len(found["constrained_columns"]) == 1
                 }
                 found = sqlalchemy.Table(name, sqlalchemy.MetaData(), autoload_with=engine)
                 rows = connection.execute(sqlalchemy.select(found)).fetchall()

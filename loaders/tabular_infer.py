@@ -13,6 +13,7 @@ All is written down to be corrected (see :mod:`kgqa.loaders.tabular_mapping`).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -125,7 +126,13 @@ class _Plan:
 
 
 def infer(tables: Sequence[Table]) -> dict[str, TableMapping]:
-    """Return what each table means, by its name."""
+    """Return what each table means, by its name. Keys of several columns become columns."""
+    named = {table.name: table for table in tables}
+    for table in tables:
+        for name, (to, at) in table.foreign.items():
+            if to in named:
+                table.compose(name)
+                named[to].compose(at)
     mapping = {t.name: found for t in tables if (found := from_header(t.name, list(t.columns)))}
     plans = {
         table.name: _Plan(
@@ -316,7 +323,8 @@ def _is_join(plan: _Plan, plans: dict[str, _Plan]) -> bool:
     if len(ends) != 2 or any(plan.columns[name].split for name in ends):
         return False
     of_both = {word for to, _ in plan.links.values() for word in plans[to].words}
-    if plan.key and not set(plan.key) <= set(ends):
+    parts = {part for name in ends for part in (name, *name.split("/"))}
+    if plan.key and not set(plan.key) <= parts:
         between = set(map(singular, words(plan.table.name))) - of_both - LINK_WORDS
         if plan.key != ("id",) or between:
             return False
@@ -426,11 +434,16 @@ def _column(
 ) -> ColumnMapping:
     """Return what a column says; nothing for one whose cells are types."""
     relation = relation_of(column.name)
-    if column.blob:
+    together = [set(name.split("/")) for name in plan.links if "/" in name]
+    is_part = plan.joins and any(column.name in parts for parts in together)
+    is_whole = "/" in column.name and {*column.name.split("/")} <= plan.columns.keys()
+    if column.blob or (column.name not in plan.links and (is_part or is_whole)):
         return ColumnMapping(skip=True)
     if column.name in plan.links:
         to, at = plan.links[column.name]
         kind = plans[to].words
+        if is_whole:
+            relation = " ".join(dict.fromkeys([*_shared_words(column.name.split("/")), *kind]))
         begins = any(len(word) > 3 and "".join(kind).startswith(word) for word in column.words)
         if begins and not set(kind) <= set(column.words):  # ``shipVia`` does not name shippers
             relation = f"{relation} {' '.join(kind)}"
@@ -448,6 +461,15 @@ def _column(
     if column.words[-1] in CLASS_WORDS and _are_classes(column) and not plan.joins:
         return ColumnMapping(split=column.split)
     return ColumnMapping(property=column.name, type=column.kind, split=column.split)
+
+
+def _shared_words(names: Sequence[str]) -> list[str]:
+    """Return the words that all names begin with: ``from_country``, ``from_city``."""
+    first, *others = map(words, names)
+    same = takewhile(
+        lambda at: all(at[1] in other[at[0] : at[0] + 1] for other in others), enumerate(first)
+    )
+    return [word for _, word in same]
 
 
 def _are_classes(column: _Column) -> bool:

@@ -137,7 +137,7 @@ class Rows:
         values, ids = self._target(kind.to)
         found = ids.take(pc.index_in(texts, value_set=values))
         for name, key in _pointed(kind.to, self._mapping):
-            if name not in self._ids and self._mapping[name].key in ((key,), ()):
+            if name not in self._ids and "/".join(self._mapping[name].key) in (key, ""):
                 given = pc.binary_join_element_wise(self._mapping[name].prefix, texts, "")
                 found = pc.coalesce(found, given)
         where = kind.to.rpartition(".")[0] or "thing"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kgqa.loaders.tabular_values import as_cells
 
@@ -25,7 +26,8 @@ class Table:
     """A table; ``rows``: the number of each row in ``source``.
 
     ``key``: columns that are declared as the primary key. ``foreign``: column -> (table, column)
-    that it is declared to point to. ``left_out``: columns that hold bytes or embeddings.
+    that it is declared to point to; ``a/b`` are two columns together. ``left_out``: columns that
+    hold bytes or embeddings.
     """
 
     name: str
@@ -41,6 +43,14 @@ class Table:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def compose(self, name: str) -> None:
+        """Add the column ``a/b`` made of two or more others, if they are there."""
+        parts = [self.columns.get(part) for part in name.split("/")]
+        texts = [p.combine_chunks() for p in parts if p is not None and p.type == pa.string()]
+        if name not in self.columns and len(texts) == len(parts) > 1:
+            joined = pc.binary_join_element_wise(*texts, "/")
+            self.columns[name] = pa.chunked_array([joined])
 
 
 def arrow_table(name: str, source: str, table: pa.Table, rows: IntArray | None = None) -> Table:

@@ -20,18 +20,20 @@ not entities.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
 import pyarrow as pa
 
-from kgqa.graph.model import EdgeBatch, TypeBatch, ValueBatch
-from kgqa.loaders.base import relation_batch
+from kgqa.graph.model import EdgeBatch, Kind, NameBatch, TypeBatch, ValueBatch
+from kgqa.loaders.base import entity_batch, relation_batch
 from kgqa.loaders.blocks import STDIN, display_name, find_sources, nothing_read, read_blocks
 from kgqa.loaders.ntriples import TRIPLE, is_blank
 from kgqa.loaders.triples_json import read_json
-from kgqa.loaders.triples_nodes import MediatorRule, Names, Nodes, read_pairs
+from kgqa.loaders.triples_names import MediatorRule, read_pairs
 from kgqa.loaders.triples_parquet import read_parquet
 from kgqa.loaders.triples_rdf import read_ntriples
 from kgqa.loaders.triples_rows import QUOTED, Columns
@@ -43,12 +45,12 @@ from kgqa.loaders.triples_table import (
     read_lines,
 )
 from kgqa.parallel import mapped
-from kgqa.registry import Options, option
+from kgqa.registry import Direction, Options, option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kgqa.graph.model import Batch, Direction
+    from kgqa.graph.model import Batch
     from kgqa.loaders.base import Rejects, Report
     from kgqa.loaders.blocks import Block
     from kgqa.loaders.triples_rows import TriplesPart
@@ -128,7 +130,7 @@ class TriplesOptions(Options):
         group="triples",
         union_mode="left_to_right",
     )
-    direction: Literal["out", "in", "both"] = option(
+    direction: Direction = option(
         "both", "Direction in which paths may follow an edge.", flag=True, group="triples"
     )
     language: str = option("en", "Language of the labels to keep from N-Triples.")
@@ -152,50 +154,48 @@ class TriplesLoader:
     def read(
         self, sources: Sequence[Path], report: Report, rejects: Rejects, progress: Progress
     ) -> Iterator[Batch]:
-        """Yield types, then edges with their entities as they are read, names and relations last.
+        """Yield names and types, then edges with their ends as they are read, relations last.
 
         Raises DumpNotFoundError, DumpMalformedError, and UsageError if an option does not fit.
         """
         options = self.options
         found = _found(sources)
         mediators = MediatorRule(options.mediators)
-        names = Names(read_pairs(options.names, "names", report, rejects, progress))
-        for rows in read_pairs(options.types, "types", report, rejects, progress):
+        pairs = partial(read_pairs, report=report, rejects=rejects, progress=progress)
+        for rows in pairs(options.names, "names"):
+            yield NameBatch(rows.rename_columns(["id", "text", "rank"]))
+        for rows in pairs(options.types, "types"):
             yield TypeBatch(pa.RecordBatch.from_arrays(rows.columns[:2], names=["id", "type"]))
-        relation_names = _last_of(
-            read_pairs(options.relation_names, "relation names", report, rejects, progress)
-        )
-        forms = [options.form or _form_of(source) for source in found]
-        waits = any(form in ("ntriples", None) for form in forms)
-        with Nodes(names, mediators, waits=waits) as nodes:
-            for source, form in zip(found, forms, strict=True):
-                for part in self._parts(source, form, report, rejects, progress):
-                    part.record(report, rejects)
-                    yield from nodes.take(part)
-                    yield from map(TypeBatch, part.types)
-                    yield from map(ValueBatch, part.values)
-                    yield from map(EdgeBatch, part.edges)
-            if not nodes.any:
-                hint = (
-                    "Name the columns by `columns`, with _ for one that is not wanted; a table "
-                    "with a row for each thing is read by `kgqa ingest tables`, prose by "
-                    "`kgqa ingest text`."
-                )
-                raise nothing_read("a triple", found, report, hint)
-            yield from nodes.rest()
-            yield relation_batch(
-                {
-                    ident: relation_names.get(ident) or name
-                    for ident, name in nodes.relation_names().items()
-                }
+        relation_names = _last_of(pairs(options.relation_names, "relation names"))
+        relations: dict[str, None] = {}
+        is_anything = False
+        for source in found:
+            for part in self._parts(source, report, rejects, progress):
+                part.record(report, rejects)
+                is_anything |= bool(part.edges or part.typed or part.labels)
+                for edges in (*part.edges, *part.typed):
+                    relations |= dict.fromkeys(edges.column("relation").dictionary.to_pylist())
+                    yield EdgeBatch(edges)
+                for ids, unless in ((part.ends, False), (part.described, True)):
+                    if len(ids):
+                        kinds = np.where(mediators.match(ids), Kind.MEDIATOR, Kind.ENTITY)
+                        batch = entity_batch(ids, kind=pa.array(kinds.astype(np.uint8)))
+                        yield replace(batch, by_id=True, unless_relation=unless)
+                yield from map(NameBatch, part.labels)
+                yield from map(ValueBatch, part.values)
+        if not is_anything:
+            hint = (
+                "Name the columns by `columns`, with _ for one that is not wanted; a table with a "
+                "row for each thing is read by `kgqa ingest tables`, prose by `kgqa ingest text`."
             )
-            if alone := names.unseen(list(nodes.relations)):
-                report.dropped["name without an edge"] += alone
+            raise nothing_read("a triple", found, report, hint)
+        yield relation_batch({id_: n for id_, n in relation_names.items() if id_ in relations})
 
     def _parts(
-        self, source: Path, form: str | None, report: Report, rejects: Rejects, progress: Progress
+        self, source: Path, report: Report, rejects: Rejects, progress: Progress
     ) -> Iterator[TriplesPart]:
         options = self.options
+        form = options.form or _form_of(source)
         if form == "parquet":
             return read_parquet(source, report, progress, options.columns)
         before = report.lines

@@ -16,7 +16,7 @@ from kgqa.loaders.base import BLANK
 from kgqa.loaders.delimited import lines_at, whole_lines
 from kgqa.loaders.ntriples import OTHER_LANGUAGE, TRIPLE_LINE, is_blank, read_literals, why_not
 from kgqa.loaders.strings import inside, is_text, mask_of, stripped
-from kgqa.loaders.triples_rows import TriplesPart
+from kgqa.loaders.triples_rows import TriplesPart, add_edges
 
 if TYPE_CHECKING:
     from kgqa.graph.model import BoolArray, IntArray
@@ -32,12 +32,12 @@ NAMES = frozenset(
     }
 )
 ALIAS_NAME = "http://www.w3.org/2004/02/skos/core#altLabel"
-TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
 LABELS = pa.schema([("id", pa.string()), ("text", pa.string()), ("rank", pa.int64())])
-TYPES = pa.schema([("id", pa.string()), ("type", pa.string())])
 VALUES = pa.schema([("id", pa.string()), ("name", pa.string())])
 EMPTY_TEXT = "empty text"
-_TYPED, _EDGE, _NAME, _ALIAS = range(4)  # what a predicate's lines are for; a text is not a type
+RDF_TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
+_TYPE, _EDGE, _NAME, _ALIAS = range(4)  # what a predicate's lines are for
+_OTHER_USES = {RDF_TYPE: _TYPE, ALIAS_NAME: _ALIAS}
 
 
 def read_ntriples(block: Block, language: str, rank: int) -> TriplesPart:
@@ -79,23 +79,20 @@ def _take(
     uses = np.array([_use(iri) for iri in predicates.to_pylist()], dtype=np.int8)
     use = uses[encoded.indices.to_numpy()] if len(uses) else np.empty(0, dtype=np.int8)
     iri = mask_of(pc.starts_with(found, "<"))
-    typed = iri & (use == _TYPED)
-    if typed.any():
-        owners, kinds = subject.filter(pa.array(typed)), inside(found.filter(pa.array(typed)), 1, 1)
-        part.types.append(pa.RecordBatch.from_arrays([owners, kinds], schema=TYPES))
-        part.described = pc.unique(owners)
-    edge = pa.array(iri & ~typed)
-    relation = predicates.take(encoded.indices.filter(edge))
-    nothing = pa.nulls(len(relation), pa.string())
-    part.add_edges(subject.filter(edge), relation, inside(found.filter(edge), 1, 1), nothing)
-    rows = np.flatnonzero(~iri)
-    if not len(rows):
+    part.described = pc.unique(subject.filter(pa.array(iri & (use == _TYPE))))
+    for chosen, edges in ((iri & (use != _TYPE), part.edges), (iri & (use == _TYPE), part.typed)):
+        rows = pa.array(chosen)
+        relation = predicates.take(encoded.indices.filter(rows))
+        tails, nothing = inside(found.filter(rows), 1, 1), pa.nulls(len(relation), pa.string())
+        add_edges(edges, subject.filter(rows), relation, tails, nothing)
+    texts = np.flatnonzero(~iri)
+    if not len(texts):
         return []
-    literals = read_literals(found.take(pa.array(rows)).cast(pa.binary()), language)
+    literals = read_literals(found.take(pa.array(texts)).cast(pa.binary()), language)
     part.dropped[OTHER_LANGUAGE] += literals.foreign
     filled = is_text(literals.texts)
     part.dropped[EMPTY_TEXT] += int(np.count_nonzero(~filled))
-    kept = rows[literals.rows]
+    kept = texts[literals.rows]
     for kind in (_NAME, _ALIAS):
         chosen = filled & (use[kept] == kind)
         if chosen.any():
@@ -106,8 +103,9 @@ def _take(
         part.values.append(pa.RecordBatch.from_arrays([ids, names], schema=VALUES))
         places = pa.array(kept[chosen])
         relation = predicates.take(encoded.indices.take(places))
-        part.add_edges(subject.take(places), relation, ids, pa.nulls(len(ids), pa.string()))
-    return [(int(rows[place]), reason) for place, reason in literals.faults]
+        nothing = pa.nulls(len(ids), pa.string())
+        add_edges(part.edges, subject.take(places), relation, ids, nothing)
+    return [(int(texts[place]), reason) for place, reason in literals.faults]
 
 
 def _add_labels(
@@ -127,6 +125,4 @@ def _add_labels(
 
 
 def _use(predicate: str) -> int:
-    if predicate in NAMES:
-        return _NAME
-    return {TYPE: _TYPED, ALIAS_NAME: _ALIAS}.get(predicate, _EDGE)
+    return _NAME if predicate in NAMES else _OTHER_USES.get(predicate, _EDGE)

@@ -198,16 +198,17 @@ class TriplesPart(BlockReport):
     """What a block holds.
 
     ``edges``: batches of ``EDGES``. ``ends``: the ids of their ends that are not values, each once.
-    ``labels`` (id, text, rank), ``types`` (id, type), ``values`` (id, name) and ``described`` (the
-    ids that have a label or a type) come from N-Triples alone.
+    From N-Triples alone come ``labels`` (id, text, rank), ``values`` (id, name), ``typed`` (edges
+    that say of what kind a thing is) and ``described`` (ids, perhaps relations', with a name or a
+    type).
     """
 
     edges: list[pa.RecordBatch] = field(default_factory=list)
     ends: pa.Array = field(default_factory=lambda: NO_TEXT)
     labels: list[pa.RecordBatch] = field(default_factory=list)
-    types: list[pa.RecordBatch] = field(default_factory=list)
     values: list[pa.RecordBatch] = field(default_factory=list)
     described: pa.Array = field(default_factory=lambda: NO_TEXT)
+    typed: list[pa.RecordBatch] = field(default_factory=list)
 
     def add_table(
         self,
@@ -250,15 +251,7 @@ class TriplesPart(BlockReport):
             parts = [column.filter(kept) for column in parts]
             by_name = {name: column.filter(kept) for name, column in by_name.items()}
         head, relation, tail = parts
-        self.add_edges(head, relation, tail, json_objects(by_name, len(head)))
-
-    def add_edges(
-        self, head: pa.Array, relation: pa.Array, tail: pa.Array, properties: pa.Array
-    ) -> None:
-        """Add edges by columns of strings."""
-        if len(head):
-            columns = [head, relation.dictionary_encode(), tail, properties]
-            self.edges.append(pa.RecordBatch.from_arrays(columns, schema=EDGES))
+        add_edges(self.edges, head, relation, tail, json_objects(by_name, len(head)))
 
     def decodable(self, block: Block, wanted: BoolArray | None = None) -> BoolArray:
         """Return which lines of a block, or of those ``wanted``, are UTF-8; reject the others."""
@@ -272,10 +265,27 @@ class TriplesPart(BlockReport):
         return good
 
     def find_ends(self) -> None:
-        """Set ``ends`` to those of all edges that are not values."""
-        if self.edges:
-            ends = [batch.column(name) for batch in self.edges for name in ("head", "tail")]
+        """Set ``ends`` to those of all edges that are not values.
+
+        The heads of ``typed`` edges are described, which makes no relation a node.
+        """
+        if self.edges or self.typed:
+            heads = [batch.column("head") for batch in self.edges]
+            ends = [*heads, *(batch.column("tail") for batch in self.edges + self.typed)]
             self.ends = pc.unique(pa.chunked_array(ends))
         if self.values:
             values = pc.unique(pa.chunked_array([batch.column("id") for batch in self.values]))
             self.ends = self.ends.filter(pc.invert(pc.is_in(self.ends, value_set=values)))
+
+
+def add_edges(
+    edges: list[pa.RecordBatch],
+    head: pa.Array,
+    relation: pa.Array,
+    tail: pa.Array,
+    properties: pa.Array,
+) -> None:
+    """Add a batch of ``EDGES`` made of columns of strings, if there is one."""
+    if len(head):
+        columns = [head, relation.dictionary_encode(), tail, properties]
+        edges.append(pa.RecordBatch.from_arrays(columns, schema=EDGES))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -54,6 +55,27 @@ def test_a_built_in_loader_is_one_file_and_one_registration() -> None:
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     listed = ", ".join(entry.name for entry in registry.LOADERS.table)
     assert f"The kind of dump: {listed}." in " ".join(re.sub(r"[│\n]", " ", shown.stdout).split())
+
+
+def test_a_built_in_method_or_search_is_named_by_its_registration_alone() -> None:
+    """Commands, presets and the server know methods and searches by the registries."""
+    names = {one.name for of in (registry.METHODS, registry.SEARCHES) for one in of.table}
+    names -= {"query", "sample"}  # a command's and a field's names, too
+    rooms = [ROOT / "kgqa" / room for room in ("cli", "server", "api")]
+    found = {
+        (path.name, node.value)
+        for room in rooms
+        for path in room.glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Constant) and node.value in names
+    }
+    # the default; what `kgqa train` trains; how a file is loaded; the searches' own field
+    assert found <= {
+        ("kg.py", "auto"),
+        ("train.py", "kg-cot"),
+        ("train.py", "dog"),
+        ("loading.py", "auto"),
+    }
 
 
 def test_options_models_of_methods_and_searches_load_nothing_heavy() -> None:

@@ -25,12 +25,16 @@ Source: TypeAlias = Literal["shard", "composed"]
 
 @dataclass(frozen=True, slots=True)
 class TopicEntity:
-    """An entity where paths start; ``score`` is the linker's, or 1.0 if the user named it."""
+    """An entity where paths start; ``score`` is the linker's, or 1.0 if the user named it.
+
+    ``mention``: what the question calls it, if linking found it.
+    """
 
     key: int
     id: str
     name: str
     score: float
+    mention: str = field(default="", compare=False, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the topic entity as the JSON contract has it."""
@@ -152,7 +156,6 @@ class RankedAnswer:
     name: str
     score: float
     grounded: bool
-    mentioned: bool = False
     paths: tuple[AnyPath, ...] = field(default=(), compare=False, repr=False)
     conditions: tuple[Condition, ...] = field(default=(), compare=False, repr=False)
     types: tuple[str, ...] = field(default=(), compare=False, repr=False)
@@ -161,10 +164,10 @@ class RankedAnswer:
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as the JSON contract has it, without paths and conditions.
 
-        ``mentioned``, ``types`` and ``properties`` only if there are any.
+        ``types`` and ``properties`` only if there are any.
         """
         found = {"id": self.id, "name": self.name, "score": self.score, "grounded": self.grounded}
-        more = {"mentioned": self.mentioned, "types": [*self.types], "properties": self.properties}
+        more = {"types": [*self.types], "properties": self.properties}
         return found | {name: value for name, value in more.items() if value}
 
 
@@ -262,7 +265,7 @@ class Findings:
 
     ``others``: entities that have less behind them than the ``answers``; all of them if the
     evidence is insufficient. ``expanded``: the paths of answers and others that no decoded path
-    ends in. ``confidence``: how sure the first is (:func:`kgqa.answers.ranking.judge`), None if
+    ends in. ``confidence``: how sure the first is (:func:`kgqa.answers.ranking.decide`), None if
     nothing was weighed. ``relations``: the likeliest of each topic, if the method ranks them.
     ``result``: the rows of a plan over the whole graph, if that is what answered.
     """

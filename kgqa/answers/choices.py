@@ -7,7 +7,8 @@ a hub between question and choice costs its edges, not its paths.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ import numpy as np
 
 from kgqa.answers.answer import RankedAnswer
 from kgqa.answers.expand import AGAINST, hops_in_turn, next_hops
+from kgqa.answers.naming import is_name_of
 from kgqa.display import said_name
 from kgqa.errors import EmptyLanguageError, UsageError
 from kgqa.graph.model import Kind
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from kgqa.graph.store import GraphStore
     from kgqa.paths.walk import Hops
 
+_LABEL = re.compile(r"^[(\[]?[A-Za-z](?:[)\]]\s*|[.:]\s+)")  # of a choice, as in "B) Paris"
 MOST_PATHS = 200_000  # of all topic entities to all choices: what one constraint holds in memory
 
 
@@ -194,6 +197,29 @@ def rank_choices(
         score = weight[number] / total if total else 0.0
         ranked.append(RankedAnswer(entity, name, score, number in shown))
     return ranked
+
+
+def chosen_first(ranked: Sequence[RankedAnswer], choice: AnswerChoice) -> list[RankedAnswer]:
+    """Return ``ranked`` choices with ``choice`` first.
+
+    It gets half of all probability beside half of its own: scores still sum to at most 1.
+    """
+
+    def mine(one: RankedAnswer) -> bool:
+        return one.id in choice.ids if one.id is not None else one.name == choice.text
+
+    scored = [replace(one, score=one.score / 2 + 0.5 * mine(one)) for one in ranked]
+    return sorted(scored, key=lambda one: -one.score)
+
+
+def named_choice(text: str, choices: Sequence[AnswerChoice]) -> AnswerChoice | None:
+    """Return the one choice that ``text`` is the name of, a letter before it aside, or None."""
+    for written in (text, _LABEL.sub("", text)):
+        named = [one for one in choices if is_name_of(written, one.text)]
+        exact = [one for one in named if normalise(one.text) == normalise(written)]
+        if named:
+            return (exact or named)[0] if len(exact or named) == 1 else None
+    return None
 
 
 def rank_by_score(

@@ -1,46 +1,46 @@
-"""What a general LLM makes of a method's paths: its prompt, its reply linked back to entities.
+"""What a general LLM makes of a method's paths: it chooses among them by number.
 
-The paths stand in the order of their scores, so the same question always makes the same prompt. The
-call and the reading are apart, so that calls may go on in threads while a store is read in one.
+The prompt numbers every path and every beginning of one; the reply is an object of numbers, by a
+JSON schema where the server knows schemas. Nothing else is an answer: a denial, a thought or a name
+cannot be mistaken for one. The call and the reading are apart, so that calls may go on in threads
+while a store is read in one.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kgqa.answers.answer import GeneralLlmUse, RankedAnswer
-from kgqa.answers.choices import find_choices, rank_choices
-from kgqa.answers.naming import PathNames, denies, form_of, in_graph, is_name_of
-from kgqa.graph.names import normalise
+from kgqa.answers.choices import chosen_first, find_choices, rank_choices
+from kgqa.display import LONGEST, path_parts, said_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from kgqa.answers.answer import Answer, ScoredPath
-    from kgqa.answers.choices import AnswerChoice
     from kgqa.graph.store import GraphStore
     from kgqa.models.general import Completion, GeneralLLM
+    from kgqa.paths.ground import Node, PathEdge
 
-_BULLET = re.compile(
-    r"^(?:\s*(?:[-*•]|\d+[.)])\s+|\W*(?:final )?answers?\W*[:=]\W*)+", re.IGNORECASE
-)
-_LABEL = re.compile(r"^[(\[]?[A-Za-z](?:[)\]]\s*|[.:]\s+)")  # of a choice, as in "B) Paris"
-_THOUGHTS = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
-_CLAUSE = re.compile(r"[,;.:!?]\s|\bbut\b", re.IGNORECASE)
-_MOST_LINES = 1_000  # of a reply that are read
-_LONGEST = 2_000  # characters of a line that may hold an answer
+NOT_KEPT = "The general LLM's reply was not of the form asked for; the answers are the paths' own."
+NONE_FITS = "The general LLM finds no answer in these facts."
+_THOUGHTS = re.compile(r"\s*(?:<(\w+)>.*?</\1>|\[(\w+)\].*?\[/\2\])", re.DOTALL)
+_FENCE = re.compile(r"```(?:json)?\s*(.*?)\s*```", re.DOTALL)
+_LONGEST = 20_000  # characters of a reply without its thoughts
 _PLACE = re.compile(r"\{(paths|question|choices)\}")
+_NAMES = "E"  # what a masked name is called, with its number
 _OPEN = """\
-Facts from a knowledge graph, each a path that starts at an entity of the question:
+Facts from a knowledge graph, each a numbered path that starts at an entity of the question:
 {paths}
 
 Question: {question}
 
-Answer the question from these facts. Write every answer on a line of its own, as it is named in \
-the facts, and nothing else. Where the facts do not answer the question, write: none"""
+Which paths end in an answer to the question? Reply with a JSON object of their numbers, the best \
+first, such as {"answers": [3, 1]}, and with nothing else. If none does, reply {"answers": []}."""
 _CHOICE = """\
 Facts from a knowledge graph, each a path from an entity of the question to one of the choices:
 {paths}
@@ -49,7 +49,19 @@ Question: {question}
 Choices:
 {choices}
 
-Which choice answers the question best? Write it as it stands in the list, and nothing else."""
+Which choice answers the question best? Reply with a JSON object of its number, such as \
+{"answers": [2]}, and with nothing else. If none does, reply {"answers": []}."""
+
+
+def reply_schema(count: int) -> dict[str, Any]:
+    """Return the JSON schema of a reply that chooses among ``count`` numbers."""
+    numbers = {"type": "array", "items": {"type": "integer", "enum": [*range(1, count + 1)]}}
+    return {
+        "type": "object",
+        "properties": {"answers": numbers},
+        "required": ["answers"],
+        "additionalProperties": False,
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +72,32 @@ class Reply:
     seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A numbered line of the prompt: its edges, and the entities that it ends in."""
+
+    edges: tuple[PathEdge, ...]
+    ends: tuple[Node, ...]
+
+
 def ask_general(
-    general: GeneralLLM, answer: Answer, choices: Sequence[str] = (), max_tokens: int | None = None
+    general: GeneralLLM,
+    answer: Answer,
+    choices: Sequence[str] = (),
+    max_tokens: int | None = None,
+    *,
+    masked: bool = False,
 ) -> Reply:
     """Ask ``general`` the question of ``answer`` with the paths that were found for it.
 
     ``choices``: for multiple choice, what may be answered; ``max_tokens``: how long the reply may
-    be, None as the server has it. Reads no store. Raises GeneralModelError.
+    be, None as the server has it; ``masked``: names stay here. Reads no store. Raises
+    GeneralModelError.
     """
     began = time.perf_counter()
-    prompt = general_prompt(answer.question, answer.paths, choices)
-    written = general.complete(prompt, max_tokens=max_tokens)
+    prompt = general_prompt(answer, choices, masked=masked)
+    count = len(choices) or len(listed(answer.paths))
+    written = general.complete(prompt, max_tokens=max_tokens, schema=reply_schema(count))
     return Reply(written, time.perf_counter() - began)
 
 
@@ -81,23 +108,32 @@ def with_reply(
     reply: Reply,
     choices: Sequence[str] = (),
 ) -> Answer:
-    """Return ``answer`` with the answers that ``reply`` names, in place of those it had.
+    """Return ``answer`` with the answers that ``reply`` chooses, in place of those it had.
 
-    One that no path shows is marked as not grounded. Raises GraphError if the store fails.
+    Without such a choice it keeps its own, and a note says so. Raises GraphError.
     """
+    lines = listed(answer.paths)
+    numbers = read_numbers(reply.written.text, len(choices) or len(lines), one=bool(choices))
+    changed: dict[str, Any] = {
+        "general_llm": general_use(general, [reply.written]),
+        "timings": replace(answer.timings, answer=answer.timings.answer + reply.seconds),
+    }
+    if numbers is None:
+        return replace(answer, **changed, notes=(*answer.notes, NOT_KEPT))
     if choices:
-        ranked = read_choice(reply.written.text, find_choices(store, choices), answer.paths)
+        found = find_choices(store, choices)
+        ranked = rank_choices(found, answer.paths)
+        if numbers:
+            ranked = chosen_first(ranked, found[numbers[0] - 1])
     else:
-        ranked = read_answers(reply.written.text, answer.paths, store)
-    return replace(
-        answer,
-        answers=tuple(ranked),
-        others=(),
-        expanded=(),
-        confidence=None,
-        general_llm=general_use(general, [reply.written]),
-        timings=replace(answer.timings, answer=answer.timings.answer + reply.seconds),
-    )
+        ends = [node for number in numbers for node in lines[number - 1].ends]
+        ranked = [
+            RankedAnswer(node.id, node.name, 1.0 / place, grounded=True)
+            for place, node in enumerate(dict.fromkeys(ends), 1)
+        ]
+    notes = answer.notes if numbers else (*answer.notes, NONE_FITS)
+    changed |= {"others": (), "expanded": (), "confidence": None, "notes": notes}
+    return replace(answer, **changed, answers=tuple(ranked))
 
 
 def general_use(general: GeneralLLM, written: Sequence[Completion]) -> GeneralLlmUse:
@@ -110,131 +146,88 @@ def general_use(general: GeneralLLM, written: Sequence[Completion]) -> GeneralLl
     )
 
 
-def general_prompt(question: str, paths: Sequence[ScoredPath], choices: Sequence[str] = ()) -> str:
-    """Return what the general LLM is asked: the paths best first, equal ones by their text.
+def listed(paths: Iterable[ScoredPath]) -> list[Listed]:
+    """Return the paths and the beginnings of each, best first, equal ones by their text."""
+    found: dict[tuple[str, ...], Listed] = {}
+    for path in sorted(paths, key=lambda path: (-path.score, path.text)):
+        for grounding in path.groundings:
+            for length in range(1, len(grounding.edges) + 1):
+                edges = grounding.edges[:length]
+                read = (edges[0].head.name, *(f"{one.relation}\0{one.tail.name}" for one in edges))
+                known = found.get(read, Listed(edges, ()))
+                ends = tuple(dict.fromkeys((*known.ends, edges[-1].tail)))
+                found[read] = replace(known, ends=ends)
+    return list(found.values())
 
-    Those to ``choices`` stand in their own order, without what they suggest.
+
+def general_prompt(answer: Answer, choices: Sequence[str] = (), *, masked: bool = False) -> str:
+    """Return what the general LLM is asked: the same for the same paths in any order.
+
+    ``masked``: each name is a letter and a number, in the question, too; relations, the rest of the
+    question and nothing else leave the machine.
     """
-    if choices:
-        lines = [path.text for path in paths]
-    else:
-        ordered = sorted(paths, key=lambda path: (-path.score, path.text))
-        shown = (f"{path.text} (suggests: {path.hypothesis})" for path in ordered)
-        lines = list(dict.fromkeys(shown))
+    lines = listed(answer.paths)
+    names = [node.name for one in lines for edge in one.edges for node in (edge.head, edge.tail)]
+    topics = [text for one in answer.topic_entities for text in (one.name, one.mention)]
+    mask = _mask([*filter(None, topics), *names, *choices]) if masked else {}
+    question = _masked(answer.question, mask) if masked else answer.question
+    walked = [[_hidden(edge, mask) if masked else edge for edge in one.edges] for one in lines]
+    shown = ["".join(path_parts(edges, LONGEST)) for edges in walked]
     values = {
-        "paths": "\n".join(lines) or "none",
+        "paths": "\n".join(f"{number}. {text}" for number, text in enumerate(shown, 1)) or "none",
         "question": question,
-        "choices": "\n".join(f"- {one}" for one in choices),
+        "choices": "\n".join(
+            f"{number}. {mask.get(one.casefold()) or said_name(one)}"
+            for number, one in enumerate(choices, 1)
+        ),
     }
     # in one pass: a name may itself contain "{question}"
     return _PLACE.sub(lambda place: values[place[1]], _CHOICE if choices else _OPEN)
 
 
-def listed_lines(text: str) -> list[str]:
-    """Return the lines of a reply that may be answers, without bullets and quotation marks.
+def _hidden(edge: PathEdge, mask: dict[str, str]) -> PathEdge:
+    head, tail = (replace(node, name=mask[node.name.casefold()]) for node in (edge.head, edge.tail))
+    return replace(edge, head=head, tail=tail)
 
-    Left out are what a reasoning model thinks, headings, and what stands below one that denies.
+
+def _mask(names: Iterable[str]) -> dict[str, str]:
+    forms = dict.fromkeys(name.casefold() for name in names)
+    return {form: f"{_NAMES}{number}" for number, form in enumerate(forms, 1)}
+
+
+def _masked(text: str, mask: dict[str, str]) -> str:
+    """Return ``text`` with every name of ``mask`` in it as what stands for it, longest first."""
+    either = "|".join(map(re.escape, sorted(mask, key=len, reverse=True)))
+    found = re.compile(rf"(?<!\w)(?:{either})(?!\w)", re.IGNORECASE)
+    return found.sub(lambda one: mask.get(one[0].casefold(), _NAMES), text) if mask else text
+
+
+def read_numbers(text: str, count: int, *, one: bool = False) -> list[int] | None:
+    """Return the numbers up to ``count`` that a reply chooses, None if it is not of the form.
+
+    The form is one JSON object and nothing else, but for thoughts in tags before it and a fence
+    around it. ``one``: of multiple choice, where several numbers are no choice.
+
+    >>> read_numbers('{"answers": [2, 1]}', 3), read_numbers('Not these: {"answers": [2]}', 3)
+    ([2, 1], None)
     """
-    found: list[str] = []
-    denied = False
-    for whole in _THOUGHTS.sub("", text).splitlines():
-        line = _BULLET.sub("", whole).strip().strip("\"'`*").strip()
-        if whole.rstrip(" *_").endswith(":"):
-            denied = denies(whole)
-        elif line and not denied and len(line) <= _LONGEST:
-            found.append(line)
-            if len(found) == _MOST_LINES:
-                break
-    return found
-
-
-def read_answers(
-    text: str, paths: Sequence[ScoredPath], store: GraphStore | None = None
-) -> list[RankedAnswer]:
-    """Return the answers that a general LLM wrote, one a line, linked back to entities.
-
-    A line means the entity of the paths that is called so, else the best connected entity of that
-    name in ``store``, else itself, with no id. Only what a path, or the beginning of one, ends in
-    is grounded. Ends of paths that a longer line mentions come after all of these, marked as such;
-    what a line denies is not an answer. Raises GraphError.
-    """
-    written = [line for line in dict.fromkeys(listed_lines(text)) if form_of(line) != "none"]
-    names = PathNames(one for path in paths for one in path.groundings)
-    known = [names.exact(line) for line in written]
-    strange = [line for line, nodes in zip(written, known, strict=True) if not nodes]
-    looked_up = iter(in_graph(store, strange) if store is not None else [None] * len(strange))
-    answers: dict[str, RankedAnswer] = {}
-    mentioned: dict[str, RankedAnswer] = {}
-    denied: set[str] = set()
-    for place, (line, nodes) in enumerate(zip(written, known, strict=True)):
-        score = 1.0 / (place + 1)
-        found = None if nodes else next(looked_up)
-        inside = [] if nodes or found else names.contained(line)
-        if denies(line, [node.name for node in (*nodes, *inside, *([found] if found else []))]):
-            clauses = [part for part in _CLAUSE.split(line) if denies(part)]
-            denied.update(node.id for part in clauses for node in names.contained(part))
-            if nodes or found or inside:
-                continue
-        for node in nodes:
-            grounded = names.is_grounded(node)
-            answers.setdefault(node.id, RankedAnswer(node.id, node.name, score, grounded))
-        if found is not None:
-            answers.setdefault(found.id, RankedAnswer(found.id, found.name, score, False))
-        elif not nodes:
-            answers.setdefault(f"\0{line}", RankedAnswer(None, line, score, False))
-        for node in inside:
-            score = 1.0 / (len(written) + len(mentioned) + 1)
-            one = RankedAnswer(node.id, node.name, score, names.is_grounded(node), mentioned=True)
-            mentioned.setdefault(node.id, one)
-    every = {**answers, **{id_: one for id_, one in mentioned.items() if id_ not in answers}}
-    return [one for id_, one in every.items() if id_ not in denied]
-
-
-def read_choice(
-    text: str, choices: Sequence[AnswerChoice], paths: Sequence[ScoredPath]
-) -> list[RankedAnswer]:
-    """Return all choices: the one that a general LLM wrote, then the others as the paths rank them.
-
-    Written is what has a line of its own, a letter before it aside. It gets half of all probability
-    beside half of its own, so that scores still sum to at most 1. If no choice was written, or
-    several, or it was denied, the ranking of the paths stands. Those that a longer line mentions
-    are marked as such, unless the paths have them first or a line denies them.
-    """
-    ranked = rank_choices(choices, paths)
-    written: list[AnswerChoice] = []
-    named: set[str] = set()
-    denied: set[str] = set()
-    for line in listed_lines(text):
-        form = f" {form_of(line)} "
-        inside = [one for one in choices if f" {form_of(one.text)} " in form]
-        said = _called(line, choices)
-        texts = {one.text for one in (*inside, *said)}
-        if denies(line, texts):
-            denied |= texts
-        elif said:
-            written += said
-        else:
-            named |= texts
-    kept = {one.text: one for one in written if one.text not in denied}
-    if len(kept) == 1:
-        (chosen,) = kept.values()
-        mine = [_stands_for(one, chosen) for one in ranked]
-        scores = [one.score / 2 + 0.5 * its for one, its in zip(ranked, mine, strict=True)]
-        ranked = [replace(one, score=score) for one, score in zip(ranked, scores, strict=True)]
-        return sorted(ranked, key=lambda one: -one.score)
-    only = [one for one in choices if one.text in named - denied - kept.keys()]
-    marked = [replace(one, mentioned=any(_stands_for(one, its) for its in only)) for one in ranked]
-    return [*ranked[:1], *marked[1:]]
-
-
-def _called(line: str, choices: Sequence[AnswerChoice]) -> list[AnswerChoice]:
-    """Return the choices that ``line`` is the name of, letter by letter if there are such."""
-    for text in (line, _LABEL.sub("", line)):
-        named = [one for one in choices if is_name_of(text, one.text)]
-        if named:
-            return [one for one in named if normalise(one.text) == normalise(text)] or named
-    return []
-
-
-def _stands_for(answer: RankedAnswer, choice: AnswerChoice) -> bool:
-    return answer.id in choice.ids if answer.id is not None else answer.name == choice.text
+    if thoughts := _THOUGHTS.match(text):
+        text = text[thoughts.end() :]
+    text = text.strip()
+    if fenced := _FENCE.fullmatch(text):
+        text = fenced[1]
+    try:
+        pairs = json.loads(text, object_pairs_hook=list) if len(text) <= _LONGEST else None
+    except (ValueError, RecursionError):
+        return None
+    if (
+        not isinstance(pairs, list)
+        or len(pairs) != 1
+        or text[:1] != "{"
+        or pairs[0][0] != "answers"
+    ):
+        return None
+    numbers = pairs[0][1]
+    if not isinstance(numbers, list) or not all(type(n) is int and 0 < n <= count for n in numbers):
+        return None
+    return None if one and len(numbers) > 1 else list(dict.fromkeys(numbers))

@@ -29,23 +29,12 @@ if TYPE_CHECKING:
     from kgqa.graph.store import GraphStore
     from kgqa.paths.format import PathFormat
 
-_SHORTEST = 3  # letters of a name that is looked for inside a longer text
 # letters that have no accent to take away, and are often written without what marks them
 _PLAIN = str.maketrans(
     {"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i"}
 )
 _LOG_2 = math.log(2.0)
 _ARTICLE = re.compile(r"^(?:the|an?) (?=.)")
-# in the form of names; of other languages than English only what denies most often
-_DENIAL = re.compile(
-    r"\b(?:not?|never|neither|nor|none|nothing|nobody|nowhere|cannot|\w+n t"
-    r"|(?:is|was|are|were|do|does|did|has|have|had|ca|wo|ai|could|would|should)nt"
-    r"|without|except|excluding|unlike|instead of|rather than|ruled? out|den(?:y|ies|ied)"
-    r"|false|wrong|incorrect(?:ly)?|untrue|unlikely|unrelated|mistaken(?:ly)?"
-    r"|nicht|kein\w*|niemals|pas|jamais|aucune?|non|nao|nunca|nem|niet|geen|ikke|inte|не|нет)\b"
-    r"|不|没|非|沒|ない|않|아니"
-)
-_CROSSED_OUT = re.compile(r"~~|[❌✗✘✖✕❎⛔🚫👎≠¬]|!=|^\W*!\s*\w")
 
 
 def form_of(text: str) -> str:
@@ -69,18 +58,6 @@ def is_name_of(text: str, name: str) -> bool:
         return True
     written, known = form_of(text), form_of(name)
     return bool(known) and _bare(written) == _bare(known)
-
-
-def denies(text: str, names: Iterable[str] = ()) -> bool:
-    """Return whether ``text`` denies what it speaks of; the words of ``names`` do not count.
-
-    >>> denies("It isn't Lexington"), denies("It is No Man's Land.", ["No Man's Land"])
-    (True, False)
-    """
-    form = f" {form_of(text)} "
-    for name in names:
-        form = form.replace(f" {form_of(name)} ", " ")
-    return bool(_DENIAL.search(form) or _CROSSED_OUT.search(text))
 
 
 class PathNames:
@@ -110,27 +87,6 @@ class PathNames:
                 if found := known.get(one):
                     return list(found.values())
         return []
-
-    def contained(self, text: str) -> list[Node]:
-        """Return the ends of paths whose names stand in ``text`` as whole words, in its order.
-
-        Of names that overlap, the longest stands. If ``text`` holds none, it may itself stand in
-        the name of one end, and of no other; then that one is meant.
-        """
-        form = form_of(text)
-        if not form:
-            return []
-        padded = f" {form} "
-        names = (name for name in self._ends if len(name) >= _SHORTEST or name.isdigit())
-        places: list[tuple[int, int, str]] = []
-        for name in sorted(names, key=lambda one: (-len(one), one)):
-            at = padded.find(f" {name} ")
-            if at >= 0 and not any(start < at + len(name) and at < end for start, end, _ in places):
-                places.append((at, at + len(name), name))
-        if places:
-            return [node for _, _, name in sorted(places) for node in self._ends[name].values()]
-        around = [name for name in self._ends if len(form) >= _SHORTEST and padded in f" {name} "]
-        return list(self._ends[around[0]].values()) if len(around) == 1 else []
 
 
 def in_graph(store: GraphStore, texts: Sequence[str]) -> list[Node | None]:
@@ -177,7 +133,9 @@ class Ballots(NamedTuple):
     written: tuple[WrittenAnswer, ...] = ()
 
 
-def cast(paths: Sequence[ScoredPath], form: PathFormat, store: GraphStore | None = None) -> Ballots:
+def tally(
+    paths: Sequence[ScoredPath], form: PathFormat, store: GraphStore | None = None
+) -> Ballots:
     """Return what ``paths`` vote for; without hypotheses of their own it is the paths themselves.
 
     ``store``: where what no path holds is looked up by name, None for nowhere. ``form`` is the one

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from kgqa.answers.answer import Findings, RankedAnswer
 from kgqa.answers.expand import expanded, paths_along, reached_by
-from kgqa.answers.naming import cast
-from kgqa.display import said_entity, said_name
+from kgqa.answers.naming import tally
+from kgqa.display import NO_EVIDENCE, said_entity, said_name
 from kgqa.errors import UsageError
 from kgqa.graph.model import keys_array
 from kgqa.paths.format import PathFormat
@@ -143,7 +143,7 @@ def signature(path: GroundedPath) -> Signature:
     )
 
 
-def scale_of(paths: Sequence[ScoredPath]) -> Callable[[float], float]:
+def to_probability(paths: Sequence[ScoredPath]) -> Callable[[float], float]:
     """Return what makes a probability of a score among ``paths``.
 
     If all are too small for a float, they are in proportion.
@@ -162,7 +162,7 @@ def relation_paths(paths: Sequence[ScoredPath]) -> list[WeighedRelationPath]:
     """
     found: dict[Signature, WeighedRelationPath] = {}
     least = max((path.lost for path in paths), default=0.0)
-    scale = scale_of(paths)
+    scale = to_probability(paths)
     for path in paths:
         part = scale(path.score) / len(path.groundings)
         for one in path.groundings:
@@ -192,7 +192,7 @@ def aggregate(
     ``paths`` are the decoded ones that ``found`` was made of. ``reached``: for an entity's id the
     ids of the topic entities that have a path to it in the graph, beside those that a path of
     ``found`` shows. ``written``: what was written beyond the paths
-    (:func:`kgqa.answers.naming.cast`); it weighs as much as its probability.
+    (:func:`kgqa.answers.naming.tally`); it weighs as much as its probability.
     """
     weights: dict[str, dict[str, float]] = {}  # entity -> topic entity -> weight
     best: dict[str, tuple[float, GroundedPath, ExpandedPath | None]] = {}
@@ -236,7 +236,7 @@ def _written(
 ) -> tuple[dict[str, float], dict[str, tuple[Node, bool]]]:
     probability: dict[str, float] = {}
     nodes: dict[str, tuple[Node, bool]] = {}
-    scale = scale_of(paths)
+    scale = to_probability(paths)
     for one in written:
         meant = one.nodes or (Node("", one.name),)
         for node in meant:
@@ -262,7 +262,7 @@ def _parts(
     return {**dict.fromkeys(ends, least), **parts}
 
 
-class Judgement(NamedTuple):
+class Decision(NamedTuple):
     """What a ranked list is worth.
 
     ``scores``: one for each entity, in their order, falling, sum at most 1; ``chosen``: how many
@@ -274,19 +274,19 @@ class Judgement(NamedTuple):
     confidence: float
 
 
-def judge(
+def decide(
     entities: Sequence[WeighedEntity],
     found: Sequence[WeighedRelationPath],
     options: RankingOptions,
     topics: int = 1,
-) -> Judgement:
+) -> Decision:
     """Return scores, answers and confidence of ``entities`` (best first), weighed from ``found``.
 
     ``topics``: how many topic entities the question has. An entity's score is its part of the
     probability of ``found`` and of what was written beyond the paths, in proportion to its weight.
     """
     if not entities:
-        return Judgement((), 0, 0.0)
+        return Decision((), 0, 0.0)
     confidence = calibrated(evidence_for(entities[0], found), options.slope, options.shift)
     weights = [one.weight for one in entities]
     sure = confidence >= options.min_confidence
@@ -295,7 +295,7 @@ def judge(
     decoded = min(1.0, math.fsum([*(one.probability for one in found), *written]))
     total = math.fsum(weights)
     scores = tuple(decoded * one / total if total else 0.0 for one in weights)
-    return Judgement(scores, chosen, confidence)
+    return Decision(scores, chosen, confidence)
 
 
 def near_first(weights: Sequence[float], threshold: float) -> int:
@@ -349,7 +349,7 @@ def weigh(
     the paths were walked by and are written in. Raises GraphError.
     """
     options = options or RankingOptions()
-    ballots = cast(paths, form, store)
+    ballots = tally(paths, form, store)
     found = relation_paths(ballots.paths)
     notes: list[str] = []
     for one in worth_expanding(found):
@@ -366,7 +366,7 @@ def weigh(
         )
     reached = _reached(store, topics, found, rules, notes)
     entities = aggregate(found, ballots.paths, options.tail_temperature, reached, ballots.written)
-    judged = judge(entities, found, options, len(topics))
+    judged = decide(entities, found, options, len(topics))
     ranked = [
         RankedAnswer(one.node.id or None, one.node.name, score, one.grounded)
         for one, score in zip(entities, judged.scores, strict=True)
@@ -374,7 +374,7 @@ def weigh(
     if entities and not judged.chosen:
         first = entities[0].node
         notes.append(
-            "This graph seems to hold no answer: the paths found have little to do with the "
+            f"{NO_EVIDENCE}: the paths found have little to do with the "
             f"question (confidence {judged.confidence:.2f}). The best of them ends in "
             + (f"{said_entity(first.name, first.id)}." if first.id else f"{said_name(first.name)}.")
         )
@@ -391,11 +391,11 @@ def vote(paths: Sequence[ScoredPath], store: GraphStore | None = None) -> list[R
     """Return the ends of ``paths``, ranked by the probability that leads to them.
 
     A path gives its probability to every entity that its text can end in (entities may share a
-    name), or to what was written after it (:func:`kgqa.answers.naming.cast`; ``store`` is where
+    name), or to what was written after it (:func:`kgqa.answers.naming.tally`; ``store`` is where
     names that no path holds are looked up). Scores sum to 1 over all votes; equal ones are ordered
     by name, then id. Raises GraphError.
     """
-    ballots = cast(paths, PathFormat(), store)
+    ballots = tally(paths, PathFormat(), store)
     weight: dict[str, float] = {}
     name: dict[str, str] = {}
     beyond: set[str] = set()

@@ -6,6 +6,7 @@ not C++. What only the forgiving comparison of look-ups finds is near, and never
 
 from __future__ import annotations
 
+import itertools
 import re
 import unicodedata
 from collections import defaultdict
@@ -268,7 +269,7 @@ def _walked(run: Sequence[dict[int, list[Row]]]) -> Iterator[list[Row]]:
 
 
 def _edges(
-    store: GraphStore, triples: Iterable[Triple], names: _Names
+    store: GraphStore, triples: Sequence[Triple], names: _Names
 ) -> dict[Triple, dict[int, list[Row]]]:
     """Return for each of ``triples`` the edges that match it, by the keys of their heads."""
     meant = defaultdict[tuple[str, str], dict[str, list[Triple]]](dict)
@@ -300,14 +301,38 @@ def _edges(
             for at, key in enumerate(ends.keys.tolist())
         }
         for at in fits.tolist():
-            start_, end = int(table.topic[at]), int(hop[at, TAIL])
-            edge = (start_, end, tuple(hop[at].tolist()))
+            first, end = int(table.topic[at]), int(hop[at, TAIL])
+            edge = (first, end, tuple(hop[at].tolist()))
             for text in dict.fromkeys(texts_of[end]):
-                for name in names.texts[start_]:
+                for name in names.texts[first]:
                     for relation in read[row[at]]:
                         for triple in meant.get((name, relation), {}).get(text, ()):
-                            found[triple].setdefault(start_, []).append(edge)
+                            found[triple].setdefault(first, []).append(edge)
+    _add_loops(store, names, found, dict.fromkeys(triples))
     return found
+
+
+def _add_loops(
+    store: GraphStore,
+    names: _Names,
+    found: dict[Triple, dict[int, list[Row]]],
+    triples: Iterable[Triple],
+) -> None:
+    """Add the edges of ``triples`` from an entity to itself, which no walk takes."""
+    loops = [(one, key) for one in triples for key in names.keys[one[0]] & names.keys[one[2]]]
+    if not loops:
+        return
+    relations = store.relations()
+    steps = defaultdict[str, set[int]](set)
+    for texts in (relations.names, relations.ids):
+        for relation, text in enumerate(texts):
+            steps[names.relation(text)].add(2 * relation)
+            steps[names.relation(f"{_FORM.inverse}{text}")].add(2 * relation + 1)
+    rows = [(one, key, step) for one, key in loops for step in steps[names.relation(one[1])]]
+    keys = keys_array([key for _, key, _ in rows])
+    there = store.has_edges(keys, keys_array([step // 2 for _, _, step in rows]), keys)
+    for one, key, step in itertools.compress(rows, there.tolist()):
+        found.setdefault(one, {}).setdefault(key, []).append((key, key, (step, -1, -1, key)))
 
 
 def _hops(store: GraphStore, keys: Any) -> PathTable:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kgqa.api.home import Home
     from kgqa.evaluation import Evaluation
     from kgqa.evaluation.query_run import QueryEvaluation
-    from kgqa.evaluation.run import Asked
+    from kgqa.evaluation.run import WorkerRecords
     from kgqa.graph.model import KGInfo
     from kgqa.graph.store import GraphStore
     from kgqa.questions import Question
@@ -155,12 +155,12 @@ def _elsewhere(home: Home) -> Home:
 @contextmanager
 def _asking(
     home: Home, info: KGInfo | None, method: str, options: dict[str, Any], linked: bool
-) -> Iterator[Callable[[Sequence[Question]], Asked]]:
+) -> Iterator[Callable[[Sequence[Question]], WorkerRecords]]:
     """Open the KG and a session, where a worker is; gives what asks some questions.
 
     ``info``: of the KG, None if each question has its own. Raises GraphError.
     """
-    from kgqa.evaluation.run import Asked, Asking
+    from kgqa.evaluation.run import Asking, WorkerRecords
     from kgqa.graph.open import open_store
 
     notes = home.progress.notes  # type: ignore[attr-defined]
@@ -183,12 +183,14 @@ def _asking(
         )
         notes.clear()  # the process that started the run has shown them
 
-        def ask(questions: Sequence[Question]) -> Asked:
+        def ask(questions: Sequence[Question]) -> WorkerRecords:
             run.proven, (calls, cached) = [], session.calls()
             records = list(run.records(session.store, questions))
             new_calls, new_cached = session.calls()
             new_notes = list(notes)
             notes.clear()
-            return Asked(records, run.proven, new_notes, new_calls - calls, new_cached - cached)
+            return WorkerRecords(
+                records, run.proven, new_notes, new_calls - calls, new_cached - cached
+            )
 
         yield ask

@@ -339,6 +339,16 @@ class KG:
 
         return queryable(self._property_graph()).schema()
 
+    def about(self, most: int = 20) -> dict[str, Any]:
+        """Return in JSON what the KG holds: its size, types, properties and relations.
+
+        The ``most`` frequent of each, properties with an example.
+        """
+        from kgqa.graph.schema import described_schema
+
+        size = {"kg": self.name, "entities": self.info.entities, "edges": self.info.edges}
+        return size | described_schema(self.schema(), most)
+
     def _property_graph(self) -> Any:
         from kgqa.graph.schema import PropertyGraph
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from kgqa.api.home import Home
 from kgqa.api.kg import KG
 from kgqa.errors import UsageError
-from kgqa.private import following, who_else
+from kgqa.permissions import inherit_permissions, sharing_note
 from kgqa.registry import LOADERS, Options, option, validated
 
 if TYPE_CHECKING:
@@ -124,9 +124,9 @@ def load(home: Home, name: str, sources: Sequence[object], given: dict[str, Any]
                 work_folder=(how.work_folder or folder) / "import",
             )
         )
-        if note := who_else(settings.home):
+        if note := sharing_note(settings.home):
             home.note(note)
-        with following(settings.home):
+        with inherit_permissions(settings.home):
             result = run(loader, found, kg, writer, folder, home.progress, how.work_folder)
         counts = asdict(result)
         if general is not None:

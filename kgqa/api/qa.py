@@ -9,13 +9,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from kgqa.deadline import deadline
 from kgqa.display import said_entity, said_name
 from kgqa.errors import EmptyLanguageError, EntityNotFoundError, KgqaError, LinkingError, UsageError
 from kgqa.graph.store import LiveStore, schema_version
 from kgqa.registry import METHODS
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
     from kgqa.answers.answer import Answer, TopicEntity
     from kgqa.api.home import Home
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from kgqa.trie.index.reader import TrieIndex
 
 _MOST_TOPICS = 1_000  # that one question may start at
-_STATES = 5  # times a question is asked of a database that changes meanwhile
+_STATES = 5  # times a question is asked while its database changes; failed, four times as often
 _LONGEST_FOLLOW_UP = 400  # characters; more has a topic of its own
 _ABOUT_AS_SURE = 0.2  # a later reading has to be surer by more
 _OTHERS = 5  # entities of a shared name that are listed
@@ -39,7 +40,8 @@ _OTHERS = 5  # entities of a shared name that are listed
 class Asked:
     """A question as it is asked: its topic entities and choices by id or name.
 
-    ``after``: the turns before it, the latest last, for what it leaves out.
+    ``after``: the turns before it, the latest last, for what it leaves out. ``stop`` is called now
+    and then, in the thread that answers, and raises KgqaError when nobody waits any more.
     ``watch`` is called in the thread that answers, with a stage and what is known then: ``linked``
     (``topic_entities``, ``notes``), ``searching`` (``method``), ``paths`` (``method``, ``paths``;
     of each method that takes part).
@@ -50,6 +52,7 @@ class Asked:
     choices: tuple[str, ...] = ()
     watch: Watch | None = None
     after: tuple[Turn, ...] = ()
+    stop: Callable[[], None] | None = None
 
 
 class QA:
@@ -242,7 +245,7 @@ class QA:
     ) -> Generator[tuple[int, Answer | KgqaError], None, None]:
         """Yield answers each of which is of one state of a database that others change."""
         for number, asked in enumerate(questions):
-            for _ in range(_STATES):
+            for tried in range(1, 4 * _STATES + 1):
                 store = self._kg()
                 try:
                     ((_, answer),) = self._state_answers(store, [asked])
@@ -250,7 +253,7 @@ class QA:
                     answer = error
                 assert isinstance(store, LiveStore)
                 moved, remarks = store.has_moved(), store.remarks()
-                if not moved:
+                if not moved or (tried >= _STATES and not isinstance(answer, KgqaError)):
                     break
             if moved:
                 remarks.append("The database changed while this was answered, again and again.")
@@ -274,7 +277,8 @@ class QA:
                     said = one.entities or asked.entities
                     one_asked = replace(asked, question=one.question, entities=said)
                     try:
-                        linked = self._linked(store, one_asked, this.notes)
+                        with deadline(asked.stop):
+                            linked = self._linked(store, one_asked, this.notes)
                     except KgqaError as error:
                         yield error
                         continue
@@ -294,6 +298,8 @@ class QA:
             yield first
             yield from linked
 
+        from kgqa.answers.unused import with_unused
+
         with closing(self.method.answers(store, every())) as found:
             for at, answer in found:
                 this = open_.pop(at)
@@ -303,7 +309,7 @@ class QA:
                         f"{answer.message} Asked about: {names}.", answer.hint
                     )
                 elif not isinstance(answer, KgqaError):
-                    answer = _kept(answer, this.reading)
+                    answer = with_unused(_kept(answer, this.reading))
                     if this.notes:
                         answer = replace(answer, notes=(*this.notes, *answer.notes))
                 this.answers[this.place] = answer
@@ -323,6 +329,7 @@ class QA:
         from kgqa.methods.base import LinkedQuestion
 
         began = time.perf_counter()
+        self._check_language(store, asked.question)
         unlinked: KgqaError | None = None
         topics: list[TopicEntity] = []
         if asked.entities or self.options.needs_topics or not self.options.asks_whole:
@@ -334,10 +341,30 @@ class QA:
                 unlinked = error
         seconds = time.perf_counter() - began
         linked = LinkedQuestion(
-            asked.question, tuple(topics), seconds, asked.choices, asked.watch, unlinked
+            asked.question,
+            tuple(topics),
+            seconds,
+            asked.choices,
+            asked.watch,
+            unlinked,
+            asked.stop,
         )
         linked.tell("linked", topic_entities=[one.to_dict() for one in topics], notes=list(notes))
         return linked
+
+    def _check_language(self, store: GraphStore, question: str) -> None:
+        """Raise LinkingError for a question that the models here cannot read."""
+        from kgqa.linking.language import foreign_language, speaks
+
+        if any(getattr(self.options, name, None) for name in ("encoder", "model")):
+            return  # which may know more languages
+        language = foreign_language(question)
+        if language is not None and not speaks(store, question, language):
+            raise LinkingError(
+                f"The question is in {language}; the models here learnt English.",
+                "Ask in English, or name a multilingual `encoder` with a ranker fitted to it, or a "
+                "multilingual `model`.",
+            )
 
     def _unlinked(self, question: Question, error: KgqaError) -> LinkedQuestion | KgqaError:
         from kgqa.methods.base import LinkedQuestion
@@ -457,7 +484,9 @@ def topic_entities(
                 f"Others of that name: {_listed(others)}. Choose with `entities`."
             )
     notes += _taken([as_written(question, one.start, one.end) for one in chosen], chosen)
-    return [TopicEntity(one.key, one.id, one.name, round(one.score, 4)) for one in chosen]
+    return [
+        TopicEntity(one.key, one.id, one.name, round(one.score, 4), one.mention) for one in chosen
+    ]
 
 
 def _taken(texts: Sequence[str], found: Sequence[Any]) -> list[str]:

@@ -41,7 +41,7 @@ def ask(
         typer.Option(help="Choose one of these answers: a,b,c (a comma inside one: \\,)."),
     ] = None,
     method: Annotated[
-        str | None, typer.Option(help="auto, rank, gcr, kg-cot, dog, ensemble. [auto]")
+        str | None, typer.Option(help="How answers are found; see kgqa options. [auto]")
     ] = None,
     verbose: Annotated[
         bool,
@@ -70,7 +70,9 @@ def ask(
     if chat and run.as_json:
         raise UsageError("A chat is not JSON.", "Leave out --json, or ask by lines: kgqa ask -")
     method = method or options.pop("method", None) or DEFAULT_METHOD
-    if (chat or (len(questions) == 1 and questions[0] != STDIN)) and method in ("auto", "gcr"):
+    one_at_a_time = chat or (len(questions) == 1 and questions[0] != STDIN)
+    # nobody else shares its forward passes: measuring how many could would delay the answer
+    if one_at_a_time and "together" in METHODS.entry(method).options_model().model_fields:
         options.setdefault("together", 1)
     given: dict[str, Any] = {"entities": tuple(entity or ()), "choices": _choices(choices)}
     with ExitStack() as stack:

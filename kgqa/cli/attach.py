@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from kgqa.api.loading import attach_to, attached_dict, attached_lines
 from kgqa.cli.common import Run
 from kgqa.errors import UsageError
+from kgqa.registry import Direction
 
 
 def attach(
@@ -27,9 +28,7 @@ def attach(
     skip: Annotated[
         list[str] | None, typer.Option(help="Labels, types or Label.property to leave out.")
     ] = None,
-    direction: Annotated[
-        Literal["out", "in", "both"] | None, typer.Option(help="How edges are followed.")
-    ] = None,
+    direction: Annotated[Direction | None, typer.Option(help="How edges are followed.")] = None,
 ) -> None:
     """Use an existing Neo4j database as it is, read-only; nothing is ever written to it.
 

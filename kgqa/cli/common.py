@@ -18,7 +18,7 @@ from typer.core import TyperCommand
 
 from kgqa.display import json_text
 from kgqa.errors import UsageError, without_secrets
-from kgqa.private import mask_of
+from kgqa.permissions import mask_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
 from kgqa.api.index import sample_words
 from kgqa.cli.common import Run
+from kgqa.registry import Direction, Mediators
 
 
 def paths(
@@ -16,11 +17,11 @@ def paths(
     hops: Annotated[int, typer.Option(help="Maximum number of hops.", min=1)] = 2,
     limit: Annotated[int, typer.Option(help="Number of paths to show.", min=1)] = 50,
     direction: Annotated[
-        Literal["out", "in", "both"] | None,
+        Direction | None,
         typer.Option(help="Direction in which edges are followed (by default the KG's)."),
     ] = None,
     mediators: Annotated[
-        Literal["collapse", "keep"], typer.Option(help="Whether mediators are collapsed or kept.")
+        Mediators, typer.Option(help="Whether mediators are collapsed or kept.")
     ] = "collapse",
     browser: Annotated[
         bool, typer.Option("--browser", help="Print the Neo4j Browser link that draws them.")

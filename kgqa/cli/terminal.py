@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 _ANSWERS = 10  # answers that are shown
 _PATHS = 10
-_MENTIONED = " (only mentioned)"
 _COLUMN = 44  # cells that a column is wide at most
 _TRIES = {"shard": "from the index", "composed": "built on the fly"}
 _EVERY = 10.0  # seconds between two plain lines if stderr is not a terminal
@@ -252,7 +251,7 @@ def _show_names(answer: Answer) -> None:
         line = _joined((f"{rank}. " if several else "", ""), (shown_name(one.name), "bold"))
         if one.id is not None and names.count(one.name) > 1:
             line.append(f" ({one.id})")
-        line.append(f"{'' if one.grounded else ' (in no path)'}{_MENTIONED * one.mentioned}")
+        line.append(f"{'' if one.grounded else ' (in no path)'}")
         if several and answer.general_llm is None:
             line.append(f"  {percent(one.score)}", style="dim")
         say(line)
@@ -266,7 +265,7 @@ def _show_answers(answer: Answer) -> None:
     rows = [
         (
             rank,
-            f"{one.name}{'' if one.grounded else ' (in no path)'}{_MENTIONED * one.mentioned}",
+            f"{one.name}{'' if one.grounded else ' (in no path)'}",
             *([percent(one.score)] if voted else []),
             one.id or "-",
         )

@@ -39,6 +39,7 @@ class ColumnCache:
 
     def take(self, count: int) -> NDArray[np.int64]:
         """Return ``count`` free columns, now owned by the caller, the lowest first."""
+        # the lowest first: what a pass attends to stays one block, which is read without a copy
         free = np.flatnonzero(~self._used)
         if len(free) < count:
             # half as much again, so that buffers seldom grow
@@ -55,6 +56,7 @@ class ColumnCache:
 
     def aim(self, columns: NDArray[np.int64], device: torch.device) -> None:
         """Let the next forward pass write its tokens to ``columns``, one for each token."""
+        # columns given back inside the width are masked: none is ever moved
         owned = np.flatnonzero(self._used)
         last = int(owned[-1]) + 1 if len(owned) else 0
         self._width = -(-last // _STEP) * _STEP

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 import torch
 
+from kgqa.deadline import deadline
 from kgqa.decoding.forward import (
     DEFAULT_BUDGET,
     DEFAULT_WIDEST,
@@ -28,7 +29,6 @@ from kgqa.decoding.search import ForwardPassesSpentError
 from kgqa.decoding.wave import PrefixTree
 from kgqa.errors import KgqaError, ModelError, TimeLimitError, UsageError
 from kgqa.progress import Silent
-from kgqa.trie.constraint import stopped_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -71,8 +71,8 @@ class Plan:
 class DecodingRequest:
     """One search: its prompt's token ids, its constraint, the rule of its scores.
 
-    ``time_limit``: seconds from when it is taken up. ``max_forward_passes``: after these a search
-    that can (``exact``) ends with what it has.
+    ``time_limit``: seconds from when it is taken up. ``stop`` raises when nobody waits for it any
+    more. ``max_forward_passes``: after these a search that can (``exact``) ends with what it has.
     """
 
     prompt: Sequence[int]
@@ -80,6 +80,7 @@ class DecodingRequest:
     search: Search
     rule: ScoreRule = "vocabulary"
     time_limit: float | None = None
+    stop: Callable[[], None] | None = None
     max_forward_passes: int | None = None
     coverage: bool = False
 
@@ -142,14 +143,14 @@ class Engine:
         if self._running:
             raise UsageError("The engine is running searches already.")
         self._running = True
-        live: list[_Live] = []
+        live: list[_ActiveSearch] = []
         try:
             waiting = enumerate(requests)
             while True:
                 while len(live) < self.together and (taken := next(waiting, None)) is not None:
                     try:
                         free = self.plan.way == "tree" and self.plan.limit is None
-                        live.append(_Live(*taken, self._clock, forced_free=free))
+                        live.append(_ActiveSearch(*taken, self._clock, forced_free=free))
                     except KgqaError as error:
                         taken[1].search.close()
                         yield taken[0], DecodingOutcome(None, error, 0, 0.0)
@@ -164,14 +165,14 @@ class Engine:
             self._tree.clear()
             self._running = False
 
-    def _leaving(self, live: list[_Live]) -> Iterator[tuple[int, DecodingOutcome]]:
+    def _leaving(self, live: list[_ActiveSearch]) -> Iterator[tuple[int, DecodingOutcome]]:
         now = self._clock()
         for one in list(live):
             one.advance()
             if not one.ended:
                 try:
-                    one.look(now)
-                except TimeLimitError as error:
+                    one.check_deadline(now)
+                except KgqaError as error:
                     one.fail(error)
             if one.ended:
                 live.remove(one)
@@ -179,7 +180,8 @@ class Engine:
                 self._tree.forget(one.asked)
                 yield one.number, one.outcome()
 
-    def _round(self, live: list[_Live]) -> None:
+    def _round(self, live: list[_ActiveSearch]) -> None:
+        # a plain pass is one question's alone: its rows begin with the same prompt
         plain = next((one for one in live if self._plainly(one)), None)
         while True:
             self._attempted = 0
@@ -200,6 +202,7 @@ class Engine:
 
     def _halve(self, error: Exception) -> ModelError | None:
         """Halve budget and width, the first time; afterwards return the error of all."""
+        # what failed is still held in fragments; without this the smaller pass may fail, too
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
         if self._widest is not None:
@@ -217,7 +220,7 @@ class Engine:
         )
         return None
 
-    def _plainly(self, one: _Live) -> list[int]:
+    def _plainly(self, one: _ActiveSearch) -> list[int]:
         """Return the states, of those that ``one`` waits for, that cannot be scored in a tree."""
         tree, limit = one.asked.tree, self.plan.limit
         missing = tree.missing(one.demanded)
@@ -228,7 +231,7 @@ class Engine:
         prompt = len(one.asked.prompt)
         return [state for state in missing if prompt + tree.node(state).depth > limit]
 
-    def _plain_forward(self, one: _Live) -> None:
+    def _plain_forward(self, one: _ActiveSearch) -> None:
         asked, began = one.asked, time.perf_counter()
         try:
             widest = self._widest or DEFAULT_WIDEST
@@ -242,11 +245,12 @@ class Engine:
         one.count(time.perf_counter() - began)
         self.forward_passes += 1
 
-    def _parts(self, live: Sequence[_Live]) -> list[tuple[_Live, WavePart]]:
+    def _parts(self, live: Sequence[_ActiveSearch]) -> list[tuple[_ActiveSearch, WavePart]]:
+        # with many questions each still looks ahead a little, or every level would cost a pass
         share = max(self.budget // len(live), min(self.budget, self._least))
         room = self._widest or sys.maxsize
         limit = self.plan.limit
-        parts: list[tuple[_Live, WavePart]] = []
+        parts: list[tuple[_ActiveSearch, WavePart]] = []
         for one in live:
             asked = one.asked
             if room < 1:
@@ -258,10 +262,11 @@ class Engine:
                 break
             deepest = None if limit is None else limit - len(asked.prompt)
             try:
-                with stopped_by(one.look):
+                with deadline(one.check_deadline):
                     nodes = one.uncovered or asked.tree.choose(
                         one.demanded, share, deepest=deepest, cached=asked.above
                     )
+                    # at least one: a pass that scores nothing would be asked for again for ever
                     nodes = nodes[: max(room - asked.uncached, 1)]
                     asked.tree.expansion([node.state for node in nodes])
             except KgqaError as error:  # the constraint's store may fail; others go on
@@ -272,7 +277,7 @@ class Engine:
             room -= part.tokens
         return parts
 
-    def _tree_forward(self, parts: Sequence[tuple[_Live, WavePart]]) -> None:
+    def _tree_forward(self, parts: Sequence[tuple[_ActiveSearch, WavePart]]) -> None:
         began = time.perf_counter()
         total = self._attempted = sum(part.tokens for _, part in parts)
         try:
@@ -281,6 +286,7 @@ class Engine:
             if len(parts) == 1:
                 parts[0][0].fail(error)
                 return
+            # a pass is all or nothing, so no question has learned anything of the one that failed
             for each in parts:  # only the one at fault is to end
                 self._tree_forward([each])
             return
@@ -290,7 +296,7 @@ class Engine:
         self.forward_passes += 1
 
 
-class _Live:
+class _ActiveSearch:
     def __init__(
         self,
         number: int,
@@ -320,8 +326,10 @@ class _Live:
         """The states that the search waits for."""
         return self.demand.states if self.demand is not None else ()
 
-    def look(self, now: float | None = None) -> None:
-        """Raise TimeLimitError if the request's time is over."""
+    def check_deadline(self, now: float | None = None) -> None:
+        """Raise TimeLimitError if the request's time is over, or what ``stop`` raises."""
+        if self.request.stop is not None:
+            self.request.stop()
         limit = self.request.time_limit
         if limit is None or (self._clock() if now is None else now) - self._began <= limit:
             return
@@ -334,7 +342,7 @@ class _Live:
         """Go on until the search has ended or demands what is not known."""
         if self.ended:
             return
-        with stopped_by(self.look):
+        with deadline(self.check_deadline):
             self._advance()
 
     def _advance(self) -> None:
@@ -347,6 +355,7 @@ class _Live:
                 self.demand = next(self.request.search)
             while not tree.missing(self.demand.states):
                 self.demand = self.request.search.send(tree.scored(self.demand.states))
+            # thrown, not closed: an exact search then proves of its list what it can
             most = self.request.max_forward_passes
             if most is not None and self._forward_passes >= most:
                 said = f"The search cannot end within {most} forward passes with what it has."

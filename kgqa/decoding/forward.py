@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from kgqa.decoding.cache import ColumnCache
-from kgqa.decoding.model import Sight, TreeModel
+from kgqa.decoding.model import AttentionBlock, TreeModel
 from kgqa.decoding.wave import NO_TOKEN, PrefixTree
 from kgqa.errors import ModelError
 from kgqa.trie.constraint import Expansion
@@ -82,6 +82,7 @@ class PromptTree:
     def drop_beside(self, states: Iterable[int]) -> NDArray[np.int64]:
         """Forget, and return, the columns of prefixes that are not above or below ``states``."""
         tree, below = self.tree, set(states)
+        # a prefix above or below a demand is attended to again, all others never are
         for state in self.above:  # parents stand before their children
             if state != tree.start and tree.node(state).parent in below:
                 below.add(state)
@@ -158,10 +159,10 @@ class TreeForward:
             packed = _Packed(parts, columns)
             self.cache.aim(columns, self.model.device)
             result = read(*self._states(packed))
-        except BaseException:
+        except BaseException:  # Ctrl-C in a pass, too, must leave no column that nobody owns
             self.cache.give_back(columns)
             raise
-        packed.settle()
+        packed.commit()
         return result
 
     def _states(self, packed: _Packed) -> tuple[torch.Tensor, Head | None]:
@@ -170,10 +171,11 @@ class TreeForward:
         device = model.device
         if isinstance(model, TreeModel):
             states = model.states(
-                packed.tokens, packed.positions, packed.sights(device), self.cache
+                packed.tokens, packed.positions, packed.blocks(device), self.cache
             )
             return states[packed.kept], model.logits
         dtype = float_type(model)
+        # the smallest finite number, not infinity: a row that sees nothing must not become NaN
         hidden = torch.from_numpy(~packed.seen(self.cache.width)).to(device)
         mask = torch.zeros(hidden.shape, dtype=dtype, device=device)
         mask.masked_fill_(hidden, torch.finfo(dtype).min)
@@ -217,6 +219,7 @@ class _Packed:
                 if node.token == NO_TOKEN:
                     self.kept.append(first + part.prompt - 1)
                     continue
+                # parents stand before their children, so one of this pass is found here already
                 over = above.get(node.parent)
                 over = asked.above[node.parent] if over is None else over
                 above[node.state] = np.append(over, columns[len(self.tokens)])
@@ -238,7 +241,7 @@ class _Packed:
                 seen[row, columns] = True
         return seen
 
-    def sights(self, device: torch.device) -> list[Sight]:
+    def blocks(self, device: torch.device) -> list[AttentionBlock]:
         """Return what each question's tokens attend to."""
         found = []
         for part, prompt, above, first in self._new:
@@ -252,10 +255,10 @@ class _Packed:
             if len(seen):
                 adjoining = bool(columns[-1] == len(columns) - 1)
                 placed, mask = (torch.from_numpy(each).to(device) for each in (columns, seen))
-                found.append(Sight(first, first + len(seen), placed, mask, adjoining))
+                found.append(AttentionBlock(first, first + len(seen), placed, mask, adjoining))
         return found
 
-    def settle(self) -> None:
+    def commit(self) -> None:
         """Enter the new columns with their questions: the forward pass is done."""
         for part, prompt, above, _ in self._new:
             part.asked.columns = prompt
@@ -286,6 +289,7 @@ class PlainForward:
         rows = [[*asked.prompt, *asked.tree.prefix(run[-1])] for run in runs]
         for row in rows:
             check_tokens(self.model, row)
+        # one pass scores a whole forced run: its tokens have to be read in any case
         # where the last token of each state of a run stands
         places = [
             np.arange(len(row) - len(run), len(row)) for row, run in zip(rows, runs, strict=True)

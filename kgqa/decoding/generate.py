@@ -54,6 +54,7 @@ class PrefixAllowedTokens(_PromptConstraints):
 
     def __call__(self, batch_id: int, input_ids: torch.Tensor) -> list[int]:
         """Return the tokens that may follow ``input_ids``, shape ``[columns]``, never none."""
+        # one constraint serves every prompt of the batch
         at = batch_id if len(self.prefixes) > 1 else 0
         if at >= len(self.prefixes):
             raise _unequal(len(self.prefixes), f"no prompt number {batch_id + 1}")
@@ -76,6 +77,7 @@ class ConstraintLogitsProcessor(_PromptConstraints, LogitsProcessor):
         row = 0
         for prefixes, mine in zip(self.prefixes, _divided(after, len(self.prefixes)), strict=True):
             for tokens in prefixes.allowed(mine):
+                # a beam outside the language may only end, at a score that never wins
                 if tokens is None:
                     kept[row, self.eos] = _NEVER
                 else:
@@ -100,21 +102,8 @@ def accepted(constraint: Constraint, sequences: Any, prompt: Prompt) -> list[Acc
     ``sequences``: as ``generate`` returned them, ``[n, columns]``, prompt first; ``prompt``: as the
     processor got it. Left out: what a limit cut off, and what fills a list.
     """
-    return _accepted(constraint, _after_prompt(_rows(sequences), _columns(prompt, 1)))
-
-
-def accepted_of_each(
-    constraints: Sequence[Constraint], sequences: Any, prompt: Prompt
-) -> list[list[Accepted]]:
-    """Return :func:`accepted` for each prompt of a batch, whose sequences stand one by another."""
-    after = _after_prompt(_rows(sequences), _columns(prompt, len(constraints)))
-    divided = _divided(after, len(constraints))
-    return [_accepted(one, mine) for one, mine in zip(constraints, divided, strict=True)]
-
-
-def _accepted(constraint: Constraint, rows: Sequence[tuple[int, ...]]) -> list[Accepted]:
     found: dict[int, Accepted] = {}
-    for tokens in rows:
+    for tokens in _after_prompt(_rows(sequences), _columns(prompt, 1)):
         state: int | None = constraint.start()
         for count, token in enumerate(tokens, 1):
             (state,) = _moved(constraint, [state], [token])
@@ -149,6 +138,7 @@ class _Prefixes:
         ]
 
     def _found(self, prefixes: Sequence[tuple[int, ...]]) -> list[int | None]:
+        # generate begins anew with empty prefixes: what an earlier call wrote is of no use
         if () in prefixes:
             self._states = {(): self._states[()]}
         new = [prefix for prefix in dict.fromkeys(prefixes) if prefix not in self._states]

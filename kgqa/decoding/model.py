@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class AttentionBlock:
     """What one question's tokens, those from ``start`` to ``stop``, attend to.
 
     ``columns``: places in the cache, ascending; ``seen`` ``[stop - start, columns]``.
@@ -62,7 +62,7 @@ class TreeModel(ABC):
         self,
         tokens: Sequence[int],
         positions: Sequence[int],
-        sights: Sequence[Sight],
+        blocks: Sequence[AttentionBlock],
         cache: ColumnCache,
     ) -> Tensor:
         """Return the last layer's states ``[tokens, width]``; keys and values go to ``cache``.

@@ -30,7 +30,7 @@ class ExactOptions(Options):
     )
 
 
-class SampleOptions(Options):
+class SampleSearchOptions(Options):
     """The options of sampling without replacement."""
 
     seed: int = option(0, "Seed of the random numbers.", ge=0)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kgqa.decoding.options import BeamOptions, DiverseOptions, ExactOptions, SampleOptions
+from kgqa.decoding.options import BeamOptions, DiverseOptions, ExactOptions, SampleSearchOptions
 from kgqa.decoding.search import (
     Certificate,
     ForwardPassesSpentError,
@@ -84,6 +84,7 @@ def _beam(
     while running and steps != max_new_tokens:
         scored = yield demand_of(running, all_later_below=True)
         steps += 1
+        # 2 K candidates, as generate takes: K of them may end, and K have to go on
         ranked = candidates(constraint, running, scored, 2 * k)
         finished += [one for one, is_end in ranked[:k] if is_end]
         running = [one for one, is_end in ranked if not is_end][:k]
@@ -91,6 +92,7 @@ def _beam(
         del finished[k:]
         if len(finished) == k and running:
             hope = running[0].rank_score(length_penalty)
+            # generate with early_stopping=False and one beam ends with the first finished sequence
             if k == 1 or finished[-1].rank_score(length_penalty) >= hope:
                 break
     return SearchResult(finished)
@@ -161,6 +163,7 @@ class _Group:
         passed_over: set[int],
     ) -> None:
         """Choose among the moves out of the running hypotheses, and count the tokens chosen."""
+        # Hamming diversity counts tokens of the same step alone, whatever their prefixes are
         times = np.array([chosen[token] for token in scored.moves.token.tolist()], np.float64)
         ranked = candidates(
             constraint, self.running, scored, 2 * self.size, penalty * times, passed_over
@@ -340,10 +343,10 @@ def _best_first(constraint: Constraint, k: int, width: int) -> Search:
     return SearchResult(finished, Certificate(proven, bound(), certain, demands))
 
 
-class SampleSearch(SearchStrategy[SampleOptions]):
+class SampleSearch(SearchStrategy[SampleSearchOptions]):
     """K different sequences in the order in which they were drawn, the same by the same seed."""
 
-    Options = SampleOptions
+    Options = SampleSearchOptions
 
     def check(self, k: int, length_penalty: float = 0.0) -> None:
         """Raise UsageError if there is a length penalty."""
@@ -390,6 +393,7 @@ def _drawn_below(
         first, last = bounds[row], bounds[row + 1]
         if first == last:
             continue
+        # renormalised over what the language allows: a sample is of its sequences, not the model's
         shares = parent.log_share + _log_shares(scored.scores[first:last])
         noisy = _given_highest(shares + noise.gumbel(size=last - first), parent.noisy)
         drawn += [

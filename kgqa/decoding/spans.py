@@ -127,6 +127,7 @@ class Writer:
         inner = self._language(chain)
         if inner is None:
             return [self._taken_back(chain, f"Span {number + 1} has no path to write.", empty=True)]
+        # the closing tokens belong to the search, so that paths are ranked with what ends them
         marked = MarkedConstraint(inner, options.markers.closing)
         room = options.limits.tokens - chain.written
         most = min(options.limits.span_tokens + max(1, len(options.markers.closing)), room)
@@ -164,6 +165,7 @@ class Writer:
         if token not in self._options.end_tokens and (over := self._over(longer)) is not None:
             notes = (*chain.notes, over.note) if over.note else chain.notes
             return self._ended(replace(longer, notes=notes), "ending", over.at)
+        # by tokens, never by text: names and thoughts may spell a marker without opening a span
         opening = self._options.markers.completed([one for one, _ in drafted])
         if opening is not None:  # what would open and may not is never allowed
             kept, marker = drafted[: -len(opening)], drafted[-len(opening) :]
@@ -200,6 +202,7 @@ class Writer:
         return inner if inner is not None and len(inner.expand([inner.start()]).token) else None
 
     def _taken_back(self, chain: Chain, note: str, *, empty: bool) -> Chain:
+        # a forced opening has nothing before it that could go on without a span
         if chain.before is None:
             if empty:
                 raise EmptyLanguageError(

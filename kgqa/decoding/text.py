@@ -117,6 +117,7 @@ class TextForward:
         return PromptTree(text.tokens, PrefixTree(constraint), rule, columns)
 
     def _valid(self, text: Text) -> int:
+        # a column may have been given back and taken again by another text: the stamp tells
         other = np.flatnonzero(self._stamps[text.columns] != text.stamps)
         return int(other[0]) if len(other) else len(text.columns)
 
@@ -127,6 +128,7 @@ class TextForward:
         missing = int(columns.max()) + 1 - len(self._stamps)
         if missing > 0:
             self._stamps = np.concatenate([self._stamps, np.zeros(missing, np.int64)])
+        # only columns without a stamp are new; a chain that shares older ones keeps them valid
         new = columns[self._stamps[columns] == 0]
         self._last_stamp += 1
         self._stamps[new] = self._last_stamp

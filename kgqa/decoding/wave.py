@@ -56,6 +56,7 @@ class PrefixTree:
     def __init__(self, constraint: Constraint, *, forced_free: bool = False) -> None:
         self._constraint = constraint
         self.forced_free = forced_free
+        # the constraint numbers states, so that a prefix is known by one integer everywhere
         start = constraint.start()
         self.start = start
         self._moves: dict[int, tuple[_Ints, _Ints]] = {}  # tokens, states
@@ -79,12 +80,15 @@ class PrefixTree:
 
     def node(self, state: int) -> WaveNode:
         """Return the node of a state that the start, or a move that was asked for, leads to."""
-        found = self._nodes.get(state)
-        if found is None:
-            above = self.node(self._parent[state])
-            tokens, states = self._moves[above.state]
+        unknown = []
+        while state not in self._nodes:  # a name may have more tokens than calls may be nested
+            unknown.append(state)
+            state = self._parent[state]
+        found = self._nodes[state]
+        for state in reversed(unknown):
+            tokens, states = self._moves[found.state]
             token = int(tokens[np.flatnonzero(states == state)[0]])
-            found = self._nodes[state] = WaveNode(state, token, above.state, above.depth + 1)
+            found = self._nodes[state] = WaveNode(state, token, found.state, found.depth + 1)
         return found
 
     def prefix(self, state: int) -> list[int]:
@@ -181,6 +185,7 @@ class PrefixTree:
                 some = slice(budget - len(wave))
                 pairs = zip(tokens[some].tolist(), below[some].tolist(), strict=True)
                 frontier.push(node, ((priority - cost, token, state) for token, state in pairs))
+            # a quarter of the room at a time, so that what is found below can still be preferred
             taken = frontier.take(max(2, (budget - len(wave)) // 4))
             if not taken:
                 break
@@ -217,12 +222,14 @@ class PrefixTree:
             below = found.state[mine]
             self._moves[state] = (found.token[mine], below)
             self._parent.update(dict.fromkeys(below.tolist(), state))
+            # the start is always run: with it the prompt is read into the cache
             if self.forced_free and len(below) == 1 and state != self.start:
                 self._scores[state] = np.zeros(1)
 
     def _total(self, state: int) -> float:
         """Return the sum of the scores down to ``state``, all of which are known."""
         above: list[WaveNode] = []
+        # totals are kept at every node: sums from the root would be quadratic in a path's length
         while state not in self._totals:
             above.append(self.node(state))
             state = above[-1].parent

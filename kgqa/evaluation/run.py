@@ -183,7 +183,7 @@ class Asking:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class WorkerRecords:
     """What a worker made of some questions; ``notes`` are what the user should know.
 
     ``calls`` of the general LLM, and those that were ``cached`` and not made.
@@ -201,7 +201,7 @@ class Workers:
     """Makes the records of questions elsewhere; ``opened`` gives what asks some, there."""
 
     executor: Executor
-    opened: Opened[Sequence[Question], Asked]
+    opened: Opened[Sequence[Question], WorkerRecords]
     proven: list[bool] = field(default_factory=list)
     calls: int = 0
     cached: int = 0
@@ -222,7 +222,7 @@ class Workers:
         for again in (False, True):
             with closing(self.executor.run(self.opened, units)) as results:
                 for unit, found in zip(units, results, strict=True):
-                    if isinstance(found, Asked):
+                    if isinstance(found, WorkerRecords):
                         self.proven += found.proven
                         self.cached += found.cached
                         self.calls += found.calls
@@ -237,6 +237,7 @@ class Workers:
                         raise found
                     else:
                         lost += unit
+            # once more, one by one: a worker that ran out of memory took innocent questions along
             if not lost or again:
                 return
             note(

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from kgqa.graph.attached_cache import Survey
     from kgqa.graph.model import Direction
     from kgqa.graph.neo4j import Neo4jConnection
+    from kgqa.graph.schema import GraphSchema
     from kgqa.progress import Progress
 
 _SHOWN = 8  # labels, and relations, that are described
@@ -202,6 +203,7 @@ def described(found: Attached) -> list[str]:
     if shown:
         rest = len(relations) - len(shown)
         lines.append(f"  relations: {', '.join(shown)}" + (f" and {rest} more" if rest else ""))
+    lines += _texts(schema)
     if schema.sampled:
         lines.append(f"  The database is large: properties are {about}those of a sample.")
     if found.survey.named < info.entities and not record.only and not record.skip:
@@ -212,6 +214,30 @@ def described(found: Attached) -> list[str]:
         f"  To change names or leave something out, edit {RECORD_NAME} in the KG's folder."
     )
     return lines
+
+
+def _texts(schema: GraphSchema) -> list[str]:
+    """Return what texts are read as: numbers and dates, and no value."""
+    read: dict[str, str] = {}
+    nulls: dict[str, str] = {}
+    owned = [(one.name, one.properties) for one in schema.types]
+    owned += [(one.relation, one.properties) for one in schema.relations]
+    for owner, properties in owned:
+        for each in properties:
+            if each.as_text:
+                failed = f", {each.unread:,} not" if each.unread else ""
+                read[f"{owner}.{each.name}"] = f" ({each.type}{failed})"
+            if each.nulls:
+                nulls[f"{owner}.{each.name}"] = f" ({each.nulls:,})"
+    return [
+        f"  {what}: {', '.join(name + how for name, how in list(found.items())[:_SHOWN])}"
+        + (f" and {len(found) - _SHOWN:,} more" if len(found) > _SHOWN else "")
+        for what, found in (
+            ("kept as text, read as what it says", read),
+            ("text such as NULL, read as no value", nulls),
+        )
+        if found
+    ]
 
 
 def _more(count: int, what: str) -> list[str]:

@@ -23,6 +23,7 @@ _LOOK_UP = 2.0  # seconds that one look-up by name may take on the server
 _SCANNED = 100_000  # nodes of a label that may be looked through without an index
 _MOST = 1_000  # nodes that one look-up finds
 _VARIANTS = (str, str.title, str.upper, str.capitalize)
+_ALIKE = ({"integer", "float"}, {"date", "datetime"})  # types of which one holds the other
 
 
 class NameFinder:
@@ -166,16 +167,21 @@ class NameFinder:
         self, store: AttachedPropertyGraph, row: int, id_: str
     ) -> list[tuple[int, int, int, int]]:
         """Return the edges into a value: (row, step, key, kind) of nodes that have it."""
-        value, _ = read_value(id_)
-        kind = "text" if isinstance(value, str) else "number"
+        value, kind = read_value(id_)
         found: list[tuple[int, int, int, int]] = []
         for label in self._file.survey.schema.types:
             for each in label.properties:
                 indexed = (label.name, each.name) in self._file.survey.indexed
-                comparable = kind == ("text" if each.type == "text" else "number")
+                comparable = (
+                    kind == each.type
+                    or {kind, each.type} in _ALIKE
+                    or (each.type == "text" and isinstance(value, str))
+                )
                 if not (each.walked and comparable and (indexed or label.count <= _SCANNED)):
                     continue
                 statement = "by_member" if each.many else "by_value"
+                if kind != "text" and (each.as_text or isinstance(value, str)):
+                    statement = "by_reading"
                 rows = self._by_value(store, label.name, each.name, [value], statement)
                 step = store.step(each.name) + 1
                 found += [(row, step, one["key"], int(Kind.ENTITY)) for one in rows]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 FACTS = 1 << 61  # element ids of all store formats are smaller
 VALUES = 1 << 62
-_NULLS = frozenset({"", "NULL", "null", "\\N"})  # texts that stand for no value
+NULLS = frozenset({"", "NULL", "null", "\\N"})  # texts that stand for no value
 
 
 def kind_of(key: int) -> Kind:
@@ -46,9 +46,9 @@ def walked(value: Any) -> list[tuple[str, str]]:
     found = plain(value)
     if found is None or not is_walked(found):
         return []
-    return list(dict.fromkeys(value_node(one) for one in members(found) if one not in _NULLS))
+    return list(dict.fromkeys(value_node(one) for one in members(found) if one not in NULLS))
 
 
 def values_of(value: Any) -> list[Value]:
     """Return the values of a property, each member of a list by itself, without nulls as text."""
-    return [one for one in members(plain(value)) if one not in _NULLS]
+    return [one for one in members(plain(value)) if one not in NULLS]

@@ -8,13 +8,20 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kgqa.graph.attached import Naming
-from kgqa.graph.attached_keys import values_of
-from kgqa.graph.literals import common_type, is_walked, value_type
+from kgqa.graph.attached_keys import NULLS, values_of
+from kgqa.graph.literals import (
+    READ,
+    cast_values,
+    common_type,
+    is_walked,
+    number_in,
+    value_type,
+)
 from kgqa.graph.neo4j_native import plain
 from kgqa.graph.schema import Property
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from kgqa.graph.schema import ValueType
 
@@ -27,7 +34,7 @@ _ALIASES = frozenset(
      "full name", "display name", "short name", "other name", "other names", "alternative name",
      "alternative names", "alt name", "alt names")
 )  # fmt: skip
-_IDS = frozenset({"id", "uid", "uuid", "guid", "key", "code", "iri", "uri", "number", "no"})
+_IDS = frozenset({"id", "isbn", "uid", "uuid", "guid", "key", "code", "iri", "uri", "number", "no"})
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_|\W")
 _MOST = 100  # characters that a name has on average, at most
 _LETTERS = 0.5  # part of an unnamed property's characters that must be letters, to be a name
@@ -41,9 +48,11 @@ class Column:
     rows: int = 0
     long: int = 0
     many: int = 0
+    nulls: int = 0  # texts that stand for no value
     characters: int = 0
     letters: int = 0
-    types: Counter[ValueType] = field(default_factory=Counter)
+    types: Counter[ValueType] = field(default_factory=Counter)  # as they are kept
+    read: Counter[ValueType] = field(default_factory=Counter)  # of texts, as what they say
     distinct: Counter[Any] = field(default_factory=Counter)
 
     def add(self, value: Any) -> None:
@@ -52,9 +61,15 @@ class Column:
         self.rows += 1
         self.many += isinstance(found, list)
         self.long += found is not None and bool(values_of(value)) and not is_walked(found)
+        self.nulls += isinstance(value, str) and value in NULLS
+        parts = value if isinstance(value, list) else [value]
+        is_text = any(isinstance(part, str) for part in parts)
         for one in values_of(value) if is_walked(found) else ():
-            self.types["text" if isinstance(value, str) else value_type(one)] += 1
+            self.types["text" if is_text else value_type(one)] += 1
             self.distinct[one] += 1
+            if is_text and isinstance(one, str):
+                number = number_in(one)
+                self.read[value_type(one if number is None else number)] += 1
             if isinstance(one, str):
                 self.characters += len(one)
                 self.letters += sum(map(str.isalpha, one))
@@ -74,14 +89,26 @@ class Column:
         """How many characters a value has."""
         return self.characters / max(self.distinct.total(), 1)
 
-    def as_property(self, count: int, walked: bool) -> Property:
-        """Return what the schema says of it."""
+    def as_property(self, count: int, walked: bool, *, is_name: bool) -> Property:
+        """Return what the schema says of it; ids and names (``is_name``) are texts if kept so."""
         type_ = common_type(list(self.types)) if self.types else "text"
+        texts, said = self.types["text"], Counter(self.read)
+        unread = said.pop("text", 0)
+        read = common_type([*said, *(set(self.types) - {"text"})]) if said else "text"
+        as_text = not is_name and read != "text" and unread <= (1 - READ) * texts
         # what is usual, not what comes first
-        examples = tuple(value for value, _ in self.distinct.most_common(_EXAMPLES))
+        examples = [value for value, _ in self.distinct.most_common(_EXAMPLES)]
         mostly_short = self.long <= 0.1 * self.rows
         return Property(
-            self.name, type_, self.many > 0.5 * self.rows, count, examples, walked and mostly_short
+            self.name,
+            read if as_text else type_,
+            self.many > 0.5 * self.rows,
+            count,
+            tuple(cast_values(examples, read) if as_text else examples),
+            walked and mostly_short,
+            as_text=as_text,
+            unread=unread if as_text else 0,
+            nulls=self.nulls,
         )
 
 
@@ -92,6 +119,17 @@ def words_of(name: str) -> tuple[str, ...]:
     (('company', 'name'), ('acted', 'in'))
     """
     return tuple(part.lower() for part in _CAMEL.split(name) if part)
+
+
+def spoken_names(names: Sequence[str]) -> list[str]:
+    """Return relations as people say them; as they are, if that does not tell them apart.
+
+    >>> spoken_names(["ACTED_IN", "companyName", "company_name"])
+    ['acted in', 'companyName', 'company_name']
+    """
+    spoken = [" ".join(words_of(name)) or name for name in names]
+    times = Counter(spoken)
+    return [one if times[one] == 1 else name for one, name in zip(spoken, names, strict=True)]
 
 
 def columns_of(rows: Iterable[dict[str, Any]]) -> dict[str, Column]:

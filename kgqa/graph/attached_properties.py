@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kgqa.graph.attached_keys import FACTS, VALUES, values_of
+from kgqa.graph.literals import cast_values, members
 from kgqa.graph.model import keys_array
 from kgqa.graph.neo4j import READ_TIMEOUT
 from kgqa.graph.neo4j_native import as_json, plain
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from kgqa.graph.attached_cache import Survey
     from kgqa.graph.attached_nodes import NamedNode, NodeReader
     from kgqa.graph.model import Entities, IntArray, Relations
-    from kgqa.graph.schema import Value
+    from kgqa.graph.schema import Value, ValueType
 
 _CHUNK = 20_000  # nodes that one statement is given
 
@@ -148,21 +149,23 @@ class AttachedPropertyGraph(ABC):
         """Return (row, value) of the property ``name`` of entities or fact nodes, by row."""
         listed = keys_array(keys).tolist()
         nodes = list(dict.fromkeys(key for key in listed if key < FACTS))
-        held: dict[int, Any] = {}
+        held: dict[int, list[Value]] = {}
         for start in range(0, len(nodes), _CHUNK):
             some = nodes[start : start + _CHUNK]
             for each in self.ask("values", ids=self.refs(some), names=[name], **self.taken):
                 found = self.taken_properties(each["labels"], {name: each["values"][0]})
-                held[some[each["row"]]] = found.get(name)
+                read = self._number_types(each["labels"]).get(name)
+                held[some[each["row"]]] = cast_values(values_of(found.get(name)), read)
         for key, (_, type_, _, found) in self.facts_of(
             [key for key in listed if FACTS <= key < VALUES]
         ).items():
             if not self.record.hides(type_, name):
-                held[key] = found.get(name)
+                read = self._number_types([type_]).get(name)
+                held[key] = cast_values(values_of(found.get(name)), read)
         rows: list[int] = []
         values: list[Value] = []
         for row, key in enumerate(listed):
-            for value in values_of(held.get(key)):
+            for value in held.get(key, ()):
                 rows.append(row)
                 values.append(value)
         return keys_array(rows), values
@@ -211,6 +214,14 @@ class AttachedPropertyGraph(ABC):
             self._of_types.setdefault(one.relation, {}).update(
                 {each.name: each.walked for each in one.properties}
             )
+        self._numbers: dict[str, dict[str, ValueType]] = {}  # kept as text, by label or type
+        for owner, properties in (
+            *((one.name, one.properties) for one in schema.types),
+            *((one.relation, one.properties) for one in schema.relations),
+        ):
+            for each in properties:
+                if each.as_text and each.type in ("integer", "float"):
+                    self._numbers.setdefault(owner, {})[each.name] = each.type
         seen: dict[str, bool] = {}
         for held in self._of_labels.values():
             for name, is_walked in held.items():
@@ -218,16 +229,31 @@ class AttachedPropertyGraph(ABC):
         self.unwalked = sorted(name for name, is_walked in seen.items() if not is_walked)
 
     def taken_properties(self, labels: Iterable[str], held: dict[str, Any]) -> dict[str, Any]:
-        """Return the properties of a node that no label of it leaves out."""
-        skip = self.record.skip
-        if not skip:
-            return held
+        """Return the properties of a node that no label of it leaves out, numbers as numbers."""
         labels = list(labels)
-        return {
-            name: value
-            for name, value in held.items()
-            if not any(f"{label}.{name}" in skip for label in labels)
-        }
+        if skip := self.record.skip:
+            held = {
+                name: value
+                for name, value in held.items()
+                if not any(f"{label}.{name}" in skip for label in labels)
+            }
+        return self.typed(labels, held)
+
+    def typed(self, owners: Iterable[str], held: dict[str, Any]) -> dict[str, Any]:
+        """Return properties with the numbers that are kept as text; other texts stay."""
+        read = self._number_types(owners)
+        for name in read.keys() & held.keys():
+            value = held[name]
+            numbers = cast_values(members(value), read[name])
+            if numbers and len(numbers) == len(members(value)):
+                held = {**held, name: numbers if isinstance(value, list) else numbers[0]}
+        return held
+
+    def _number_types(self, owners: Iterable[str]) -> dict[str, ValueType]:
+        found: dict[str, ValueType] = {}
+        for owner in owners if self._numbers else ():
+            found |= self._numbers.get(owner, {})
+        return found
 
     def walked_properties(
         self, labels: Sequence[str], held: dict[str, Any]

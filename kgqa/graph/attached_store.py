@@ -22,6 +22,7 @@ from kgqa.graph.attached import RECORD_NAME, Attachment, read_attachment
 from kgqa.graph.attached_cache import SurveyFile, stamp_of
 from kgqa.graph.attached_find import NameFinder
 from kgqa.graph.attached_keys import FACTS, VALUES, kind_of, value_key, walked
+from kgqa.graph.attached_names import spoken_names
 from kgqa.graph.attached_nodes import NamedNode, NodeReader
 from kgqa.graph.attached_properties import AttachedPropertyGraph
 from kgqa.graph.attached_refresh import finish_refresh, refresh_in_background
@@ -128,7 +129,7 @@ class AttachedStore(AttachedPropertyGraph):
         self._say(tokens[0])
         new = {*tokens[0]["types"], *tokens[0]["properties"]} if survey.state != self._state else ()
         names = [*survey.relations, *sorted(set(new).difference(survey.relations))]
-        self._relations = Relations(names, names, [None] * len(names))
+        self._relations = Relations(names, spoken_names(names), [None] * len(names))
         self._steps = {name: 2 * key for key, name in enumerate(names)}
         self._types = frozenset(tokens[0]["types"])
         self._reified = sorted({one.relation for one in survey.schema.relations if one.properties})
@@ -388,7 +389,7 @@ class AttachedStore(AttachedPropertyGraph):
                 if type_ in self._reified_set:
                     fact = FACTS + number
                     ends = (key, other) if side == 0 else (other, key)
-                    self._facts[fact] = (ends[0], type_, ends[1], held or {})
+                    self._facts[fact] = (ends[0], type_, ends[1], self.typed([type_], held or {}))
                     yield row, step, fact, Kind.MEDIATOR
                 else:
                     yield row, step, other, (Kind.ENTITY, Kind.MEDIATOR, Kind.VALUE)[kind]
@@ -417,7 +418,8 @@ class AttachedStore(AttachedPropertyGraph):
             some = wanted[start : start + CHUNK]
             for row in self.ask("facts", ids=self.refs(some), **self.taken, **self.taken_types):
                 if row["type"] in self._reified_set:
-                    values = (row["head"], row["type"], row["tail"], row["properties"])
+                    held = self.typed([row["type"]], row["properties"])
+                    values = (row["head"], row["type"], row["tail"], held)
                     found[some[row["row"]]] = self._facts[some[row["row"]]] = values
         return found
 

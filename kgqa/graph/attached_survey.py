@@ -162,6 +162,7 @@ class _Reading:
                     self._having(label, columns[label], counts[label]),
                     keys,
                     naming[label].name,
+                    naming[label].id,
                 ),
                 naming[label].id or None,
                 naming[label].name,
@@ -242,14 +243,17 @@ class _Reading:
         counts: Counter[str],
         unwalked: set[tuple[str, str]],
         names: tuple[str, ...],
+        id_: str | None = None,
     ) -> tuple[Property, ...]:
         """Return the properties of a label or a type, the most frequent first."""
         found = []
         for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
             if not self._record.hides(owner, name):
                 column = columns.get(name) or Column(name)  # a rare one is in no sample
-                walked = name not in names[:1] and (owner, name) not in unwalked
-                found.append(column.as_property(count, walked))
+                is_key = name == id_ or (owner, name) in unwalked
+                walked = name not in names[:1] and not is_key
+                is_name = is_key or name in names
+                found.append(column.as_property(count, walked, is_name=is_name))
         return tuple(found)
 
     def _having(self, label: str, columns: dict[str, Column], count: int) -> Counter[str]:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 LONG_TEXT = 200  # characters beyond which a text is shown and searched, and not walked
+READ = 0.99  # the part of a property's texts that must read as a type, so that it is of it
 _LONG_LIST = 16  # numbers beyond which a list is an embedding
 _NUMBERS = frozenset({"decimal", "integer", "int", "long", "float", "double", "nonNegativeInteger"})
 _DATATYPES = {  # of the types of JSON's values
@@ -78,6 +79,18 @@ def number_in(text: str) -> int | float | None:
         return int(text) if len(text) <= _MOST_WHOLE else None
     number = float(text)
     return number if abs(number) < 1e300 else None
+
+
+def cast_values(values: Sequence[Value], type_: ValueType | None) -> list[Value]:
+    """Return values of a property of numbers, of which some may be texts, as numbers.
+
+    Texts that are not numbers are left out; of a property of another type all values are kept.
+    """
+    if type_ not in ("integer", "float"):
+        return list(values)
+    numbers = (number_in(value) if isinstance(value, str) else value for value in values)
+    found = [number for number in numbers if number is not None]
+    return [float(number) for number in found] if type_ == "float" else list(found)
 
 
 def members(value: Any) -> list[Value]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from kgqa.graph.names import normalise_column
+from kgqa.registry import Direction as Direction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,9 +28,8 @@ if TYPE_CHECKING:
     IntArray: TypeAlias = NDArray[np.int64]
     BoolArray: TypeAlias = NDArray[np.bool_]
 
-Direction: TypeAlias = Literal["out", "in", "both"]
 _BATCH_ROWS = 50_000
-DIRECTIONS: tuple[Direction, ...] = ("out", "in", "both")
+DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
 
 
 class Kind(IntEnum):
@@ -81,11 +81,15 @@ class EntityBatch:
 
     ``walked``: the properties that walks see, as edges to values; others are kept and shown. Long
     texts and embeddings are never walked. The values of a walked property that an id is given in
-    several rows are united.
+    several rows are united. ``by_id``: an entity of these rows that nothing names is called by its
+    id, and a mediator of these rows that something names is an entity. ``unless_relation``: ids of
+    relations among these rows are not nodes, if no other row says so.
     """
 
     rows: pa.RecordBatch
     walked: frozenset[str] = frozenset()
+    by_id: bool = False
+    unless_relation: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +148,6 @@ class ValueBatch:
 
 
 ALIAS = 1 << 40  # the rank of a text that is never the name
-OWN_ID = ALIAS - 1  # of a text that is the name if there is no other, and never an alias
 Batch: TypeAlias = (
     EntityBatch | NameBatch | TypeBatch | TypeRules | ValueBatch | RelationBatch | EdgeBatch
 )

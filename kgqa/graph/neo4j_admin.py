@@ -51,7 +51,7 @@ _STATE = "kgqa-import.json"
 _BUFFER = 4 << 20  # bytes, the importer's own default
 
 
-def beside(connection: Neo4jConnection, kg: str) -> tuple[list[str], int]:
+def other_content(connection: Neo4jConnection, kg: str) -> tuple[list[str], int]:
     """Return the other KGs of the database, and how many nodes are not kgqa's."""
     others = [info.name for info in connection.list_kgs() if info.name != kg]
     return others, Neo4jWriter(connection).run("count_foreign")[0]["count"]
@@ -125,7 +125,7 @@ class _ImportWriter(ABC):
     def _there(self, source: GraphSource, progress: Progress) -> bool:
         """Return whether the KG is there already. Raises UsageError if others would be lost."""
         kg = source.info.name
-        others, foreign = beside(self._connection, kg)
+        others, foreign = other_content(self._connection, kg)
         if (others or foreign) and not self._replace:
             there = [f"the KG {name}" for name in others]
             there += [f"{foreign:,} nodes that are not kgqa's"] if foreign else []

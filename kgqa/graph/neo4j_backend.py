@@ -87,10 +87,10 @@ class Neo4jStores(StoreBackend):
 
     def foreign_nodes(self) -> int:
         """Return how many nodes of others the database holds; 0 if a KG was loaded beside them."""
-        from kgqa.graph.neo4j_admin import beside
+        from kgqa.graph.neo4j_admin import other_content
 
         with self.connect() as connection:
-            others, foreign = beside(connection, "")
+            others, foreign = other_content(connection, "")
         return 0 if others else foreign
 
     def open(self, kg: str | None = None) -> Neo4jStore:
@@ -171,7 +171,7 @@ def choose_method(
     its commands are the user's to run), and its database holds nothing else. Raises UsageError if
     ``admin`` is requested and cannot be used.
     """
-    from kgqa.graph.neo4j_admin import beside, is_enterprise
+    from kgqa.graph.neo4j_admin import is_enterprise, other_content
 
     if requested == "bolt":
         return None
@@ -192,7 +192,7 @@ def choose_method(
         return None
     if folder is None or _runs_in_compose(folder) or is_enterprise(connection):
         return None
-    others, foreign = beside(connection, source.info.name)
+    others, foreign = other_content(connection, source.info.name)
     return None if others or foreign else folder
 
 

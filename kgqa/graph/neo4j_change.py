@@ -12,6 +12,7 @@ import pyarrow as pa
 from kgqa import cypher
 from kgqa.graph.change import overtaken
 from kgqa.graph.neo4j_native import (
+    edge_properties,
     fact_description,
     label_names,
     node_description,
@@ -169,6 +170,7 @@ class _Transaction:
             for part in _parts(edges):
                 columns = _columns(part)
                 columns["properties"] = [change.edges[edge] for edge in part]
+                columns["natives"] = list(map(edge_properties, columns["properties"]))
                 if not known:
                     named = (ids.get(edge[1]) or types[edge[1]] for edge in part)
                     columns["types"] = [stored_type(id_, change.info.reified) for id_ in named]

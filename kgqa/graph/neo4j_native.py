@@ -66,6 +66,11 @@ def fact_description(node: Node) -> dict[str, Any] | None:
     return {"key": node["key"], "type": fact[1], "half": half, "properties": properties}
 
 
+def edge_properties(text: str | None) -> dict[str, Any]:
+    """Return an edge's properties as a relationship has them, given their JSON."""
+    return _properties(text, _OF_FACTS)
+
+
 def stored_type(relation: str, reified: Container[str]) -> str:
     """Return the type of the relationships that walks read.
 

@@ -20,6 +20,7 @@ from kgqa import cypher
 from kgqa.errors import GraphError
 from kgqa.graph.model import NAME_SCHEMA, Kind
 from kgqa.graph.neo4j_native import (
+    edge_properties,
     fact_description,
     label_names,
     node_description,
@@ -370,7 +371,8 @@ class _Load:
                 tails=part.column("tail").to_pylist(),
                 relations=keys.tolist(),
                 types=types[keys].tolist(),
-                properties=part.column("properties").to_pylist(),
+                properties=(texts := part.column("properties").to_pylist()),
+                natives=list(map(edge_properties, texts)),
             )
             yield part.num_rows
 

@@ -19,6 +19,8 @@ import orjson
 from kgqa.errors import GraphError
 from kgqa.graph.literals import (
     LONG_TEXT,
+    READ,
+    cast_values,
     common_type,
     is_walked,
     members,
@@ -49,7 +51,6 @@ _ALL = 600_000  # nodes of a KG that is read whole for its schema; of a larger o
 _CHUNK = 20_000  # nodes that are read at once
 _OURS = frozenset({"_file", "_row"})  # where a row stood, which nobody asks for
 _EXAMPLES = 3
-_READ = 0.99  # the part of a property's texts that must read as numbers, so that it is one
 
 
 class StoredPropertyGraph(PropertyGraph, ABC):
@@ -98,7 +99,7 @@ class StoredPropertyGraph(PropertyGraph, ABC):
         for key, *_, text in self.described(asked):
             if text is None or (mark not in text and "\\" not in text):
                 continue
-            found = _cast(members(_object(text).get(name)), as_number)
+            found = cast_values(members(_object(text).get(name)), as_number)
             for row in rows_of[int(np.searchsorted(asked, key))].tolist() if found else ():
                 rows += [row] * len(found)
                 values += found
@@ -162,7 +163,7 @@ class StoredPropertyGraph(PropertyGraph, ABC):
             for key, id_, name, kind in zip(
                 tails.keys.tolist(), tails.ids, tails.names, tails.kinds.tolist(), strict=True
             )
-            for value in _cast([_value_of(id_, name, kind)], as_number)
+            for value in cast_values([_value_of(id_, name, kind)], as_number)
         }
         by_row: dict[int, list[Value]] = {}
         for row, target in zip(near.row[kept].tolist(), near.target[kept].tolist(), strict=True):
@@ -193,15 +194,6 @@ def _object(text: str) -> dict[str, Any]:
 def _value_of(id_: str, name: str | None, kind: int) -> Value:
     """Return what a value node, or an entity whose name is a value, stands for."""
     return read_value(id_)[0] if kind == Kind.VALUE else (name or id_)
-
-
-def _cast(values: list[Value], as_number: ValueType | None) -> list[Value]:
-    """Return values of a property of numbers, of which some may be texts, as numbers."""
-    if as_number is None:
-        return values
-    numbers = (number_in(value) if isinstance(value, str) else value for value in values)
-    found = [number for number in numbers if number is not None]
-    return [float(number) for number in found] if as_number == "float" else list(found)
 
 
 @dataclass(slots=True)
@@ -239,14 +231,17 @@ class _Values:
         """Return the type of the numbers that all the texts are, None if they are not."""
         texts, numbers = self.types["text"], sum(self.numbers.values())
         others = set(self.types) - {"text", "integer", "float"}
-        if not texts or others or numbers < _READ * texts:
+        if not texts or others or numbers < READ * texts:
             return None
         return common_type([*self.numbers, *(set(self.types) - {"text"})])
 
     def named(self, name: str, also: tuple[str, ...], as_number: ValueType | None) -> Property:
         kind = as_number or common_type([*self.types] or ["text"])
-        examples = tuple(_cast(list(self.examples), as_number))
-        return Property(name, kind, self.many, self.owners, examples, self.walked, also)
+        examples = tuple(cast_values(list(self.examples), as_number))
+        as_text = as_number is not None
+        return Property(
+            name, kind, self.many, self.owners, examples, self.walked, also, as_text=as_text
+        )
 
 
 class _Survey:
@@ -330,7 +325,7 @@ class _Survey:
         reads[list(self._reads)] = True
         total = np.bincount(relations, minlength=len(self._relations))
         read = np.bincount(relations[reads[tails]], minlength=len(self._relations))
-        named = (total > 0) & (read >= _READ * total)
+        named = (total > 0) & (read >= READ * total)
         literal = to_value | named[relations]
         kept = literal & ~self._fact[heads]
         names = np.array([*self._relations.ids, ""], dtype=object)

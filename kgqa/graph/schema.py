@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +35,9 @@ class Property:
 
     ``many``: its value is a list, each member of ``type``. ``count``: how many have it.
     ``walked``: whether it is an edge for walks; long texts and embeddings are not. ``also``: what
-    people call it.
+    people call it. ``as_text``: values of ``type`` are kept as text, or some of them, and are read
+    as what they say; ``unread``: how many of those seen are texts that say nothing of ``type``, and
+    ``nulls`` how many are texts such as ``NULL`` that stand for no value.
     """
 
     name: str
@@ -46,6 +48,9 @@ class Property:
     walked: bool = True
     also: tuple[str, ...] = ()
     description: str = ""
+    as_text: bool = False
+    unread: int = 0
+    nulls: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +89,39 @@ class GraphSchema:
     types: tuple[EntityType, ...]
     relations: tuple[RelationPattern, ...]
     sampled: bool = False
+
+
+def described_schema(schema: GraphSchema, most: int = 20) -> dict[str, Any]:
+    """Return a schema as JSON for who asks first what there is: the ``most`` frequent of each.
+
+    A property with its type and an example; a relation with the types at its ends; ``more``: how
+    many types and relations are left out.
+    """
+
+    def known(properties: Sequence[Property]) -> list[dict[str, Any]]:
+        return [
+            {"name": one.name, "type": f"list of {one.type}" if one.many else one.type}
+            | ({"example": one.examples[0]} if one.examples else {})
+            for one in properties[:most]
+        ]
+
+    return {
+        "types": [
+            {"name": one.name, "count": one.count, "properties": known(one.properties)}
+            | ({"description": one.description} if one.description else {})
+            for one in schema.types[:most]
+        ],
+        "relations": [
+            {"head": one.head, "relation": one.relation, "tail": one.tail, "count": one.count}
+            | ({"properties": known(one.properties)} if one.properties else {})
+            for one in schema.relations[:most]
+        ],
+        "more": {
+            "types": max(0, len(schema.types) - most),
+            "relations": max(0, len(schema.relations) - most),
+        },
+        "sampled": schema.sampled,
+    }
 
 
 @dataclass(frozen=True, slots=True)

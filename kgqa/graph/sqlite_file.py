@@ -157,7 +157,7 @@ class SqliteReader(ABC):
         keys = keys_array(keys)
         degrees = np.zeros(len(keys), dtype=np.int64)
         for row, degree in self.by_keys("t.degree", self._table, keys):
-            degrees[row] = degree
+            degrees[row] = max(degree, 0)  # whatever the file says
         return degrees
 
     def find_names(self, names: Sequence[str]) -> tuple[IntArray, IntArray]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 from kgqa.graph.literals import number_in
 from kgqa.graph.names import normalise
 
 _SIGNS = "+-\u2212"
+_VALUE = re.compile(  # a number, its currency before it or its unit behind it
+    r"(?:[€£$¥]\s?)?([-+\u2212]?\d[\d,.]*)\s?(?:%|°|[€£$¥]|[^\W\d_]{1,4})?"
+)
 _AROUND = f"{_SIGNS}#%*°"  # what stands against a word and is a part of it
 
 
@@ -23,14 +27,24 @@ def as_written(question: str, start: int, end: int) -> str:
     return question[start - signed : end].rstrip("-\u2212")
 
 
-def is_other_number(text: str, name: str) -> bool:
-    """Return whether both are numbers, and not the same: signs are no punctuation.
+def is_other_value(text: str, name: str, *, partial: bool = False) -> bool:
+    """Return whether ``name`` is a value, and ``text`` is not that one.
 
-    >>> is_other_number("26", "-26"), is_other_number("26.0", "26"), is_other_number("26", "23%")
+    Signs are no punctuation, and no value is a misspelling of another, or named by its unit, a
+    ``partial`` name. One in words may be an alias.
+
+    >>> is_other_value("26", "-26"), is_other_value("26.0", "26"), is_other_value("five", "5")
     (True, False, False)
+    >>> is_other_value("5000 EUR", "500 EUR"), is_other_value("EUR", "500 EUR", partial=True)
+    (True, True)
     """
-    written, known = _number(text), _number(name)
-    return written is not None and known is not None and written != known
+    known = _VALUE.fullmatch(name.strip())
+    if known is None:
+        return False
+    written = _VALUE.fullmatch(text.strip())
+    if written is None:
+        return partial or any(map(str.isdigit, text))
+    return _number(written[1]) != _number(known[1])
 
 
 def is_taken_for(text: str, name: str) -> bool:

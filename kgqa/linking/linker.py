@@ -8,6 +8,7 @@ given.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
@@ -22,7 +23,7 @@ from kgqa.linking.around import (
     stems_of,
     stems_outside,
 )
-from kgqa.linking.exact import as_written, is_other_number
+from kgqa.linking.exact import as_written, is_other_value
 from kgqa.linking.lookup import find_hits, named_entities
 from kgqa.linking.mentions import QuestionWords
 from kgqa.linking.resolve import one_line
@@ -108,7 +109,9 @@ def link(
     candidates = [
         one
         for one in _without_classes(store, candidates)
-        if not is_other_number(as_written(question, one.start, one.end), one.name)
+        if not is_other_value(
+            as_written(question, one.start, one.end), one.name, partial=one.match == "partial"
+        )
     ]
     if not candidates:
         raise _nothing_found(store, asked, found)
@@ -152,10 +155,11 @@ def topic_entities(candidates: list[Candidate], *, two: bool = False) -> list[Ca
     """Return which of ``candidates`` (as :func:`link` gives them) are the topic entities.
 
     The best one, and up to two more out of other words of the question: such as say something,
-    match well, and score nearly as much. Capitals or quotes show a name, so that there a lower
-    score suffices, and so it does, however little of the name is written, for the only entity that
-    its words may mean; elsewhere a wrong topic costs more than a missing one. ``two``: the question
-    asks whether two are connected; where one was found the next whole name is the other.
+    match well, and score nearly as much. Capitals, quotes, a number ("order 7") show a name, so
+    that there a lower score suffices, and so it does, however little of the name is written,
+    for the only entity that its words may mean; elsewhere a wrong topic costs more than a
+    missing one. ``two``: the question asks whether two are connected; where one was found the
+    next whole name is the other.
     """
     if not candidates:
         return []
@@ -165,7 +169,7 @@ def topic_entities(candidates: list[Candidate], *, two: bool = False) -> list[Ca
     for other in candidates[1:]:
         if len(topics) == _TOPICS:
             break
-        named = other.features.emphasis > 0.0
+        named = other.features.emphasis > 0.0 or _is_numbered(other)
         alone = meanings[other.start, other.end] == 1
         if alone:
             share = _ALSO_NAMED_ALONE if named else _ALSO_ALONE
@@ -186,6 +190,11 @@ def topic_entities(candidates: list[Candidate], *, two: bool = False) -> list[Ca
             if other.match != "partial" and (other.end <= best.start or best.end <= other.start)
         ][:1]
     return topics
+
+
+def _is_numbered(one: Candidate) -> bool:
+    """Return whether a mention is a whole name of words and a number."""
+    return one.match == "name" and bool(re.search(r"[^\W\d].*\d", one.mention))
 
 
 def _scored(

@@ -7,15 +7,17 @@ them (:class:`kgqa.paths.walk.WalkRules`), because a class joins all that are of
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgqa.graph.model import TypeBatch
+from kgqa.graph.model import ALIAS, TypeBatch
+from kgqa.loaders.triples_rdf import RDF_TYPE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 NO_RELATION_IS = "none"  # as the option that names the relations
 _NAMES = frozenset(
@@ -57,6 +59,39 @@ def classes_of(edges: Callable[[], Iterable[pa.RecordBatch]]) -> pa.Array | None
     return tails if len(classified) <= _HIERARCHY * len(tails) else None
 
 
+@dataclass(frozen=True, slots=True)
+class TypeRelations:
+    """Which relations say of what kind a thing is.
+
+    Those ``given`` by id or name; if ``found``, others that are called so and whose tails are few
+    and are classes, unless they are ``settled``: a change sees only some edges of these.
+    """
+
+    given: frozenset[str] = frozenset()
+    found: bool = False
+    settled: frozenset[str] = frozenset()
+
+    @classmethod
+    def chosen(cls, option: str | None) -> TypeRelations:
+        """Return what the option ``type_relation`` says; without it, RDF's own is one of them."""
+        if option is None:
+            return cls(frozenset({RDF_TYPE}), found=True)
+        return cls(frozenset({option} - {NO_RELATION_IS}))
+
+    def classes(
+        self, called: Sequence[str], edges: Callable[[], Iterable[pa.RecordBatch]]
+    ) -> pa.Array | None:
+        """Return the classes that a relation names, None if it does not.
+
+        ``called``: its id and names; ``edges``: as in :func:`classes_of`.
+        """
+        if self.given.intersection(called):
+            return tails_of(edges())
+        if self.found and called[0] not in self.settled and any(map(is_named_so, called)):
+            return classes_of(edges)
+        return None
+
+
 def tails_of(edges: Iterable[pa.RecordBatch]) -> pa.Array:
     """Return the distinct tails of edges."""
     found = _NO_TEXT
@@ -65,19 +100,21 @@ def tails_of(edges: Iterable[pa.RecordBatch]) -> pa.Array:
     return found
 
 
-def class_names(names: Iterable[pa.RecordBatch], classes: pa.Array) -> dict[str, str]:
-    """Return the name of each class, its id if it has none; ``names``: id, text, rank."""
+def first_names(names: Iterable[pa.RecordBatch], ids: pa.Array) -> dict[str, str]:
+    """Return the name of those of ``ids`` that have one; ``names``: id, text, rank."""
     found: dict[str, tuple[int, str]] = {}
-    for batch in names:
-        mine = batch.filter(pc.is_in(batch.column("id"), value_set=classes))
+    for batch in names if len(ids) else ():
+        mine = batch.filter(pc.is_in(batch.column("id"), value_set=ids))
         for id_, text, rank in zip(*(column.to_pylist() for column in mine.columns), strict=True):
-            found[id_] = min(found.get(id_, (rank, text)), (rank, text))
-    return {id_: found.get(id_, (0, id_))[1] for id_ in classes.to_pylist()}
+            if rank < ALIAS:
+                found[id_] = min(found.get(id_, (rank, text)), (rank, text))
+    return {id_: text for id_, (_, text) in found.items()}
 
 
 def type_batches(edges: Iterable[pa.RecordBatch], called: dict[str, str]) -> Iterator[TypeBatch]:
     """Yield the types that edges (head, tail) give their heads."""
+    classes, names = (pa.array(list(texts), pa.string()) for texts in (called, called.values()))
     for batch in edges:
-        types = pa.array([called[one] for one in batch.column("tail").to_pylist()], pa.string())
+        types = names.take(pc.index_in(batch.column("tail"), value_set=classes))
         columns = [batch.column("head"), types]
         yield TypeBatch(pa.RecordBatch.from_arrays(columns, names=["id", "type"]))

@@ -17,8 +17,9 @@ import pyarrow.compute as pc
 from kgqa.errors import IngestError
 from kgqa.graph.literals import members
 from kgqa.graph.mids import decode_mids
-from kgqa.graph.model import ALIAS, ENTITY_SCHEMA, OWN_ID, Kind
+from kgqa.graph.model import ALIAS, ENTITY_SCHEMA, Kind
 from kgqa.loading.columns import Buckets, ColumnWriter, gathered, read_columns
+from kgqa.loading.spool import CALLED_BY_ID, MEDIATOR_IF_NAMELESS, UNLESS_RELATION
 from kgqa.parallel import mapped
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from kgqa.graph.model import IntArray
+    from kgqa.graph.model import BoolArray, IntArray
     from kgqa.loading.spool import Spool
 
 _TEXT = pa.large_string()  # a string array ends at 2 GB
@@ -103,7 +104,20 @@ def collect_ids(spool: Spool) -> IdTable:
     with a known head; a mid if it is named, or has a mediator's type.
     """
     mids = _merged(_mid_columns(spool), _NO_MIDS, lambda held: np.unique(np.concatenate(held)))
-    entities = _unique_texts(batch.column("id") for batch in spool.read("entities"))
+
+    def ids(*, unless: bool) -> pa.Array:
+        """Return the ids of entities that are nodes in any case, or unless they are relations."""
+
+        def chosen(batch: pa.RecordBatch) -> pa.Array:
+            is_unless = pc.greater_equal(batch.column("kind"), UNLESS_RELATION)
+            return batch.column("id").filter(pc.equal(is_unless, unless))
+
+        return _unique_texts(map(chosen, spool.read("entities")))
+
+    entities, described = ids(unless=False), ids(unless=True)
+    relations = pa.array(spool.scanned.relations, _TEXT)
+    described = described.filter(pc.invert(pc.is_in(described, value_set=relations)))
+    entities = _unique_texts([entities, described]) if len(described) else entities
     values = _unique_texts(batch.column("id") for batch in spool.read("values"))
     if len(values):
         values = values.filter(pc.is_in(values, value_set=_known_tails(spool, entities, mids)))
@@ -175,8 +189,13 @@ class NodeTable:
         self._add_entities(spool)
         self.kinds[len(ids.texts) :] = Kind.MEDIATOR  # a mid that has no name
         self._add_values(spool)
-        self._add_names(spool, dropped)
+        named = self._add_names(spool, dropped)
         self._add_types(spool, dropped)
+        sure = np.minimum(self.kinds & 3, Kind.VALUE)
+        unsure = (sure == Kind.ENTITY) & ~named
+        sure[unsure & (self.kinds & MEDIATOR_IF_NAMELESS > 0)] = Kind.MEDIATOR
+        self._own = unsure & (sure == Kind.ENTITY) & (self.kinds & CALLED_BY_ID > 0)
+        self.kinds = sure
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield ``ENTITY_SCHEMA`` in the order of the ids."""
@@ -186,7 +205,8 @@ class NodeTable:
     def _add_entities(self, spool: Spool) -> None:
         for batch in gathered(spool.read("entities")):
             keys = self._ids.keys_of(batch.column("id"))
-            np.maximum.at(self.kinds, keys, batch.column("kind").to_numpy())
+            kinds = batch.column("kind").to_numpy()
+            np.bitwise_or.at(self.kinds, keys[keys >= 0], kinds[keys >= 0])
             some = np.flatnonzero(batch.column("properties").is_valid())
             _add(self._properties, keys[some], text=batch.column("properties").take(some))
 
@@ -199,18 +219,26 @@ class NodeTable:
             ranks = np.zeros(len(kept), dtype=np.int64)
             _add(self._names, keys[kept], text=batch.column("name").take(kept), rank=ranks)
 
-    def _add_names(self, spool: Spool, dropped: Counter[str]) -> None:
+    def _add_names(self, spool: Spool, dropped: Counter[str]) -> BoolArray:
+        """Take in all names; return which nodes have one."""
+        named = np.zeros(len(self._ids), dtype=np.bool_)
+        relations = pa.array(spool.scanned.relations, pa.string())
         for form in ("text", "mid"):
             for batch in gathered(spool.read(f"names-{form}")):
                 keys = self._ids.keys_of(batch.column("id"))
                 ranks, texts = batch.column("rank").to_numpy(), batch.column("text")
                 kept = np.flatnonzero(keys >= 0)
-                if unknown := len(keys) - len(kept):
-                    dropped[UNKNOWN_NAME] += unknown
+                if len(kept) < len(keys):
+                    unknown = batch.column("id").filter(pa.array(keys < 0))
+                    if form == "text":  # a relation's name is no node's
+                        unknown = unknown.filter(pc.invert(pc.is_in(unknown, value_set=relations)))
+                    dropped.update({UNKNOWN_NAME: len(unknown)} if len(unknown) else {})
                     keys, ranks, texts = keys[kept], ranks[kept], texts.take(kept)
                 if form == "mid":
                     self.kinds[keys[ranks < ALIAS]] = Kind.ENTITY
+                named[keys[ranks < ALIAS]] = True
                 _add(self._names, keys, text=texts, rank=ranks)
+        return named
 
     def _add_types(self, spool: Spool, dropped: Counter[str]) -> None:
         hidden = np.zeros(len(self._type_rank) + 1, dtype=np.bool_)
@@ -234,7 +262,10 @@ class NodeTable:
         names, aliases = _named(self._names.take(bucket), start, end - start)
         types = self._types_of(self._types.take(bucket), start, end - start)
         properties = self._properties_of(self._properties.take(bucket), start, end - start)
-        columns = [self._ids.texts_of(start, end), names, aliases, pa.array(self.kinds[start:end])]
+        ids = self._ids.texts_of(start, end)
+        own = pa.array(self._own[start:end])
+        names = pc.if_else(own, pc.utf8_trim_whitespace(ids), names) if own.true_count else names
+        columns = [ids, names, aliases, pa.array(self.kinds[start:end])]
         return pa.RecordBatch.from_arrays([*columns, types, properties], schema=ENTITY_SCHEMA)
 
     def _types_of(self, held: list[pa.RecordBatch], start: int, count: int) -> pa.Array:
@@ -294,7 +325,7 @@ def _named(held: list[pa.RecordBatch], start: int, count: int) -> tuple[pa.Array
     best[1:] = rows[rest[1:]] != rows[rest[:-1]]
     best &= ranks[rest] < ALIAS
     chosen[rows[rest[best]]] = rest[best]
-    others = rest[~best & (ranks[rest] != OWN_ID)]
+    others = rest[~best]
     others = others[pc.sort_indices(table.take(others), [key, text])]
     return _taken(texts, chosen), _lists(rows[others], texts.take(others), count)
 

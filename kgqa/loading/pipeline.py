@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -39,7 +40,7 @@ from kgqa.loading.files import (
     finish,
     with_schema,
 )
-from kgqa.loading.kinds import NO_RELATION_IS
+from kgqa.loading.kinds import NO_RELATION_IS, TypeRelations
 from kgqa.loading.nodes import IdTable, NodeTable, collect_ids
 from kgqa.loading.sources import Sources
 from kgqa.loading.spool import Spool
@@ -153,7 +154,7 @@ def _assembled(
         with closing(Rejects(folder / REJECTS_FILE, report)) as rejects:
             rejects.path.unlink(missing_ok=True)
             given = loader.read(sources.paths, report, rejects, progress)
-            spool.write(given, report.dropped, _type_relations(loader))
+            spool.write(given, report.dropped, type_relations_of(loader))
         for relation, kinds in spool.scanned.type_relations.items():
             progress.note(
                 f"“{relation}” says of what kind a thing is ({', '.join(kinds[:5])}"
@@ -192,12 +193,10 @@ def remembered(loader: Loader) -> dict[str, Any]:
     }
 
 
-def _type_relations(loader: Loader) -> list[str] | None:
-    """Return what the loader's option says of them; None: they are to be found."""
-    given = getattr(getattr(loader, "options", None), "type_relation", NO_RELATION_IS)
-    if given is None:
-        return None
-    return [] if given == NO_RELATION_IS else [given]
+def type_relations_of(loader: Loader) -> TypeRelations:
+    """Return what the loader's option says of the relations that say of what kind a thing is."""
+    options = getattr(loader, "options", None)
+    return TypeRelations.chosen(getattr(options, "type_relation", NO_RELATION_IS))
 
 
 def _empty(folder: Path) -> None:
@@ -227,7 +226,7 @@ def assemble(
     dropped: Counter[str],
     loader: str = "",
     licence: str = "",
-    type_relations: Sequence[str] | None = (),
+    type_relations: TypeRelations = TypeRelations(),  # noqa: B008
 ) -> GraphTables:
     """Return the KG that ``batches`` describe, in memory. A load does the same with files."""
     info = empty_info(name, source, direction, loader, licence)
@@ -237,6 +236,12 @@ def assemble(
         spool.write(batches, dropped, type_relations)
         ids = assemble_nodes(spool, folder, dropped, Silent())
         return assemble_edges(spool, info, ids, folder, dropped, Silent()).tables()
+
+
+def _last_part(relation: str) -> str:
+    if relation.startswith(("http://", "https://", "urn:")):
+        return re.split(r"[/#:]", relation.rstrip("/#"))[-1] or relation
+    return relation
 
 
 def empty_info(
@@ -289,7 +294,8 @@ def assemble_edges(
         dropped[UNUSED_RELATION] += unused
     names, inverses = [], []
     for relation in table.relations:
-        names.append(min((n for n in named.get(relation, ()) if n != relation), default=relation))
+        given = (name for name in named.get(relation, ()) if name != relation)
+        names.append(min(given, default=_last_part(relation)))
         inverse = spool.scanned.inverses.get(relation)
         inverses.append(inverse if inverse in used else None)
     relations = pa.table([table.relations, names, inverses], schema=RELATION_SCHEMA)

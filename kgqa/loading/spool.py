@@ -21,6 +21,7 @@ from kgqa.graph.model import (
     EDGE_SCHEMA,
     EdgeBatch,
     EntityBatch,
+    Kind,
     NameBatch,
     RelationBatch,
     TypeBatch,
@@ -29,11 +30,11 @@ from kgqa.graph.model import (
 )
 from kgqa.loading.columns import ColumnWriter, read_columns
 from kgqa.loading.facts import entity_values, fact_batches, reified
-from kgqa.loading.kinds import class_names, classes_of, is_named_so, tails_of, type_batches
+from kgqa.loading.kinds import TypeRelations, first_names, type_batches
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Iterable, Iterator, Sequence, Set
+    from collections.abc import Iterable, Iterator, Set
     from pathlib import Path
 
     from kgqa.graph.model import Batch
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 NO_ID = "entity without an id"
 NO_RELATION = "edge without a relation"
 UNKNOWN_END = "edge with an unknown end"
+# What rows say of an id besides its kind, as bits beside it: all rows of an id are united.
+CALLED_BY_ID, MEDIATOR_IF_NAMELESS, UNLESS_RELATION = 4, 8, 16
 _STATE = "scan.json"
 _FACTS = "facts"
 _ENTITY = pa.schema([("id", pa.string()), ("kind", pa.uint8()), ("properties", pa.string())])
@@ -83,12 +86,9 @@ class Spool:
         self,
         batches: Iterable[Batch],
         dropped: Counter[str],
-        type_relations: Sequence[str] | None = (),
+        type_relations: TypeRelations = TypeRelations(),  # noqa: B008
     ) -> None:
-        """Write all batches; count entities and edges that are malformed into ``dropped``.
-
-        ``type_relations``: those that say of what kind a thing is; None: those that are found.
-        """
+        """Write all batches; count entities and edges that are malformed into ``dropped``."""
         self.folder.mkdir(parents=True, exist_ok=True)
         relations: set[str] = set()  # that are reified
         walked: set[str] = set()
@@ -112,6 +112,7 @@ class Spool:
             facts = self._facts(relations, walked, dropped)
             self._append((c for made in facts for c in self._columns(made, dropped)), ".facts")
             self._path(_FACTS).unlink()
+        self._name_relations()
         kinds = self._kinds(type_relations)
         self._append((c for made in kinds for c in self._columns(made, dropped)), ".kinds")
         scanned_, types = self.scanned, list(self._types)
@@ -149,21 +150,23 @@ class Spool:
                 dropped[UNKNOWN_END] += lost
             yield from fact_batches(facts.filter(whole), walked)
 
-    def _kinds(self, type_relations: Sequence[str] | None) -> Iterator[Batch]:
+    def _name_relations(self) -> None:
+        """Give a relation that no batch of relations named the first name that its id was given."""
+        given = self.scanned.relation_names
+        nameless = [relation for relation in self._relations if not given.get(relation)]
+        found = first_names(self.read("names-text"), pa.array(nameless, pa.string()))
+        given |= {relation: [name] for relation, name in found.items()}
+
+    def _kinds(self, type_relations: TypeRelations) -> Iterator[Batch]:
         """Find the relations that say of what kind a thing is; yield the types they give."""
         named = self.scanned.relation_names
         for relation, number in self._relations.items():
-            labels = (relation, *named.get(relation, ()))
-            if type_relations is None:
-                if not any(map(is_named_so, labels)):
-                    continue
-            elif not {*labels} & {*type_relations}:
-                continue
             edges = partial(self._edges_of, number)
-            classes = classes_of(edges) if type_relations is None else tails_of(edges())
+            classes = type_relations.classes((relation, *named.get(relation, ())), edges)
             if classes is None:
                 continue
-            called = class_names(self.read("names-text"), classes)
+            named_classes = first_names(self.read("names-text"), classes)
+            called = {id_: named_classes.get(id_, id_) for id_ in classes.to_pylist()}
             self.scanned.type_relations[relation] = sorted(set(called.values()))
             yield from type_batches(edges(), called)
 
@@ -230,7 +233,7 @@ class Spool:
         elif isinstance(batch, ValueBatch):
             yield "values", batch.rows.cast(_VALUE)
         elif isinstance(batch, EntityBatch):
-            yield from self._entities(batch.rows, dropped)
+            yield from self._entities(batch, dropped)
         elif isinstance(batch, RelationBatch):
             for row in batch.rows.to_pylist():
                 names = self.scanned.relation_names.setdefault(row["id"], [])
@@ -257,14 +260,21 @@ class Spool:
         return name, batch
 
     def _entities(
-        self, rows: pa.RecordBatch, dropped: Counter[str]
+        self, batch: EntityBatch, dropped: Counter[str]
     ) -> Iterator[tuple[str, pa.RecordBatch]]:
+        rows = batch.rows
         good = _some(rows.column("id"))
         if lost := len(rows) - good.true_count:
             dropped[NO_ID] += lost
             rows = rows.filter(good)
         ids, names = rows.column("id"), rows.column("name")
-        yield "entities", rows.select(_ENTITY.names).cast(_ENTITY)
+        about = rows.select(_ENTITY.names).cast(_ENTITY)
+        if batch.by_id:
+            kinds = about.column("kind").to_numpy()
+            kinds = np.where(kinds == Kind.ENTITY, CALLED_BY_ID, MEDIATOR_IF_NAMELESS)
+            kinds += UNLESS_RELATION * batch.unless_relation
+            about = about.set_column(1, _ENTITY.field("kind"), pa.array(kinds.astype(np.uint8)))
+        yield "entities", about
         named = _some(names)
         yield "names-text", _names(ids.filter(named), names.filter(named), 0)
         yield "names-text", _names(*_flat(ids, rows.column("aliases")), ALIAS)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 StageName = Literal["scan", "names", "edges"]
 NAMES: tuple[StageName, ...] = get_args(StageName)
-_FORMAT = 3  # of the stages' files
+_FORMAT = 4  # of the stages' files
 _BLOCK = 1 << 20
 _RECORD = "stages.json"
 

@@ -15,6 +15,7 @@ import json
 from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -26,7 +27,6 @@ from kgqa.graph.mids import NO_MID, decode_mids, encode_mids
 from kgqa.graph.model import (
     ALIAS,
     ENTITY_SCHEMA,
-    OWN_ID,
     EdgeBatch,
     EntityBatch,
     Kind,
@@ -39,15 +39,15 @@ from kgqa.graph.model import (
 )
 from kgqa.graph.schema import read_fact_id
 from kgqa.loaders.base import Rejects, Report
-from kgqa.loaders.triples_nodes import MediatorRule, read_pairs
+from kgqa.loaders.triples_names import MediatorRule, read_pairs
 from kgqa.loading.edges import REPEATED, preference
 from kgqa.loading.facts import entity_values, expanded, reified
-from kgqa.loading.pipeline import REJECTS_FILE, assemble
+from kgqa.loading.pipeline import REJECTS_FILE, assemble, type_relations_of
 from kgqa.loading.update_facts import fact_edges, plain_edges
 from kgqa.registry import LOADERS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from kgqa.graph.change import GraphChanger, KeyedEdge, Node
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from kgqa.graph.schema import Value
     from kgqa.graph.store import GraphStore
     from kgqa.loaders.base import Loader
+    from kgqa.loading.kinds import TypeRelations
     from kgqa.progress import Progress
 
 NO_EDGE = "edge to remove that is not there"
@@ -117,7 +118,8 @@ def update(
         removal.take(_names_of(remove_names, report, rejects, progress), from_table=True)
     rule = MediatorRule(getattr(getattr(adding, "options", None), "mediators", None))
     with progress.task("finding what changes"):
-        planned = _Plan(store, changer, report.dropped, missing, rule).change(batches, removal)
+        plan = _Plan(store, changer, report.dropped, missing, rule, type_relations_of(adding))
+        planned = plan.change(batches, removal)
     before(planned)
     if planned.info.version != planned.before.version:
         with progress.task("changing the graph"):
@@ -155,10 +157,7 @@ class Removal:
     properties: dict[tuple[str, str], list[Value]] = field(default_factory=dict)
 
     def take(self, batches: Iterable[Batch], *, from_table: bool = False) -> None:
-        """Take in what a loader reads, or a table of names.
-
-        Names that a loader makes up of ids are not statements.
-        """
+        """Take in what a loader reads, or a table of names."""
         for batch in batches:
             if isinstance(batch, EdgeBatch):
                 columns = [_texts(batch.rows.column(name)) for name in ("head", "relation", "tail")]
@@ -167,10 +166,9 @@ class Removal:
                     given = self.edges.setdefault(tuple(edge), [])
                     given += [text] if text else []
             elif isinstance(batch, NameBatch):
-                stated = batch.rows.filter(pc.not_equal(batch.rows.column("rank"), OWN_ID))
-                never = pc.greater_equal(stated.column("rank"), ALIAS)
-                self.aliases |= dict.fromkeys(_pairs(stated.filter(never), "text"))
-                stated = stated.filter(pc.invert(never))
+                never = pc.greater_equal(batch.rows.column("rank"), ALIAS)
+                self.aliases |= dict.fromkeys(_pairs(batch.rows.filter(never), "text"))
+                stated = batch.rows.filter(pc.invert(never))
                 self.names |= dict.fromkeys(_pairs(stated, "text"), from_table)
             elif isinstance(batch, TypeBatch):
                 self.types |= dict.fromkeys(_pairs(batch.rows, "type"))
@@ -202,12 +200,14 @@ class _Plan:
         dropped: Counter[str],
         missing: list[str],
         mediators: MediatorRule,
+        kinds: TypeRelations,
     ) -> None:
         self._store = store
         self._changer = changer
         self._dropped = dropped
         self._missing = missing
         self._mediators = mediators
+        self._kinds = kinds
         self._info: KGInfo = store.info
         self._defined = _has_lone_entities(self._info.loader)
         self._relations = store.relations()
@@ -232,6 +232,8 @@ class _Plan:
         self._read(keys[keys >= 0])
         gone = self._take_away(removal)
         tables = self._assembled(added, removal, named)
+        kinds = {*self._info.type_relations, *tables.info.type_relations}
+        self._info = replace(self._info, type_relations=tuple(sorted(kinds)))
         edges, known, relations = self._add(tables, gone)
         gone |= self._edges_of(self._vanished)
         gone -= edges.keys()
@@ -375,7 +377,8 @@ class _Plan:
         by_rule = self._mediators.match(pa.array([n["id"] for n in nameless], pa.string()))
         rule = {n["id"] for n, match in zip(nameless, by_rule.tolist(), strict=True) if match}
         as_mids = encode_mids(pa.array([n["id"] for n in every], pa.string()))
-        entities: list[Node] = []
+        sure: list[Node] = []
+        by_id: list[Node] = []  # named by their ids, or mediators, if nothing names them
         names: list[tuple[str, str, int]] = []
         mid_names: list[tuple[int, str, int]] = []
         mid_types: list[tuple[int, str]] = []
@@ -389,23 +392,19 @@ class _Plan:
                 elif name is not None:
                     mid_names.append((mid, name, 0))
                 continue
-            if name is None and kind == Kind.ENTITY and id_ in unnamed:
-                if self._defined and mid != NO_MID and id_ not in named:
-                    continue  # nothing says any more that it is an entity
-                if id_ in rule and id_ not in named:
-                    kind = Kind.MEDIATOR
-            elif name is None and kind == Kind.MEDIATOR and id_ in named:
-                kind = Kind.ENTITY
             lost = id_ in unnamed and name is None and kind == Kind.ENTITY
-            alias_rank = 0 if lost and unnamed[id_] else ALIAS
+            if lost and self._defined and mid != NO_MID and id_ not in named:
+                continue  # nothing says any more that it is an entity
+            own = _is_own(node) or lost or kind == Kind.MEDIATOR
+            kind = Kind.MEDIATOR if lost and id_ in rule else kind
+            (by_id if own else sure).append({**node, "kind": kind, "name": None, "aliases": []})
+            alias_rank = 0 if lost and unnamed[id_] and kind == Kind.ENTITY else ALIAS
             names += [(id_, text, alias_rank) for text in node["aliases"]]
-            if name is not None:
-                names.append((id_, name, OWN_ID if _is_own(node) else 0))
-            elif lost:
-                names.append((id_, id_.strip(), OWN_ID))
-            entities.append({**node, "kind": kind, "name": None, "aliases": []})
+            if name is not None and not _is_own(node):
+                names.append((id_, name, 0))
         fresh: list[Batch] = [
-            EntityBatch(pa.RecordBatch.from_pylist(_rows(entities), schema=ENTITY_SCHEMA)),
+            EntityBatch(pa.RecordBatch.from_pylist(_rows(sure), schema=ENTITY_SCHEMA)),
+            EntityBatch(pa.RecordBatch.from_pylist(_rows(by_id), schema=ENTITY_SCHEMA), by_id=True),
             NameBatch(_batch(names, _NAMES)),
             NameBatch(_batch(mid_names, _NAMES.set(0, pa.field("id", pa.int64()))), defines=True),
             TypeBatch(_batch(mid_types, pa.schema([("id", pa.int64()), ("type", pa.string())]))),
@@ -414,17 +413,21 @@ class _Plan:
         ends = {end for b in added if isinstance(b, EdgeBatch) for end in _ids_of(b)}
         # a relation that is given a label is not a node for that
         others = pa.array(sorted(self._relation_key.keys() - ends - self._keys.keys()), pa.string())
-        batches = [*fresh, *(_beside(batch, there, others) for batch in added)]
         if not any(isinstance(batch, TypeRules) for batch in added):
-            batches.append(_beside(TypeRules(frozenset(), lambda _: True), there, others))
+            fresh += _beside(TypeRules(frozenset(), lambda _: True), there, others)
         info = self._info
+        kinds = self._kinds
         return assemble(
-            batches,
+            chain(fresh, *(_beside(batch, there, others) for batch in added)),
             name=info.name,
             source=info.source,
             direction=info.direction,
             dropped=self._dropped,
-            type_relations=info.type_relations,
+            type_relations=replace(
+                kinds,
+                given=kinds.given.union(info.type_relations),
+                settled=frozenset(self._relation_key),
+            ),
         )
 
     def _add(
@@ -632,7 +635,7 @@ def _named(batches: Iterable[Batch]) -> set[str]:
     found: set[str] = set()
     for batch in batches:
         if isinstance(batch, NameBatch):
-            rows = batch.rows.filter(pc.less(batch.rows.column("rank"), OWN_ID))
+            rows = batch.rows.filter(pc.less(batch.rows.column("rank"), ALIAS))
             found.update(_texts(pc.unique(rows.column("id"))))
         elif isinstance(batch, EntityBatch):
             rows = batch.rows.filter(pc.greater(pc.binary_length(batch.rows.column("name")), 0))
@@ -640,26 +643,27 @@ def _named(batches: Iterable[Batch]) -> set[str]:
     return found
 
 
-def _beside(batch: Batch, there: pa.Array, others: pa.Array) -> Batch:
-    """Return what is added as it goes beside the nodes that are ``there``.
+def _beside(batch: Batch, there: pa.Array, others: pa.Array) -> Iterator[Batch]:
+    """Yield what is added as it goes beside the nodes that are ``there``.
 
-    Their kind is known, and so is that they are named by their ids, if so. ``others``: ids that
-    are not nodes.
+    What these are is known, and whether they are called by their ids. ``others``: ids that are not
+    nodes.
     """
     if isinstance(batch, EntityBatch):
-        keep = pc.invert(pc.is_in(batch.rows.column("id"), value_set=others))
-        batch = replace(batch, rows=batch.rows.filter(keep))
         known = pc.is_in(batch.rows.column("id"), value_set=there)
-        kinds = pc.if_else(known, pa.scalar(Kind.ENTITY, pa.uint8()), batch.rows.column("kind"))
-        place = batch.rows.schema.get_field_index("kind")
-        rows = batch.rows.set_column(place, ENTITY_SCHEMA.field("kind"), kinds)
-        return replace(batch, rows=rows)
-    if isinstance(batch, NameBatch) and batch.rows.column("id").type == pa.string():
-        own = pc.equal(batch.rows.column("rank"), OWN_ID)
-        known = pc.is_in(batch.rows.column("id"), value_set=there)
-        return NameBatch(batch.rows.filter(pc.invert(pc.and_(own, known))), batch.defines)
-    if isinstance(batch, TypeRules):
+        yield replace(batch, rows=batch.rows.filter(pc.invert(known)))
+        rows = batch.rows.filter(known)
+        place = rows.schema.get_field_index("kind")
+        kinds = pa.array([int(Kind.ENTITY)] * len(rows), pa.uint8())
+        rows = rows.set_column(place, ENTITY_SCHEMA.field("kind"), kinds)
+        yield replace(batch, rows=rows, by_id=False)
+    elif isinstance(batch, NameBatch) and batch.rows.column("id").type == pa.string():
+        other = pc.is_in(batch.rows.column("id"), value_set=others)
+        yield replace(batch, rows=batch.rows.filter(pc.invert(other)))
+        yield NameBatch(batch.rows.filter(other))
+    elif isinstance(batch, TypeRules):
         shown = batch.shown
         mediators = batch.mediators | {_MEDIATOR}
-        return TypeRules(mediators, lambda name: name != _MEDIATOR and shown(name))
-    return batch
+        yield TypeRules(mediators, lambda name: name != _MEDIATOR and shown(name))
+    else:
+        yield batch

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from kgqa.answers.answer import Answer, Findings
 from kgqa.answers.general import ask_general, with_reply
+from kgqa.deadline import deadline
 from kgqa.errors import KgqaError
 from kgqa.linking.asked import asks_whether
 from kgqa.methods.kinds import described, kind_findings
@@ -48,7 +49,8 @@ class LinkedQuestion:
 
     ``choices``: for multiple choice, what may be answered, by id or name. ``watch`` is called with
     the name of each stage that the question reaches, and what is known then. ``unlinked``: why it
-    has no topic entity, for a method that can do without.
+    has no topic entity, for a method that can do without. ``stop`` raises KgqaError when nobody
+    waits for the answer any more (:mod:`kgqa.deadline`).
     """
 
     question: str
@@ -57,6 +59,7 @@ class LinkedQuestion:
     choices: tuple[str, ...] = ()
     watch: Watch | None = None
     unlinked: KgqaError | None = None
+    stop: Callable[[], None] | None = None
 
     def tell(self, stage: str, **known: Any) -> None:
         """Report to whoever watches the question that it reached a stage."""
@@ -147,10 +150,13 @@ class Method(ABC, Generic[OptionsT]):
             if isinstance(question, KgqaError):
                 yield number, question
                 continue
+            found: Findings | KgqaError
             try:
-                yield number, self.answer(store, question)
+                with deadline(question.stop):
+                    found = self.answer(store, question)
             except KgqaError as error:
-                yield number, error
+                found = error
+            yield number, found
 
     def answers(
         self, store: GraphStore, questions: Iterable[LinkedQuestion | KgqaError]
@@ -201,7 +207,13 @@ class Method(ABC, Generic[OptionsT]):
             number, answer = item
             if isinstance(answer, KgqaError):
                 raise answer
-            return ask_general(general, answer, asked[number].choices, self.options.answer_tokens)
+            return ask_general(
+                general,
+                answer,
+                asked[number].choices,
+                self.options.answer_tokens,
+                masked=self.options.general_masked or self.resources.settings.general_masked,
+            )
 
         for (number, answer), reply in map_concurrently(answers, call, self.options.concurrency):
             if isinstance(reply, KgqaError) or isinstance(answer, KgqaError):

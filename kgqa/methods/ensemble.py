@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
 from kgqa.answers.answer import NO_KG_LLM, Answer, Findings, KgLlmUse, RankedAnswer, Timings
 from kgqa.answers.ranking import RankingOptions, near_first
+from kgqa.deadline import deadline
+from kgqa.display import NO_EVIDENCE, NOT_HERE
 from kgqa.errors import AdapterMismatchError, KgqaError, ModelNotFoundError
 from kgqa.graph.literals import number_in
 from kgqa.graph.schema import PropertyGraph
@@ -23,7 +25,7 @@ from kgqa.linking.around import MOST_CLASSES
 from kgqa.linking.asked import asks_best, asks_calculated
 from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.kg_cot.fitting import fitting_reasoner
-from kgqa.methods.kinds import asked_class, only_of_class
+from kgqa.methods.kinds import asked_class, asks_number, only_of_class
 from kgqa.methods.options import (
     AutoOptions,
     EnsembleOptions,
@@ -33,19 +35,23 @@ from kgqa.methods.options import (
     RankOptions,
 )
 from kgqa.methods.query import Query, has_words_of
+from kgqa.methods.query_search import names_class
 from kgqa.methods.rank import Rank
 from kgqa.models.path_ranker import RANKERS, own_ranker
-from kgqa.queries.plan import NodeRef
+from kgqa.paths.ground import Node
+from kgqa.queries.plan import Aggregate, NodeRef
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from kgqa.answers.answer import ScoredPath
     from kgqa.graph.model import KGInfo
+    from kgqa.graph.schema import GraphSchema
     from kgqa.graph.store import GraphStore
     from kgqa.methods.base import Found
     from kgqa.methods.resources import Resources
     from kgqa.paths.walk import WalkRules
+    from kgqa.queries.result import QueryResult
 
 # Chosen on development questions: docs/methods.md.
 WEIGHTS = {"gcr": 1.0, "kg-cot": 1.0, "rank": 1.0}
@@ -168,7 +174,10 @@ class Ensemble(Method[EnsembleOptions]):
         if alone:
             notes.append(f"Answered by {good[0][0]} alone.")
         notes += dict.fromkeys(
-            note if alone else f"{name}: {note}" for name, _, one in good for note in one.notes
+            note if alone else f"{name}: {note}"
+            for name, _, one in good
+            for note in one.notes
+            if not note.startswith((NOT_HERE, NO_EVIDENCE))
         )
         answers = [answer for _, _, answer in good]
         ranked = pool([(weight, answer) for _, weight, answer in good])
@@ -194,6 +203,10 @@ class Ensemble(Method[EnsembleOptions]):
                 ranking = RankingOptions(answer_threshold=THRESHOLD)
                 threshold = ranking.threshold(len(answers[0].topic_entities))
             chosen = near_first([one.score for one in ranked], threshold)
+        if not chosen:  # a member that found nothing does not contradict an answer of the others
+            said = [note for one in answers for note in one.notes]
+            lacking = [note for note in said if note.startswith((NOT_HERE, NO_EVIDENCE))]
+            notes += sorted(lacking, key=lambda note: not note.startswith(NOT_HERE))[:1]
         used = [answer for answer in answers if answer.kg_llm != NO_KG_LLM]
         paths: dict[tuple[object, ...], ScoredPath] = {}  # of several equal ones the first
         for path in (path for answer in answers for path in answer.paths):
@@ -307,7 +320,7 @@ class Auto(Ensemble):
             return
         for number, question in enumerate(questions):  # one at a time: they are quick
             planned_once = cache(partial(self._planned, store, question))
-            found = self._whole(question, planned_once)
+            found = self._whole(store, question, planned_once)
             if found is not None:
                 yield number, found
                 continue
@@ -379,7 +392,8 @@ class Auto(Ensemble):
         if self._query is None:
             self._query = Query(QueryOptions(), self.resources, general=False)
         try:
-            return self._query.answer(store, question)
+            with deadline(question.stop):
+                return self._query.answer(store, question)
         except KgqaError as error:
             return error
 
@@ -390,6 +404,7 @@ class Auto(Ensemble):
 
     def _whole(
         self,
+        store: GraphStore,
         question: LinkedQuestion | KgqaError,
         planned: Callable[[], Findings | KgqaError],
     ) -> Findings | KgqaError | None:
@@ -407,10 +422,15 @@ class Auto(Ensemble):
         least = (SURE_PLAN if best or self._nouns else CALCULATED) if topics else GUESSED
         if (found.confidence or 0.0) < least or not found.answers:
             return question.unlinked
-        plan = None if found.result is None else found.result.plan
-        if plan and not has_words_of(plan, question.question, self._nouns):
+        result, schema = found.result, cast("PropertyGraph", store).schema()
+        plan = None if result is None else result.plan
+        if plan and not has_words_of(plan, question.question, schema, self._nouns):
             return question.unlinked
-        if topics and (plan is None or not (plan.order and plan.where if best else plan.grouped)):
+        if topics and best and not (plan and plan.order and plan.where):
+            return None
+        if (topics and not best) and (
+            result is None or not result.plan.grouped or _counts_other(result, question, schema)
+        ):
             return None
         return found
 
@@ -509,3 +529,23 @@ def staleness_note(learnt: Mapping[str, Any], info: KGInfo) -> str:
         + (f", and it has {new:,} new relations" if new > 0 else "")
         + f": kgqa learn --kg {info.name}."
     )
+
+
+def _counts_other(result: QueryResult, question: LinkedQuestion, schema: GraphSchema) -> bool:
+    """Return whether a count is of other things than the question asks for.
+
+    It is if it counts nothing but what the question names, or things of a class while a property
+    is called as what is asked for: "How many pages has Emma?" is not about a number of books.
+    """
+    counted = [
+        item.of.node
+        for item in result.plan.give
+        if isinstance(item, Aggregate) and item.kind == "count" and isinstance(item.of, NodeRef)
+    ]
+    if not counted or not result.rows:
+        return False
+    topics = {topic.id for topic in question.topics}
+    members = [one.members for one in result.evidence(0, len(topics) + 1).counted]
+    ids = {one.id if isinstance(one, Node) else None for some in members for one in some}
+    asked = any(names_class(question.question, result.plan.nodes[node]) for node in counted)
+    return ids <= topics or (not asked and asks_number(question.question, schema))

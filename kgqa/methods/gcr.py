@@ -23,6 +23,7 @@ import numpy as np
 from kgqa.answers.answer import Findings, KgLlmUse, SearchUse, Timings
 from kgqa.answers.choices import choice_paths, find_choices, rank_choices
 from kgqa.answers.ranking import RankingOptions, vote, weigh
+from kgqa.deadline import deadline
 from kgqa.decoding.engine import DecodingRequest
 from kgqa.errors import (
     EmptyLanguageError,
@@ -207,7 +208,10 @@ class Gcr(KgLlmMethod[GcrOptions]):
                     continue
                 try:
                     began = time.perf_counter()
-                    chosen = choose_constraint(store, question.topics, rules, self.lexicon, index)
+                    with deadline(question.stop):
+                        chosen = choose_constraint(
+                            store, question.topics, rules, self.lexicon, index
+                        )
                     if number in said:
                         chosen = chosen._replace(notes=(said[number], *chosen.notes))
                     seconds = time.perf_counter() - began
@@ -225,6 +229,7 @@ class Gcr(KgLlmMethod[GcrOptions]):
                     search=search,
                     rule=self.score_rule,
                     time_limit=self.options.time_limit,
+                    stop=question.stop,
                     max_forward_passes=self.search.max_forward_passes,
                     coverage=self.ranking is not None and self.score_rule == "allowed",
                 )
@@ -328,6 +333,7 @@ class Gcr(KgLlmMethod[GcrOptions]):
                 constraint=each,
                 search=search.start(each, per_choice, self.options.length_penalty),
                 time_limit=self.options.time_limit,
+                stop=question.stop,
                 max_forward_passes=search.max_forward_passes,
             )
             for each in constraints

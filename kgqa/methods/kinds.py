@@ -18,6 +18,8 @@ from kgqa.graph.names import normalise
 from kgqa.methods.query_search import names_class
 from kgqa.paths.ground import ground
 from kgqa.paths.walk import FIRST, TAIL, WalkRules, walk
+from kgqa.paths.words import relation_phrase
+from kgqa.queries.check import NUMBERS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,8 +83,19 @@ def kind_findings(
 
 def asked_class(question: str, schema: GraphSchema) -> str | None:
     """Return the class that a question's first noun names: "Which customers …" → Customer."""
-    named = (one.name for one in schema.types if names_class(question, one.name))
+    named = (
+        one.name
+        for one in schema.types
+        if any(names_class(question, name) for name in (one.name, *one.also))
+    )
     return max(named, key=len, default=None)  # "ship city", not "ship"
+
+
+def asks_number(question: str, schema: GraphSchema) -> bool:
+    """Return whether a number is called as what a question asks for: "How many units …"."""
+    held = [one.properties for one in schema.types] + [one.properties for one in schema.relations]
+    names = {one.name for properties in held for one in properties if one.type in NUMBERS}
+    return any(names_class(question, relation_phrase(name).partition(" ")[0]) for name in names)
 
 
 def only_of_class(store: GraphStore, found: Findings, class_: str, least: float) -> Findings | None:

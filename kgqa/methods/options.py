@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import model_validator
 
 from kgqa.errors import UsageError
-from kgqa.models.folders import Direction, Mediators
-from kgqa.registry import SEARCHES, Options, Registry, option
+from kgqa.registry import SEARCHES, Direction, Mediators, Options, Registry, option
 
 if TYPE_CHECKING:
     from typing import Self
@@ -66,6 +65,11 @@ class MethodOptions(WalkOptions):
         None,
         "Model of an OpenAI-compatible server that writes the answers.",
         flag=True,
+        group=_GENERAL,
+    )
+    general_masked: bool = option(
+        False,
+        "Send relations and numbers, and no names, to the general LLM.",
         group=_GENERAL,
     )
     answer_tokens: int | None = option(
@@ -156,6 +160,8 @@ class GcrOptions(SampleOptions, KgLlmOptions):
         0.0,
         "Divide a path's score by its number of tokens to this power, as generate does.",
         group=_KG_LLM,
+        ge=-10,
+        le=10,
     )
     time_limit: float | None = option(
         None,
@@ -337,5 +343,5 @@ class QueryOptions(MethodOptions):
         0.6, "Confidence from which no other reading is shown.", group=_ANSWERS, ge=0, le=1
     )
     refuse_below: float = option(
-        0.0, "Give no answer below this confidence.", group=_ANSWERS, ge=0, le=1
+        0.15, "Give no answer below this confidence.", group=_ANSWERS, ge=0, le=1
     )

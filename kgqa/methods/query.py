@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgqa.answers.answer import Findings, RankedAnswer, Timings
+from kgqa.deadline import check_deadline
 from kgqa.display import said_name
 from kgqa.errors import PlanError, TimeLimitError, UsageError
 from kgqa.graph.schema import PropertyGraph
@@ -44,12 +45,19 @@ if TYPE_CHECKING:
 
 UNKNOWN = 0.3  # of the confidence, if the question names what is not in the graph
 NOTHING_FOUND = 4.0  # off the score of a plan that finds nothing
+ABOUT = 0.5  # cosine from which a noun is a class in other words: film and movie, town and city
 FAILED = 8.0  # off the score of one that exceeds the limits
 _OVERVIEW = re.compile(
     r"\W*(?:what(?:'s| is| are)?(?: all)?(?: data| things?)? "
     r"(?:in (?:here|this|the (?:graph|kg|database|data))"
     r"|can i ask|do you know|is this (?:graph|database|kg) about)|what kinds? of things\b.*"
     r"|describe (?:the|this) (?:graph|schema|database|kg)|show (?:me )?the schema)\b",
+    re.IGNORECASE,
+)
+_ALL_OF = re.compile(
+    r"\W*(?:which|what|how many|list|show(?: me)?|name|count|give me)(?: different)?(?: all)?"
+    r"(?: of)?(?: the)? ((?:[a-z]+ ){0,2}?[a-z]+)"
+    r"(?: (?:are there|do (?:we|you) have|exist|there are))?(?: in (?:total|all))?\W*",
     re.IGNORECASE,
 )
 _LISTED = 8  # things that a sentence names
@@ -65,6 +73,7 @@ class Read(NamedTuple):
     unknown: list[str]  # names in the question that nothing in the graph has
     confidence: float
     seconds: tuple[float, float]  # of choosing, of running
+    strange: str = ""  # the kind of thing asked for, if the best plan has nothing called alike
 
 
 class Query(Method[QueryOptions]):
@@ -105,6 +114,7 @@ class Query(Method[QueryOptions]):
         worth: list[tuple[float, Candidate, QueryResult | None]] = []
         best = -math.inf
         for one in plans:
+            check_deadline()
             result = None
             if one.score <= best:  # what it gives can only take from its score
                 worth.append((one.score, one, None))
@@ -124,7 +134,21 @@ class Query(Method[QueryOptions]):
             confidence *= UNKNOWN
         ran = time.perf_counter()
         ranked = [(one, result) for _, one, result in worth]
-        return Read(ranked, unknown, confidence, (chosen - began, ran - chosen))
+        strange = self._strange(question, ranked[0][0].plan, parts) if ranked else ""
+        return Read(ranked, unknown, confidence, (chosen - began, ran - chosen), strange)
+
+    def _strange(self, question: str, plan: Plan, parts: SchemaParts) -> str:
+        """Return the kind of thing that a question asks for, if a plan has nothing called alike.
+
+        "Which movies are there?" of a graph without movies has a best plan, too: another class.
+        """
+        kind = kind_asked(question)
+        if not kind or has_words_of(plan, question, parts.index.schema, self.nouns):
+            return ""
+        names = [parts.classes.get(name, name).removeprefix("class ") for name in plan.nodes]
+        names += [relation_phrase(hop.relation) for hop in plan.all_hops]
+        noun, *known = self.resources.sentence_encoder(None).encode([kind, *names])
+        return "" if max(float(noun @ one) for one in known) >= ABOUT else kind
 
     def findings_of(self, read: Read) -> Findings:
         """Return what was found out, of the best plan."""
@@ -134,9 +158,15 @@ class Query(Method[QueryOptions]):
             return Findings(timings=timings, notes=(note,), confidence=0.0)
         best, result = read.plans[0]
         assert result is not None
+        if read.strange:
+            note = (
+                f"Nothing in this graph's schema is called like {read.strange!r}. "
+                f"The nearest reading: {best.plan}"
+            )
+            return Findings(timings=timings, notes=(note,), confidence=0.0)
         rows = [*result.rows, *result.tied]
         answers = tuple(_answer(row, result) for row in rows)
-        notes = [f"Read as: {best.plan}"]
+        notes = [f"Read as: {result.sentence} As a plan: {best.plan}"]
         if result.tied:
             notes.append(
                 f"{len(result.tied)} more are equal to the last of the first {len(result)}."
@@ -193,11 +223,11 @@ def unknown_names(question: str, values: Sequence[FoundValue], parts: SchemaPart
     return found
 
 
-def has_words_of(plan: Plan, question: str, nouns: Mapping[str, str]) -> bool:
+def has_words_of(plan: Plan, question: str, schema: GraphSchema, nouns: Mapping[str, str]) -> bool:
     """Return whether a plan compares something, or one of its names is in the question.
 
-    ``nouns``: what classes that have no name are called; of those the words say less, so that an
-    order, a number or a negation will do.
+    What people call a class or a relation is a name of it, too. ``nouns``: what classes that have
+    no name are called; of those the words say less, so that an order or a number will do.
     """
     if plan.where or (nouns and (plan.order or plan.grouped or plan.without)):
         return True
@@ -209,9 +239,23 @@ def has_words_of(plan: Plan, question: str, nouns: Mapping[str, str]) -> bool:
         *(hop.relation for hop in plan.all_hops),
     ]
     names += [one.name for one in items if isinstance(one, PropertyRef)]
+    names += [name for one in schema.types if one.name in names for name in one.also]
+    names += [name for one in schema.relations if one.relation in names for name in one.also]
     asked = {word[:4] for word in re.findall(r"\w+", question.lower()) if len(word) > 2}
     words = {word[:4] for name in names for word in relation_phrase(name).split() if len(word) > 2}
     return bool(asked & words)
+
+
+def kind_asked(question: str) -> str:
+    """Return what a question asks for all of, or how many there are; "" if it is not one.
+
+    >>> kind_asked("Which movies are there?"), kind_asked("List all the ship cities")
+    ('movies', 'ship cities')
+    >>> kind_asked("Which movies are there from 1999?")
+    ''
+    """
+    match = _ALL_OF.fullmatch(question)
+    return match[1].lower() if match else ""
 
 
 def confidence_of(worth: list[float], temperature: float) -> float:

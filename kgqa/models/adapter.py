@@ -15,12 +15,11 @@ from pydantic.dataclasses import dataclass
 from kgqa.models.folders import (
     BUNDLED,
     CONFIG,
-    Direction,
-    Mediators,
     ModelKind,
     card_content,
     suits,
 )
+from kgqa.registry import Direction, Mediators  # noqa: TC001 - pydantic reads them
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -111,6 +111,7 @@ class Bert:
             parts = [
                 self._pair(f"{at}.attention.self.{name}") for name in ("query", "key", "value")
             ]
+            # scaled once at load instead of every score
             parts[0] = parts[0][0] * scale, parts[0][1] * scale
             weights, biases = zip(*parts, strict=True)
             layers.append(

@@ -12,7 +12,7 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeAlias, TypeVar
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     Card: TypeAlias = dict[str, Any]
 
 CardT = TypeVar("CardT")
-Mediators: TypeAlias = Literal["collapse", "keep"]
-Direction: TypeAlias = Literal["out", "in", "both"]
 WeightsName: TypeAlias = Annotated[str, Field(pattern=r"^[\w-]+\.safetensors$")]  # beside its card
 # Strict: True is not a number of hops. Infinity is written as text, which JSON has no number for.
 CONFIG = ConfigDict(extra="forbid", strict=True, ser_json_inf_nan="strings")

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 import openai
 
 from kgqa.errors import GeneralModelError, without_secrets
-from kgqa.private import following
+from kgqa.permissions import inherit_permissions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -91,7 +91,7 @@ class CallCache:
         self.path = path
         self._lock = threading.Lock()
         try:
-            with following(path.parent):
+            with inherit_permissions(path.parent):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.touch()  # with questions and replies in it
             self._file = sqlite3.connect(
@@ -281,8 +281,12 @@ class GeneralLLM:
         max_tokens: int | None = None,
         temperature: float = 0.0,
         seed: int | None = None,
+        schema: Mapping[str, Any] | None = None,
     ) -> Completion:
         """Return what the model answers to ``prompt`` as a user's turn.
+
+        ``schema``: the JSON schema of the reply, for a server that knows schemas; one that refuses
+        it is asked without.
 
         With a ``temperature`` above 0 it is a sample; ``seed`` distinguishes samples of one prompt
         to the cache and to servers that know seeds. Raises GeneralModelError.
@@ -294,6 +298,9 @@ class GeneralLLM:
             wanted["max_tokens"] = max_tokens
         if seed is not None:
             wanted["seed"] = seed
+        if schema is not None:
+            form = {"name": "reply", "strict": True, "schema": dict(schema)}
+            wanted["response_format"] = {"type": "json_schema", "json_schema": form}
         key = call_key(self.url, self.model, messages, wanted)
         if self._cache is not None and (known := self._cache.get(key)) is not None:
             self._count(cached=1)
@@ -325,11 +332,12 @@ class GeneralLLM:
     def _ask(self, messages: list[dict[str, str]], wanted: dict[str, Any]) -> bytes:
         """Return the body of the reply."""
         attempts = 0
+        refused = self._refused
         with _Watch(self._timeout_s) as watch:
             self._calls.watch = watch
             while True:
-                options = {k: v for k, v in wanted.items() if k not in self._refused}
-                if "max_tokens" in self._refused and "max_tokens" in wanted:
+                options = {k: v for k, v in wanted.items() if k not in refused}
+                if "max_tokens" in refused and "max_tokens" in wanted:
                     options["max_completion_tokens"] = wanted["max_tokens"]
                 try:
                     raw = self._client.chat.completions.with_raw_response.create(
@@ -338,12 +346,16 @@ class GeneralLLM:
                         **options,
                     )
                     body: bytes = raw.content
-                except openai.BadRequestError as error:
-                    # Reasoning models take no temperature and call the limit otherwise.
-                    if isinstance(error.param, str) and error.param in options.keys() & wanted:
-                        self._refused |= {error.param}
-                        continue
-                    self._explain(error)
+                except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
+                    # Reasoning models take no temperature and call the limit otherwise; not every
+                    # server knows schemas, or says that it does not.
+                    param = str(error.param).split(".")[0]
+                    if param not in options.keys() & wanted:
+                        param = "response_format"
+                    if param not in options:
+                        self._explain(error)
+                    refused |= {param}
+                    continue
                 except _TooLong:
                     self._fail(f"answered more than {MOST_BYTES >> 20} MiB, or compressed", _URL)
                 except Exception as error:  # of the client, or of the HTTP library below it
@@ -357,6 +369,7 @@ class GeneralLLM:
                     continue
                 if watch.left() <= 0:  # it may have been cut off
                     self._late()
+                self._refused |= refused
                 return body
 
     def _late(self) -> NoReturn:

@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Field, field_validator, model_validator
 from pydantic.dataclasses import dataclass
 
-from kgqa.models.folders import BUNDLED, CONFIG, Direction, Mediators, ModelKind, WeightsName
+from kgqa.models.folders import BUNDLED, CONFIG, ModelKind, WeightsName
+from kgqa.registry import Direction, Mediators  # noqa: TC001 - pydantic reads them
 
 CARD_FILE = "reasoner.json"
 FORMAT_VERSION = 3

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from kgqa.decoding.cache import ColumnCache
-    from kgqa.decoding.model import Sight
+    from kgqa.decoding.model import AttentionBlock
 
 _ROPES = ("default", "linear", "llama3")
 _Attend: TypeAlias = "Callable[[int, Tensor, Tensor, Tensor], Tensor]"  # layer, query, key, value
@@ -77,16 +77,16 @@ class Llama(TreeModel):
         self,
         tokens: Sequence[int],
         positions: Sequence[int],
-        sights: Sequence[Sight],
+        blocks: Sequence[AttentionBlock],
         cache: ColumnCache,
     ) -> Tensor:
         """Return the last layer's states ``[tokens, width]``; keys and values go to ``cache``."""
-        masks = [self._mask(one.seen) for one in sights]
+        masks = [self._mask(one.seen) for one in blocks]
 
         def attend(layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
             keys, values = cache.write(key[None], value[None], layer)
             mixed = query.new_empty(len(query), self._heads * self._size)
-            for one, mask in zip(sights, masks, strict=True):
+            for one, mask in zip(blocks, masks, strict=True):
                 own = slice(one.start, one.stop)
                 mixed[own] = self._attention(query[own], one.of(keys), one.of(values), mask)
             return mixed
@@ -123,6 +123,7 @@ class Llama(TreeModel):
         """Attend from ``query`` ``[tokens, heads, size]``; return ``[tokens, heads * size]``."""
         rows, shared, size = len(query), self._shared, self._size
         group = self._heads // shared
+        # heads that share keys are rows of one matrix: keys and values are read once for all
         found = scaled_dot_product_attention(
             query.view(rows, shared, group, size)
             .permute(1, 2, 0, 3)

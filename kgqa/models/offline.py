@@ -87,6 +87,7 @@ def write_once(folder: Path, what: str, write: Callable[[Path], None]) -> None:
             for path in temporary.iterdir():
                 with path.open("rb") as stream:
                     os.fsync(stream.fileno())
+            # renamed as a whole: a reader sees no model or all of it
             try:
                 temporary.rename(folder)
             except OSError:  # another process may have been faster

@@ -50,7 +50,8 @@ _DOWN, _UP = ".down", ".up"  # the two factors of a weight's change
 _AGAIN = "Train it again with `kgqa learn`."
 
 _AtLeastOne = Annotated[int, Field(ge=1)]
-_Finite = Annotated[float, Field(allow_inf_nan=False, strict=False)]
+_Logit = Annotated[float, Field(ge=-1_000, le=1_000, strict=False)]  # which float32 still holds
+_Factor = Annotated[float, Field(ge=0.001, le=1_000, strict=False)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CONFIG)
@@ -65,14 +66,16 @@ class RankerCard:
 
     encoder: Annotated[str, Field(min_length=1)]
     hops: _AtLeastOne = 2
-    scale: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)] = 14.0
-    hop_bias: Annotated[tuple[_Finite, ...], Field(min_length=1, strict=False)] = (0.0, -1.4)
-    none: _Finite = 0.0
-    temperature: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)] = 1.0
+    scale: _Factor = 14.0
+    hop_bias: Annotated[tuple[_Logit, ...], Field(min_length=1, strict=False)] = (0.0, -1.4)
+    none: _Logit = 0.0
+    temperature: _Factor = 1.0
     refuse_above: Annotated[float, Field(ge=0, le=1, strict=False)] = 0.88
     # relations of the KG that it was trained for, or what stands before their first dot; () any
     calibrated_on: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    extends: str = ""  # the bundled ranker whose changes come before its own; "" none
+    extends: Annotated[str, Field(pattern=r"^[\w-]*$")] = (
+        ""  # the bundled ranker whose changes come before its own; "" none
+    )
     described: dict[str, Any] = Field(default_factory=dict)  # data, settings, figures
     weights: WeightsName = "ranker.safetensors"
     format_version: int = FORMAT_VERSION
@@ -265,7 +268,7 @@ def _read(name: str) -> tuple[Changes, NDArray[np.float32] | None]:
         elsewhere = elsewhere / length
     if not card.extends:
         return changes, elsewhere
-    before, known = _read(card.extends)
+    before, known = _read(str(RANKERS.bundled / card.extends))  # never a folder of that name
     if elsewhere is None and set(changes) <= {HEAD}:
         elsewhere = known
     return {**before, **changes}, elsewhere

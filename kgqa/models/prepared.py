@@ -58,6 +58,7 @@ def open_kg_llm(
         taken = llama.Llama(loaded.model.config.to_dict(), llama.fused(loaded.model, taken=True))
         return replace(loaded, model=taken)
     sizes = [file.stat().st_size for file in located.folder.glob("*.safetensors")]
+    # what is kept lies on disk a second time, which large weights are not worth
     if not own or where.type != "cpu" or not 0 < sum(sizes) <= _MOST:
         _log.debug("%s is run by transformers", located.name)
         return load_kg_llm(

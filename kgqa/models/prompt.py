@@ -79,6 +79,7 @@ def encode_prompt(
     specials = [token.content for token in tokenizer.added_tokens_decoder.values() if token.special]
     untrusted = [piece.text for piece in pieces if not piece.trusted]
     first = [] if chat else leading_ids(tokenizer)
+    # the usual case in one go: tokens across the borders of parts are those of the training
     if not any(special in text for text in untrusted for special in specials):
         return first + _trusted_ids(tokenizer, "".join(piece.text for piece in pieces))
     ids = [*first]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kgqa.deadline import check_deadline
 from kgqa.errors import ModelError
 from kgqa.models.bert import Bert
 from kgqa.models.offline import MINILM, minilm_folder
@@ -54,6 +55,7 @@ class _BertEncoder(SentenceEncoder):
     ) -> Iterator[tuple[list[int], list[NDArray[np.float32]], NDArray[np.float32]]]:
         encoded = [one.ids for one in self._tokenizer.encode_batch_fast(list(texts))]
         for batch, rows in batches(encoded, _TOGETHER):
+            check_deadline()
             joined = self._model.states(rows)
             states = np.split(joined, np.cumsum([len(row) for row in rows[:-1]]))
             first = self._pooling == "first"
@@ -135,6 +137,7 @@ def encoder_of_card(stated: str, named: str | None, folder: Path) -> str:
     A card comes from anybody: it has no other folder or hub name loaded than a known one. Raises
     ModelError.
     """
+    # loading what a stranger's card names would fetch, and run, what nobody here chose
     if named is None and stated not in KNOWN:
         raise ModelError(
             f"The model in {folder} reads questions with the sentence encoder {stated}, which is "

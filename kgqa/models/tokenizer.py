@@ -317,6 +317,7 @@ def bare_encoder(encoder: HFEncoder) -> BareEncoder | None:
 
     tokenizer: Any = encoder.tokenizer
     kind = type(tokenizer)
+    # a subclass with Python between text and ids cannot be replaced by its serialised backend
     if not isinstance(tokenizer, PreTrainedTokenizerFast) or any(
         getattr(kind, name) is not getattr(PreTrainedTokenizerFast, name) for name in _OWN_CODE
     ):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kgqa.deadline import check_deadline
 from kgqa.graph.model import Kind
 from kgqa.paths.walk import (
     FIRST,
@@ -79,6 +80,7 @@ def relation_paths(store: GraphStore, topic: int, rules: WalkRules) -> tuple[Rel
     found = _grouped(near)
     if rules.hops == 1 or not found.steps:
         return found, rules.hops
+    # evenly by relation: a rare one must not be lost beside one with a million tails
     quota = _SAMPLED // len(found.steps)
     sampled = []
     for at in range(len(found.steps)):
@@ -146,6 +148,7 @@ def _parts(store: GraphStore, table: PathTable) -> Iterator[PathTable]:
     onward = np.flatnonzero(store.entities(ends).kinds[of] != Kind.VALUE)
     number = np.cumsum(store.degrees(ends)[of][onward]) // _TOGETHER
     for rows in np.split(onward, np.flatnonzero(np.diff(number)) + 1):
+        check_deadline()
         yield table.take(rows)
 
 

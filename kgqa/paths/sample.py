@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 Walk: TypeAlias = Literal["breadth", "depth", "random"]
 
 WALKS: tuple[Walk, ...] = get_args(Walk)
-_IN_ORDER = (FIRST, SECOND, TAIL, MEDIATOR)
+_BY_HOP = (FIRST, SECOND, TAIL, MEDIATOR)
 _JOINED = 1 << 18  # hops that are joined to prefixes at once; bounds the memory near hubs
 _BLOCK = 4  # prefixes of an entity that are left first; each block after it has four times as many
 _GROWTH = 4
@@ -84,12 +84,12 @@ class Sample:
 
 def sample_walk(store: GraphStore, topics: IntArray, rules: WalkRules, sample: Sample) -> PathTable:
     """Return a sample of the paths out of each of distinct ``topics``, depth-first."""
-    choose = {"breadth": _breadth_first, "depth": _depth_first, "random": _random_walks}
+    choose = _random_walks if sample.walk == "random" else _in_order
     if not len(topics):
         return empty_paths(rules.hops)
-    found = _concat(choose[sample.walk](_Steps(store, topics, rules), sample))
+    found = _concat(choose(_Steps(store, topics, rules), sample))
     # what a shorter path lacks is -1 and so sorts before every hop
-    columns = [found.taken[:, level, part] for level in range(rules.hops) for part in _IN_ORDER]
+    columns = [found.taken[:, level, part] for level in range(rules.hops) for part in _BY_HOP]
     order = np.lexsort([*reversed(columns), found.slot])
     order = order[_rank(found.slot[order]) < sample.size]
     return PathTable(topics[found.slot[order]], found.length[order], found.taken[order])
@@ -156,6 +156,7 @@ class _Steps:
             sizes = np.minimum(starts[1:] - at, block)
             rows = ranges(at, sizes)
             at += sizes
+            # growing blocks: where few prefixes suffice, no hops out of the others are read
             block *= _GROWTH
             rows = rows[wanted(walks.slot[rows], rows) & walks.onward[rows]]
             if len(rows):
@@ -172,7 +173,7 @@ class _Steps:
         unique, position = np.unique(ends[rows], return_inverse=True)
         hops = hops_out_of(self.store, unique, self.rules)
         offsets = hops.offsets(len(unique))
-        order = np.lexsort([*(hops.hop[:, part] for part in reversed(_IN_ORDER)), hops.row])
+        order = np.lexsort([*(hops.hop[:, part] for part in reversed(_BY_HOP)), hops.row])
         starts, counts = offsets[:-1][position], np.diff(offsets)[position]
         while len(rows):
             fits = max(1, int(np.searchsorted(np.cumsum(counts), _JOINED, side="right")))
@@ -189,12 +190,19 @@ class _Steps:
             rows, starts, counts = rows[left], starts[left], counts[left]
 
 
-def _breadth_first(steps: _Steps, sample: Sample) -> list[_Walks]:
+def _in_order(steps: _Steps, sample: Sample) -> list[_Walks]:
+    """Return the first walks of each length, by hops: at least those that a sample needs.
+
+    Breadth first, shorter walks leave less room for longer ones. Depth first, a walk comes after
+    those that it goes on from, so of each length none but the first N can be among the first N.
+    """
     level = steps.roots()
     left = np.full(len(level), sample.size, np.int64)
     found: list[_Walks] = []
     for depth in range(steps.rules.hops):
         parts = [level.take(np.zeros(0, np.int64))]
+        if sample.walk == "depth":
+            left[:] = sample.size
         for _, _, longer in steps.out_of(level, depth, partial(_any_left, left)):
             kept = longer.take(_rank(longer.slot) < left[longer.slot])
             left -= steps.counts(kept)
@@ -207,28 +215,6 @@ def _breadth_first(steps: _Steps, sample: Sample) -> list[_Walks]:
 
 def _any_left(left: IntArray, slot: IntArray, _: IntArray) -> BoolArray:
     return left[slot] > 0
-
-
-def _depth_first(steps: _Steps, sample: Sample) -> list[_Walks]:
-    roots = steps.roots()
-    found = [roots.take(np.zeros(0, np.int64))]
-
-    def descend(walks: _Walks, depth: int, wanted: IntArray) -> None:
-        """Find at least the first ``wanted[slot]`` paths that go on from ``walks``."""
-        left = wanted.copy()
-        for _, _, longer in steps.out_of(walks, depth, partial(_any_left, left)):
-            # each is a path itself, so no more of them are wanted than paths are
-            longer = longer.take(_rank(longer.slot) < left[longer.slot])
-            before = len(found)
-            found.append(longer)
-            if depth + 1 < steps.rules.hops and len(longer):
-                descend(longer, depth + 1, left)
-            for part in found[before:]:
-                left -= steps.counts(part)
-            np.maximum(left, 0, out=left)
-
-    descend(roots, 0, np.full(len(roots), sample.size, np.int64))
-    return found
 
 
 # Random walks, drawn without being put back: the best N leaves of a tree by log-probability plus
@@ -258,6 +244,7 @@ class _Draws:
 
     def best(self, size: int) -> _Draws:
         """Return the ``size`` best of each slot, by slot, best first."""
+        # the hash settles ties, so that a sample does not depend on the order of the store
         order = np.lexsort([self.hashed, -self.value, self.walks.slot])
         return self.take(order[_rank(self.walks.slot[order]) < size])
 

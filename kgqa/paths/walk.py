@@ -9,12 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kgqa.deadline import check_deadline
 from kgqa.errors import GraphError, UsageError
 from kgqa.graph.model import DIRECTIONS, Direction, Kind
+from kgqa.registry import Mediators as Mediators  # noqa: TC001 - others import it from here
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,8 +25,6 @@ if TYPE_CHECKING:
 
     from kgqa.graph.model import BoolArray, IntArray
     from kgqa.graph.store import GraphStore
-
-Mediators: TypeAlias = Literal["collapse", "keep"]
 
 MOST_HOPS = 32  # of a path; each is room in every row of a table
 MOST_WALKED = 20_000_000  # edges read, or hops of paths made, at once: 0.6 GB a copy
@@ -218,6 +218,7 @@ def walk(
     for depth in range(rules.hops):
         if not len(frontier_topic):
             break
+        check_deadline()
         unique, position = np.unique(frontier_end, return_inverse=True)
         if cap is None:
             _hold(int(store.degrees(unique).sum()))

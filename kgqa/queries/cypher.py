@@ -45,6 +45,7 @@ _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TEXT = {"contains": "CONTAINS", "starts with": "STARTS WITH", "ends with": "ENDS WITH"}
 _FUNCTIONS = {"least": "min", "most": "max", "sum": "sum", "average": "avg"}
 _NULLS = r"['', 'NULL', 'null', '\\N']"  # texts that exports leave where there is no value
+_CASTS = {"integer": "toInteger", "float": "toFloat"}  # of numbers that are kept as text
 _WHOLE = 1 << 63  # what an integer of Cypher is below
 
 
@@ -468,8 +469,11 @@ class _Statement:
                 return self.hops[hop]
             case PropertyRef(owner, name, part):
                 text = f"{self.item(owner)}.{quoted(name)}"
+                kept = self.index.property_of(self.plan, item)
                 if part == "size":
                     return f"size({text})"
+                if kept.as_text and kept.type in _CASTS and not part:
+                    return f"{_CASTS[kept.type]}{'List' * kept.many}({text})"
                 if part:
                     start, length = {"year": (0, 4), "day": (8, 2)}.get(part, (5, 2))
                     text = f"toInteger(substring(toString({text}), {start}, {length}))"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from kgqa.frames import Tabular
 from kgqa.paths.ground import Fact, Node
+from kgqa.queries.plan import NodeRef
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -96,6 +97,13 @@ class QueryResult(Tabular):
         cell = self.rows[0][0]
         return None if isinstance(cell, Node | tuple) else cell
 
+    @property
+    def sentence(self) -> str:
+        """What the plan asks for, in words."""
+        from kgqa.queries.sentence import sentence
+
+        return sentence(self.plan)
+
     def evidence(self, row: int, limit: int | None = None) -> Evidence:
         """Return what row ``row`` rests on; ``limit``: how many facts and things it lists.
 
@@ -128,7 +136,17 @@ class QueryResult(Tabular):
             )
         return {
             "plan": str(self.plan),
+            "sentence": self.sentence,
             "cypher": self.cypher,
+            "pattern": [
+                {
+                    "head": self.plan.text_of(NodeRef(hop.source)),
+                    "relation": hop.relation,
+                    "tail": self.plan.text_of(NodeRef(hop.target)),
+                    "inverse": hop.inverse,
+                }
+                for hop in self.plan.hops
+            ],
             "columns": list(self.columns),
             "rows": rows,
             "tied": [[_cell(cell) for cell in row] for row in self.tied],

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from kgqa.deadline import check_deadline
 from kgqa.errors import PlanError, TimeLimitError
 from kgqa.graph.model import keys_array
 from kgqa.graph.schema import PropertyGraph
@@ -276,6 +277,7 @@ class Solver:
         return rows, others, HopFacts(*ends, none, [links[pair] for pair in pairs])
 
     def _in_limits(self, solutions: int) -> None:
+        check_deadline()
         if solutions > self.limits.solutions:
             raise PlanError(
                 f"The plan's pattern has {solutions:,} solutions or more, and at most "

@@ -14,10 +14,18 @@ from starlette.routing import Route
 
 from kgqa.registry import validated
 from kgqa.server.faults import error_json
-from kgqa.server.forms import AskForm, CheckForm, EntitiesForm, LinkForm, PathsForm
+from kgqa.server.forms import (
+    AskForm,
+    CheckForm,
+    EntitiesForm,
+    LinkForm,
+    PathsForm,
+    QueryForm,
+    SchemaForm,
+)
 from kgqa.server.http import answered, fields, with_signs_of_life
 from kgqa.server.openapi import description
-from kgqa.server.views import methods, path_page
+from kgqa.server.views import methods, path_page, query_rows
 from kgqa.version import __version__
 
 if TYPE_CHECKING:
@@ -38,7 +46,7 @@ _PAGE = {
     "/style.css": ("style.css", "text/css"),
     "/favicon.svg": ("favicon.svg", "image/svg+xml"),
 }
-PUBLIC = frozenset({*_PAGE, "/health", "/favicon.ico"})
+PUBLIC = frozenset({*_PAGE, "/health", "/ready", "/favicon.ico"})
 
 
 class Api:
@@ -64,6 +72,8 @@ class Api:
             Route("/api/link", self.link, methods=either),
             Route("/api/paths", self.paths, methods=either),
             Route("/api/check", self.check, methods=either),
+            Route("/api/schema", self.schema, methods=["GET"]),
+            Route("/api/query", self.query, methods=["POST"]),
             Route("/api/entities", self.entities, methods=["GET"]),
         ]
 
@@ -132,6 +142,16 @@ class Api:
         """Say whether a statement is in the graph."""
         form: CheckForm = validated(CheckForm, await fields(request), "/api/check")
         return await self._read(form.kg, lambda kg: kg.check(form.statement).to_dict())
+
+    async def schema(self, request: Request) -> Response:
+        """Describe what a KG holds: its types, properties and relations."""
+        form: SchemaForm = validated(SchemaForm, await fields(request), "/api/schema")
+        return await self._read(form.kg, lambda kg: kg.about(form.most))
+
+    async def query(self, request: Request) -> Response:
+        """Run a plan over the whole graph."""
+        form: QueryForm = validated(QueryForm, await fields(request), "/api/query")
+        return await self._read(form.kg, lambda kg: query_rows(kg, form))
 
     async def entities(self, request: Request) -> Response:
         """Suggest entities for what is being typed."""

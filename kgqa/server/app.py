@@ -31,6 +31,7 @@ def make_app(sessions: Sessions, options: ServeOptions, key: str | None) -> Star
     mcp = mcp_server(sessions)
     http = mcp.streamable_http_app(
         max_request_body_size=options.max_body,
+        stateless_http=True,  # nothing to keep for a client that never comes back
         # host and origin are the guard's business
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )

@@ -69,6 +69,15 @@ class Chat:
         if given.get("n", 1) not in (1, None):
             raise UsageError("A question has one completion here.", "Leave out `n`.")
         kg, method = await self._split(given.get("model"))
+        stream = given.get("stream_options") or {}
+        if not isinstance(stream, dict):
+            raise UsageError("`stream_options` is not an object.", 'Write {"include_usage": true}.')
+        for name in ("tools", "functions", "response_format"):
+            if given.get(name) not in (None, [], {"type": "text"}):
+                raise UsageError(
+                    f"`{name}` is not served here: an answer is text with its paths.",
+                    f"Leave out `{name}`.",
+                )
         own = given.get("kgqa") or {}
         if not isinstance(own, dict):
             raise UsageError("`kgqa` is not an object.", 'Write {"kgqa": {"k": 5}}.')
@@ -93,7 +102,7 @@ class Chat:
             "model": f"{kg}/{method}",
         }
         if given.get("stream"):
-            usage = bool((given.get("stream_options") or {}).get("include_usage"))
+            usage = bool(stream.get("include_usage"))
             return StreamingResponse(
                 self._chunks(waiting, base, usage=usage), media_type="text/event-stream"
             )

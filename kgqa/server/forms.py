@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from kgqa.api import Turn
 from kgqa.api.kg import DEFAULT_METHOD
-from kgqa.registry import Options, option, validated
+from kgqa.registry import Direction, Mediators, Options, option, validated
 
 MOST_PATHS = 300_000  # of an entity; one with more is refused
 _ENTITY = 1_000  # characters
@@ -68,12 +68,10 @@ class PathsForm(Options):
     hops: int = option(2, "Hops at most; 1 gives the neighbours.", ge=1, le=4)
     limit: int = option(50, "Paths at most.", ge=1, le=500)
     offset: int = option(0, "Paths that are passed over.", ge=0)
-    direction: Literal["out", "in", "both"] | None = option(
+    direction: Direction | None = option(
         None, "Direction in which edges are followed (by default the KG's)."
     )
-    mediators: Literal["collapse", "keep"] = option(
-        "collapse", "Whether mediators are collapsed or kept."
-    )
+    mediators: Mediators = option("collapse", "Whether mediators are collapsed or kept.")
 
 
 class CheckForm(Options):
@@ -85,6 +83,25 @@ class CheckForm(Options):
         "an answer.",
     )
     kg: str | None = option(None, "The KG's name (by default the only KG).")
+
+
+class SchemaForm(Options):
+    """A KG whose schema is described."""
+
+    kg: str | None = option(None, "The KG's name (by default the only KG).")
+    most: int = option(20, "Types, relations, and properties of each at most.", ge=1, le=1_000)
+
+
+class QueryForm(Options):
+    """A plan over the whole graph."""
+
+    plan: str = option(
+        ..., "`Customer <customer Order | desc count Order | limit 3 | give Customer`.",
+        min_length=1, max_length=4_000,
+    )  # fmt: skip
+    kg: str | None = option(None, "The KG's name (by default the only KG).")
+    rows: int = option(100, "Rows at most.", ge=1, le=10_000)
+    facts: int = option(20, "Facts that are listed for a row at most.", ge=0, le=1_000)
 
 
 class EntitiesForm(Options):

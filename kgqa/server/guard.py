@@ -95,7 +95,7 @@ class Guard:
                 "Whoever runs it names that host: kgqa serve --allowed-host NAME.",
             )
         origin = headers.get("origin")
-        foreign = origin is not None and urlsplit(origin).netloc.casefold() != host.casefold()
+        foreign = origin is not None and _place(origin) != host.casefold()
         crossed = headers.get("sec-fetch-site") == "cross-site" and path not in self._public
         if foreign or crossed:
             raise RefusedError(403, "Requests from other sites are refused.")
@@ -137,3 +137,11 @@ class Guard:
 
     def _too_large(self) -> RefusedError:
         return RefusedError(413, f"The body is larger than {self._max_body:,} bytes.")
+
+
+def _place(origin: str) -> str | None:
+    """Return the host and port of an origin, None if it is none."""
+    try:
+        return urlsplit(origin).netloc.casefold()
+    except ValueError:
+        return None

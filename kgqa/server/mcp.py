@@ -6,6 +6,7 @@ a few lines of text beside the structured content.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Annotated, Any
 
 from mcp.server import MCPServer
@@ -19,9 +20,9 @@ from kgqa.display import LONGEST, code_span, markdown, path_text, said_name
 from kgqa.errors import KgqaError
 from kgqa.registry import validated
 from kgqa.server.faults import unexpected
-from kgqa.server.forms import CheckForm, LinkForm, PathsForm, TurnForm
-from kgqa.server.shapes import Answered, Checked, Linked, PathPage
-from kgqa.server.views import answer_text, path_page
+from kgqa.server.forms import CheckForm, LinkForm, PathsForm, QueryForm, TurnForm
+from kgqa.server.shapes import Answered, Checked, Described, Kgs, Linked, PathPage, Rows
+from kgqa.server.views import answer_text, path_page, query_rows
 from kgqa.version import __version__
 
 if TYPE_CHECKING:
@@ -32,9 +33,10 @@ if TYPE_CHECKING:
 _STAGES = ("queued", "linked", "searching", "paths")
 _INSTRUCTIONS = (
     "Answers questions from a knowledge graph. Every path that a tool shows was checked in the "
-    "graph, edge by edge; what the graph does not hold is said to be not in it. Use `ask` for a "
-    "question, `link` to find an entity's id, `neighbours` and `paths` to look around, and `check` "
-    "to verify a statement before stating it."
+    "graph, edge by edge; what the graph does not hold is said to be not in it. Use `schema` to "
+    "see what there is, `ask` for a question, `query` for counts and lists over the whole graph, "
+    "`link` to find an entity's id, `neighbours` and `paths` to look around, and `check` to verify "
+    "a statement before stating it."
 )
 
 Kg = Annotated[str | None, Field(description="The KG's name; needed only if there are several.")]
@@ -171,7 +173,85 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
 
         return await _result(work)
 
+    @tool("List the graphs")
+    async def kgs() -> Annotated[CallToolResult, Kgs]:
+        """List the graphs that are served, with their sizes."""
+
+        async def work() -> tuple[dict[str, Any], str]:
+            found = await asyncio.to_thread(sessions.kgs)
+            rows = [
+                {"name": one.name, "entities": one.entities, "edges": one.edges}
+                for one in found.values()
+            ]
+            lines = [f"{code_span(said_name(one['name']))}: {one['edges']:,} facts" for one in rows]
+            return {"kgs": rows}, "\n".join(lines)
+
+        return await _result(work)
+
+    @tool("Describe a graph")
+    async def schema(kg: Kg = None, most: Limit = 8) -> Annotated[CallToolResult, Described]:
+        """Describe what a graph holds: types, properties with an example, relations. Ask first."""
+
+        async def work() -> tuple[dict[str, Any], str]:
+            found = await sessions.read(kg, lambda kg: kg.about(most))
+            return found, _schema_text(found)
+
+        return await _result(work)
+
+    @tool("Query the whole graph")
+    async def query(
+        plan: Annotated[
+            str,
+            Field(
+                max_length=4_000,
+                description="`Customer <customer Order | desc count Order | limit 3 | give "
+                "Customer, count Order`: a chain of types and relations (`relation>` or "
+                '`<relation`), then clauses: a condition (`Order.date >= "1997"`), `without`, '
+                "`by`, `desc`, `asc`, `limit`, `then`, `give` with count, sum, average, least, "
+                "most. `schema` has the names.",
+            ),
+        ],
+        kg: Kg = None,
+        limit: Limit = 20,
+    ) -> Annotated[CallToolResult, Rows]:
+        """Run a query over the whole graph; each row comes with the facts that it rests on."""
+
+        async def work() -> tuple[dict[str, Any], str]:
+            form: QueryForm = validated(QueryForm, {"plan": plan, "facts": 3}, "the tool query")
+            found = await sessions.read(kg, lambda kg: query_rows(kg, form))
+            return _few_rows(found, limit)
+
+        return await _result(work)
+
     return server
+
+
+def _schema_text(found: Mapping[str, Any]) -> str:
+    lines = [
+        f"{said_name(one['name'])} ({one['count']:,}): "
+        + ", ".join(f"{said_name(each['name'])} {each['type']}" for each in one["properties"])
+        for one in found["types"]
+    ]
+    lines += [
+        " ".join(said_name(one[part]) for part in ("head", "relation", "tail"))
+        + f" ({one['count']:,})"
+        for one in found["relations"]
+    ]
+    return "\n".join(map(code_span, lines))
+
+
+def _few_rows(found: Mapping[str, Any], limit: int) -> tuple[dict[str, Any], str]:
+    """Return the first rows of a result, and as text: names and values quoted, a row a line."""
+    rows = found["rows"][:limit]
+    lines = [" | ".join(map(said_name, found["columns"]))]
+    lines += [" | ".join(map(_cell, one["values"])) for one in rows]
+    if (more := len(found["rows"]) - limit) > 0:
+        lines.append(f"{more} more rows; raise `limit` or add a condition.")
+    return {**found, "rows": rows}, "\n".join(map(code_span, lines))
+
+
+def _cell(cell: Any) -> str:
+    return said_name(cell["name"] if isinstance(cell, dict) else str(cell))
 
 
 def capped(found: Mapping[str, Any], limit: int) -> dict[str, Any]:

@@ -9,8 +9,16 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from kgqa.registry import METHODS
-from kgqa.server.forms import AskForm, CheckForm, EntitiesForm, LinkForm, PathsForm
-from kgqa.server.shapes import Answered, Checked, Linked, PathPage
+from kgqa.server.forms import (
+    AskForm,
+    CheckForm,
+    EntitiesForm,
+    LinkForm,
+    PathsForm,
+    QueryForm,
+    SchemaForm,
+)
+from kgqa.server.shapes import Answered, Checked, Described, Linked, PathPage, Rows
 from kgqa.version import __version__
 
 if TYPE_CHECKING:
@@ -35,8 +43,8 @@ class ErrorBody(BaseModel):
 @cache
 def description() -> dict[str, Any]:
     """Return the OpenAPI document."""
-    models: list[Any] = [AskForm, CheckForm, LinkForm, PathsForm, EntitiesForm]
-    models += [Answered, Checked, Linked, PathPage, ErrorBody]
+    models: list[Any] = [AskForm, CheckForm, LinkForm, PathsForm, EntitiesForm, QueryForm]
+    models += [Answered, Checked, Linked, PathPage, Described, Rows, ErrorBody]
     _, schemas = models_json_schema([(model, "validation") for model in models], ref_template=_REF)
     components = schemas["$defs"]
     components["AskForm"]["additionalProperties"] = False
@@ -67,6 +75,8 @@ def description() -> dict[str, Any]:
             "/api/paths": _both("List the paths out of an entity.", PathsForm, PathPage),
             "/api/check": _both("Look a statement up in the graph.", CheckForm, Checked),
             "/api/entities": {"get": _operation("Suggest entities.", query=EntitiesForm)},
+            "/api/schema": {"get": _operation("Describe a KG.", query=SchemaForm, gives=Described)},
+            "/api/query": {"post": _operation("Run a plan.", post=QueryForm, gives=Rows)},
             "/api/kgs": {"get": _operation("List KGs and methods.")},
             "/api/status": {"get": _operation("Say what is loaded, and which indexes fit.")},
             "/v1/models": {"get": _operation("List a model for each KG and method (OpenAI).")},

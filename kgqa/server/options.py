@@ -27,6 +27,9 @@ class ServeOptions(Options):
         ge=1,
     )
     max_queue: int = option(64, "Maximum number of waiting questions.", group=_LIMITS, ge=1)
+    max_connections: int = option(
+        512, "Maximum number of open connections; the idlest is closed.", group=_LIMITS, ge=8
+    )
     max_body: int = option(
         1_000_000, "Maximum size of a request in bytes.", group=_LIMITS, ge=1_000
     )

@@ -53,6 +53,7 @@ def _run(
     import uvicorn
 
     from kgqa.server.app import make_app
+    from kgqa.server.connections import Connection
     from kgqa.server.sessions import Sessions
 
     sessions = Sessions(home, options, kgs)
@@ -75,6 +76,7 @@ def _run(
         access_log=False,
         server_header=False,
         proxy_headers=False,
+        http=Connection.limited_to(options.max_connections),
         ws="none",
         timeout_graceful_shutdown=_END_SECONDS,
     )

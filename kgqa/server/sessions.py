@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kgqa.api import KG, QA, Asked, Home, Models, Turn, status
 from kgqa.api.kg import DEFAULT_METHOD
 from kgqa.errors import KGNotFoundError, KgqaError, TimeLimitError, UsageError
-from kgqa.server.faults import BusyError, StoppingError, error_json, unexpected
+from kgqa.server.faults import BusyError, RefusedError, StoppingError, error_json, unexpected
 from kgqa.server.progress import ServerProgress
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _MOST_SESSIONS = 16  # each beside its models is small
 _END_SECONDS = 10.0  # that what runs is given when the server ends
 _FRESH = 5.0  # seconds for which the list of KGs is believed
 _MODELS = ("model", "adapter", "reasoner", "ranker", "encoder", "general_model")
-_MOST = {"k": 100, "hops": 4}  # that a request may ask for
+_MOST = {"k": 100, "hops": 4, "cap": 300_000}  # that a request may ask for
 
 Event = tuple[str, dict[str, Any]]
 
@@ -49,7 +49,7 @@ class Waiting:
     ) -> None:
         self.kg = kg
         self.session = session  # not yet bound to the KG
-        self.asked = replace(asked, watch=self.tell) if watched else asked
+        self.asked = replace(asked, watch=self.tell if watched else None, stop=self.check)
         self.deadline = deadline
         self.key = _key(kg, session)
         self.events: asyncio.Queue[Event] = asyncio.Queue()
@@ -62,6 +62,13 @@ class Waiting:
         if not self.gone:
             with suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(self.events.put_nowait, (stage, dict(known)))
+
+    def check(self) -> None:
+        """Raise if nobody waits for the answer: the client has gone, or its time is over."""
+        if self.gone:
+            raise RefusedError(499, "The client went away.")
+        if time.monotonic() > self.deadline:
+            raise TimeLimitError("The question's time is over.", "Ask for fewer paths or hops.")
 
     def fail(self, error: KgqaError) -> None:
         """Pass an error on, which ends the question."""
@@ -205,6 +212,8 @@ class Sessions:
         with self._changed:
             if self._stopping:
                 raise StoppingError
+            now = time.monotonic()  # nobody has waited for these any more
+            self._waiting = [one for one in self._waiting if not one.gone and one.deadline > now]
             ahead = len(self._waiting)
             if ahead >= self.options.max_queue:
                 raise BusyError(ahead, max(1, min(60, round(ahead * self._seconds))))
@@ -279,7 +288,8 @@ class Sessions:
         """Return a session that is not bound to a KG, its options validated. Raises UsageError."""
         for name in _MODELS:
             value = options.get(name)
-            if value is not None and value != "none" and value not in self.options.allow:
+            harmless = value is None or (name == "adapter" and value == "none")
+            if not harmless and value not in self.options.allow:
                 raise UsageError(
                     f"A request may not set `{name}` to '{str(value)[:80]}' here.",
                     "Whoever runs the server allows models by name: kgqa serve --allow NAME.",

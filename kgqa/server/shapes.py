@@ -119,3 +119,42 @@ class Checked(BaseModel):
     missing: str | None
     paths: list[ShownPath]
     near: list[ShownPath] = []
+
+
+class ServedKg(BaseModel):
+    """A KG and its size."""
+
+    name: str
+    entities: int
+    edges: int
+
+
+class Kgs(BaseModel):
+    """The KGs that are served."""
+
+    kgs: list[ServedKg]
+
+
+class Described(BaseModel):
+    """What a KG holds; ``more``: how many types and relations are not listed."""
+
+    kg: str
+    entities: int
+    edges: int
+    types: list[dict[str, Any]]
+    relations: list[dict[str, Any]]
+    more: dict[str, int]
+    sampled: bool
+
+
+class Rows(BaseModel):
+    """The rows of a plan, each with its facts and with what a number counted."""
+
+    plan: str
+    sentence: str
+    cypher: str
+    pattern: list[dict[str, Any]]
+    columns: list[str]
+    rows: list[dict[str, Any]]
+    tied: list[list[Any]]
+    runners_up: list[list[Any]]

@@ -101,6 +101,7 @@ class PathCheck:
             search=beam(constraint, _K),
             rule=self._kg_llm.card.score_rule,
         )
+        # under the constraint, as later: unconstrained accuracy says little of what users get
         found = self._engine.decode(job).found().hypotheses
         if not found:
             return

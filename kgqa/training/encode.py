@@ -59,6 +59,7 @@ def encode(
             too_long += row is None
             rows += [row] if row is not None else []
             continue
+        # the prompt is given and never learnt: a loss on it would teach to write questions
         prompt = kg_llm.prompt_ids(example.question, example.topics)
         given = len(prompt)
         if card.reply:  # the model's own turn begins with it: it is to be learnt too

@@ -199,6 +199,7 @@ class _Reading:
         hop = hops.hop
         direct = hop[:, MEDIATOR] < 0
         source, middle, tail = unique[hops.row], hop[:, MEDIATOR], hop[:, TAIL]
+        # a predicate may be half of a collapsed mediator, so a hop uses one or two of them
         for step, count in self._steps(gold, used):
             reads[direct & (hop[:, FIRST] == step)] = count
             for beyond, more in self._steps(gold, used + count):

@@ -153,6 +153,7 @@ class Fit(Generic[BatchT]):
             "beside": beside,
         }
         folder = checkpoints / f"checkpoint-{self.step}"
+        # renamed when it is whole: a run that is killed while it writes goes on from the one before
         part = folder.with_name(f"{folder.name}.part")
         try:
             part.mkdir()
@@ -179,6 +180,7 @@ class Fit(Generic[BatchT]):
             self.optimizer.load_state_dict(state["optimizer"])
             self._rates.load_state_dict(state["rates"])
             take(state["beside"])
+            # last: what is loaded before may draw numbers, and dropout must go on where it was
             torch.set_rng_state(state["random"])
             reached = state["reached"]
             self.step, self.losses = reached["step"], reached["losses"]

@@ -87,6 +87,7 @@ def learn(
     # One more of them that is right may be chance.
     better = now.sum() > was.sum() + 1 and after.mean() > before.mean()
     first_before, first_after = (float(one.mean()) if len(one) else 0.0 for one in (was, now))
+    # the quarters only decide; what is kept learns from all questions
     if better:
         own = _fitted(start, asked, options, progress)
         assert own.head is not None

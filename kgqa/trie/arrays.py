@@ -35,6 +35,7 @@ def offsets_of(lengths: IntArray) -> IntArray:
 
 def dense(numbers: IntArray) -> tuple[IntArray, IntArray]:
     """Return the distinct ones of numbers from 0, ascending, and which of them each is."""
+    # while the numbers are not far apart, counting is faster than sorting
     most = int(numbers.max(initial=-1)) + 1
     if most > _SPARSE * len(numbers) + 4_096:
         distinct, number = np.unique(numbers, return_inverse=True)
@@ -215,6 +216,7 @@ def build_trie(ordered: Ordered) -> TokenTrie:
     # a sequence (row) opens a node for each of its own tokens
     shared, nodes = ordered.shared, len(ordered.own)
     counts = ordered.lengths - shared
+    # breadth first, so that a node's children are one slice: an expansion is then two look-ups
     depth = ranges(shared, counts)
     levels = np.bincount(depth)
     narrow = np.min_scalar_type(len(levels))  # numbers of few bits are sorted by counting

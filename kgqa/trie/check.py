@@ -7,15 +7,15 @@ Checked on real paths, drawn with a seed, and on difficult names.
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from kgqa.errors import KgqaError
-from kgqa.graph.model import Kind, keys_array
-from kgqa.paths.walk import TAIL, PathTable, admissible, hops_out_of
+from kgqa.graph.model import keys_array
+from kgqa.paths.walk import TAIL, joined_tables, walk
 from kgqa.trie.export import token_text
 from kgqa.trie.lexicon import names_of
 
@@ -32,7 +32,7 @@ PathNames: TypeAlias = tuple[str, tuple[tuple[str, str], ...]]
 
 SAMPLE = 500  # real paths that are checked
 EXAMPLES = 5  # paths that are kept to be shown
-_HUB = 2_000  # edges; a walk ends at an entity with more, so that no hub is read for a sample
+_MOST = 500  # paths out of a topic that are drawn from; of one with more, shorter ones
 _SHOWN = 12  # tokens of an example that are shown on either side
 
 NAMES = (
@@ -175,12 +175,17 @@ def _alike(one: Sequence[int], other: Sequence[int]) -> int:
 def sample_paths(
     store: GraphStore, rules: WalkRules, form: PathFormat, *, count: int = SAMPLE, seed: int = 0
 ) -> list[PathNames]:
-    """Return at most ``count`` real paths of random topics, in texts; hubs end them."""
+    """Return a path of each of ``count`` random topics at most, in texts; a hub has none."""
     choose = np.random.default_rng(seed)
-    topics = _random_topics(store, count, choose)
-    table = _random_walks(store, topics, rules, choose)
+    table, over = walk(store, keys_array(_random_topics(store, count, choose)), rules, _MOST)
+    while len(over) and rules.hops > 1:  # shorter ones out of what has very many
+        rules = replace(rules, hops=rules.hops - 1)
+        more, over = walk(store, over, rules, _MOST)
+        table = joined_tables([table, more])
     if not len(table):
         return []
+    rows = choose.permutation(len(table))
+    table = table.take(rows[np.unique(table.topic[rows], return_index=True)[1]])
     names = store.relations().names
     nodes = np.unique(np.concatenate([table.topic, table.hops[:, :, TAIL].ravel()]))
     nodes = nodes[nodes >= 0]
@@ -208,38 +213,3 @@ def _random_topics(store: GraphStore, count: int, choose: np.random.Generator) -
         if len(found) == count:
             break
     return sorted(found)
-
-
-def _random_walks(
-    store: GraphStore, topics: Sequence[int], rules: WalkRules, choose: np.random.Generator
-) -> PathTable:
-    topic = keys_array(topics)
-    wanted = choose.integers(1, rules.hops + 1, len(topic))
-    length = np.zeros(len(topic), np.int64)
-    taken = np.full((len(topic), rules.hops, 4), -1, np.int64)
-    end = topic.copy()
-    going = np.ones(len(topic), bool)
-    for depth in range(rules.hops):
-        going &= depth < wanted
-        frontier = np.unique(end[going])
-        frontier = frontier[store.degrees(frontier) <= _HUB] if len(frontier) else frontier
-        going &= np.isin(end, frontier)
-        if not going.any():
-            break
-        hops = hops_out_of(store, frontier, rules)
-        starts = hops.offsets(len(frontier))
-        for walk in np.flatnonzero(going).tolist():
-            at = int(np.searchsorted(frontier, end[walk]))
-            added = hops.hop[starts[at] : starts[at + 1]]
-            rows = np.full(len(added), walk)
-            good = np.flatnonzero(admissible(topic[rows], taken[rows], depth, added))
-            if not len(good):
-                going[walk] = False
-                continue
-            pick = int(choose.choice(good))
-            taken[walk, depth] = added[pick]
-            length[walk] = depth + 1
-            end[walk] = added[pick, TAIL]
-            going[walk] = hops.kind[starts[at] + pick] != Kind.VALUE
-    there = np.flatnonzero(length)
-    return PathTable(topic[there], length[there], taken[there])

@@ -2,20 +2,18 @@
 
 A state is an integer that stands for one prefix. It fails closed: a state without a continuation
 that is not an end is a dead end. Long work inside a constraint (naming many tails) is done in
-pieces, with a call of :func:`look` between them, by which a time limit ends it.
+pieces, with a call of :func:`kgqa.deadline.check_deadline` between them.
 """
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from kgqa.errors import EmptyLanguageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from kgqa.graph.model import BoolArray, IntArray
     from kgqa.paths.walk import PathTable
@@ -56,22 +54,3 @@ def nothing_to_write(what: str) -> EmptyLanguageError:
         f"{what}, so there is nothing the model may write.",
         "Choose another `entity`, or look at this one with: kgqa paths ENTITY",
     )
-
-
-_look: ContextVar[Callable[[], None] | None] = ContextVar("look", default=None)
-
-
-@contextmanager
-def stopped_by(look: Callable[[], None]) -> Iterator[None]:
-    """Let long work inside the block call ``look`` now and then, which raises to end it."""
-    before = _look.set(look)
-    try:
-        yield
-    finally:
-        _look.reset(before)
-
-
-def look() -> None:
-    """Raise if the work that goes on has no time left."""
-    if (found := _look.get()) is not None:
-        found()

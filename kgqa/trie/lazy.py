@@ -131,6 +131,7 @@ class LazyConstraint(ABC):
         return self._states[state].ended
 
     def _enter_following(self, states: Sequence[_State]) -> None:
+        # all states at once: each level of segments is one question to the store or the index
         waiting = [(state, position) for state in states for position in state.positions]
         while waiting:
             ends = [

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kgqa.deadline import check_deadline
 from kgqa.errors import MarkerMissingError
 from kgqa.trie.arrays import Sequences, dense, sequences
-from kgqa.trie.constraint import look
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -196,7 +196,7 @@ class _Pool:
 def _pieces(new: list[Any]) -> Iterator[list[Any]]:
     """Yield what is to be read and tokenised, some at a time, unless the time is over."""
     for start in range(0, len(new), _AT_ONCE):
-        look()
+        check_deadline()
         yield new[start : start + _AT_ONCE]
 
 

@@ -18,7 +18,7 @@ from kgqa.errors import WorkerError
 from kgqa.parallel import LocalExecutor
 from kgqa.progress import Rate
 from kgqa.trie.check import check_joining, sample_paths
-from kgqa.trie.units import UnitSettings, working
+from kgqa.trie.units import UnitSettings, open_worker
 
 if TYPE_CHECKING:
     from kgqa.graph.model import IntArray
@@ -86,7 +86,9 @@ def precompute(
         todo = all_topics(store) if topics is None else np.unique(topics)
         todo = np.setdiff1d(todo, store.keys_of(sorted(writer.done())))
     units = [todo[start : start + unit] for start in range(0, len(todo), unit)]
-    results = (executor or LocalExecutor(workers)).run(partial(working, resources, settings), units)
+    results = (executor or LocalExecutor(workers)).run(
+        partial(open_worker, resources, settings), units
+    )
     without = 0
     with closing(results), progress.task("precomputing tries", len(todo), "entities") as task:
         rate = Rate(task, "entities")

@@ -148,6 +148,7 @@ def _by_parts(all_of: JoinedSequences) -> Ordered | None:
         return None
     number, texts = found
     distinct = in_order(texts)
+    # then the order of parts is not that of tokens: "New York" before "New" and its next token
     if (distinct.shared[1:] == distinct.lengths[:-1]).any():  # one begins the next
         return None
     ranks = np.where(number >= 0, distinct.number[number], -1)
@@ -207,6 +208,7 @@ def _sorted_rows(ranks: IntArray) -> tuple[IntArray, IntArray]:
         met[column + 1] = True
         dense = (np.cumsum(met) - 1)[column + 1]
         values = int(met.sum())
+        # ranks of many parts in one integer, made dense again before it overflows
         if room * values >= 1 << 62:
             _, code = np.unique(code, return_inverse=True)
             room = int(code.max()) + 1

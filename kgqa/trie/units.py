@@ -56,7 +56,9 @@ class Unit:
 
 
 @contextmanager
-def working(resources: Resources, settings: UnitSettings) -> Iterator[Callable[[IntArray], Unit]]:
+def open_worker(
+    resources: Resources, settings: UnitSettings
+) -> Iterator[Callable[[IntArray], Unit]]:
     """Open a store and a lexicon, inside ``with``; gives what makes the unit of some topic keys.
 
     Raises IndexFault.

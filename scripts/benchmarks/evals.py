@@ -8,16 +8,26 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kgqa.answers.answer import TopicEntity
+from kgqa.errors import KgqaError
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.graph.sqlite_file import FILE_NAME
+from kgqa.linking.resolve import resolve_entities
+from kgqa.questions import read_questions
+from kgqa.questions.base import is_held_out
+from kgqa.questions.meanings import known_topics
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from kgqa.graph.store import GraphStore
+    from kgqa.questions import Question
 
 SETS = {  # title, form, file, KG
     "webqsp": ("WebQSP", "webqsp-graph", "freebase_subgraph/webqsp.dev-half.jsonl", "fbsub"),
@@ -90,3 +100,45 @@ def share(found: dict[str, Any], name: str) -> str:
     between = found["intervals"].get(name)
     shown = "" if between is None else f" [{between[0]:.1f}, {between[1]:.1f}]"
     return f"{found[name]:.1f}{shown}"
+
+
+def topics_of(store: GraphStore, question: Question) -> tuple[TopicEntity, ...]:
+    """Return the topic entities that the file gives; none if the KG lacks one."""
+    try:
+        found = resolve_entities(store, known_topics(store, question))
+    except KgqaError:
+        return ()
+    return tuple(TopicEntity(one.key, one.id, one.name, 1.0) for one in found)
+
+
+def draw(file: Path, form: str, number: int, seed: int, to: Path) -> tuple[str, Path]:
+    """Write ``number`` questions of the validation fifth of ``file``; return their form and file.
+
+    MetaQA's ids are line numbers, so its questions are written as JSON lines, which keep them.
+    """
+    questions = [one for one in read_questions(file, form).questions if is_held_out(one.id)]
+    wanted = set(
+        random.Random(seed).sample([one.id for one in questions], min(number, len(questions)))
+    )
+    to = to.with_suffix(".jsonl")
+    to.parent.mkdir(parents=True, exist_ok=True)
+    if form == "metaqa":
+        kept = [
+            json.dumps(
+                {
+                    "id": one.id,
+                    "question": one.question,
+                    "topic_entities": one.topic_entities,
+                    "answers": one.answers,
+                    "hops": one.hops,
+                }
+            )
+            for one in questions
+            if one.id in wanted
+        ]
+        form = "jsonl"
+    else:
+        every = file.read_text("utf-8").splitlines()
+        kept = [line for line in every if str(json.loads(line)["id"]) in wanted]
+    to.write_text("".join(f"{line}\n" for line in kept), "utf-8")
+    return form, to

@@ -14,11 +14,11 @@ from kgqa.answers.answer import ScoredPath
 from kgqa.answers.choices import (
     choice_paths,
     find_choices,
+    named_choice,
     parse_choices,
     paths_between,
     rank_choices,
 )
-from kgqa.answers.general import general_prompt, read_choice
 from kgqa.errors import EmptyLanguageError, UsageError
 from kgqa.paths.format import PathFormat
 from kgqa.paths.ground import ground
@@ -93,32 +93,21 @@ def test_paths_to_one_choice_add_up(sample) -> None:
     )
 
 
-def test_the_general_llm_chooses_among_the_choices_and_nothing_else(sample) -> None:
-    choices = find_choices(sample, ["Bloemfontein", "London", "Atlantis 9"])
-    paths = scored(sample, TOLKIEN, ("Bloemfontein", -1.0), ("London", -1.5))
-    by_paths = rank_choices(choices, paths)
-    for text, first in (
-        ("London", "London"),
-        ("The answer is London.", "Bloemfontein"),
-        ("A) London", "London"),
-        ("Atlantis 9", "Atlantis 9"),
-        ("Paris", "Bloemfontein"),
-        ("London or Bloemfontein", "Bloemfontein"),
-        ("", "Bloemfontein"),
-    ):
-        ranked = read_choice(text, choices, paths)
-        assert ranked[0].name == first, text
-        assert sum(one.score for one in ranked) <= 1.0 + 1e-9
-        assert {one.name for one in ranked} == {one.name for one in by_paths}
-    assert not read_choice("Atlantis 9", choices, paths)[0].grounded
-
-
-def test_the_prompt_holds_question_choices_and_paths_whatever_they_say(sample) -> None:
-    paths = scored(sample, TOLKIEN, ("Bloemfontein", -1.0))
-    prompt = general_prompt("Where {choices}?", paths, ["{paths}", "Rome"])
-    assert paths[0].text in prompt
-    assert "Question: Where {choices}?" in prompt
-    assert "- {paths}\n- Rome\n" in prompt
+def test_a_name_chooses_the_choice_that_is_called_so_and_nothing_else(sample) -> None:
+    choices = find_choices(sample, ["Bloemfontein", "London", "Atlantis 9", "Who", "The Who"])
+    named = {
+        "London": "London",
+        "A) London": "London",
+        "the london.": "London",
+        "Who": "Who",
+        "The answer is London.": None,
+        "London, not Bloemfontein": None,
+        "Paris": None,
+        "": None,
+    }
+    for text, name in named.items():
+        found = named_choice(text, choices)
+        assert (None if found is None else found.text) == name, text
 
 
 @settings(max_examples=30)

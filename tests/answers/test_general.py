@@ -1,207 +1,186 @@
-"""The general LLM's prompt is the same for the same paths, and its answers are linked back."""
+"""A general LLM chooses among numbered paths; what is not such a choice is never an answer."""
 
 from __future__ import annotations
 
+import json
 import random
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from kgqa.answers.choices import AnswerChoice
-from kgqa.answers.general import general_prompt, read_answers, read_choice
+from kgqa.answers.answer import NO_KG_LLM, Answer, RankedAnswer, ScoredPath, TopicEntity
+from kgqa.answers.general import (
+    NONE_FITS,
+    NOT_KEPT,
+    Reply,
+    ask_general,
+    general_prompt,
+    read_numbers,
+    reply_schema,
+    with_reply,
+)
+from kgqa.models.general import Completion, GeneralLLM
 from tests.answers.test_naming import wrote
-from tests.fixtures import LINCOLN
 
 PATHS = [
     wrote("Hugo Chávez", 0.5, "Venezuela", "Hugo Chávez"),
     wrote("Atlantis", 0.2, "Venezuela", "Spanish Language", "Latin Script"),
     wrote("Caracas", 0.2, "Venezuela", "Caracas"),
 ]
+OWN = (RankedAnswer("own", "own", 0.4, True),)
 
 
-def test_the_order_of_paths_does_not_depend_on_the_order_they_come_in() -> None:
-    prompt = general_prompt("who {paths} {question}?", PATHS)
+def found(paths: list[ScoredPath], question: str = "who?", topic: str = "Venezuela") -> Answer:
+    topics = (TopicEntity(0, topic, topic, 1.0, "the republic"),)
+    return Answer(
+        question=question,
+        method="gcr",
+        topic_entities=topics,
+        paths=tuple(paths),
+        answers=OWN,
+        kg_llm=NO_KG_LLM,
+    )
+
+
+@pytest.fixture(scope="module")
+def general() -> GeneralLLM:
+    return GeneralLLM("m", base_url="http://127.0.0.1:9/v1", retries=0)
+
+
+def said(
+    sample: Any, general: GeneralLLM, text: str, choices: tuple[str, ...] = (), own: Any = None
+) -> Answer:
+    reply = Reply(Completion(text, 1, 1), 0.5)
+    return with_reply(sample, own or found(PATHS), general, reply, choices)
+
+
+def test_the_prompt_is_the_same_whatever_the_order_of_the_paths() -> None:
+    prompt = general_prompt(found(PATHS, "who {paths} {question}?"))
     for seed in range(5):
         mixed = PATHS.copy()
         random.Random(seed).shuffle(mixed)
-        assert general_prompt("who {paths} {question}?", [*mixed, mixed[0]]) == prompt
-    places = [prompt.index(path.text) for path in sorted(PATHS, key=lambda p: (-p.score, p.text))]
-    assert places == sorted(places)
+        assert general_prompt(found([*mixed, mixed[0]], "who {paths} {question}?")) == prompt
     assert "who {paths} {question}?" in prompt
-    assert "(suggests: Atlantis)" in prompt, "what the model wrote is put to the general LLM"
+    lines = [line for line in prompt.splitlines() if line[:1].isdigit()]
+    assert [line.partition(". ")[0] for line in lines] == ["1", "2", "3", "4"]
+    assert lines[0].endswith('-> "Hugo Chávez"')
+    assert [line.count("->") for line in lines] == [2, 2, 2, 4], "beginnings of paths, too"
 
 
-def test_answers_are_linked_through_the_paths_first(sample) -> None:
-    text = "1. hugo chavez\n* **Caracas.**\nSpanish language\nVenezuela\nAbraham Lincoln\nMu"
-    found = read_answers(text, PATHS, sample)
-    assert [(one.id, one.grounded) for one in found] == [
-        ("HugoChávez", True),
-        ("Caracas", True),
-        ("SpanishLanguage", True),
-        ("Venezuela", False),
-        (LINCOLN, False),
-        (None, False),
+def test_numbers_are_the_answers_in_their_order(sample: Any, general: GeneralLLM) -> None:
+    prompt = general_prompt(found(PATHS)).splitlines()
+    places = [
+        next(line.partition(".")[0] for line in prompt if line.endswith(f'"{name}"'))
+        for name in ("Latin Script", "Spanish Language", "Caracas")
     ]
-    assert [one.score for one in found] == [1 / (1 + place) for place in range(6)]
-    without = read_answers("Abraham Lincoln", PATHS)
-    assert [(one.id, one.name, one.grounded) for one in without] == [
-        (None, "Abraham Lincoln", False)
+    answer = said(sample, general, f'{{"answers": [{", ".join(places)}]}}')
+    assert [(one.name, one.grounded, one.score) for one in answer.answers] == [
+        ("Latin Script", True, 1.0),
+        ("Spanish Language", True, 0.5),
+        ("Caracas", True, 1 / 3),
     ]
+    assert all(one.paths for one in answer.answers)
+    assert answer.notes == ()
+    none = said(sample, general, '{"answers": []}')
+    assert (none.answers, none.notes) == ((), (NONE_FITS,))
 
 
-def test_no_answer_is_none(sample) -> None:
-    assert read_answers("None.", PATHS, sample) == []
-    assert read_answers("\n\n", PATHS, sample) == []
-    assert read_answers("Caracas\ncaracas", PATHS, sample)[0].id == "Caracas"
+NO_FORM = [
+    "", "none", "Hugo Chávez", "1", "[1]", "1. Hugo Chávez", "null", "{}", "true",
+    "These people are excluded:\n- Hugo Chávez", 'These are excluded: {"answers": [1]}',
+    '{"answers": [1]}\nActually, that is wrong.', "None of the above", '{"answers": [1]} not',
+    '<thinking>{"answers": [1]}</thinking>', '[THINK]{"answers": [1]}[/THINK]',
+    '<think>{"answers": [1]}', "<think>no</think>\nHugo Chávez", "Ce n'est pas Hugo Chávez",
+    '{"answers": [9]}', '{"answers": [0]}', '{"answers": [-1]}', '{"answers": [true]}',
+    '{"answers": ["1"]}', '{"answers": [1.0]}', '{"answers": 1}', '{"answers": [1], "not": [1]}',
+    '{"answers": [1], "answers": [2]}', '[["answers", [1]]]', '{"excluded": [1]}', "[" * 100_000,
+    '{"answers": [' + "1," * 20_000 + "1]}",
+]  # fmt: skip
 
 
-LEXINGTON = [wrote("Lexington", 0.5, "Mary Todd", "Lexington"), wrote("x", 0.2, "Mary", "USA")]
+@pytest.mark.parametrize("text", NO_FORM)
+def test_nothing_else_is_an_answer(sample: Any, general: GeneralLLM, text: str) -> None:
+    answer = said(sample, general, text)
+    assert answer.answers == found(PATHS).answers
+    assert answer.notes == (NOT_KEPT,)
+    assert answer.general_llm is not None
 
 
 @pytest.mark.parametrize(
-    "said",
+    "text",
     [
-        "She was not born in Lexington",
-        "She wasn't born in Lexington.",
-        "She wasn’t born in Lexington, as far as I know",
-        "Not Lexington",
-        "Lexington is wrong.",
-        "Lexington: incorrect",
-        "- ~~Lexington~~",
-        "❌ Lexington",
-        "!= Lexington",
-        "Lexington cannot be the answer",
-        "It is unlikely to be Lexington",
-        "Anywhere except Lexington",
-        "Neither Lexington nor elsewhere",
-        "Sie wurde nicht in Lexington geboren",
-        "Elle n'est pas née à Lexington",
-        "Она не родилась в Lexington",
-        "These are not answers:\n- Lexington",
-        "Lexington\nLexington is not right after all.",
-        "<think>Lexington\nMaybe</think>\nnone",
-        "<think>\nLexington",
+        '{"answers": [1]}',
+        ' {"answers":[1,1]}\n',
+        '```json\n{"answers": [1]}\n```',
+        '<think>Not 1, "answers": [2]?</think>\n{"answers": [1]}',
+        '[THINK]Not 1.[/THINK]{"answers": [1]}',
     ],
 )
-def test_what_is_denied_is_no_answer(said: str) -> None:
-    found = read_answers(said, LEXINGTON)
-    assert "Lexington" not in [one.id for one in found]
-    assert not any(one.grounded for one in found)
+def test_the_form_may_stand_in_a_fence_or_after_thoughts(
+    sample: Any, general: GeneralLLM, text: str
+) -> None:
+    assert [one.name for one in said(sample, general, text).answers] == ["Hugo Chávez"]
 
 
-@pytest.mark.parametrize(
-    "said",
-    ["She lived in Lexington.", "Lexington or so", "Is Lexington meant?", "lexing Lexington ton"],
-)
-def test_what_a_sentence_mentions_is_marked_and_never_first(said: str) -> None:
-    found = read_answers(said, LEXINGTON)
-    assert [(one.id, one.mentioned) for one in found] == [(None, False), ("Lexington", True)]
-    assert found[0].score > found[1].score
-    assert found[1].to_dict()["mentioned"] is True
-    named = read_answers(f"{said}\nUSA", LEXINGTON)
-    assert [one.id for one in named] == [None, "USA", "Lexington"]
-    assert "mentioned" not in named[1].to_dict()
-    own_line = read_answers(f"{said}\nLexington", LEXINGTON)
-    assert not own_line[1].mentioned
+@given(st.lists(st.integers(-2, 6)), st.text(max_size=9), st.text(max_size=9))
+def test_a_reply_is_read_whole_or_not(numbers: list[int], before: str, after: str) -> None:
+    text = json.dumps({"answers": numbers})
+    fits = all(0 < number <= 4 for number in numbers)
+    assert read_numbers(text, 4) == (list(dict.fromkeys(numbers)) if fits else None)
+    if before.strip() or after.strip():
+        assert read_numbers(f"{before}{text}{after}", 4) is None
 
 
-def test_a_part_of_a_name_is_not_the_answer() -> None:
-    paths = [wrote("x", 0.5, "Mary Todd", "United States of America")]
-    found = read_answers("united", paths)
-    assert not found[0].grounded
-    assert found[0].name == "united"
-    assert all(one.mentioned for one in found[1:])
+CHOICES = ("Hugo Chávez", "Caracas", "Atlantis 9")
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        "Lexington", "lexington.", "1. Lexington", "- **Lexington**", "“Lexington”",
-        "the Lexington", "Answer: Lexington", "**Answer:** Lexington", "Answers:\n\n- Lexington",
-        "<think>Not Lexington?</think>Lexington", "2) 'Lexington'", "Lexington\nLexington, not USA",
-    ],
-)  # fmt: skip
-def test_a_line_that_is_a_name_is_the_answer(said: str) -> None:
-    found = read_answers(said, LEXINGTON)
-    assert (found[0].id, found[0].grounded, found[0].mentioned) == ("Lexington", True, False)
+def test_a_choice_is_chosen_by_its_number(sample: Any, general: GeneralLLM) -> None:
+    answer = said(sample, general, '{"answers": [3]}', CHOICES)
+    assert (answer.answers[0].name, answer.answers[0].grounded) == ("Atlantis 9", False)
+    assert sum(one.score for one in answer.answers) <= 1.0 + 1e-9
+    assert {one.name for one in answer.answers} == set(CHOICES)
+    for text in ("Caracas", "Caracas, not Hugo Chávez", '{"answers": [1, 2]}', '{"answers": [4]}'):
+        kept = said(sample, general, text, CHOICES)
+        assert (kept.answers, kept.notes) == (found(PATHS).answers, (NOT_KEPT,))
+    assert "1. " + '"Hugo Chávez"' in general_prompt(found(PATHS), CHOICES)
 
 
-def test_a_name_that_sounds_like_a_denial_is_a_name() -> None:
-    paths = [wrote("x", 0.5, "Coen", "No Country for Old Men"), wrote("x", 0.2, "Coen", "Never")]
-    assert read_answers("No Country for Old Men", paths)[0].grounded
-    assert read_answers("It is No Country for Old Men", paths)[1].mentioned
+def test_no_name_leaves_the_machine_masked() -> None:
+    names = ["Venezuela", "Hugo Chávez", "Spanish Language", "Latin Script", "Caracas"]
+    question = "Is hugo chávez of the Republic, or of VENEZUELA?"
+    answer = found(PATHS, question)
+    for choices in ((), CHOICES):
+        prompt = general_prompt(answer, choices, masked=True)
+        folded = prompt.casefold()
+        assert not [
+            name for name in (*names, *choices, "the republic") if name.casefold() in folded
+        ]
+        assert PATHS[0].edges[0].relation in prompt
+        plain = general_prompt(answer, choices)
+        assert plain.count("\n") == prompt.count("\n")
+    assert "Question: Is E" in prompt
 
 
-def test_a_reply_of_any_length_is_read_in_bounds() -> None:
-    found = read_answers("Lexington " * 100_000 + "\n" + "USA\n" * 200_000 + "x\n" * 9, LEXINGTON)
-    assert [one.id for one in found] == ["USA"]
-    many = "\n".join(f"place {number}" for number in range(100_000))
-    assert len(read_answers(many, LEXINGTON)) == 1_000
+@pytest.mark.model
+def test_a_real_server_is_asked_for_numbers_and_its_reply_is_one_or_is_said_to_be_none(
+    sample: Any, openai_server: Any
+) -> None:
+    with GeneralLLM(openai_server.model, base_url=openai_server.base_url) as real:
+        for choices in ((), CHOICES):
+            answer = found(PATHS)
+            reply = ask_general(real, answer, choices, max_tokens=16, masked=True)
+            done = with_reply(sample, answer, real, reply, choices)
+            kept = read_numbers(reply.written.text, 3 if choices else 4, one=bool(choices))
+            assert (NOT_KEPT in done.notes) == (kept is None), reply.written.text
+            names = {*CHOICES} if choices else {edge.tail.name for p in PATHS for edge in p.edges}
+            assert {one.name for one in done.answers} <= names | {"own"}
+            assert done.general_llm is not None
+            assert done.general_llm.completion_tokens <= 16
 
 
-CHOICES = [AnswerChoice(one, (one,), (1,)) for one in ("Lexington", "USA", "No place", "Vitamin C")]
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        "USA", "usa.", "- **USA**", "1. USA", "“USA”", "'USA'", "the USA", "B) USA", "(b) USA",
-        "B. USA",
-        "B: USA",
-        "[B] *USA*", "Answer: USA", "**Answer:** B) USA", "Final answer: **USA**", "B) **USA**",
-        "<think>Lexington\n</think>\nUSA", "I looked at the facts.\nUSA", "USA\nNot Lexington.",
-        "USA\nBecause Lexington lies in it.",
-        "These are not answers:\n- Lexington\n\nAnswer:\nUSA", "USA\nUSA",
-        "Lexington\nLexington is wrong.\nUSA",
-    ],
-)  # fmt: skip
-def test_a_line_that_is_a_choice_chooses_it(said: str) -> None:
-    found = read_choice(said, CHOICES, LEXINGTON)
-    assert (found[0].name, found[0].mentioned) == ("USA", False)
-    assert found[0].score > 0.5
-    assert not any(one.mentioned for one in found)
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        "It is USA", "It is the USA.", "The answer is USA, I think.",
-        "USA, since it is a country", "Is it USA?",
-        "USA or so", "Maybe USA", "I would say: USA",
-        "USA (the country)", "Some say USA.\nOthers too.",
-        "Of all of these USA fits best",
-    ],
-)  # fmt: skip
-def test_a_choice_that_a_sentence_mentions_is_marked_and_not_chosen(said: str) -> None:
-    plain = read_choice("", CHOICES, LEXINGTON)
-    assert plain[0].name == "Lexington"
-    found = read_choice(said, CHOICES, LEXINGTON)
-    assert [(one.name, one.score) for one in found] == [(one.name, one.score) for one in plain]
-    assert [one.name for one in found if one.mentioned] == ["USA"]
-    said = said.replace("USA", "Lexington")
-    assert read_choice(said, CHOICES, LEXINGTON) == plain, "the paths have it first, with no mark"
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        "It is not USA.", "USA is wrong", "~~USA~~", "❌ B) USA",
-        "- ~~USA~~", "Neither USA nor Lexington",
-        "These are not answers:\n- USA", "USA\nUSA is not right after all.", "It can't be the USA",
-        "<think>USA", "Anything except USA", "Maybe USA.\nNo, not USA.",
-        "", "none", "USA\nVitamin C",
-        "B", "USAF",
-    ],
-)  # fmt: skip
-def test_a_choice_that_is_denied_or_not_the_only_one_is_not_chosen(said: str) -> None:
-    assert read_choice(said, CHOICES, LEXINGTON) == read_choice("", CHOICES, LEXINGTON)
-
-
-def test_a_choice_is_told_from_one_that_is_called_alike() -> None:
-    assert read_choice("No place", CHOICES, LEXINGTON)[0].name == "No place"
-    assert read_choice("I say No place", CHOICES, LEXINGTON)[0].name == "Lexington"
-    alike = [
-        AnswerChoice(one, (one,), (1,)) for one in ("Who", "The Who", "C", "Vitamin C", "René")
-    ]
-    for one in ("Who", "The Who", "C", "Vitamin C", "René"):
-        assert read_choice(one, alike, LEXINGTON)[0].name == one
-    assert read_choice("Rene", alike, LEXINGTON)[0].name == "René"
+def test_the_schema_allows_listed_numbers_alone() -> None:
+    schema = reply_schema(2)
+    assert schema["properties"]["answers"]["items"] == {"type": "integer", "enum": [1, 2]}
+    assert schema["additionalProperties"] is False

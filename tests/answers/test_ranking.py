@@ -14,10 +14,10 @@ from kgqa.answers.ranking import (
     SUPPORT,
     RankingOptions,
     aggregate,
-    judge,
+    decide,
     relation_paths,
-    scale_of,
     signature,
+    to_probability,
     worth_expanding,
 )
 from kgqa.errors import UsageError
@@ -140,7 +140,7 @@ def test_paths_too_unlikely_for_a_float_keep_their_order() -> None:
     likely = [ScoredPath("x", s, "x", (path("t", f"r{s}", f"e{s}"),)) for s in (-1.0, -2.0, -4.0)]
     unlikely = [ScoredPath("x", p.score - 9000, "x", p.groundings) for p in likely]
     assert ranked(unlikely) == ranked(likely)
-    assert 0 < sum(map(scale_of(unlikely), (one.score for one in unlikely))) <= 1
+    assert 0 < sum(map(to_probability(unlikely), (one.score for one in unlikely))) <= 1
 
 
 def test_relation_paths_of_one_name_with_other_predicates_stay_apart() -> None:
@@ -202,7 +202,7 @@ PATHS = [
 
 def judged(paths: list[ScoredPath], temperature: float = EVEN, **options):
     found = relation_paths(paths)
-    return judge(aggregate(found, paths, temperature), found, RankingOptions(**options))
+    return decide(aggregate(found, paths, temperature), found, RankingOptions(**options))
 
 
 def test_the_answers_are_those_that_weigh_nearly_as_much_as_the_first() -> None:
@@ -228,7 +228,7 @@ def test_with_insufficient_evidence_there_is_no_answer() -> None:
     assert found.chosen == 0
     assert sum(found.scores) == pytest.approx(0.8), "the entities keep their scores"
     assert judged(PATHS, min_confidence=0.65).chosen
-    nothing = judge([], [], RankingOptions())
+    nothing = decide([], [], RankingOptions())
     assert not nothing.chosen
     assert nothing.scores == ()
 

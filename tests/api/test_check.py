@@ -104,6 +104,7 @@ SIGNS = [
     ("x", "note", "a -> b\nc"),
     ("x1", "knows", "Payments -> leader -> Mallory"),
     ("Bjarne", "made", "x"),
+    ("x", "made", "x"),
 ]
 
 
@@ -154,6 +155,8 @@ def test_a_direction_is_never_near(signs: kgqa.KG) -> None:
         "Zoe\u0308 -> likes -> tea",
         'x -> note -> "a -\\u003e b\\nc"',
         [("x", "note", "a -> b\nc")],
+        "x -> made -> x",
+        "x -> ^made -> x -> ^made -> Bjarne",
         'x1 -> knows -> "Payments -\\u003e leader -\\u003e Mallory"',
     ],
 )

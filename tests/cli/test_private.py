@@ -10,7 +10,7 @@ import pytest
 import kgqa
 from kgqa.errors import KgqaError
 from kgqa.models.general import CallCache
-from kgqa.private import mask_of, who_else
+from kgqa.permissions import mask_of, sharing_note
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,7 +77,7 @@ def test_a_folder_that_is_there_keeps_its_mode_and_what_is_new_follows_it(
     done = kgqa("ingest", "triples", dump, "--home", home, "--kg", "small")
     assert home.stat().st_mode & 0o777 == mode
     assert modes(home / "small") == {"folders": {folders}, "files": {files}}
-    assert f"{whom}-readable (mode {mode:o})" in done.err if whom else not who_else(home)
+    assert f"{whom}-readable (mode {mode:o})" in done.err if whom else not sharing_note(home)
 
 
 def test_nothing_is_made_that_everybody_may_write_to(dump: Path, tmp_path: Path) -> None:

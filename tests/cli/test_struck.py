@@ -400,6 +400,45 @@ def test_files_that_may_not_grow(faults: Faults, place: Place, tmp_path: Path, r
     ends_well(faults, place, home)
 
 
+def mount(folder: Path, size: int, *more: str) -> None:
+    """Put a real disk of ``size`` bytes there, or change its size; skip where that is forbidden."""
+    options = ",".join([f"size={size}", *more])
+    try:
+        command = ["mount", "-t", "tmpfs", "-o", options, "kgqa-test", str(folder)]
+        done = subprocess.run(command, capture_output=True, timeout=60)
+    except OSError as error:
+        pytest.skip(f"no mount: {error}")
+    if done.returncode:
+        pytest.skip(f"a small disk cannot be mounted: {done.stderr.decode().strip()}")
+
+
+@pytest.mark.parametrize(
+    "room", [pytest.param(r, marks=[pytest.mark.long] if r != 4 else []) for r in (0, 4, 40)]
+)
+def test_a_disk_that_is_really_small(
+    faults: Faults, place: Place, tmp_path: Path, room: int
+) -> None:
+    """``room``: the pages of 4 KiB that are free when the command begins."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount(disk, 64 << 20)
+    try:
+        home = disk / "home"
+        args = place.fresh(home)
+        state = os.statvfs(disk)
+        used = (state.f_blocks - state.f_bfree) * state.f_frsize
+        mount(disk, used + room * 4096, "remount")
+        done, _ = faults.end(faults.start(args, home, fault="none"))
+        assert done.code or room, "nothing can be written"
+        if done.code:
+            assert_full(done)
+        assert_old_or_new(place, home)
+        mount(disk, 64 << 20, "remount")
+        ends_well(faults, place, home)
+    finally:
+        subprocess.run(["umount", str(disk)], check=True, timeout=60)
+
+
 def test_a_folder_that_may_only_be_read(faults: Faults, place: Place, tmp_path: Path) -> None:
     home = tmp_path / "home"
     args = place.fresh(home)

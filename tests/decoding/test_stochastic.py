@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgqa.decoding.options import SampleOptions
+from kgqa.decoding.options import SampleSearchOptions
 from kgqa.decoding.search import Search, run
 from kgqa.decoding.searches import SampleSearch
 from kgqa.errors import UsageError
@@ -24,7 +24,7 @@ DRAWS = 4000
 
 
 def sample(constraint: Constraint, k: int, *, seed: int) -> Search:
-    return SampleSearch(SampleOptions(seed=seed)).start(constraint, k)
+    return SampleSearch(SampleSearchOptions(seed=seed)).start(constraint, k)
 
 
 @given(seed=st.integers(0, 10_000), count=st.integers(1, 40), k=st.integers(1, 12))
@@ -99,4 +99,4 @@ def test_options_that_cannot_be_meant_are_refused() -> None:
     with pytest.raises(UsageError, match="at least 1"):
         sample(constraint_of([[2, EOS]]), 0, seed=0)
     with pytest.raises(UsageError, match="length penalty"):
-        SampleSearch(SampleOptions()).check(3, 1.0)
+        SampleSearch(SampleSearchOptions()).check(3, 1.0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -53,6 +55,17 @@ def test_a_wave_holds_the_demand_then_distinct_prefixes_up_to_the_budget(
         learn(tree, states)
         below = tree.scored(demanded).moves.state.tolist()
         demanded = [s for s in below if not constraint.is_end([s])[0]]
+
+
+@pytest.mark.parametrize("forced_free", [False, True])
+def test_a_name_may_have_more_tokens_than_calls_may_be_nested(forced_free: bool) -> None:
+    long = [7] * (2 * sys.getrecursionlimit())
+    tree = PrefixTree(constraint_of([[2, *long, EOS]]), forced_free=forced_free)
+    state = tree.start
+    for _ in range(1 + len(long)):
+        (state,) = tree.expansion([state]).state.tolist()
+    assert tree.node(state).depth == 1 + len(long)
+    assert tree.prefix(state) == [2, *long]
 
 
 def test_what_is_forced_waits_for_what_is_below_it() -> None:

@@ -16,7 +16,7 @@ from kgqa.answers.answer import SearchUse
 from kgqa.errors import LinkingError, UsageError, WorkerError
 from kgqa.evaluation import Evaluation, compare_runs, evaluate
 from kgqa.evaluation.log import read_run
-from kgqa.evaluation.run import Asked, Asking, Workers
+from kgqa.evaluation.run import Asking, WorkerRecords, Workers
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.parallel import LocalExecutor
 from kgqa.progress import Silent
@@ -124,7 +124,7 @@ def asking(path, deadly):
                 if one.id == deadly or (one.question == "once?" and not once.exists()):
                     once.touch()
                     os.kill(os.getpid(), signal.SIGKILL)
-            return Asked(list(run.records(store, questions)), [True, False], ["told"])
+            return WorkerRecords(list(run.records(store, questions)), [True, False], ["told"])
 
         yield ask
 

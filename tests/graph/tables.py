@@ -63,19 +63,20 @@ def tables_of(
     *,
     name: str = "tricky",
     direction: Direction = "out",
+    about: dict[Edge, dict[str, Any]] | None = None,
 ) -> GraphTables:
-    """Put rows together as an ingest does."""
-    rows = [dict(zip(("head", "relation", "tail"), edge, strict=True)) for edge in edges]
+    """Put rows together as an ingest does; ``about``: the properties of edges."""
+    held = {edge: json.dumps(properties) for edge, properties in (about or {}).items()}
+    rows = [
+        {**dict(zip(("head", "relation", "tail"), edge, strict=True)), "properties": held.get(edge)}
+        for edge in edges
+    ]
     named = [{"id": id_, "name": label} for id_, label in relations]
     return assemble(
         [
             EntityBatch(pa.RecordBatch.from_pylist(list(entities), schema=ENTITY_SCHEMA)),
             RelationBatch(pa.RecordBatch.from_pylist(named, schema=RELATION_SCHEMA)),
-            EdgeBatch(
-                pa.RecordBatch.from_pylist(
-                    [{**row, "properties": None} for row in rows], schema=EDGE_SCHEMA
-                )
-            ),
+            EdgeBatch(pa.RecordBatch.from_pylist(rows, schema=EDGE_SCHEMA)),
         ],
         name=name,
         source="rows of a test",

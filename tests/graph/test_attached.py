@@ -28,7 +28,7 @@ from kgqa.graph.attached import (
     as_toml,
     read_attachment,
 )
-from kgqa.graph.attached_attach import Taken, attach
+from kgqa.graph.attached_attach import Taken, attach, described
 from kgqa.graph.attached_cache import FILE_NAME
 from kgqa.graph.attached_store import AttachedStore
 from kgqa.graph.browser import browser_url
@@ -38,6 +38,8 @@ from kgqa.graph.open import list_kgs, open_store, open_writer
 from kgqa.graph.schema import PropertyGraph
 from kgqa.graph.store import GraphStore
 from kgqa.progress import Silent
+from kgqa.queries.cypher import cypher_of
+from kgqa.queries.text import parse_plan
 from tests.graph.neo4j_server import ask
 
 if TYPE_CHECKING:
@@ -111,7 +113,7 @@ def edges(store: AttachedStore, *ids: str) -> set[tuple[str, str, str]]:
     assert (keys >= 0).all(), ids
     near = store.neighbours(keys, "both")
     ends = store.entities(near.target)
-    names = store.relations().names
+    names = store.relations().ids
     rows = store.entities(keys)
     return {
         (rows.names[row] or "fact", "^" * (step % 2) + names[step // 2], name or "fact")
@@ -169,8 +171,7 @@ class TestAsItIs:
                 ("Apollo 13", "rating", "7.7"),
                 ("Apollo 13", "tags", "space"),
                 ("Apollo 13", "tags", "NASA"),
-                ("Apollo 13", "uid", "2"),
-            }  # no long text, no text that stands for null, not its own name
+            }  # no long text, no text that stands for null, not its own name or id
             near = store.neighbours(store.keys_of(["Film:2"]), "in")
             facts = near.target[near.kind == Kind.MEDIATOR]
             assert len(facts) == 2, "parallel relationships stay apart"
@@ -205,7 +206,7 @@ class TestAsItIs:
             run(films, f"MATCH (f:{MARK}:Film)-[r]-() DELETE r SET f.year = 1996 REMOVE f.tags")
             kept = store.has_edges(heads, relations, tails)
             assert set(np.array(store.relations().ids)[relations[kept]]) == {
-                "released", "rating", "uid",
+                "released", "rating",
             }  # fmt: skip
 
     def test_the_schema(self, films: Neo4jServer, tmp_path: Path) -> None:
@@ -265,6 +266,80 @@ class TestAsItIs:
             assert store.entities(store.keys_of(["Shot:12", "Film:2"])).kinds.tolist() == [1, 2]
             near = store.neighbours(store.keys_of(["Film:2"]), "out")
             assert Kind.MEDIATOR in near.kind.tolist()
+
+    def test_numbers_and_dates_kept_as_text(self, films: Neo4jServer, tmp_path: Path) -> None:
+        run(
+            films,
+            f"UNWIND range(1, 200) AS n CREATE (:{MARK}:Bill {{number: n, day: '1996-07-04', "
+            "freight: CASE n WHEN 7 THEN 'free' WHEN 9 THEN 'NULL' ELSE toString(n / 4.0) END, "
+            "code: CASE n % 2 WHEN 0 THEN '12' ELSE 'A' END}"
+            f")-[:PAID {{part: toString(n)}}]->(:{MARK}:Sum {{number: n, title: toString(n)}})",
+        )
+        with connect(films) as connection:
+            said = "\n".join(described(attach(connection, tmp_path, "films", TAKEN, Silent())))
+            assert "Bill.freight (float, 1 not)" in said
+            assert "Bill.freight (1)" in said.partition("NULL")[2]
+            with AttachedStore(connection, tmp_path / "films") as store:
+                types = {one.name: one for one in store.schema().types}
+                held = {each.name: (each.type, each.as_text) for each in types["Bill"].properties}
+                assert held["freight"] == ("float", True)
+                assert held["day"] == ("date", True)
+                assert held["code"] == ("text", False)
+                assert types["Sum"].properties[-1].type in ("integer", "text")
+                assert ("title", "text") in {(e.name, e.type) for e in types["Sum"].properties}
+                bills = store.instances("Bill")
+                rows, values = store.property_values(bills, "freight")
+                assert (len(rows), sum(values)) == (198, 50 * 100.5 - 7 / 4 - 9 / 4)  # type: ignore[arg-type]
+                text = cypher_of(parse_plan("Bill | give sum Bill.freight"), store.schema()).text
+                assert [*store.run(text, {})[0].values()] == [sum(values)]  # type: ignore[arg-type]
+                assert {
+                    ("Bill 10", "freight", "2.5"), ("Bill 10", "day", "1996-07-04"),
+                } <= edges(store, "Bill:10")  # fmt: skip
+                assert ("Bill 7", "freight", "free") in edges(store, "Bill:7")
+                key = int(store.keys_of(["Bill:10"])[0])
+                assert store.details(key).properties["freight"] == 2.5
+                for id_, names in (
+                    ('"2.5"^^xsd:double', {"Bill 10"}),
+                    ('"1996-07-04"^^xsd:date', {f"Bill {n}" for n in range(1, 201)}),
+                ):
+                    near = store.neighbours(store.keys_of([id_]), "in")
+                    assert set(store.entities(near.target).names) == names
+                    relations = near.step // 2
+                    ends = np.repeat(store.keys_of([id_]), len(near))
+                    assert store.has_edges(near.target, relations, ends).all()
+                paid = store.relations().ids.index("PAID")
+                facts = store.facts(keys_array([key]), [paid], inverse=False).fact
+                assert store.property_values(facts, "part")[1] == [10]
+
+    def test_a_survey_says_that_it_sampled(
+        self, films: Neo4jServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("kgqa.graph.attached_survey._ALL_NODES", 2)
+        monkeypatch.setattr("kgqa.graph.attached_survey._COUNTED", 4)
+        with connect(films) as connection:
+            found = attach(connection, tmp_path, "films", TAKEN, Silent())
+            assert any("of a sample" in line for line in described(found))
+            with AttachedStore(connection, tmp_path / "films") as store:
+                assert store.schema().sampled
+                _, keys = store.find_names(["Ron Howard"])
+                assert store.entities(keys).names == ["Ron Howard"]
+
+    def test_databases_are_kgs_of_their_own(self, films: Neo4jServer, tmp_path: Path) -> None:
+        other = films.uri.replace("bolt://", "neo4j://")
+        named = []
+        for uri in (films.uri, other, films.uri):
+            with Reader(uri, films.username, films.password, "neo4j") as connection:
+                named.append(attach(connection, tmp_path, None, TAKEN, Silent()).kg)
+        assert named == ["neo4j", "neo4j-2", "neo4j"]
+        records = [read_attachment(tmp_path / name) for name in named[:2]]
+        assert [(one.url, one.database) for one in records] == [
+            (films.uri, "neo4j"), (other, "neo4j"),
+        ]  # fmt: skip
+        with (
+            Reader(films.uri, films.username, films.password, "nothere") as connection,
+            pytest.raises(StoreUnavailableError, match="no database nothere"),
+        ):
+            attach(connection, tmp_path, None, TAKEN, Silent())
 
     def test_a_plan_is_run_read_only_with_a_limit(self, films: Neo4jServer, tmp_path: Path) -> None:
         with opened(films, tmp_path) as store:

@@ -17,6 +17,7 @@ import kgqa
 from kgqa.errors import KgqaError, StoreUnavailableError
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.graph.sqlite_file import EDGE, FILE_NAME
+from kgqa.linking.linker import link
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,6 +69,13 @@ WRONG = {  # found when it is read
     "an edge of no relation": edges(0),
     "an edge to no kind": edges(1),
 }
+
+
+def test_a_forged_degree_is_no_fault_of_arithmetic(made: Path, tmp_path: Path) -> None:
+    file = tampered(made, tmp_path, "UPDATE entity SET degree = -5")
+    with SqliteStore(file) as store:
+        assert store.degrees(np.arange(3)).tolist() == [0, 0, 0]
+        assert [one.name for one in link(store, "Who does Ada know?")] == ["Ada"]
 
 
 @pytest.fixture(scope="module")

@@ -146,6 +146,20 @@ class TestWhatPeopleSeeInTheDatabase:
             with pytest.raises(GraphError, match="took longer"):
                 store.run("UNWIND range(1, 1000000000) AS n RETURN sum(n)", {}, timeout=0.2)
 
+    def test_properties_of_relationships_are_properties(self, make_store: MakeStore) -> None:
+        about = {"weight": 2.5, "seen": "1999-03-31", "sources": ["a", "b"], "rel": "x"}
+        edge = ("a", "IsA", "b")
+        made = tables_of(
+            [entity("a", "a"), entity("b", "b")], [edge], name="weights", about={edge: about}
+        )
+        with make_store(made) as store:
+            rows = store.run(
+                "MATCH (:Weights)-[r:IsA]->() WHERE r.weight > 2 AND r.seen < date('2000-01-01') "
+                "RETURN r.weight AS weight, r.sources AS sources, r.rel_ AS ours",
+                {},
+            )
+            assert rows == [{"weight": 2.5, "sources": ["a", "b"], "ours": "x"}]
+
     def test_a_name_too_long_for_an_index_is_found(self, make_store: MakeStore) -> None:
         long = "word " * 4_000 + "end"
         tables = tables_of(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import kgqa
-from kgqa.linking.exact import as_written, is_other_number, is_taken_for
+from kgqa.linking.exact import as_written, is_other_value, is_taken_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,6 +17,7 @@ ROWS = [
     ("Bergen", "record low", "-12"),
     ("C++", "maintained by", "Bjarne"),
     ("Oslo", "located in", "Norway"),
+    ("Alpha", "price", "500 EUR"),
 ]
 
 
@@ -44,6 +45,11 @@ def test_signs_and_symbols_belong_to_what_is_written(
         ("26", "-26", True, False),
         ("\u221226", "-26", False, False),
         ("23", "23%", False, True),
+        ("5000 EUR", "500 EUR", True, False),
+        ("1000", "1,000 EUR", False, False),
+        ("June 1998", "1998", True, False),
+        ("Apollo", "Apollo 13", False, False),
+        ("five", "5", False, False),
         ("C", "C#", False, True),
         ("checkout api", "Checkout-API", False, False),
     ],
@@ -51,7 +57,7 @@ def test_signs_and_symbols_belong_to_what_is_written(
 def test_numbers_differ_by_sign_and_names_by_symbols(
     text: str, name: str, other: bool, taken: bool
 ) -> None:
-    assert is_other_number(text, name) == other
+    assert is_other_value(text, name) == other
     assert is_taken_for(text, name) == taken
 
 
@@ -61,6 +67,13 @@ def test_yes_is_said_of_the_number_with_its_sign_alone(kg: kgqa.KG) -> None:
 
     assert "yes" not in said("Is the record low of Oslo 26?")
     assert said("Is the record low of Oslo -26?") == ["yes"]
+
+
+def test_no_value_is_a_misspelling_of_another(kg: kgqa.KG) -> None:
+    assert kg.ask("What has the price 500 EUR?", method="rank").answers[0].name == "Alpha"
+    for question in ("What has the price 5000 EUR?", "What has a price in EUR?"):
+        with pytest.raises(kgqa.KgqaError, match="Nothing in the question"):
+            kg.ask(question, method="rank")
 
 
 def test_a_name_with_other_symbols_is_taken_with_a_note(kg: kgqa.KG) -> None:

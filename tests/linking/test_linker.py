@@ -107,6 +107,9 @@ def test_second_topic_only_where_it_is_as_strong(store: SqliteStore) -> None:
     assert topic_entities([best, replace(apart, score=0.8 * best.score)]) == [best]
     named = replace(weaker, features=replace(best.features, emphasis=0.7))
     assert topic_entities([best, named]) == [best, named], "capitals say that it is a name"
+    numbered = replace(weaker, match="name", mention="order 10248")
+    assert topic_entities([best, numbered]) == [best, numbered], "as a number does"
+    assert topic_entities([best, replace(numbered, mention="10248")]) == [best]
     fourth = [replace(as_strong, start=100 * n, end=100 * n + 10) for n in range(1, 5)]
     assert len(topic_entities([best, *fourth])) == 3
     assert topic_entities([]) == []

@@ -12,7 +12,7 @@ import pytest
 from kgqa.graph.model import Kind
 from kgqa.loaders import make_loader
 from kgqa.loaders.base import Rejects, Report
-from kgqa.loading.pipeline import assemble
+from kgqa.loading.pipeline import assemble, type_relations_of
 from kgqa.progress import Silent
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ def load(tmp_path: Path) -> Callable[..., Loaded]:
                 source="a test",
                 direction=loader.direction,
                 dropped=report.dropped,
+                type_relations=type_relations_of(loader),
             )
         finally:
             rejects.close()

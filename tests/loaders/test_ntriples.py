@@ -16,7 +16,7 @@ from kgqa.graph.literals import value_id, value_name
 from kgqa.graph.model import ALIAS
 from kgqa.loaders.blocks import Block
 from kgqa.loaders.ntriples import TRIPLE, is_blank, unescape, why_not
-from kgqa.loaders.triples_rdf import ALIAS_NAME, NAMES, TYPE, read_ntriples
+from kgqa.loaders.triples_rdf import ALIAS_NAME, NAMES, RDF_TYPE, read_ntriples
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 
@@ -115,7 +115,7 @@ def test_every_line_is_a_triple_or_has_a_reason(line: str) -> None:
 def one_by_one(lines: list[bytes], language: str) -> dict[str, Any]:
     """Read lines as ``parse`` does, one at a time."""
     found: dict[str, Any] = {
-        name: [] for name in ("edges", "labels", "types", "values", "described", "rejects")
+        name: [] for name in ("edges", "typed", "labels", "values", "described", "rejects")
     }
     dropped: Counter[str] = Counter()
     for number, raw in enumerate(lines, 1):
@@ -138,11 +138,11 @@ def one_by_one(lines: list[bytes], language: str) -> dict[str, Any]:
             found["rejects"].append((number, str(error), line))
             continue
         if isinstance(term, str):
-            if predicate == TYPE:
-                found["types"].append((subject, term))
+            found["typed" if predicate == RDF_TYPE else "edges"].append(
+                (subject, predicate, term, None)
+            )
+            if predicate == RDF_TYPE:
                 found["described"].append(subject)
-            else:
-                found["edges"].append((subject, predicate, term, None))
             continue
         text, tag, datatype = term
         if not text.strip():
@@ -156,12 +156,9 @@ def one_by_one(lines: list[bytes], language: str) -> dict[str, Any]:
             value = value_id(text, tag, datatype)
             found["values"].append((value, value_name(text, datatype)))
             found["edges"].append((subject, predicate, value, None))
-    found["ends"] = {
-        end
-        for edge in found["edges"]
-        for end in (edge[0], edge[2])
-        if end not in dict(found["values"])
-    }
+    ends = [end for edge in found["edges"] for end in (edge[0], edge[2])]
+    ends += [tail for _, _, tail, _ in found["typed"]]
+    found["ends"] = {end for end in ends if end not in dict(found["values"])}
     found["described"] = set(found["described"])
     return {**{k: v if isinstance(v, set) else sorted(v) for k, v in found.items()}, "n": dropped}
 
@@ -180,7 +177,7 @@ def by_columns(lines: list[bytes], language: str, size: int) -> dict[str, Any]:
             for batch in getattr(part, name)
             for row in batch.to_pylist()
         )
-        for name in ("edges", "labels", "types", "values")
+        for name in ("edges", "typed", "labels", "values")
     }
     found["ends"] = {end for part in parts for end in part.ends.to_pylist()}
     found["described"] = {each for part in parts for each in part.described.to_pylist()}
@@ -188,7 +185,7 @@ def by_columns(lines: list[bytes], language: str, size: int) -> dict[str, Any]:
     return {**found, "n": +sum((part.dropped for part in parts), Counter[str]())}
 
 
-PREDICATES = st.sampled_from(["p", "q", f"{XSD}date", TYPE, ALIAS_NAME, *sorted(NAMES)[:2]])
+PREDICATES = st.sampled_from(["p", "q", f"{XSD}date", RDF_TYPE, ALIAS_NAME, *sorted(NAMES)[:2]])
 IRIS = st.text(st.sampled_from("ab\u00e9/#\u3000\x85\x1c\ufeff\\"), min_size=1, max_size=3)
 LETTERS = ["a", "é", " ", "\t", "\u3000", "\x0b", ".", "<b>", "1", "5.0", "\0", '"', "\\"]
 ESCAPES = [r"\"", r"\\", r"\n", r"\u00e9", r"\ud83d\ude00", r"\ud83d", r"\u0000", r"\q"]

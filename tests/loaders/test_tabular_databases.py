@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import pwd
+import shutil
+import signal
+import socket
 import sqlite3
+import subprocess
+import tempfile
+import time
 from contextlib import closing
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,7 +23,7 @@ from kgqa.loaders.memory import as_files
 from tests.loaders.tables_read import read_tables
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
 
 def test_the_sheets_of_a_workbook_are_tables(tmp_path: Path) -> None:
@@ -48,6 +57,78 @@ def test_a_database_says_its_keys_itself(tmp_path: Path) -> None:
     assert "secret" not in str(raised.value)
 
 
+@pytest.fixture
+def postgres() -> Iterator[str]:
+    """The URL of a PostgreSQL server of this test's own, on the loopback."""
+    found = shutil.which("postgres") or next(
+        map(str, sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))), None
+    )
+    if found is None or shutil.which("initdb", path=Path(found).resolve().parent) is None:
+        pytest.skip("PostgreSQL is not installed (Debian: apt-get install postgresql)")
+    pytest.importorskip("sqlalchemy")
+    pytest.importorskip("psycopg")
+    user = None
+    if os.geteuid() == 0:  # PostgreSQL does not run as root
+        user = next(
+            (e.pw_name for e in pwd.getpwall() if e.pw_name in ("postgres", "nobody")), None
+        )
+        if user is None:
+            pytest.skip("PostgreSQL does not run as root, and there is no user nobody")
+    binaries = Path(found).resolve().parent
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with tempfile.TemporaryDirectory(prefix="kgqa-pg-", ignore_cleanup_errors=True) as folder:
+        if user:
+            shutil.chown(folder, user)
+        data = f"{folder}/data"
+        asked: dict[str, Any] = {"user": user, "cwd": folder, "stdout": subprocess.DEVNULL}
+        made = [binaries / "initdb", "-D", data, "-U", "kgqa", "-A", "trust", "-E", "UTF8", "-N"]
+        subprocess.run(made, check=True, **asked)
+        options = ["-p", str(port), "-h", "127.0.0.1", "-k", folder]
+        server = subprocess.Popen([binaries / "postgres", "-D", data, *options], **asked)
+        try:
+            while subprocess.run(
+                [binaries / "pg_isready", "-h", "127.0.0.1", "-p", str(port)],
+                stdout=subprocess.DEVNULL,
+                check=False,
+            ).returncode:
+                assert server.poll() is None, "PostgreSQL ended"
+                time.sleep(0.1)
+            yield f"postgresql+psycopg://kgqa@127.0.0.1:{port}/postgres"
+        finally:
+            server.send_signal(signal.SIGINT)  # a fast shutdown
+            server.wait()
+
+
+def test_a_postgresql_database_is_read_by_its_url(tmp_path: Path, postgres: str) -> None:
+    import sqlalchemy
+
+    statements = """
+        CREATE TABLE course (dept text, no int, title text, PRIMARY KEY (dept, no));
+        CREATE TABLE person (id serial PRIMARY KEY, name text NOT NULL, born date, tall numeric,
+          tags text[], mentor int REFERENCES person);
+        CREATE TABLE taught (person_id int REFERENCES person, course_dept text, course_no int,
+          since int, PRIMARY KEY (person_id, course_dept, course_no),
+          FOREIGN KEY (course_dept, course_no) REFERENCES course);
+        INSERT INTO course VALUES ('MA', 1, 'Algebra'), ('PH', 1, 'Optics');
+        INSERT INTO person (name, born, tall, tags, mentor) VALUES
+          ('Ann Lee', '1950-02-03', 1.7, '{"fair","kind"}', NULL), ('Bob Ray', NULL, NULL, NULL, 1);
+        INSERT INTO taught VALUES (1, 'MA', 1, 1980), (2, 'PH', 1, 1999);
+    """
+    engine = sqlalchemy.create_engine(postgres)
+    with engine.begin() as connection:
+        for statement in filter(str.strip, statements.split(";")):
+            connection.exec_driver_sql(statement)
+    engine.dispose()
+    read = read_tables(tmp_path, as_files([postgres], tmp_path, "own"))
+    assert read.triples("taught") == {("Ann Lee", "Algebra"), ("Bob Ray", "Optics")}
+    assert read.triples("mentor") == {("Bob Ray", "Ann Lee")}
+    about = read.properties("Person/1")
+    assert (about["born"], about["tall"], about["tags"]) == ("1950-02-03", 1.7, ["fair", "kind"])
+    assert read.report.rejected == 0
+
+
 @pytest.mark.parametrize(
     ("package", "source", "extra"),
     [("openpyxl", "own.xlsx", "excel"), ("sqlalchemy", "sqlite:///own.db", "sql")],
@@ -62,3 +143,30 @@ def test_what_is_to_be_installed_is_said(
         read_tables(
             tmp_path, as_files([source], tmp_path, "x") if "://" in source else [tmp_path / source]
         )
+
+
+def test_foreign_keys_of_several_columns_point_to_one_thing(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "own.db")) as base, base:
+        base.executescript(
+            """
+            CREATE TABLE course (dept TEXT, no INT, title TEXT, PRIMARY KEY (dept, no));
+            CREATE TABLE student (id INTEGER PRIMARY KEY, name TEXT);
+            CREATE TABLE enrolment (student_id INT REFERENCES student, course_dept TEXT,
+              course_no INT, grade INT, PRIMARY KEY (student_id, course_dept, course_no),
+              FOREIGN KEY (course_dept, course_no) REFERENCES course (dept, no));
+            CREATE TABLE exam (id INTEGER PRIMARY KEY, title TEXT, course_dept TEXT, course_no INT,
+              FOREIGN KEY (course_dept, course_no) REFERENCES course);
+            INSERT INTO course VALUES ('MA', 1, 'Algebra'), ('PH', 1, 'Optics'), ('MA', 2, 'Sets');
+            INSERT INTO student VALUES (7, 'Ann Lee'), (8, 'Bob Ray');
+            INSERT INTO enrolment VALUES (7, 'MA', 1, 90), (7, 'PH', 1, 80), (8, 'MA', 2, 70);
+            INSERT INTO exam VALUES (1, 'Spring algebra', 'MA', 1), (2, 'Lost', 'MA', 9);
+            """
+        )
+    read = read_tables(tmp_path, [tmp_path / "own.db"])
+    taken = {("Ann Lee", "Algebra"), ("Ann Lee", "Optics"), ("Bob Ray", "Sets")}
+    assert read.triples("enrolment") == taken
+    assert read.triples("course") == {("Spring algebra", "Algebra")}
+    assert read.report.reasons == {"no course has the course_dept/course_no 'MA/9'": 1}
+    assert read.properties("Course/MA/1") == {"dept": "MA", "no": 1, "title": "Algebra"}
+    again = read_tables(tmp_path, [tmp_path / "own.db"], mapping=read.mapping)
+    assert again.edges == read.edges

@@ -121,7 +121,7 @@ def test_names_types_and_relation_names_stand_beside_the_triples(load: Load, wri
     assert loaded.entities["/m/1"]["aliases"] == ["Lutetia"]
     assert loaded.entities["/m/1"]["types"] == ["city", "place"]
     assert loaded.relations == {"/a/b": "lies in"}
-    assert loaded.report.dropped == {"name without an edge": 1, "type of an unknown entity": 1}
+    assert loaded.report.dropped == {"name of an unknown entity": 1, "type of an unknown entity": 1}
     assert [row[:3] for row in loaded.rejects] == [
         ["names.tsv", "4", "no line of names (id TAB name)"]
     ]
@@ -159,9 +159,12 @@ def test_ntriples_bring_their_own_names_types_and_values(load: Load, write: Writ
     assert loaded.names() == {
         "http://x.org/1": "Paris",
         "http://x.org/2": "http://x.org/2",
+        "http://x.org/City": "http://x.org/City",
         '"250"^^xsd:integer': "250",
     }
     assert loaded.entities["http://x.org/1"]["aliases"] == ["Lutetia"]
+    assert loaded.entities["http://x.org/1"]["types"] == ["http://x.org/City"]
+    assert ("http://x.org/1", kind[1:-1], "http://x.org/City") in loaded.edges
     assert loaded.entities['"250"^^xsd:integer']["kind"] == Kind.VALUE
     assert loaded.relations["http://x.org/v#liesIn"] == "liesIn"
     assert [row[1:3] for row in loaded.rejects] == [["7", "blank node as object"]]

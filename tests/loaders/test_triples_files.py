@@ -14,8 +14,8 @@ import pytest
 
 from kgqa.errors import DumpMalformedError, UsageError
 from kgqa.graph.model import Kind
-from kgqa.loaders import blocks, triples_nodes
-from kgqa.loaders.triples_nodes import MediatorRule, Names
+from kgqa.loaders import blocks
+from kgqa.loaders.triples_names import MediatorRule
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,8 +35,6 @@ KIND = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
 def _blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "small blocks":
         monkeypatch.setattr(blocks, "BLOCK_BYTES", 16)
-        monkeypatch.setattr(triples_nodes, "_WINDOW", 2)
-        monkeypatch.setattr(triples_nodes, "_IN_MEMORY", 1)
 
 
 pytestmark = pytest.mark.usefixtures("_blocks")
@@ -201,6 +199,7 @@ def test_labels_name_entities_and_relations_wherever_they_stand(load: Load, writ
         "x:2": "France",
         "x:3": "x:3",
         "x:4": "x:4",
+        "x:T": "x:T",
         "x:p": "lies within",
         "x:q": "has",
         "x:r": "no one's",
@@ -208,17 +207,21 @@ def test_labels_name_entities_and_relations_wherever_they_stand(load: Load, writ
     assert loaded.entities["x:1"]["aliases"] == ["Paris"]
     assert loaded.entities["x:2"]["aliases"] == ["Republic"]
     assert loaded.entities["x:3"]["aliases"] == ["third"]
-    assert loaded.relations == {"x:p": "lies within", "x:q": "has", "x:sub": "x:sub"}
-    assert loaded.report.dropped == {"name without an edge": 1}
+    assert loaded.entities["x:4"]["types"] == ["x:T"]
+    own = {"x:p": "lies within", "x:q": "has", "x:sub": "x:sub"}
+    assert {id_: name for id_, name in loaded.relations.items() if id_[0] == "x"} == own
+    assert loaded.report.dropped == {"name of an unknown entity": 1}
 
 
 def test_a_relation_with_a_label_is_no_entity(load: Load, write: Write) -> None:
     lines = [f'<x:p> {LABEL} "lies in" .', f"<x:p> {KIND} <x:Property> .", "<x:1> <x:p> <x:2> ."]
     for order in (lines, lines[::-1]):
         loaded = load("triples", write("kg.nt", *order))
-        assert set(loaded.entities) == {"x:1", "x:2"}
+        assert set(loaded.entities) == {"x:1", "x:2", "x:Property"}
         assert loaded.relations == {"x:p": "lies in"}
-        assert loaded.report.dropped == {"type of an unknown entity": 1}  # it is a relation
+        assert loaded.edges == {("x:1", "x:p", "x:2")}
+        dropped = {"type of an unknown entity": 1, "edge with an unknown end": 1}
+        assert loaded.report.dropped == dropped  # it is a relation
 
 
 def test_a_label_anywhere_makes_a_mediator_an_entity(load: Load, write: Write) -> None:
@@ -237,6 +240,7 @@ def test_a_label_anywhere_makes_a_mediator_an_entity(load: Load, write: Write) -
             "x:m.1": "MEDIATOR",
             "x:m.2": "ENTITY",
             "x:m.3": "MEDIATOR",
+            "x:T": "ENTITY",
             '"1"^^<x:t>': "VALUE",
         }
         assert loaded.names()["x:m.1"] is None
@@ -276,15 +280,3 @@ PATTERNS += [r"\[", "a*+b", "m{1}", "[[]", r"\w", "(m|g).", "m.?", "^^m", "x$"]
 def test_a_pattern_means_what_it_means_to_python(pattern: str) -> None:
     expected = [re.match(pattern, ident) is not None for ident in IDS]
     assert MediatorRule(pattern).match(pa.array(IDS)).tolist() == expected
-
-
-def test_names_are_asked_in_any_order() -> None:
-    rows = {"id": ["a", "b", "a"], "text": ["x", "y", "z"], "line": [3, 1, 2]}
-    names = Names([pa.RecordBatch.from_pydict(rows)])
-    assert names.first_of(["a", "c"]) == {"a": "z"}
-    assert names.named(pa.array(["c", "b"])).tolist() == [False, True]
-    assert [batch.to_pydict() for batch in names.seen()] == [
-        {"id": ["b"], "text": ["y"], "rank": [1]}
-    ]
-    assert names.unseen(["c"]) == 1
-    assert names.unseen(["a"]) == 0

@@ -32,7 +32,7 @@ from tests.loading.dumps import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from tests.cli.conftest import Kgqa
@@ -191,31 +191,3 @@ def test_a_full_disk_at_every_stage(kgqa: Kgqa, tmp_path: Path, room: int) -> No
     result = kgqa("ingest", "freebase", dump, "--json", "--home", home).json
     assert (result["entities"], result["edges"]) == (9000, 9000)
     assert visible(home) != before
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A real disk of half a megabyte."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    options = ["-t", "tmpfs", "-o", "size=512k", "kgqa-test", str(folder)]
-    try:
-        done = subprocess.run(["mount", *options], capture_output=True, timeout=60)
-    except OSError as error:
-        pytest.skip(f"no mount: {error}")
-    if done.returncode:
-        pytest.skip(f"a small disk cannot be mounted: {done.stderr.decode().strip()}")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True, timeout=60)
-
-
-def test_a_disk_that_is_really_full(kgqa: Kgqa, small_disk: Path, tmp_path: Path) -> None:
-    dump, home = tmp_path / "dump.nt", small_disk / "home"
-    dump.write_bytes(PLAIN)
-    assert kgqa("ingest", "freebase", dump, "--home", home).code == 0
-    before = visible(home)
-    dump.write_bytes(bigger(20_000))
-    error = kgqa("ingest", "freebase", dump, "--home", home).error
-    assert "disk" in error
-    assert "No space left" in error or "full" in error
-    assert visible(home) == before

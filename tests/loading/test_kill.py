@@ -13,9 +13,6 @@ import os
 import random
 import signal
 import sqlite3
-import subprocess
-import sys
-import time
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -30,10 +27,12 @@ from kgqa.loaders import make_loader
 from kgqa.loading.pipeline import load as load_kg
 from kgqa.loading.stages import NAMES
 from kgqa.progress import Silent
+from tests import kill
 from tests.graph.neo4j_server import CHECKOUT
 from tests.loading.killed import STAGES
 
 if TYPE_CHECKING:
+    import subprocess
     from pathlib import Path
 
     from tests.graph.neo4j_server import Neo4jServer
@@ -130,30 +129,7 @@ def run(where: Where, dump: Path, home: Path, **moment: Any) -> subprocess.Compl
     spec = {"dump": str(dump), "home": str(home), "kg": KG, "graph": where.graph, **moment}
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(("KGQA_", "NEO4J_"))}
     secrets = {f"KILLED_{name.upper()}": value for name, value in where.secrets.items()}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.loading.killed", json.dumps(spec)],
-        cwd=CHECKOUT,
-        env=inherited | secrets,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    out, err = process.communicate(timeout=600)
-    assert_ended(process.pid)
-    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
-
-
-def assert_ended(group: int) -> None:
-    """Wait until no process of a group is left: none outlives the load that started it."""
-    for _ in range(600):
-        try:
-            os.killpg(group, 0)
-        except ProcessLookupError:
-            return
-        time.sleep(0.1)
-    os.killpg(group, signal.SIGKILL)
-    raise AssertionError("A process outlived the load that started it.")
+    return kill.run("tests.loading.killed", spec, inherited | secrets)
 
 
 def load(where: Where, dump: Path, home: Path) -> list[str]:

@@ -55,6 +55,42 @@ def test_an_update_gives_and_takes_types(tmp_path: Path) -> None:
         assert texts(kg, "Ripon") == {"Ripon -> lies on -> Ure"}
 
 
+def test_rdf_types_are_types_that_are_checked_and_answer(tmp_path: Path) -> None:
+    is_a = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
+    label = "<http://www.w3.org/2000/01/rdf-schema#label>"
+    lines = [
+        f'<x:York> {label} "York" .',
+        f'<x:Ouse> {label} "Ouse" .',
+        f'<x:town> {label} "town" .',
+        "<x:York> <x:liesOn> <x:Ouse> .",
+        f"<x:York> {is_a} <x:town> .",
+        f"<x:Ouse> {is_a} <x:River> .",
+    ]
+    (tmp_path / "rivers.nt").write_text("\n".join(lines), encoding="utf-8")
+    (tmp_path / "more.nt").write_text(f"<x:Ely> {is_a} <x:city> .\n", encoding="utf-8")
+    with kgqa.ingest("triples", tmp_path / "rivers.nt", kg="rivers", home=tmp_path) as kg:
+        assert kg.check("York -> type -> town")
+        assert not kg.check("Ouse -> type -> town")
+        assert texts(kg, "Ouse") == {"Ouse -> ^x:liesOn -> York"}
+        best = kg.ask("What is York?").best
+        assert best is not None
+        assert best.name == "town"
+        kg.update(tmp_path / "more.nt")
+        keys = kg.store.keys_of(["x:York", "x:Ouse", "x:Ely"]).tolist()
+        types = [kg.store.details(key).types for key in keys]
+        assert types == [["town"], ["x:River"], ["x:city"]]
+
+
+def test_an_update_notices_a_relation_of_kinds(tmp_path: Path) -> None:
+    rows = [line for line in RIVERS.splitlines(keepends=True) if "type" in line]
+    (tmp_path / "kinds.tsv").write_text("".join(rows), encoding="utf-8")
+    (tmp_path / "rivers.tsv").write_text("York\tlies on\tOuse\n", encoding="utf-8")
+    with kgqa.ingest("triples", tmp_path / "rivers.tsv", kg="rivers", home=tmp_path) as kg:
+        kg.update(tmp_path / "kinds.tsv")
+        assert kg.info.type_relations == ("type",)
+        assert kg.store.details(kg.store.keys_of(["York"])[0]).types == ["town"]
+
+
 def test_an_option_decides_otherwise(tmp_path: Path) -> None:
     with rivers(tmp_path, type_relation="none") as kg:
         assert "Cam -> type -> river" in texts(kg, "Cam")

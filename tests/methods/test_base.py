@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -148,6 +149,10 @@ def test_a_method_is_one_function_of_a_question(sample: SqliteStore) -> None:
         ("kg-cot", {"preset": "gcr"}, "for another method"),
         ("dog", {"preset": "gcr"}, "for another method"),
         ("dog", {"direction": "in"}, "`direction` cannot be 'in'"),
+        ("gcr", {"length_penalty": 1e308}, "length_penalty"),
+        ("gcr", {"length_penalty": math.nan}, "length_penalty"),
+        ("gcr", {"time_limit": math.inf}, "time_limit"),
+        ("rank", {"answer_threshold": math.nan}, "answer_threshold"),
         ("gcr", {"preset": "nothing"}, "no preset"),
         ("gcr", {"expand": False, "max_tails": 3}, "`max_tails` has no meaning without `expand`"),
         ("auto", {"expand": False, "min_confidence": 0.3}, "without `expand`"),

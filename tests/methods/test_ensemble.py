@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgqa.answers.answer import Answer, Findings, KgLlmUse, RankedAnswer, Timings, TopicEntity
+from kgqa.display import NO_EVIDENCE, NOT_HERE
 from kgqa.errors import AdapterMismatchError, EmptyLanguageError, KgqaError, LinkingError
 from kgqa.methods.base import LinkedQuestion
 from kgqa.methods.ensemble import TOGETHER, Auto, Ensemble, pool
@@ -111,6 +112,20 @@ def test_what_two_agree_on_passes_what_one_is_sure_of(sample: SqliteStore) -> No
 def test_several_topic_entities_ask_for_what_they_have_in_common(sample: SqliteStore) -> None:
     members = tuple(Fixed(name, answer({"x": 0.5, "y": 0.4}, topics=2)) for name in "ab")
     assert [each.id for each in one(together(members), sample).answers] == ["x"]
+
+
+def test_a_member_that_found_nothing_does_not_contradict_the_others(sample: SqliteStore) -> None:
+    none = replace(answer({"y": 1.0}, chosen=0, confidence=0.2), notes=(f"{NOT_HERE}: nothing.",))
+    first = Fixed("a", replace(answer({"x": 1.0}, confidence=0.95), notes=("Said.",)))
+    found = one(together((first, Fixed("b", none)), (10.0, 1.0)), sample)
+    assert [each.id for each in found.answers] == ["x"]
+    assert found.notes == ("a: Said.",)
+    doubts = replace(none, notes=(f"{NO_EVIDENCE}: little.",))
+    doubted = one(together((first, Fixed("b", doubts)), (10.0, 1.0)), sample)
+    assert doubted.notes == ("a: Said.",)
+    neither = one(together((Fixed("a", none), Fixed("b", none))), sample)
+    assert not neither.answers
+    assert neither.notes == (f"{NOT_HERE}: nothing.",)
 
 
 def test_who_is_sure_answers_alone(sample: SqliteStore) -> None:

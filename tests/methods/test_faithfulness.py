@@ -12,11 +12,14 @@ import pytest
 
 from kgqa.answers.answer import Answer, TopicEntity
 from kgqa.decoding.engine import Engine, Plan
+from kgqa.display import LONGEST, path_text
 from kgqa.graph.model import keys_array
 from kgqa.methods.base import LinkedQuestion
 from kgqa.models.presets import preset
 from kgqa.models.tokenizer import HFEncoder
 from kgqa.paths.walk import WalkRules
+from kgqa.server.mcp import capped
+from kgqa.server.views import answer_text
 from kgqa.trie.precompute import all_topics
 from tests.fixtures import SAMPLE, random_model
 from tests.methods.given import gcr, kg_cot
@@ -96,8 +99,20 @@ def walked(
                     for fact in edge.facts:
                         assert (fact.head, fact.predicate, fact.tail) in facts
                 checked += 1
+        assert_texts(answer)
     assert answered == len(topics)
     return checked
+
+
+def assert_texts(answer: Answer) -> None:
+    """What chats and agents get has the paths of the answer, quoted, and no other."""
+    whole = answer.to_dict()
+    shown = {path_text(one, LONGEST) for path in whole["paths"] for one in path["groundings"]}
+    for found in (whole, capped(whole, 5)):
+        spans = re.findall(r"^- `([^`\n]+)`$", answer_text(found), re.MULTILINE)
+        assert spans or not answer.answers
+        assert shown >= {*spans}
+    assert shown >= {path["text"] for path in capped(whole, 5)["paths"]}
 
 
 each_search = pytest.mark.parametrize("kind", ["beam", "diverse", "exact", "sample"])

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import kgqa
+import kgqa.data
 from kgqa.errors import LinkingError
 from kgqa.evaluation.query_metrics import same_rows
 from kgqa.linking.literals import stated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 PRODUCTS = "id,name,unit_price,supplier\n1,Chai,18.0,1\n2,Chang,19.0,1\n3,Ikura,31.0,2\n"
 SUPPLIERS = "id,name,city\n1,Exotic Liquids,London\n2,Tokyo Traders,Tokyo\n3,Lyngbysild,Lyngby\n"
@@ -47,6 +48,26 @@ def test_a_question_without_a_topic_is_answered_by_a_plan(
     assert answer.plan is not None
     assert answer.to_dict()["query"]["plan"] == str(answer.plan)
     assert answer.to_arrow().num_rows == len(answer.result.rows)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("method", ["query", "auto"])
+@pytest.mark.parametrize("asked", ["Which {} are there?", "How many {} are there?", "List all {}"])
+def test_a_class_that_is_not_there_is_not_answered_with_another(
+    shop: kgqa.KG, method: str, asked: str
+) -> None:
+    for noun in ("movies", "songs"):
+        try:
+            answer = shop.ask(asked.format(noun), method=method)
+        except LinkingError:
+            continue
+        assert not answer.answers
+        assert answer.value is None
+        assert any(f"called like {noun!r}" in note for note in answer.notes)
+    in_other_words = {"vendors": "supplier", "towns": "city"}
+    for noun, class_ in in_other_words.items():
+        plan = shop.ask(asked.format(noun), method="query").plan
+        assert plan is not None
+        assert plan.nodes == (class_.title(),)
 
 
 def test_a_number_comes_with_what_it_counts(shop: kgqa.KG) -> None:
@@ -123,3 +144,18 @@ def test_a_word_for_a_class_is_not_one_of_its_entities(orders: kgqa.KG) -> None:
     with pytest.raises(LinkingError):
         orders.link("which orders are there")
     assert [one.id for one in orders.link("Who placed order 2?")][:1] == ["Order/2"]
+
+
+@pytest.mark.parametrize(
+    ("question", "best"),
+    [
+        ("How many pages does Harbour Lights have?", "288"),
+        ("How many books did Ada Winterbourne write?", "2"),
+    ],
+)
+def test_a_number_that_is_there_is_not_counted(tmp_path: Path, question: str, best: str) -> None:
+    folder = Path(kgqa.data.__path__[0]) / "tables" / "bookshop"
+    with kgqa.ingest("tables", folder, home=tmp_path) as kg:
+        found = kg.ask(question).best
+    assert found is not None
+    assert found.name == best

@@ -131,6 +131,16 @@ def test_relations_of_other_kgs_belong_to_the_encoder_that_read_them(
         load(tmp_path / "odd", encoder)
 
 
+def test_a_ranker_extends_no_folder_that_is_not_bundled(
+    encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    save_path_ranker(tmp_path / "evil", RankerCard(encoder=str(encoder)), changes())
+    save_path_ranker(tmp_path / "own", RankerCard(encoder=str(encoder), extends="evil"), changes())
+    with pytest.raises(ModelNotFoundError, match="evil"):
+        load(tmp_path / "own", encoder)
+
+
 def test_a_text_is_encoded_once(encoder: Path, tmp_path: Path) -> None:
     save_path_ranker(tmp_path, RankerCard(encoder=str(encoder)), {})
     ranker = load(tmp_path, encoder)
@@ -150,6 +160,11 @@ def test_a_text_is_encoded_once(encoder: Path, tmp_path: Path) -> None:
         (lambda f: (f / "ranker.json").write_text("{"), ModelError, "not JSON"),
         (lambda f: (f / "ranker.json").unlink(), ModelNotFoundError, "ranker.json"),
         (lambda f: rewrite(f, scale=-1), ModelError, "scale"),
+        (lambda f: rewrite(f, scale=1e308), ModelError, "scale"),
+        (lambda f: rewrite(f, temperature=1e-308), ModelError, "temperature"),
+        (lambda f: rewrite(f, none=1e39), ModelError, "none"),
+        (lambda f: rewrite(f, hop_bias=[-1e300]), ModelError, "hop_bias"),
+        (lambda f: rewrite(f, extends="../../elsewhere"), ModelError, "extends"),
         (lambda f: rewrite(f, hop_bias=[]), ModelError, "hop_bias"),
         (lambda f: rewrite(f, format_version=9), AdapterMismatchError, "version 9"),
     ],

@@ -50,7 +50,9 @@ def test_the_tools_answer(transport: str, served: Served, model_cache: Path) -> 
     async def run() -> None:
         async with over(transport, served, model_cache) as client:
             tools = {one.name: one for one in (await client.list_tools()).tools}
-            assert set(tools) == {"ask", "paths", "neighbours", "link", "check"}
+            assert set(tools) == {
+                "ask", "paths", "neighbours", "link", "check", "kgs", "schema", "query"
+            }  # fmt: skip
             for one in tools.values():
                 assert one.annotations is not None
                 assert one.annotations.read_only_hint
@@ -87,6 +89,18 @@ def test_the_tools_answer(transport: str, served: Served, model_cache: Path) -> 
             bad, text = await call("check", statement="Payments -> ledBy -> Dora Nagy")
             assert not bad["found"]
             assert "not in the graph" in text
+
+            served_kgs, _ = await call("kgs")
+            assert [one["name"] for one in served_kgs["kgs"]] == ["services"]
+            described, text = await call("schema")
+            relations = {one["relation"]: one["count"] for one in described["relations"]}
+            assert relations["ownedBy"] == 4
+            assert '"ownedBy"' in text
+            rows, text = await call("query", plan="* ownedBy> * | give count ownedBy")
+            assert rows["rows"][0]["values"] == [4]
+            assert len(rows["rows"][0]["facts"]) == 3
+            assert text.endswith('`"4"`')
+            assert (await client.call_tool("query", {"plan": "Nothing"})).is_error
 
             wrong = await client.call_tool("ask", {"question": "where is Zaphod Qwxyz"})
             assert wrong.is_error

@@ -68,6 +68,12 @@ def address(served: Served, question: str, **given: Any) -> str:
     return f"{served.url}/?{urlencode({'q': question, 'method': 'rank', **given})}"
 
 
+def follow(page: Any, url: str) -> None:
+    """Open a link from elsewhere, and ask what it has."""
+    page.goto(url)
+    page.click("#go")
+
+
 def answered(page: Any) -> None:
     page.wait_for_selector("#result[aria-busy=false] article")
 
@@ -97,8 +103,27 @@ def test_ask_watch_and_look(page: Any, served: Served) -> None:
     assert QUESTION in page.inner_text("#history-list")
 
 
+def test_a_plan_is_drawn_with_its_rows(page: Any, served: Served) -> None:
+    follow(page, address(served, "Who owns the most?", method="query"))
+    answered(page)
+    query = served.post("/api/ask", {"question": "Who owns the most?", "method": "query"}).json[
+        "query"
+    ]
+    assert query["sentence"] in page.inner_text("article.first")
+    assert page.locator(".rows th").all_inner_texts() == query["columns"]
+    assert len(query["tied"]) == 3
+    cells = page.locator(".rows tbody td:first-child").all_inner_texts()
+    assert "checkout-api" in cells
+    assert len(cells) == len(query["rows"]) + len(query["tied"])
+    drawn = [one["relation"] for one in query["pattern"]]
+    assert page.locator(".link title").all_text_contents() == drawn
+    page.locator(".rows summary").first.click()
+    fact = query["rows"][0]["facts"][0]
+    assert f"{fact['head']}  {fact['predicate']}  {fact['tail']}" in page.inner_text(".stored")
+
+
 def test_ask_on(page: Any, served: Served) -> None:
-    page.goto(address(served, QUESTION))
+    follow(page, address(served, QUESTION))
     answered(page)
     page.get_by_label("Follow-up question").fill("and who owns it?")
     page.keyboard.press("Enter")
@@ -147,8 +172,23 @@ def test_enter_under_another_question_asks_that_one(page: Any, served: Served) -
     assert page.inner_text("article.first h3") == "Ada Birch"
 
 
+def test_a_link_from_elsewhere_asks_by_a_click(page: Any, served: Served) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(address(served, QUESTION))
+    page.wait_for_selector("#sub:has-text('facts')", state="attached")
+    assert page.input_value("#q") == QUESTION
+    assert page.evaluate("document.activeElement.id") == "go"
+    assert not any(url.endswith("/api/ask") for url in asked)
+    page.keyboard.press("Enter")
+    answered(page)
+    page.reload()  # asked before: it asks by itself
+    answered(page)
+    assert sum(url.endswith("/api/ask") for url in asked) == 2
+
+
 def test_a_shared_address_asks_the_same(page: Any, served: Served) -> None:
-    page.goto(address(served, "who owns it", entity="price-feed", k=3))
+    follow(page, address(served, "who owns it", entity="price-feed", k=3))
     answered(page)
     assert page.inner_text("article.first h3") == "Catalogue"
     assert page.input_value("#k") == "3"
@@ -167,20 +207,20 @@ def test_suggestions_while_typing(page: Any, served: Served) -> None:
 
 def test_names_are_text_wherever_they_stand(page: Any, served: Served) -> None:
     for question, name in ((f"who owns {SCRIPT}", SCRIPT), (f"what depends on {QUOTED}", QUOTED)):
-        page.goto(address(served, question, entity=name))
+        follow(page, address(served, question, entity=name))
         answered(page)
         assert page.locator("#result script, #result b b, svg script").count() == 0
         page.locator(".node.topic").first.click()
         page.wait_for_selector(".neighbours li")
         assert page.inner_text("#entity-name") == name
-    page.goto(address(served, '"><img src=x onerror=alert(1)>', kg="<b>", k="<i>"))
+    follow(page, address(served, '"><img src=x onerror=alert(1)>', kg="<b>", k="<i>"))
     page.expected.add(422)
     page.wait_for_selector("[role=alert]")
     assert page.locator("#result img").count() == 0
 
 
 def test_characters_that_are_not_seen_are_shown_as_escapes(page: Any, served: Served) -> None:
-    page.goto(address(served, "who owns it", entity=HIDDEN))
+    follow(page, address(served, "who owns it", entity=HIDDEN))
     answered(page)
     page.locator(".node.topic").first.click()
     page.wait_for_selector(".neighbours li")
@@ -214,7 +254,7 @@ def test_twenty_wrong_inputs_get_a_sentence_each(page: Any, served: Served) -> N
 
 
 def test_what_the_graph_lacks_is_said_calmly(page: Any, served: Served) -> None:
-    page.goto(address(served, "what is the birthday of Cem Aydin"))
+    follow(page, address(served, "what is the birthday of Cem Aydin"))
     answered(page)
     assert page.locator("article").count() >= 1
     assert page.locator("[role=alert]").count() == 0
@@ -231,6 +271,8 @@ def test_everybody_can_use_it(browser: Any, served: Served, scheme: str, width: 
     page.set_default_timeout(WAIT)
     for path in ("/", "/about", None):
         page.goto(address(served, QUESTION) if path is None else f"{served.url}{path}")
+        if path is None:
+            page.click("#go")
         if path is None:
             answered(page)
             page.locator(".texts summary").first.click()

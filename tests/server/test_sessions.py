@@ -14,7 +14,7 @@ from kgqa.errors import KgqaError, TimeLimitError, UsageError
 from kgqa.methods.base import Method
 from kgqa.methods.options import MethodOptions
 from kgqa.registry import METHODS, Entry
-from kgqa.server.faults import BusyError, StoppingError
+from kgqa.server.faults import BusyError, RefusedError, StoppingError
 from kgqa.server.options import ServeOptions
 from kgqa.server.sessions import Sessions
 from tests.server.conftest import QUESTION
@@ -236,3 +236,24 @@ def test_a_kg_that_is_loaded_again_is_seen_and_not_opened_twice(
         asyncio.run(run())
     finally:
         made.stop()
+
+
+def test_work_ends_when_its_client_goes_or_its_time_is_over(sessions: Any) -> None:
+    async def run() -> None:
+        made = sessions(time_limit=0.2, max_queue=1)
+        first = await ask(made)
+        await begun()
+        first.asked.stop()  # somebody waits
+        abandoned = await ask(made, "abandoned")  # nobody ever listens: its place is freed in time
+        with pytest.raises(BusyError):
+            await ask(made)
+        await asyncio.sleep(0.3)
+        with pytest.raises(TimeLimitError):
+            first.asked.stop()
+        later = await ask(made, "later")
+        assert made._waiting == [later]
+        abandoned.gone = True
+        with pytest.raises(RefusedError, match="went away"):
+            abandoned.asked.stop()
+
+    asyncio.run(run())

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from kgqa.deadline import deadline
 from kgqa.errors import TimeLimitError
 from kgqa.paths.format import PathFormat
 from kgqa.trie import lexicon
-from kgqa.trie.constraint import stopped_by
 from kgqa.trie.lexicon import PathLexicon
 from tests.graph.tables import entity, tables_of
 from tests.trie.language import CharacterEncoder, store_of
@@ -30,13 +30,13 @@ def test_naming_stops_and_goes_on_where_it_stopped(
     whole = PathLexicon(CharacterEncoder(), PathFormat()).tails(store, keys)
     left = [2]
 
-    def look() -> None:
+    def check_deadline() -> None:
         left[0] -= 1
         if left[0] < 0:
             raise TimeLimitError("Time is over.")
 
     stopped = PathLexicon(CharacterEncoder(), PathFormat())
-    with pytest.raises(TimeLimitError), stopped_by(look):
+    with pytest.raises(TimeLimitError), deadline(check_deadline):
         stopped.tails(store, keys)
     encoded: list[int] = []
     encode = stopped.encoder.encode

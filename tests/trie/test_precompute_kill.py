@@ -8,11 +8,8 @@ the last is not.
 from __future__ import annotations
 
 import json
-import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -22,9 +19,11 @@ import pytest
 from kgqa.errors import IndexFault, IndexMissingError
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.trie.index import open_index
-from tests.trie.precomputed import CHECKOUT, KEY, build, content, files, write_graph
+from tests import kill
+from tests.trie.precomputed import KEY, build, content, files, write_graph
 
 if TYPE_CHECKING:
+    import subprocess
     from pathlib import Path
 
 ENTITIES = 10_000
@@ -42,6 +41,7 @@ STEPS = (
     "start",
 )
 WORKERS = 2
+MODULE = "tests.trie.precomputed"
 
 
 @pytest.fixture(scope="module")
@@ -69,35 +69,12 @@ def undisturbed(graph: Path, tmp_path_factory: pytest.TempPathFactory) -> Undist
     return Undisturbed(printed["events"], content(tries), files(tries))
 
 
-def start(graph: Path, tries: Path, **spec: Any) -> subprocess.Popen[str]:
-    spec = {"graph": str(graph), "tries": str(tries), **spec}
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.trie.precomputed", json.dumps(spec)],
-        cwd=CHECKOUT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+def spec_of(graph: Path, tries: Path, **spec: Any) -> dict[str, Any]:
+    return {"graph": str(graph), "tries": str(tries), **spec}
 
 
 def run(graph: Path, tries: Path, **spec: Any) -> subprocess.CompletedProcess[str]:
-    process = start(graph, tries, **spec)
-    out, err = process.communicate(timeout=600)
-    assert_ended(process.pid)
-    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
-
-
-def assert_ended(group: int) -> None:
-    """Wait until no process of a group is left: no worker outlives the run that started it."""
-    for _ in range(600):
-        try:
-            os.killpg(group, 0)
-        except ProcessLookupError:
-            return
-        time.sleep(0.1)
-    os.killpg(group, signal.SIGKILL)
-    raise AssertionError("A worker outlived the run that started it.")
+    return kill.run(MODULE, spec_of(graph, tries, **spec))
 
 
 @dataclass(frozen=True)
@@ -168,7 +145,7 @@ def test_of_two_runs_at_once_the_second_is_refused_and_the_first_ends_well(
 ) -> None:
     hold = tmp_path / "hold"
     tries = tmp_path / "tries"
-    first = start(graph, tries, hold=str(hold))
+    first = kill.start(MODULE, spec_of(graph, tries, hold=str(hold)))
     try:
         while not hold.exists():
             assert first.poll() is None, first.communicate()[1]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgqa.answers.answer import RankedAnswer
-from kgqa.answers.naming import PathNames, denies, form_of, in_graph
+from kgqa.answers.naming import PathNames, form_of, in_graph
 from kgqa.decoding.pieces import FreeText
 from kgqa.paths.ground import Node
 from kgqa.paths.triplets import END
@@ -162,9 +162,6 @@ class GraphNames:
         found: list[tuple[Node | str, bool]] = []
         for name in names:
             nodes = chain.exact(name) or self._known.get(form_of(name), [])
-            if not nodes:
-                inside = chain.contained(name)
-                nodes = [] if denies(name, [node.name for node in inside]) else inside
             if not nodes:
                 nodes = [node for node in in_graph(self._store, [name]) if node is not None]
             found += [(node, chain.is_grounded(node)) for node in nodes] or [(name, False)]

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kgqa.answers.answer import Findings, KgLlmUse, Timings
-from kgqa.answers.choices import find_choices
+from kgqa.answers.choices import chosen_first, find_choices, named_choice, rank_choices
 from kgqa.answers.expand import LACKING, lacking
-from kgqa.answers.general import read_choice
 from kgqa.errors import ModelError
 from kgqa.graph.model import keys_array
 from kgqa.methods.base import Method, path_format
@@ -215,7 +214,10 @@ class Dog(Method[DogOptions]):
         if question.choices:
             first = lines[0][0] if lines and lines[0] else ""
             shown = [path for _, path in chains if path is not None]
-            return read_choice(first, find_choices(store, question.choices), shown), []
+            found = find_choices(store, question.choices)
+            ranked_ = rank_choices(found, shown)
+            chosen = named_choice(first, found)
+            return chosen_first(ranked_, chosen) if chosen else ranked_, []
         names = GraphNames(store, graph.rows)
         given = []
         for (chain, path), line in zip(chains, lines, strict=True):

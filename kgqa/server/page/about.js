@@ -8,6 +8,18 @@ function facts(rows) {
     .flatMap(([name, value]) => [el("dt", { textContent: name }), el("dd", { textContent: value })]));
 }
 
+/** What a graph holds: its types with their properties, and its relations. */
+function schema(found) {
+  const types = found.types.map((one) => el("li", {}, el("b", { textContent: `${one.name} (${number(one.count)})` }),
+    one.properties.length ? `: ${one.properties.map((each) => each.example === undefined ? each.name : `${each.name} (${each.example})`).join(", ")}` : ""));
+  const relations = found.relations.map((one) => el("li", {
+    textContent: `${one.head || "anything"} → ${one.relation} → ${one.tail || "anything"} (${number(one.count)})` }));
+  const left = found.more.types + found.more.relations;
+  return el("details", {}, el("summary", { textContent: "Types, properties and relations" }),
+    types.length ? el("ul", {}, ...types) : null, el("ul", {}, ...relations),
+    left ? el("p", { class: "about", textContent: `${number(left)} more` }) : null);
+}
+
 function graph(kg) {
   const fits = kg.indexes.filter((index) => index.fits);
   const indexes = fits.map((index) =>
@@ -40,7 +52,11 @@ try {
     ["store", found.graph],
     ["questions", `${found.running} being answered, ${found.waiting} waiting`],
   ]).childNodes);
-  byId("about").append(el("h2", { textContent: "Graphs" }), ...found.kgs.map(graph));
+  const cards = found.kgs.map(graph);
+  byId("about").append(el("h2", { textContent: "Graphs" }), ...cards);
+  for (const [place, kg] of found.kgs.entries()) {
+    json(`/api/schema?${new URLSearchParams({ kg: kg.name })}`).then((one) => cards[place].append(schema(one)), () => {});
+  }
   byId("status").hidden = true;
 } catch (error) {
   byId("status").textContent = [error.message, error.hint].filter(Boolean).join(" ");

@@ -73,11 +73,12 @@ def _big_endian(numbers: IntArray, width: int) -> bytes:
 def column(numbers: IntArray) -> bytes:
     """Return numbers from 0 as a column."""
     width = max(1, (int(numbers.max(initial=0)).bit_length() + 7) // 8)
+    # differences by byte planes: what compresses well is what is alike side by side
     steps = np.diff(numbers, prepend=0).astype("<i8").view(np.uint8).reshape(-1, 8)
     return bytes([width]) + steps[:, :width].T.tobytes()
 
 
-class Columns:
+class ColumnReader:
     """Reads columns one after another. Raises ValueError if the bytes are too few."""
 
     def __init__(self, data: bytes) -> None:
@@ -140,6 +141,7 @@ class Texts:
 
     def read(self, numbers: Sequence[int]) -> list[bytes]:
         """Return some of them. Raises ValueError if forged ones would fill the memory."""
+        # a forged length is believed only after the texts were counted one by one
         if len(numbers) * self.longest > _ROOM:
             room = _ROOM
             for number in numbers:
@@ -154,7 +156,7 @@ def read_texts(data: bytes, width: int) -> Texts:
     if data.startswith(MAGIC):
         trie, longest = opened(data, _ROOM)
         return Texts(len(trie), longest, trie.restore_key)
-    columns = Columns(data)
+    columns = ColumnReader(data)
     (count,) = columns.counts(1)
     if count > LISTED:
         raise ValueError(f"a list of names has {count} texts")
@@ -241,7 +243,7 @@ class Dictionary:
     """
 
     def __init__(self, data: bytes, texts: int) -> None:
-        columns = Columns(data)
+        columns = ColumnReader(data)
         relations, tails, hops = columns.counts(3)
         self.first = columns.take(relations)
         self.second = columns.take(relations) - 1
@@ -268,6 +270,7 @@ class Dictionary:
 
         ``relation_text``, ``tail_text``: the numbers of their texts. Tails are numbered by text.
         """
+        # by text: neighbours in the trie then lead to tails with neighbouring numbers
         order = np.lexsort([found.tails, tail_text])
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))

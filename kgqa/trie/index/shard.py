@@ -116,6 +116,7 @@ def encode_shard(
     trie = trie_of(sorted(set(each)))
     of_trie = np.fromiter(map(trie.__getitem__, each), np.int64, len(each))
     data = packed(of_trie, trie.tobytes(), compression="zstd", compression_level=9)
+    # which layout is smaller cannot be told beforehand, so both of a small shard are made
     if len(table) <= SMALL and len(each) <= LISTED:
         listed = np.arange(len(each))
         small = packed(listed, text_list(texts, width), compression="brotli", compression_level=11)
@@ -208,6 +209,7 @@ class StoredTrie:
     def _decoded(self) -> tuple[JoinedSequences, PathTable]:
         with self.shard.checked():
             keys = self.trie.keys(self.prefix)
+            # a row that lost paths would narrow the language in silence
             if len(keys) != self.paths:
                 raise ValueError(f"{self.id} has {len(keys)} paths, not {self.paths}")
             return self.shard.paths_of(keys, self.key, self.head())
@@ -238,6 +240,7 @@ class Shard:
             raise ValueError("it has other columns")
         if footer.num_rows != record.entities or not 0 < min(sizes) <= max(sizes) <= ROWS_IN_GROUP:
             raise ValueError("it has more or fewer rows than it should")
+        # before anything is decompressed: a few forged bytes must not become gigabytes
         if sum(group.total_byte_size for group in groups) > _RAW[0] + _RAW[1] * len(data):
             raise ValueError("it is too large")
         small = self._file.read(columns=["id", "key", "paths", "head"], use_threads=False)

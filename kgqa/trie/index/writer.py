@@ -118,6 +118,7 @@ class IndexWriter:
                 name = f"shard-{number:05}{f'-{part}' if part else ''}.parquet"
                 write_whole(self.folder / name, shard.data)
                 shards = (*shards, replace(shard.record, file=name))
+            # names of the shards are on disk before a manifest that mentions them
             if new:
                 sync(self.folder)
             self._enter(shards=shards, composed=tuple(sorted({*self.manifest.composed, *composed})))

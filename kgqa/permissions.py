@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def following(folder: Path) -> Iterator[None]:
+def inherit_permissions(folder: Path) -> Iterator[None]:
     """Give what is made inside the block the permissions of ``folder``, which need not exist.
 
     The mask is the process's: for commands and tasks that nothing else runs beside.
@@ -39,7 +39,7 @@ def mask_of(folder: Path) -> int:
         return 0o077  # it is still to be made
 
 
-def who_else(folder: Path) -> str:
+def sharing_note(folder: Path) -> str:
     """Return a note if others may read ``folder``, empty if not."""
     try:
         mode = folder.stat().st_mode & 0o777

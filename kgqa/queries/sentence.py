@@ -1,0 +1,125 @@
+"""A plan as an English sentence, for people who do not read plans."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kgqa.paths.words import relation_phrase
+from kgqa.queries.plan import (
+    Aggregate,
+    Arithmetic,
+    Comparison,
+    HopRef,
+    NodeRef,
+    Plan,
+    PropertyRef,
+    numbered,
+    quoted_value,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kgqa.queries.plan import Hop, Sort
+
+_VERB_ENDS = ("ed", "ing", " in", " by", " of", " to", " at", " from", " with", " on", " for")
+_OPERATORS = {
+    "=": "is", "<>": "is not", "<": "is less than", "<=": "is at most", ">": "is more than",
+    ">=": "is at least", "in": "is one of", "not in": "is none of", "missing": "is missing",
+    "not missing": "is known", "contains": "contains", "not contains": "does not contain",
+    "starts with": "starts with", "not starts with": "does not start with",
+    "ends with": "ends with", "not ends with": "does not end with",
+}  # fmt: skip
+_CALCULATED = {"sum": "sum", "average": "average", "least": "least", "most": "greatest"}
+_ARITHMETIC = {"+": "plus", "-": "minus", "*": "times", "/": "divided by"}
+
+
+def sentence(plan: Plan) -> str:
+    """Return what a plan asks for, in words; it says all that the plan says.
+
+    >>> from kgqa.queries.text import parse_plan
+    >>> sentence(parse_plan("Person ACTED_IN> Movie | desc count Movie | limit 3"))
+    'The first 3 by the number of movies, most first: person; where person acted in movie.'
+    """
+    return _Words(plan).whole()
+
+
+class _Words:
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._nodes = numbered([relation_phrase(name) if name else "thing" for name in plan.nodes])
+
+    def whole(self) -> str:
+        plan = self._plan
+        given = ", ".join(map(self.item, plan.give))
+        grouped = [one for one in plan.group if one not in plan.give]
+        if grouped:
+            given += " for each " + " and ".join(map(self.item, grouped))
+        where = [*map(self._hop, plan.hops)]
+        where += [self._comparison(one) for one in plan.where]
+        for part in plan.without:
+            inner = [*map(self._hop, part.hops), *map(self._comparison, part.where)]
+            where.append(f"not ({' and '.join(inner)})")
+        text = self._order(plan.order, plan.limit) + given
+        if plan.first is not None:
+            text += f"; of these: {sentence(plan.first)[:-1]}"
+        if where:
+            text += f"; where {', and '.join(where)}"
+        return text[0].upper() + text[1:] + "."
+
+    def _order(self, order: Iterable[Sort], limit: int | None) -> str:
+        by = [
+            f"{self.item(one.by)}, {'most' if one.descending else 'least'} first" for one in order
+        ]
+        first = "" if limit is None else "the first " if limit == 1 else f"the first {limit} "
+        if not by:
+            return f"{first.rstrip()}: " if first else ""
+        return f"{first or 'in order '}by {', then '.join(by)}: "
+
+    def item(self, item: object) -> str:
+        """Return an item or an operand in words."""
+        match item:
+            case NodeRef(node):
+                return self._nodes[node]
+            case HopRef(hop):
+                return f"fact of {relation_phrase(self._plan.all_hops[hop].relation)}"
+            case PropertyRef(owner, name, part):
+                of = f"{relation_phrase(name)} of {self.item(owner)}"
+                return f"the {part} of the {of}" if part else f"the {of}"
+            case Arithmetic(left, operator, right):
+                return f"({self.item(left)} {_ARITHMETIC[operator]} {self.item(right)})"
+            case Aggregate("count", of):
+                return f"the number of {_plural(self.item(of))}"
+            case Aggregate(kind, of):
+                return f"the {_CALCULATED[kind]} of {self.item(of)}"
+            case _:
+                return quoted_value(item)  # type: ignore[arg-type]
+
+    def _comparison(self, one: Comparison) -> str:
+        right = (
+            " or ".join(map(quoted_value, one.right))
+            if isinstance(one.right, tuple)
+            else self.item(one.right)
+        )
+        return f"{self.item(one.left)} {_OPERATORS[one.operator]} {right}".rstrip()
+
+    def _hop(self, hop: Hop) -> str:
+        ends = self._nodes[hop.source], self._nodes[hop.target]
+        head, tail = reversed(ends) if hop.inverse else ends
+        relation = relation_phrase(hop.relation)
+        often = " (one or more times over)" if hop.repeated else ""
+        first = relation.split()[0]
+        is_verb = first.endswith(("ed", "s")) and not first.endswith("ss")
+        if is_verb or relation.endswith(_VERB_ENDS):
+            return f"{head} {relation} {tail}{often}"
+        if relation == tail:
+            return f"{head} has {tail}{often}"
+        return f"{head} has {relation} {tail}{often}"
+
+
+def _plural(words: str) -> str:
+    if words.endswith(("s", "x", "ch", "sh")) or words.startswith(("the ", "fact of ", "(")):
+        return words
+    return (
+        words[:-1] + "ies" if words.endswith("y") and words[-2:-1] not in "aeiou" else words + "s"
+    )

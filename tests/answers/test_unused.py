@@ -1,0 +1,47 @@
+"""A number or a date of a question that had no part in its answer is said, and makes it unsure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import kgqa
+from kgqa.answers.unused import UNSURE, unused_values
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize(
+    ("question", "shown", "unused"),
+    [
+        ("What was held on 14 July?", "Fair -> held on -> 2023-07-13", ["14 July"]),
+        ("What was held on July 13?", "Fair -> held on -> 2023-07-13", []),
+        ("Who directed Apollo 13?", "Apollo 13 -> directed by -> Ron Howard", []),
+        ("Who won in 1999 and 2001?", "x -> won -> 2001", ["1999"]),
+        ("What costs 5,000 or more?", "Car -> price -> 5000", []),
+        ("Is it 07:30?", "x -> at -> 7", []),
+        ("Who made C4 and A-26?", "x", ["26"]),
+        ("How many are there?", "x", []),
+    ],
+)
+def test_values_that_nothing_shown_contains(question: str, shown: str, unused: list[str]) -> None:
+    assert unused_values(question, shown) == unused
+
+
+def test_an_answer_says_what_it_passes_over(tmp_path: Path) -> None:
+    rows = [
+        ("Fair", "held on", "2023-07-13"),
+        ("Fair", "held in", "Town"),
+        ("Fete", "held in", "X"),
+    ]
+    kg = kgqa.ingest("triples", rows, kg="fairs", home=tmp_path)
+    plain = kg.ask("Where is the Fair held?", method="rank")
+    assert (plain.best and plain.best.name, plain.notes) == ("Town", ())
+    dated = kg.ask("Where is the Fair of 1987 held?", method="rank")
+    assert dated.best is not None
+    assert dated.notes == ('Not used for the answer: "1987".',)
+    assert plain.confidence is not None
+    assert dated.confidence is not None
+    assert dated.confidence <= UNSURE < plain.confidence

@@ -1,0 +1,88 @@
+"""Models of changed bytes: each ends as a model that works, or as a named error."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from kgqa.errors import KgqaError, ModelError
+from kgqa.models.kg_llm import load_kg_llm
+from kgqa.models.offline import converted_gguf, smollm_gguf
+from kgqa.models.path_ranker import RankerCard, load_path_ranker, save_path_ranker
+from kgqa.models.sentences import load_sentence_encoder
+from kgqa.progress import Silent
+from tests.methods.reasoners import encoder_folder
+from tests.models.test_path_ranker import changes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+def damaged(content: bytes, dice: random.Random) -> bytes:
+    """Change a few bytes, mostly of the beginning, where lengths stand; or end it early."""
+    found = bytearray(content)
+    for _ in range(dice.choice([1, 3, 9])):
+        reach = min(len(found), dice.choice([16, 200, len(found)]))
+        found[dice.randrange(reach)] = dice.choice([0, 0x22, 0x7F, 0xFF, dice.randrange(256)])
+    return bytes(found[: dice.choice([len(found), len(found), len(found) // 2, 9])])
+
+
+def models(folder: Path, tiny_folder: Path) -> dict[str, Callable[[Path], Any]]:
+    """Return what loads and uses a folder of each kind; the folders lie in ``folder``."""
+    where: dict[str, Any] = {"device": "cpu", "progress": Silent()}
+    encoder = encoder_folder(folder / "encoder")
+    save_path_ranker(folder / "ranker", RankerCard(encoder=str(encoder)), changes())
+    shutil.copytree(tiny_folder, folder / "model")
+
+    def ranker(changed: Path) -> Any:
+        made = load_path_ranker(str(changed), encoder=str(encoder), cache=changed, **where)
+        return made.logits(["who leads?"], ["x leads ?", "x owns ?"], [1, 2])
+
+    def sentences(changed: Path) -> Any:
+        return load_sentence_encoder(str(changed), cache=changed, **where).encode(["who?"])
+
+    def model(changed: Path) -> Any:
+        made = load_kg_llm(str(changed), "none", cache=changed, **where)
+        return made.encoder.encode("who leads?") and [0.0]
+
+    return {"ranker": ranker, "encoder": sentences, "model": model}
+
+
+@pytest.mark.parametrize("count", [40, pytest.param(600, marks=pytest.mark.long)])
+def test_a_model_folder_of_changed_bytes(tmp_path: Path, tiny_folder: Path, count: int) -> None:
+    loads = models(tmp_path, tiny_folder)
+    errors = 0
+    for number in range(count):
+        dice = random.Random(number)
+        kind = dice.choice(sorted(loads))
+        changed = tmp_path / f"{kind}{number}"
+        shutil.copytree(tmp_path / kind, changed)
+        file = dice.choice(sorted(one for one in changed.iterdir() if one.is_file()))
+        file.write_bytes(damaged(file.read_bytes(), dice))
+        try:
+            found = np.asarray(loads[kind](changed))
+        except KgqaError:
+            errors += 1
+        else:
+            json.dumps(found.tolist(), allow_nan=False)
+        shutil.rmtree(changed)
+    assert 0 < errors < count
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("count", [8, pytest.param(100, marks=pytest.mark.long)])
+def test_a_gguf_file_of_any_header(tmp_path: Path, count: int) -> None:
+    with smollm_gguf().open("rb") as whole:
+        head = whole.read(200_000)
+    for number in range(count):
+        dice = random.Random(number)
+        file = tmp_path / f"{number}.gguf"
+        file.write_bytes(damaged(head[: dice.choice([40, 4_000, 200_000])], dice))
+        with pytest.raises(ModelError):
+            converted_gguf(file, tmp_path / "cache", Silent(), name=f"forged{number}")
