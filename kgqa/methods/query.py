@@ -42,12 +42,19 @@ if TYPE_CHECKING:
 
 UNKNOWN = 0.3  # of the confidence, if the question names what is not in the graph
 NOTHING_FOUND = 4.0  # off the score of a plan that finds nothing
+ABOUT = 0.5  # cosine from which a noun is a class in other words: film and movie, town and city
 FAILED = 8.0  # off the score of one that exceeds the limits
 _OVERVIEW = re.compile(
     r"\W*(?:what(?:'s| is| are)?(?: all)?(?: data| things?)? "
     r"(?:in (?:here|this|the (?:graph|kg|database|data))"
     r"|can i ask|do you know|is this (?:graph|database|kg) about)|what kinds? of things\b.*"
     r"|describe (?:the|this) (?:graph|schema|database|kg)|show (?:me )?the schema)\b",
+    re.IGNORECASE,
+)
+_ALL_OF = re.compile(
+    r"\W*(?:which|what|how many|list|show(?: me)?|name|count|give me)(?: different)?(?: all)?"
+    r"(?: of)?(?: the)? ((?:[a-z]+ ){0,2}?[a-z]+)"
+    r"(?: (?:are there|do (?:we|you) have|exist|there are))?(?: in (?:total|all))?\W*",
     re.IGNORECASE,
 )
 _LISTED = 8  # things that a sentence names
@@ -63,6 +70,7 @@ class Read(NamedTuple):
     unknown: list[str]  # names in the question that nothing in the graph has
     confidence: float
     seconds: tuple[float, float]  # of choosing, of running
+    strange: str = ""  # the kind of thing asked for, if the best plan has nothing called alike
 
 
 class Query(Method[QueryOptions]):
@@ -122,7 +130,21 @@ class Query(Method[QueryOptions]):
             confidence *= UNKNOWN
         ran = time.perf_counter()
         ranked = [(one, result) for _, one, result in worth]
-        return Read(ranked, unknown, confidence, (chosen - began, ran - chosen))
+        strange = self._strange(question, ranked[0][0].plan, parts) if ranked else ""
+        return Read(ranked, unknown, confidence, (chosen - began, ran - chosen), strange)
+
+    def _strange(self, question: str, plan: Plan, parts: SchemaParts) -> str:
+        """Return the kind of thing that a question asks for, if a plan has nothing called alike.
+
+        "Which movies are there?" of a graph without movies has a best plan, too: another class.
+        """
+        kind = kind_asked(question)
+        if not kind or has_words_of(plan, question, parts.index.schema):
+            return ""
+        names = [parts.classes.get(name, name).removeprefix("class ") for name in plan.nodes]
+        names += [relation_phrase(hop.relation) for hop in plan.all_hops]
+        noun, *known = self.resources.sentence_encoder(None).encode([kind, *names])
+        return "" if max(float(noun @ one) for one in known) >= ABOUT else kind
 
     def findings_of(self, read: Read) -> Findings:
         """Return what was found out, of the best plan."""
@@ -132,6 +154,12 @@ class Query(Method[QueryOptions]):
             return Findings(timings=timings, notes=(note,), confidence=0.0)
         best, result = read.plans[0]
         assert result is not None
+        if read.strange:
+            note = (
+                f"Nothing in this graph's schema is called like {read.strange!r}. "
+                f"The nearest reading: {best.plan}"
+            )
+            return Findings(timings=timings, notes=(note,), confidence=0.0)
         rows = [*result.rows, *result.tied]
         answers = tuple(_answer(row, result) for row in rows)
         notes = [f"Read as: {result.sentence} As a plan: {best.plan}"]
@@ -199,6 +227,18 @@ def has_words_of(plan: Plan, question: str, schema: GraphSchema) -> bool:
     asked = {word[:4] for word in re.findall(r"\w+", question.lower()) if len(word) > 2}
     words = {word[:4] for name in names for word in relation_phrase(name).split() if len(word) > 2}
     return bool(asked & words)
+
+
+def kind_asked(question: str) -> str:
+    """Return what a question asks for all of, or how many there are; "" if it is not one.
+
+    >>> kind_asked("Which movies are there?"), kind_asked("List all the ship cities")
+    ('movies', 'ship cities')
+    >>> kind_asked("Which movies are there from 1999?")
+    ''
+    """
+    match = _ALL_OF.fullmatch(question)
+    return match[1].lower() if match else ""
 
 
 def confidence_of(worth: list[float], temperature: float) -> float:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from kgqa.frames import Tabular
 from kgqa.paths.ground import Fact, Node
+from kgqa.queries.plan import NodeRef
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -137,6 +138,15 @@ class QueryResult(Tabular):
             "plan": str(self.plan),
             "sentence": self.sentence,
             "cypher": self.cypher,
+            "pattern": [
+                {
+                    "head": self.plan.text_of(NodeRef(hop.source)),
+                    "relation": hop.relation,
+                    "tail": self.plan.text_of(NodeRef(hop.target)),
+                    "inverse": hop.inverse,
+                }
+                for hop in self.plan.hops
+            ],
             "columns": list(self.columns),
             "rows": rows,
             "tied": [[_cell(cell) for cell in row] for row in self.tied],

@@ -38,12 +38,8 @@ def sentence(plan: Plan) -> str:
     """Return what a plan asks for, in words; it says all that the plan says.
 
     >>> from kgqa.queries.text import parse_plan
-    >>> print(sentence(parse_plan(
-    ...     "Person ACTED_IN> Movie | Movie.released > 2000 | desc count Movie | limit 3"
-    ...     " | give Person, count Movie"
-    ... )))
-    The first 3 by the number of movies, most first: person, the number of movies; where person
-    acted in movie, and the released of movie is more than 2000.
+    >>> sentence(parse_plan("Person ACTED_IN> Movie | desc count Movie | limit 3"))
+    'The first 3 by the number of movies, most first: person; where person acted in movie.'
     """
     return _Words(plan).whole()
 

@@ -153,6 +153,7 @@ class Rows(BaseModel):
     plan: str
     sentence: str
     cypher: str
+    pattern: list[dict[str, Any]]
     columns: list[str]
     rows: list[dict[str, Any]]
     tied: list[list[Any]]

@@ -311,6 +311,36 @@ class TestAsItIs:
                 facts = store.facts(keys_array([key]), [paid], inverse=False).fact
                 assert store.property_values(facts, "part")[1] == [10]
 
+    def test_a_survey_says_that_it_sampled(
+        self, films: Neo4jServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("kgqa.graph.attached_survey._ALL_NODES", 2)
+        monkeypatch.setattr("kgqa.graph.attached_survey._COUNTED", 4)
+        with connect(films) as connection:
+            found = attach(connection, tmp_path, "films", TAKEN, Silent())
+            assert any("of a sample" in line for line in described(found))
+            with AttachedStore(connection, tmp_path / "films") as store:
+                assert store.schema().sampled
+                _, keys = store.find_names(["Ron Howard"])
+                assert store.entities(keys).names == ["Ron Howard"]
+
+    def test_databases_are_kgs_of_their_own(self, films: Neo4jServer, tmp_path: Path) -> None:
+        other = films.uri.replace("bolt://", "neo4j://")
+        named = []
+        for uri in (films.uri, other, films.uri):
+            with Reader(uri, films.username, films.password, "neo4j") as connection:
+                named.append(attach(connection, tmp_path, None, TAKEN, Silent()).kg)
+        assert named == ["neo4j", "neo4j-2", "neo4j"]
+        records = [read_attachment(tmp_path / name) for name in named[:2]]
+        assert [(one.url, one.database) for one in records] == [
+            (films.uri, "neo4j"), (other, "neo4j"),
+        ]  # fmt: skip
+        with (
+            Reader(films.uri, films.username, films.password, "nothere") as connection,
+            pytest.raises(StoreUnavailableError, match="no database nothere"),
+        ):
+            attach(connection, tmp_path, None, TAKEN, Silent())
+
     def test_a_plan_is_run_read_only_with_a_limit(self, films: Neo4jServer, tmp_path: Path) -> None:
         with opened(films, tmp_path) as store:
             text = f"MATCH (n:{MARK}) RETURN n.born AS born, n.released AS day ORDER BY born"

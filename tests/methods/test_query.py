@@ -50,6 +50,26 @@ def test_a_question_without_a_topic_is_answered_by_a_plan(
     assert answer.to_arrow().num_rows == len(answer.result.rows)  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize("method", ["query", "auto"])
+@pytest.mark.parametrize("asked", ["Which {} are there?", "How many {} are there?", "List all {}"])
+def test_a_class_that_is_not_there_is_not_answered_with_another(
+    shop: kgqa.KG, method: str, asked: str
+) -> None:
+    for noun in ("movies", "songs"):
+        try:
+            answer = shop.ask(asked.format(noun), method=method)
+        except LinkingError:
+            continue
+        assert not answer.answers
+        assert answer.value is None
+        assert any(f"called like {noun!r}" in note for note in answer.notes)
+    in_other_words = {"vendors": "supplier", "towns": "city"}
+    for noun, class_ in in_other_words.items():
+        plan = shop.ask(asked.format(noun), method="query").plan
+        assert plan is not None
+        assert plan.nodes == (class_.title(),)
+
+
 def test_a_number_comes_with_what_it_counts(shop: kgqa.KG) -> None:
     answer = shop.ask("How many products are there?", method="query")
     assert answer.value == 3

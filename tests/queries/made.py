@@ -88,8 +88,9 @@ def plans(draw: Any, graph: MemoryGraph, *, depth: int = 0) -> Plan:
         first = draw(plans(graph, depth=1))
         given = [item for item in first.give if isinstance(item, NodeRef)]
         assume(given)
+        counted = bool(first.having) or any(isinstance(s.by, Aggregate) for s in first.order)
         first = Plan(
-            first.nodes, first.hops, first.where, first.without, (given[0],) * first.grouped,
+            first.nodes, first.hops, first.where, first.without, (given[0],) * counted,
             first.order, first.limit, (given[0],), None,
         ) if not first.grouped or first.group == (given[0],) else None  # fmt: skip
         if first is not None:

@@ -103,6 +103,25 @@ def test_ask_watch_and_look(page: Any, served: Served) -> None:
     assert QUESTION in page.inner_text("#history-list")
 
 
+def test_a_plan_is_drawn_with_its_rows(page: Any, served: Served) -> None:
+    follow(page, address(served, "Who owns the most?", method="query"))
+    answered(page)
+    query = served.post("/api/ask", {"question": "Who owns the most?", "method": "query"}).json[
+        "query"
+    ]
+    assert query["sentence"] in page.inner_text("article.first")
+    assert page.locator(".rows th").all_inner_texts() == query["columns"]
+    assert len(query["tied"]) == 3
+    cells = page.locator(".rows tbody td:first-child").all_inner_texts()
+    assert "checkout-api" in cells
+    assert len(cells) == len(query["rows"]) + len(query["tied"])
+    drawn = [one["relation"] for one in query["pattern"]]
+    assert page.locator(".link title").all_text_contents() == drawn
+    page.locator(".rows summary").first.click()
+    fact = query["rows"][0]["facts"][0]
+    assert f"{fact['head']}  {fact['predicate']}  {fact['tail']}" in page.inner_text(".stored")
+
+
 def test_ask_on(page: Any, served: Served) -> None:
     follow(page, address(served, QUESTION))
     answered(page)

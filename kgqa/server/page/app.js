@@ -4,6 +4,7 @@ import { draw, readable } from "/draw.js";
 
 const DRAWN = 6; // paths of an answer that are drawn at first
 const SHOWN = 8; // answers that are shown at first
+const ROWS = 100; // rows of a plan that are shown
 const KEPT = 50; // questions of the history
 const TURNS = 3; // earlier questions that a follow-up is sent with
 const HISTORY = "kgqa-history";
@@ -100,7 +101,7 @@ async function watch(response, given) {
     } else if (event === "paths") {
       for (const path of data.paths) if (path.edges.length) seen.set(path.text, path);
       say(`${number(seen.size)} ${seen.size === 1 ? "path" : "paths"} found so far …`, true);
-      show(preview([...seen.values()]));
+      if (seen.size) show(preview([...seen.values()]));
     } else if (event === "answer") {
       say("");
       if (before.length) asItWasRead(data, given);
@@ -202,10 +203,11 @@ function result(found, given) {
   const topic = found.topic_entities;
   const head = el("div", { class: "head" },
     el("h2", { class: "hidden", textContent: found.question }),
-    el("p", { class: "about" }, "about ", ...topic.flatMap((one, place) => [place ? ", " : "", entityLink(one)]),
+    el("p", { class: "about" }, topic.length ? "about " : "", ...topic.flatMap((one, place) => [place ? ", " : "", entityLink(one)]),
       ` · ${found.timings.total.toFixed(2)} s · ${found.method}`));
   const parts = [head];
-  if (found.answers.length) parts.push(...answers(found, ids));
+  if (found.query && found.answers.length) parts.push(planned(found.query, found));
+  else if (found.answers.length) parts.push(...answers(found, ids));
   else parts.push(nothing(found));
   const notes = found.notes.filter(Boolean);
   if (notes.length && found.answers.length) {
@@ -254,6 +256,44 @@ function answers(found, ids) {
   const all = el("button", { type: "button", class: "quiet", textContent: `Show ${number(rest.length)} more answers`,
     onclick: () => all.replaceWith(...rest) });
   return [...cards, all];
+}
+
+/** What a plan gave: its sentence, its pattern, its rows with what they rest on, all of them as CSV. */
+function planned(query, found) {
+  const text = (cell) => cell === null ? "–" : Array.isArray(cell) ? cell.map(text).join(", ") : String(cell.name ?? cell);
+  const rows = [...query.rows, ...query.tied.map((values) => ({ values, facts: [], facts_in_all: 0, counted: [] }))];
+  const card = el("article", { class: "card first" },
+    el("div", { class: "name" },
+      el("h3", { textContent: rows.length === 1 ? found.answers[0].name : `${number(rows.length)} rows` }),
+      found.confidence === null ? null : el("span", { class: found.confidence < 0.5 ? "badge" : "confidence", textContent: `${percent(found.confidence)} confident` })),
+    el("p", { textContent: query.sentence }));
+  if (query.pattern.length) {
+    const end = (name) => ({ id: name, name });
+    const edges = query.pattern.map((hop) => ({ ...hop, head: end(hop.head), tail: end(hop.tail), facts: [] }));
+    const holder = el("div", { class: "drawing", tabIndex: 0, role: "region", "aria-label": "The plan's pattern" });
+    holder.drawNow = () => draw(holder, [{ edges, asked: true }], new Set(query.columns), null);
+    card.append(holder);
+  }
+  const behind = (row) => [...row.counted.map((one) => `${one.aggregate}: ${one.members.map(text).join(", ")}${one.size > one.members.length ? ` … (${number(one.size)})` : ""}`),
+    ...row.facts.map((fact) => `${fact.head}  ${fact.predicate}  ${fact.tail}`),
+    ...row.facts_in_all > row.facts.length ? [`… ${number(row.facts_in_all)} facts in all`] : []];
+  const lines = rows.slice(0, ROWS).map((row) => el("tr", {},
+    ...row.values.map((cell) => el("td", {}, cell?.id ? entityLink(cell) : text(cell))),
+    el("td", {}, behind(row).length ? el("details", {}, el("summary", { textContent: "why" }),
+      el("ul", { class: "stored" }, ...behind(row).map((one) => el("li", {}, el("code", { textContent: one }))))) : "")));
+  card.append(el("div", { class: "rows" }, el("table", {},
+    el("thead", {}, el("tr", {}, ...query.columns.map((name) => el("th", { scope: "col", textContent: name })), el("td"))),
+    el("tbody", {}, ...lines))));
+  const cell = (one) => `"${(one === null ? "" : text(one)).replaceAll('"', '""')}"`;
+  const csv = [query.columns, ...rows.map((row) => row.values)].map((row) => row.map(cell).join(",")).join("\r\n");
+  const left = rows.length - lines.length;
+  const next = query.runners_up.map((values) => values.map(text).join(", "));
+  if (next.length) card.append(el("p", { class: "about", textContent: `Next: ${next.join("; ")}` }));
+  card.append(el("div", { class: "actions" },
+    left > 0 ? el("span", { class: "about", textContent: `${number(left)} more rows in the CSV` }) : null,
+    copier("Copy rows as CSV", `${csv}\r\n`), copier("Copy the plan", query.plan),
+    query.cypher ? copier("Copy the plan's Cypher", query.cypher) : null));
+  return card;
 }
 
 function evidence(paths, ids, conditions = []) {

@@ -85,7 +85,7 @@ function layered(paths, opened) {
 
 /**
  * Draw paths into `holder`. `answers`: the ids that are answers; `onEntity` is called with the
- * entity that was chosen. A hop through a mediator opens to its two facts and closes again.
+ * entity that was chosen; null if none can be. A hop through a mediator opens to its two facts and closes again.
  */
 export function draw(holder, paths, answers, onEntity, opened = new Set()) {
   const style = getComputedStyle(holder);
@@ -214,5 +214,5 @@ function boxOf(one, answers, onEntity, redraw) {
   group.append(
     svg("rect", { x: one.x, y: one.y, width: one.width, height: one.height, rx: 10 }),
     text, title(`${one.entity.name} (${one.entity.id})`));
-  return button(group, `${one.entity.name}: show what is known`, () => onEntity(one.entity));
+  return onEntity ? button(group, `${one.entity.name}: show what is known`, () => onEntity(one.entity)) : group;
 }
