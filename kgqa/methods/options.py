@@ -343,5 +343,5 @@ class QueryOptions(MethodOptions):
         0.6, "Confidence from which no other reading is shown.", group=_ANSWERS, ge=0, le=1
     )
     refuse_below: float = option(
-        0.15, "Give no answer below this confidence.", group=_ANSWERS, ge=0, le=1
+        0.0, "Give no answer below this confidence.", group=_ANSWERS, ge=0, le=1
     )

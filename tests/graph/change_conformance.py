@@ -25,7 +25,7 @@ from kgqa.graph.sqlite_change import SqliteChanger
 from kgqa.graph.sqlite_write import SqliteWriter
 from kgqa.loaders import make_loader
 from kgqa.loaders.base import Rejects, Report
-from kgqa.loading.pipeline import assemble
+from kgqa.loading.pipeline import assemble, type_relations_of
 from kgqa.loading.update import update
 from kgqa.paths.affected import affected
 from kgqa.paths.walk import WalkRules, walk
@@ -71,7 +71,13 @@ def loaded(lines: Sequence[str], name: str, folder: Path) -> GraphTables:
     batches = loader.read([file], report, Rejects(folder / "rejects.tsv", report), Silent())
     direction: Direction = loader.direction
     return assemble(
-        batches, name=name, source="lines", direction=direction, dropped=Counter(), loader="triples"
+        batches,
+        name=name,
+        source="lines",
+        direction=direction,
+        dropped=Counter(),
+        loader="triples",
+        type_relations=type_relations_of(loader),
     )
 
 
@@ -153,7 +159,7 @@ def content(store: GraphStore) -> dict[str, Any]:
     info = store.info
     ids = [
         *(f"n{number}" for number in range(10)),
-        *("m0", "m1"),
+        *("m0", "m1", "t0", "t1"),
         *(f'"{number}"' for number in range(1, 4)),
     ]
     keys = store.keys_of(ids)

@@ -143,5 +143,11 @@ def test_rows_are_those_of_the_naive_executor(data: st.DataObject) -> None:
     result = run_plan(plan, graph)
     expected = naive(plan, graph)
     assert same(cells(result), expected), f"{plan}\n{cells(result)}\n{expected}"
-    for row in range(len(result)):
-        result.evidence(row)
+    links = {(f"t{link.head}", link.relation, f"t{link.tail}") for link in graph.links}
+    for row, given_cells in enumerate(result.rows):
+        found = result.evidence(row)
+        assert {(fact.head, fact.predicate, fact.tail) for fact in found.facts} <= links
+        values = dict(zip(result.columns, given_cells, strict=True))
+        for one in found.counted:
+            if one.aggregate.startswith("count ") and one.members:
+                assert len(one.members) == one.size == values.get(one.aggregate, one.size)
