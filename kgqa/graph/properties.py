@@ -267,7 +267,9 @@ class _Survey:
         sampled = store.info.nodes > _ALL
         edges = self._read(sampled)
         self.stored = {name for found in self._of_types.values() for name in found}
-        self.by_edges: dict[str, tuple[int, bool]] = {}  # relation, whether all its tails are values
+        self.by_edges: dict[
+            str, tuple[int, bool]
+        ] = {}  # relation, whether all its tails are values
         patterns = self._patterns(*self._literal_edges(*edges))
         self.stored |= {name for found in self._of_facts.values() for name in found}
         self.numbers = self._number_types()
