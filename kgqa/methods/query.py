@@ -325,7 +325,11 @@ def _shown(value: object) -> str:
 
 
 def _gives(result: QueryResult) -> bool:
-    """Return whether there is a row, and not only numbers that count nothing."""
+    """Return whether there is a row with more than numbers that count nothing and no values."""
+    best = [at for at, item in enumerate(result.plan.give)
+            if any(item == sort.by for sort in result.plan.order[:1])]  # fmt: skip
+    if best and all(row[best[0]] is None for row in result.rows):
+        return False  # "the lowest" of things that have no such value
     numbers = [at for at, item in enumerate(result.plan.give) if isinstance(item, Aggregate)]
     if numbers:
         return any(row[at] not in (None, 0) for row in result.rows for at in numbers)

@@ -104,6 +104,13 @@ class QueryResult(Tabular):
 
         return sentence(self.plan)
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What each column is called in words: "record low", "number of movies"."""
+        from kgqa.queries.sentence import labels
+
+        return labels(self.plan)
+
     def evidence(self, row: int, limit: int | None = None) -> Evidence:
         """Return what row ``row`` rests on; ``limit``: how many facts and things it lists.
 

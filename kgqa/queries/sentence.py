@@ -44,6 +44,22 @@ def sentence(plan: Plan) -> str:
     return _Words(plan).whole()
 
 
+def labels(plan: Plan) -> tuple[str, ...]:
+    """Return what each thing that a plan gives is called in words.
+
+    >>> from kgqa.queries.text import parse_plan
+    >>> labels(parse_plan("Movie | give Movie.released, count Movie"))
+    ('released', 'number of movies')
+    """
+    words = _Words(plan)
+    return tuple(
+        relation_phrase(item.name)
+        if isinstance(item, PropertyRef) and not item.part
+        else words.item(item).removeprefix("the ")
+        for item in plan.give
+    )
+
+
 class _Words:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan

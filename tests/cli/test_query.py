@@ -33,7 +33,7 @@ def test_rows_come_with_their_facts(kgqa: Kgqa, home: Path) -> None:
     assert done["runners_up"] == [[{"id": "bob", "name": "bob"}, 1]]
     shown = kgqa("query", MOST, "--home", home).out
     assert "alice  manages  api" in shown
-    assert "Next: bob" in shown
+    assert "next: bob, 1" in shown
 
 
 def test_a_plan_is_printed_as_cypher_or_csv(kgqa: Kgqa, home: Path) -> None:
