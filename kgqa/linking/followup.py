@@ -204,7 +204,7 @@ def _filled(store: GraphStore, text: str, turns: Sequence[Turn]) -> Iterator[Rea
         return
     if asks_calculated(text) or asks_whether(text) or _is_about(store, text):
         return
-    for referent in _referents(store, turns):
+    for referent in _referents(store, turns, whole=True):
         said = f"Read as a question about {referent.said}."
         yield Reading(f"{text.rstrip(' ?.')} of {referent.name}?", referent.ids, said)
 
@@ -266,12 +266,14 @@ def _among(store: GraphStore, text: str, subset: re.Match[str], last: Turn) -> R
     return Reading(put, named.ids if named else (), said, ids)
 
 
-def _referents(store: GraphStore, turns: Sequence[Turn], pronoun: str = "") -> list[_Referent]:
+def _referents(
+    store: GraphStore, turns: Sequence[Turn], pronoun: str = "", *, whole: bool = False
+) -> list[_Referent]:
     """Return what may be meant: the last answer, what was asked about, then the same before.
 
     What a question with "who" gave is a person to "he" and "she", and not to "it"; where something
-    is, "it" rarely is. Of several answers all, to "they"; else, and without a pronoun, what was
-    asked about goes first. Numbers and dates are not meant.
+    is, "it" rarely is. Of several answers all, to "they"; else, and to a ``whole`` sentence
+    without a pronoun, what was asked about goes first. Numbers and dates are not meant.
     """
     pronoun = pronoun.lower()
     ranked: dict[tuple[str, ...], tuple[bool, _Referent]] = {}
@@ -281,7 +283,7 @@ def _referents(store: GraphStore, turns: Sequence[Turn], pronoun: str = "") -> l
         people = bool(_WHO.match(turn.question))
         several = len(answers) > 1
         place = pronoun in _OF_THINGS and turn.question.lower().startswith("where")
-        later = several or place or not pronoun
+        later = several or place or whole
         groups: list[tuple[str, ...]] = [
             (one,) for one in ([*topics, *answers] if later else [*answers, *topics])
         ]
