@@ -93,7 +93,7 @@ def test_a_neo4j_that_is_there_is_attached(
         finally:
             session.run("MATCH (n:Example) DETACH DELETE n").consume()
     assert lines[0] == "Example: 2 nodes, called by name"
-    assert any(line.strip() == "Ada -> WORKS_WITH -> Bo" for line in lines)
+    assert any(line.strip() == "Ada -> works with -> Bo" for line in lines)
 
 
 @pytest.mark.model

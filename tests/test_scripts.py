@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from scripts.benchmarks.common import write_between
+
 CHECKOUT = Path(__file__).resolve().parent.parent
 BASH = shutil.which("bash") or "bash"
 
@@ -188,3 +190,28 @@ def test_every_bundled_model_has_commands_that_train_it(tmp_path: Path) -> None:
             if program == "-m":
                 done = CliRunner().invoke(app, [*words[1:], "--home", str(tmp_path)])
                 assert "KGNotFoundError" in repr(done.exception), (name, done.output)
+
+
+def test_only_what_stands_between_the_comments_is_replaced(tmp_path: Path) -> None:
+    file = tmp_path / "doc.md"
+    file.write_text("before\n<!-- x: begin -->\nold\n<!-- x: end -->\nafter\n", "utf-8")
+    write_between(f"{file}#x", r"new \1")
+    write_between(f"{file}#x", r"newer \1")
+    said = "before\n<!-- x: begin -->\nnewer \\1\n<!-- x: end -->\nafter\n"
+    assert file.read_text("utf-8") == said
+    with pytest.raises(SystemExit, match="no place"):
+        write_between(f"{file}#y", "new")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "script",
+    sorted(
+        one.name
+        for one in (CHECKOUT / "scripts").glob("*_*")
+        if one.name.startswith(("bench_", "train_"))
+    ),
+)
+def test_every_script_that_measures_or_trains_can_be_imported(script: str) -> None:
+    command = [sys.executable, str(CHECKOUT / "scripts" / script), "--help"]
+    assert subprocess.run(command, capture_output=True, text=True).returncode == 0

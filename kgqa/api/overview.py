@@ -154,7 +154,6 @@ def _kg(
                     "paths": manifest.paths,
                     "bytes": manifest.bytes,
                     "shards": len(manifest.shards),
-                    "joining": manifest.joining and asdict(manifest.joining),
                     "faults": verified,
                     "verified_seconds": seconds if verify else None,
                 }

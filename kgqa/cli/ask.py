@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kgqa.cli.common import Run, takes_options
-from kgqa.display import NOT_HERE
 from kgqa.errors import KgqaError, UsageError, without_secrets
 from kgqa.registry import METHODS
 
@@ -143,10 +142,11 @@ class _Shown:
         linked = self.kg.linked(answer.question)["candidates"] if self._explains else []
 
         def human() -> None:
-            from kgqa.cli.terminal import say, show_answer, show_details
+            from kgqa.cli.terminal import say, show_answer, show_details, shown_with
 
+            shown = shown_with(answer)
             for note in answer.notes:
-                if not note.startswith(NOT_HERE):  # which the answer says
+                if not note.startswith(shown):  # which the answer says
                     self.run.note(note)
             if titled:
                 say(answer.question, style="bold")

@@ -113,7 +113,11 @@ class Chat:
             for edge in path.groundings[0].edges:
                 for fact in edge.facts:
                     say(f"  {fact.head}  {fact.predicate}  {fact.tail}", style="dim")
-        if not one.paths:
+        rows = answer.result
+        if rows is not None and number <= len(rows):
+            for fact in rows.evidence(number - 1, _SHOWN).facts:
+                say(f"  {fact.head}  {fact.predicate}  {fact.tail}", style="dim")
+        elif not one.paths:
             print("No path of the graph leads there.")
 
     def entity(self, name: str) -> None:

@@ -14,7 +14,7 @@ from kgqa.errors import UsageError
 if TYPE_CHECKING:
     from kgqa import QueryResult
 
-_SHOWN = 5  # facts and counted things that a row is shown with
+_SHOWN = 5  # facts that a row is shown with
 
 
 def query(
@@ -56,44 +56,25 @@ def query(
 
 
 def _show(run: Run, result: QueryResult, facts: bool) -> None:
-    from kgqa.cli.terminal import say, show_rows
+    from kgqa.cli.terminal import cell_text, say, show_counted, show_next, show_rows
 
     if not len(result):
         say("No rows.")
         return
-    show_rows("", result.columns, [[_text(cell) for cell in row] for row in result.plain_rows()])
-    for number, row in enumerate(result.plain_rows()):
-        found = result.evidence(number, _SHOWN) if facts or len(result) == 1 else None
-        if found is None:
-            continue
+    show_rows("", result.columns, [[cell_text(cell) for cell in row] for row in result.rows])
+    for number, row in enumerate(result.rows if facts or len(result) == 1 else ()):
         if len(result) > 1:
-            say(" · ".join(map(_text, row)))
-        for one in found.counted:
-            members = [getattr(each, "name", each) for each in one.members]
-            if members:
-                more = f", … ({one.size:,} in all)" if one.size > len(members) else ""
-                say(f"  {one.aggregate}: {', '.join(map(_text, members))}{more}", style="dim")
+            say(" · ".join(map(cell_text, row)))
+        show_counted(result, number)
+        found = result.evidence(number, _SHOWN)
         for fact in found.facts:
             say(f"  {fact.head}  {fact.predicate}  {fact.tail}", style="dim")
         if found.facts_in_all > len(found.facts):
             say(f"  … {found.facts_in_all:,} facts in all", style="dim")
     if result.tied:
-        tied = ", ".join(_text(row[0]) for row in _plain(result.tied))
-        say(f"Equal in this order: {tied}", style="dim")
-    if result.runners_up:
-        say(f"Next: {', '.join(_text(row[0]) for row in _plain(result.runners_up))}", style="dim")
-
-
-def _plain(rows: Any) -> list[list[Any]]:
-    return [[getattr(cell, "name", cell) for cell in row] for row in rows]
-
-
-def _text(cell: Any) -> str:
-    if cell is None:
-        return "–"
-    if isinstance(cell, list | tuple):
-        return ", ".join(map(str, cell))
-    return f"{cell:.10g}" if isinstance(cell, float) else str(cell)
+        tied = ", ".join(cell_text(row[0]) for row in result.tied)
+        say(f"  equal in this order: {tied}", style="dim")
+    show_next(result)
 
 
 def _show_schema(run: Run, schema: Any) -> None:

@@ -54,16 +54,13 @@ def _show(found: dict[str, Any]) -> None:
             f"{index.get('stored', 0):,}",
             f"{index.get('paths', 0):,}" + (" (a sample)" if index.get("sample") else ""),
             f"{index.get('bytes', 0) / 1e6:.1f}",
-            _joined(index.get("joining")),
             _fits(index),
         )
         for kg in found["kgs"]
         for index in kg["indexes"]
     ]
     if indexes:
-        show_rows(
-            "\nindexes", ["KG", "tries", "paths", "MB", "tokenization check", "fits"], indexes
-        )
+        show_rows("\nindexes", ["KG", "tries", "paths", "MB", "fits"], indexes)
     for kg in found["kgs"]:
         for index in kg["indexes"]:
             if index.get("verified_seconds") is not None:
@@ -90,13 +87,6 @@ def _ranker(own: dict[str, Any] | None) -> str:
         return "its own, which is damaged"
     asked = own.get("asked")
     return "its own" + (f", {asked:,} questions" if asked else "")
-
-
-def _joined(check: dict[str, Any] | None) -> str:
-    """Return how many of the sampled paths have the tokens that their whole strings get."""
-    if check is None:
-        return "?"
-    return f"{check['sampled'] - check['differing']:,} of {check['sampled']:,}"
 
 
 def _verified(index: dict[str, Any]) -> str:

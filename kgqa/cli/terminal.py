@@ -23,16 +23,18 @@ from rich.progress import (
 from rich.progress import Progress as Bars
 from rich.text import Text
 
-from kgqa.display import path_parts, refusal, shown_name, visible
+from kgqa.display import NOT_HERE, path_parts, refusal, shown_name, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from kgqa import Answer
+    from kgqa import Answer, QueryResult
     from kgqa.progress import Task
 
 _ANSWERS = 10  # answers that are shown
 _PATHS = 10
+_COUNTED = 8  # members of a counted set
+_FACTS = 3  # behind the first row of a plan
 _COLUMN = 44  # cells that a column is wide at most
 _TRIES = {"shard": "from the index", "composed": "built on the fly"}
 _EVERY = 10.0  # seconds between two plain lines if stderr is not a terminal
@@ -138,8 +140,13 @@ def show_unused(counts: Mapping[str, Any], skipped: str = "skipped") -> None:
 
 
 def show_answer(answer: Answer, browser_url: str | None = None) -> None:
-    """Print the answers and why: the best path of the first one, and the conditions it meets."""
-    if answer.answers:
+    """Print the answers and why: the best path of the first one, and the conditions it meets.
+
+    Of a plan's rows: all cells, what the plan asks for, and what the first row's numbers count.
+    """
+    if answer.answers and answer.result is not None:
+        _show_plan(answer, answer.result)
+    elif answer.answers:
         _show_names(answer)
         best = answer.answers[0]
         if best.paths:
@@ -164,6 +171,70 @@ def show_answer(answer: Answer, browser_url: str | None = None) -> None:
         say(f"  Neo4j Browser: {browser_url}", style="dim")
 
 
+def shown_with(answer: Answer) -> tuple[str, ...]:
+    """Return what notes begin with that say what is printed with the answer itself."""
+    if answer.result is None:
+        return (NOT_HERE,)
+    counted = [
+        f"{one.aggregate}: "
+        for one in (answer.result.evidence(0, 0).counted if len(answer.result) else ())
+    ]
+    return (NOT_HERE, f"Read as: {answer.result.sentence}", *counted)
+
+
+def _show_plan(answer: Answer, result: QueryResult) -> None:
+    rows = [*result.rows, *result.tied]
+    several = len(rows) > 1
+    for rank, row in enumerate(rows[:_ANSWERS], 1):
+        first, *others = [cell_text(cell) for cell in row]
+        line = _joined((f"{rank}. " if several else "", ""), (shown_name(first), "bold"))
+        for label, cell in zip(result.labels[1:], others, strict=True):
+            line.append(f"  {label}: {shown_name(cell)}", style="dim")
+        say(line)
+    if len(rows) > _ANSWERS:
+        say(f"and {len(rows) - _ANSWERS:,} more; --json gives all", style="dim")
+    behind = result.evidence(0, _FACTS)
+    names = {one.id: shown_name(one.name) for one in behind.nodes}
+    facts = [(fact.head, fact.predicate, fact.tail) for fact in behind.facts]
+    facts += [(one.id, one.property, cell_text(one.value)) for one in behind.held]
+    if not any(one.members for one in behind.counted):
+        for head, relation, tail in facts[:_FACTS]:
+            line = _joined(("  because ", "dim"), (names.get(head, shown_name(head)), ""))
+            line.append(" -> ").append(relation, style="cyan").append(" -> ")
+            say(line.append(names.get(tail, shown_name(tail))))
+    show_counted(result, 0)
+    show_next(result)
+    say(f"  read as: {result.sentence}", style="dim")
+
+
+def show_counted(result: QueryResult, row: int) -> None:
+    """Print the sets that the numbers of a row count."""
+    for one in result.evidence(row, _COUNTED).counted:
+        members = ", ".join(shown_name(cell_text(each)) for each in one.members)
+        more = f", … ({one.size:,} in all)" if one.size > len(one.members) else ""
+        if members:
+            say(f"  {one.aggregate}: {members}{more}", style="dim")
+
+
+def show_next(result: QueryResult) -> None:
+    """Print what comes after the rows that a limit left."""
+    rows = [row for row in result.runners_up if None not in row]
+    if rows:
+        after = (", ".join(cell_text(cell) for cell in row) for row in rows)
+        say(f"  next: {'; '.join(after)}", style="dim")
+
+
+def cell_text(cell: Any) -> str:
+    """Return a cell of a plan's row as text."""
+    if cell is None:
+        return "–"
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
+    if isinstance(cell, list | tuple):
+        return ", ".join(map(str, cell))
+    return f"{cell:.10g}" if isinstance(cell, float) else str(getattr(cell, "name", cell))
+
+
 def show_details(answer: Answer, candidates: Sequence[dict[str, Any]]) -> None:
     """Print how an answer was found: entities, paths, linking, ranking, cost."""
     topics = ", ".join(f"{topic.name} ({topic.id})" for topic in answer.topic_entities)
@@ -172,6 +243,11 @@ def show_details(answer: Answer, candidates: Sequence[dict[str, Any]]) -> None:
     if answer.answers:
         say()
         _show_answers(answer)
+    if answer.result is not None:
+        say()
+        say(f"plan: {answer.result.plan}")
+        if answer.result.cypher:
+            say(f"Cypher: {' '.join(answer.result.cypher.split())}")
     paths = _by_answer(answer)
     if paths or answer.expanded_answers():
         say()
@@ -252,7 +328,7 @@ def _show_names(answer: Answer) -> None:
         if one.id is not None and names.count(one.name) > 1:
             line.append(f" ({one.id})")
         line.append(f"{'' if one.grounded else ' (in no path)'}")
-        if several and answer.general_llm is None:
+        if several and answer.general_llm is None and any(each.score < 1 for each in shown):
             line.append(f"  {percent(one.score)}", style="dim")
         say(line)
     if len(answer.answers) > _ANSWERS:

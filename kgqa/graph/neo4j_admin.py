@@ -27,6 +27,7 @@ from kgqa.graph.neo4j_files import (
     finished_files,
     write_import_files,
 )
+from kgqa.graph.neo4j_native import edge_properties
 from kgqa.graph.neo4j_write import (
     NODE_BATCH,
     Neo4jWriter,
@@ -166,6 +167,12 @@ class _ImportWriter(ABC):
             for start in range(0, len(files.patches), NODE_BATCH):
                 rows = files.patches[start : start + NODE_BATCH]
                 self._bolt.run("patch_nodes", of=files.label, rows=rows)
+            for start in range(0, len(files.edge_patches), NODE_BATCH):
+                edges = [
+                    {**edge, "properties": edge_properties(edge["properties"])}
+                    for edge in files.edge_patches[start : start + NODE_BATCH]
+                ]
+                self._bolt.run("patch_edges", of=files.label, rows=edges)
             for what, of in (("names", "KGName"), ("relations", "KGRelation")):
                 found = self._bolt.run("count_nodes", of=of)[0]["count"]
                 if found != files.counts[what]:

@@ -2,13 +2,16 @@
 
 Lines are joined by column kernels, a block a batch. Rows with line breaks go to files of their own,
 which the importer reads much more slowly. What a file cannot hold (an array element with the
-delimiter, an array of one empty string) is a patch, set over Bolt after the import.
+delimiter, an array of one empty string, an edge's property of another type than others of its name)
+is a patch, set over Bolt after the import.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import uuid
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path  # noqa: TC003 - pydantic reads it
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Self
@@ -22,7 +25,7 @@ from pydantic.dataclasses import dataclass
 from kgqa.errors import GraphError, IngestError
 from kgqa.graph.files import write_whole
 from kgqa.graph.model import Kind
-from kgqa.graph.neo4j_native import stored_type
+from kgqa.graph.neo4j_native import edge_properties, stored_type
 from kgqa.graph.neo4j_write import KIND_LABELS, RESERVED_LABELS, grouped_names, label_for
 
 if TYPE_CHECKING:
@@ -40,6 +43,14 @@ _HEADERS = {
     "relations": "load,key:long,id,name,inverse,:LABEL",
     "edges": ":START_ID,:END_ID,:TYPE,rel:long,properties",
 }
+_COLUMNS: dict[type, tuple[str, pa.DataType]] = {
+    bool: ("boolean", pa.bool_()),
+    int: ("long", pa.int64()),
+    float: ("double", pa.float64()),
+    str: ("string", pa.string()),
+}
+_MOST_COLUMNS = 20
+_COLUMN = re.compile(r"\w+(?:[ -]\w+)*")  # names that a header can hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +59,8 @@ class ImportFiles:
 
     ``files``: names of each of nodes, names, relations and edges, the header's first. ``counts``:
     rows of each. ``longest``: bytes of a row. ``patches``: ``{key, aliases, types}`` of nodes, null
-    if nothing is to be set. ``load``: the load's id in names and relations.
+    if nothing is to be set; ``edge_patches``: ``{head, tail, rel, properties}`` of edges, the last
+    as JSON. ``load``: the load's id in names and relations.
     """
 
     folder: Path
@@ -62,7 +74,8 @@ class ImportFiles:
     longest: int
     size: int  # bytes of all files
     patches: list[dict[str, Any]]
-    schema: Literal[2] = 2  # of the manifest and of the files
+    edge_patches: list[dict[str, Any]]
+    schema: Literal[3] = 3  # of the manifest and of the files
 
     def paths(self, what: str) -> list[Path]:
         """Return the files of nodes, names, relations or edges, the header's first."""
@@ -124,6 +137,8 @@ def _write(source: GraphSource, folder: Path, progress: Progress) -> ImportFiles
         raise GraphError(f"{info.name!r} cannot be imported: a control character is in its name.")
     load = uuid.uuid4().hex
     patches: list[dict[str, Any]] = []
+    edge_patches: list[dict[str, Any]] = []
+    columns: dict[str, type] = {}  # of edges; found in the first that have properties
     written: dict[str, _Lines] = {}
 
     def put(what: str, total: int | None, blocks: Iterable[pa.Array]) -> None:
@@ -135,9 +150,11 @@ def _write(source: GraphSource, folder: Path, progress: Progress) -> ImportFiles
             for block in blocks:
                 lines.write(block)
                 task.advance(len(block))
+            if what == "edges":
+                lines.add_columns(f"{name}:{_COLUMNS[kind][0]}" for name, kind in columns.items())
 
     with ThreadPoolExecutor(1) as pool:  # the kernels let another thread run
-        edges = pool.submit(put, "edges", info.edges, _edge_lines(source))
+        edges = pool.submit(put, "edges", info.edges, _edge_lines(source, columns, edge_patches))
         put("relations", info.relations, _relation_lines(source.relations, load))
         put("nodes", info.nodes, _node_lines(source.node_batches(), label, patches))
         put("names", None, _name_lines(grouped_names(source), load))
@@ -154,6 +171,7 @@ def _write(source: GraphSource, folder: Path, progress: Progress) -> ImportFiles
         longest=max(lines.longest for lines in written.values()),
         size=sum(lines.size for lines in written.values()),
         patches=patches,
+        edge_patches=edge_patches,
     )
 
 
@@ -185,6 +203,13 @@ class _Lines:
             self._put(self._broken_file(), _bytes_of(lines.filter(broken)))
             block = _bytes_of(lines.filter(pc.invert(broken)))
         self._put(self._files[0], block)
+
+    def add_columns(self, more: Iterable[str]) -> None:
+        """Name columns after the others in the header; a shorter row has none of them."""
+        text = "".join(f",{one}" for one in more)
+        header = self._folder / self.names[0]
+        header.write_text(header.read_text().rstrip("\n") + text + "\n", "utf-8")
+        self.size += len(text.encode())
 
     def _put(self, file: BinaryIO, block: memoryview) -> None:
         self.size += len(block)
@@ -289,7 +314,9 @@ def _relation_lines(relations: pa.Table, load: str) -> Iterator[pa.Array]:
     yield _line(pa.scalar(_quoted(load)), keys, ids, names, inverses, label)
 
 
-def _edge_lines(source: GraphSource) -> Iterator[pa.Array]:
+def _edge_lines(
+    source: GraphSource, columns: dict[str, type], patches: list[dict[str, Any]]
+) -> Iterator[pa.Array]:
     reified = source.info.reified
     ids = [stored_type(id_, reified) for id_ in source.relations.column("id").to_pylist()]
     middle = pa.array([f"{_quoted(id_)},{key}," for key, id_ in enumerate(ids)], pa.string())
@@ -300,10 +327,38 @@ def _edge_lines(source: GraphSource) -> Iterator[pa.Array]:
         properties = part.column("properties")
         if properties.null_count == len(part):
             yield _line(heads, tails, whole.take(relation))
-        else:
-            quoted = _quoted_column(properties).fill_null("")
-            last = pc.binary_join_element_wise(middle.take(relation), quoted, "\n", "")
-            yield _line(heads, tails, last)
+            continue
+        natives = list(map(edge_properties, properties.to_pylist()))
+        if not columns:
+            columns |= _columns_of(natives)
+        for row, native in enumerate(natives):
+            if any(type(value) is not columns.get(name) for name, value in native.items()):
+                place = {
+                    "head": "head",
+                    "tail": "tail",
+                    "rel": "relation",
+                    "properties": "properties",
+                }
+                patches.append({to: part.column(of)[row].as_py() for to, of in place.items()})
+        fields = [_quoted_column(properties).fill_null("")]
+        for name, kind in columns.items():
+            found = (native.get(name) for native in natives)
+            values = [value if type(value) is kind else None for value in found]
+            column = pa.array(values, _COLUMNS[kind][1])
+            fields.append(_quoted_column(column) if kind is str else column.cast(pa.string()))
+        rows = pc.binary_join_element_wise(*fields, ",", null_handling="replace")
+        last = pc.binary_join_element_wise(middle.take(relation), rows, "\n", "")
+        yield _line(heads, tails, last)
+
+
+def _columns_of(natives: Iterable[dict[str, Any]]) -> dict[str, type]:
+    """Return the properties that get a column, with the type that most of their values have."""
+    counts = Counter((name, type(value)) for one in natives for name, value in one.items())
+    found: dict[str, type] = {}
+    for (name, kind), _ in counts.most_common():
+        if kind in _COLUMNS and _COLUMN.fullmatch(name) and len(found) < _MOST_COLUMNS:
+            found.setdefault(name, kind)
+    return found
 
 
 def _blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -86,13 +86,13 @@ class StoredPropertyGraph(PropertyGraph, ABC):
         """
         survey = self._surveyed()
         keys = keys_array(keys)
-        if name in survey.by_edges:
-            return self._edge_values(keys, survey.by_edges[name], survey.numbers.get(name))
-        if name not in survey.stored:
-            return keys_array([]), []
         rows: list[int] = []
         values: list[Value] = []
         as_number = survey.numbers.get(name)
+        if name in survey.by_edges:
+            rows, values = self._edge_values(keys, *survey.by_edges[name], as_number)
+        if name not in survey.stored:  # facts may have a property that is called as a relation is
+            return keys_array(rows), values
         asked, places = np.unique(keys, return_inverse=True)
         rows_of = np.split(np.argsort(places, kind="stable"), np.cumsum(np.bincount(places))[:-1])
         mark = orjson.dumps(name).decode()  # most nodes of a mixed set lack it
@@ -152,8 +152,9 @@ class StoredPropertyGraph(PropertyGraph, ABC):
         return np.fromiter((id_.startswith('["') for id_ in ids), np.bool_, len(ids))
 
     def _edge_values(
-        self, keys: IntArray, relation: int, as_number: ValueType | None
-    ) -> tuple[IntArray, list[Value]]:
+        self, keys: IntArray, relation: int, named: bool, as_number: ValueType | None
+    ) -> tuple[list[int], list[Value]]:
+        """Return (row, value) of the tails; unless ``named`` of those that are values."""
         asked, places = np.unique(keys, return_inverse=True)
         near = self.neighbours(asked, "out")
         kept = near.step == 2 * relation
@@ -163,17 +164,19 @@ class StoredPropertyGraph(PropertyGraph, ABC):
             for key, id_, name, kind in zip(
                 tails.keys.tolist(), tails.ids, tails.names, tails.kinds.tolist(), strict=True
             )
+            if named or kind == Kind.VALUE
             for value in cast_values([_value_of(id_, name, kind)], as_number)
         }
         by_row: dict[int, list[Value]] = {}
         for row, target in zip(near.row[kept].tolist(), near.target[kept].tolist(), strict=True):
-            by_row.setdefault(row, []).append(read[target])
+            if target in read:  # else it is no number, or a thing
+                by_row.setdefault(row, []).append(read[target])
         rows, values = [], []
         for row, place in enumerate(places.tolist()):
             for value in by_row.get(place, ()):
                 rows.append(row)
                 values.append(value)
-        return keys_array(rows), values
+        return rows, values
 
     def _surveyed(self) -> _Survey:
         if self._survey is None or self._survey.version != self.info.version:
@@ -263,14 +266,12 @@ class _Survey:
         self._reads: dict[int, ValueType] = {}  # entities that are called as a value is written
         sampled = store.info.nodes > _ALL
         edges = self._read(sampled)
-        groups = self._literal_edges(*edges)
-        patterns = self._patterns(*groups)
         self.stored = {name for found in self._of_types.values() for name in found}
+        self.by_edges: dict[
+            str, tuple[int, bool]
+        ] = {}  # relation, whether all its tails are values
+        patterns = self._patterns(*self._literal_edges(*edges))
         self.stored |= {name for found in self._of_facts.values() for name in found}
-        self.by_edges = {
-            name: key for name, key in self._edge_names.items() if name not in self.stored
-        }
-        self.stored -= self.by_edges.keys()
         self.numbers = self._number_types()
         self.schema = GraphSchema(self._entity_types(), self._relation_patterns(patterns), sampled)
 
@@ -318,8 +319,6 @@ class _Survey:
         self, heads: IntArray, relations: IntArray, tails: IntArray
     ) -> tuple[IntArray, IntArray, IntArray]:
         """Take relations to values, and to names that are values, as properties; return others."""
-        stored = {name for found in self._of_types.values() for name in found}
-        self._edge_names: dict[str, int] = {}
         to_value = self._kind[tails] == Kind.VALUE
         reads = np.zeros(len(self._kind), dtype=np.bool_)
         reads[list(self._reads)] = True
@@ -331,9 +330,9 @@ class _Survey:
         names = np.array([*self._relations.ids, ""], dtype=object)
         for relation in np.unique(relations[kept]).tolist():
             name = str(names[relation])
-            if name in stored:
+            if name in self.stored:
                 continue
-            self._edge_names[name] = relation
+            self.by_edges[name] = relation, bool(named[relation])
             mine = np.flatnonzero(kept & (relations == relation))
             ends = self._store.entities(np.unique(tails[mine]))
             value = {

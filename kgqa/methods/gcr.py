@@ -16,7 +16,7 @@ import time
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -80,8 +80,6 @@ class _Decoding:
 class KgLlmMethod(Method[OptionsT]):
     """A method with a KG-LLM; its options are :class:`kgqa.methods.options.KgLlmOptions`."""
 
-    generates: ClassVar[bool] = False  # whether it needs the ``generate`` of transformers
-
     def __init__(self, options: OptionsT, resources: Resources, *, general: bool = True) -> None:
         super().__init__(options, resources, general=general)
         given: Any = options
@@ -90,7 +88,6 @@ class KgLlmMethod(Method[OptionsT]):
             given.adapter,
             options.preset,
             given.quantize,
-            generates=self.generates,
         )
         self.card = self.kg_llm.card
         self.lexicon = PathLexicon(self.kg_llm.encoder, self.form)

@@ -125,25 +125,20 @@ class Resources:
         adapter: str | None = None,
         preset: str | None = None,
         quantize: Quantize | None = None,
-        *,
-        generates: bool = False,
     ) -> KgLLM:
         """Return the KG-LLM; None is what the settings name, then the offline one.
 
-        ``generates``: its model is one of transformers, with their ``generate``.
         An adapter goes with a preset only if it is named and the preset was not made for models
         without one.
         """
-        from kgqa.models.kg_llm import load_kg_llm
         from kgqa.models.prepared import open_kg_llm
         from kgqa.models.presets import preset as card_of
 
         card = card_of(preset) if preset else None
         model, adapter = model_and_adapter(self.settings, self.store, model, adapter, preset)
-        load = load_kg_llm if generates else open_kg_llm
         loaded = self._model(
-            (_KG_LLM, model, adapter, quantize, generates),
-            lambda: load(model, adapter, quantize=quantize, **self._where()),
+            (_KG_LLM, model, adapter, quantize),
+            lambda: open_kg_llm(model, adapter, quantize=quantize, **self._where()),
         )
         return loaded.with_card(card) if card else loaded
 

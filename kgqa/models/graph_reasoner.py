@@ -59,10 +59,9 @@ class GraphReasoner(nn.Module):
         self.whole = nn.Linear(width, hidden)
         self.step = nn.Parameter(torch.zeros(hops, hidden))
         self.mixed = nn.Sequential(nn.GELU(), nn.Dropout(dropout), nn.Linear(hidden, hidden))
-        heads = hops if shape.beta_reads == "tokens" else 0
-        self.length_query = nn.ModuleList(nn.Linear(width, width) for _ in range(heads))
+        self.length_query = nn.ModuleList(nn.Linear(width, width) for _ in range(hops))
         self.length = nn.Sequential(
-            nn.Linear(width * (1 + heads), hidden),
+            nn.Linear(width * (1 + hops), hidden),
             nn.GELU(),
             nn.Dropout(dropout),
             nn.Linear(hidden, hops),

@@ -21,7 +21,6 @@ _AtLeastOne = Annotated[int, Field(ge=1)]
 UNTRAINED = -20.0  # the logit of what was never trained
 
 RelationsBy: TypeAlias = Literal["ids", "text"]
-BetaReads: TypeAlias = Literal["pooled", "tokens"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,14 +28,12 @@ class ReasonerShape:
     """The sizes of a reasoner: ``hops`` steps, ``width`` of vectors, ``hidden`` units.
 
     ``relations``: how many it has a row of its own for (``ids``), 0 if it reads their words.
-    ``beta_reads``: what says how many hops: the pooled vector alone, or tokens beside it.
     """
 
     hops: int
     width: int
     hidden: int = 192
     relations: int = 0
-    beta_reads: BetaReads = "tokens"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CONFIG)
@@ -53,7 +50,7 @@ class ReasonerCard:
     relations: Annotated[tuple[str, ...], Field(min_length=1)]  # ids, in the order of the weights
     # the relations' words, if they are read by them and their ids do not say them
     texts: tuple[str, ...] = ()
-    beta_reads: BetaReads = "tokens"
+    beta_reads: Literal["tokens"] = "tokens"  # the one way there is to read the number of hops
     answer_threshold: Annotated[float, Field(ge=0, le=1)] = 0.5  # part of the first one's score
     described: dict[str, Any] = Field(default_factory=dict)  # data, settings, figures
     weights: WeightsName = "reasoner.safetensors"
@@ -81,7 +78,6 @@ class ReasonerCard:
             width=self.width,
             hidden=self.hidden,
             relations=len(self.relations) if self.relations_by == "ids" else 0,
-            beta_reads=self.beta_reads,
         )
 
 
@@ -94,7 +90,6 @@ REASONERS = ModelKind(
     again=AGAIN,
     files=f"{CARD_FILE} and weights, as `kgqa train kg-cot` writes them",
     older={
-        1: lambda card: {**card, "beta_reads": "pooled"},
         2: lambda card: {"answer_threshold" if k == "cut" else k: v for k, v in card.items()},
     },
 )

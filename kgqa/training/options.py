@@ -204,9 +204,6 @@ class ReasonerSettings(Options):
     relations: Literal["ids", "text"] = _flag(
         "ids", "ids: a score for each relation of this KG; text: by their words."
     )
-    beta_reads: Literal["pooled", "tokens"] = option(
-        "tokens", "What the number of hops is read from."
-    )
     epochs: float = _flag(10.0, "Passes over the questions; may be less than 1.", ge=0.001)
     learning_rate: float = _flag(1e-3, "Peak learning rate.", ge=0)
     batch_size: int = _flag(16, "Number of questions in a step.", ge=1)

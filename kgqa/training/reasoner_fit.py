@@ -206,7 +206,6 @@ def _card(
         direction=rules.direction,
         mediators=rules.mediators,
         relations_by=settings.relations,
-        beta_reads=settings.beta_reads,
         encoder=encoder,
         width=run.model.shape.width,
         hidden=settings.hidden,

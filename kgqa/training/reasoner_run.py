@@ -61,7 +61,6 @@ class ReasonerRun:
             width=encoder.width,
             hidden=settings.hidden,
             relations=0 if by_text else len(relations),
-            beta_reads=settings.beta_reads,
         )
         self.model = GraphReasoner(shape, settings.dropout)
         self._pairs: dict[tuple[int, int], int] = {}

@@ -17,7 +17,6 @@ import numpy as np
 from kgqa.errors import WorkerError
 from kgqa.parallel import LocalExecutor
 from kgqa.progress import Rate
-from kgqa.trie.check import check_joining, sample_paths
 from kgqa.trie.units import UnitSettings, open_worker
 
 if TYPE_CHECKING:
@@ -74,14 +73,8 @@ def precompute(
     """
     began = time.monotonic()
     key = writer.manifest.key
-    store, lexicon = resources()
+    store, _ = resources()
     with store:
-        if writer.manifest.joining is None:  # once for an index
-            check = check_joining(lexicon, sample_paths(store, key.rules, lexicon.form))
-            lexicon.clear()
-            writer.record_joining(check)
-            if note := check.note():
-                progress.note(note)
         settings = UnitSettings(key.rules, writer.manifest.cap, key.sampled, store.info.version)
         todo = all_topics(store) if topics is None else np.unique(topics)
         todo = np.setdiff1d(todo, store.keys_of(sorted(writer.done())))

@@ -8,29 +8,42 @@ import os
 import platform
 import re
 import shlex
+import socket
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
+from shutil import copy
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 T = TypeVar("T")
 
 
-def arguments(about: str | None, *, shared: bool, quick: str = "") -> argparse.ArgumentParser:
-    """Return a parser with ``--shared`` (needed if ``shared``), ``--quick`` and ``--json``."""
+def arguments(
+    about: str | None, *, shared: bool | None = None, quick: str = "", out: str = ""
+) -> argparse.ArgumentParser:
+    """Return a parser with ``--json``, or with ``--out`` where ``out`` says what is written there.
+
+    With ``--quick`` if ``quick`` says what it does, and with ``--shared``, needed if ``shared``,
+    unless that is None.
+    """
     parser = argparse.ArgumentParser(
         description=about, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--shared", type=Path, required=shared, help="the folder that holds data/")
+    if shared is not None:
+        parser.add_argument("--shared", type=Path, required=shared, help="the folder with data/")
     if quick:
         parser.add_argument("--quick", action="store_true", help=quick)
-    parser.add_argument("--json", type=Path, help="write all figures here")
+    if out:
+        parser.add_argument("--out", type=Path, required=True, help=f"the folder of {out}")
+    else:
+        parser.add_argument("--json", type=Path, help="write all figures here")
     return parser
 
 
@@ -50,28 +63,43 @@ def write_json(file: Path | None, figures: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def neo4j_server(work: Path) -> Iterator[tuple[str, str, int]]:
-    """Start a Neo4j in ``work``; give its URL, password and process, and stop it afterwards."""
+def neo4j_server(work: Path, dump: Path | None = None) -> Iterator[tuple[str, str, int]]:
+    """Start a Neo4j in ``work``; give its URL, password and process, and stop it afterwards.
+
+    It serves the database ``dump`` if one is given.
+    """
     script = Path(__file__).resolve().parents[1] / "neo4j"
     home = work / "neo4j"
     jars = Path(os.environ.get("KGQA_NEO4J_HOME") or script.parents[1] / ".neo4j") / "jars"
-    place = ["--home", str(home), "--jars", str(jars)]
     env = {name: value for name, value in os.environ.items() if not name.startswith("NEO4J_")}
-    command = [sys.executable, str(script)]
-    ports = ["--bolt-port", "17688", "--http-port", "17475", "--heap", "1g"]
-    done = subprocess.run(
-        [*command, "start", *place, *ports], env=env, capture_output=True, text=True
-    )
-    if done.returncode:
-        raise SystemExit(f"no Neo4j: {done.stderr.strip()}")
+    with socket.socket() as bolt, socket.socket() as http:
+        for each in (bolt, http):
+            each.bind(("127.0.0.1", 0))
+        ports = [str(each.getsockname()[1]) for each in (bolt, http)]
+
+    def run(command: str, *words: str) -> str:
+        place = ["--home", str(home), "--jars", str(jars)]
+        line = [sys.executable, str(script), command, *place, *words]
+        done = subprocess.run(line, env=env, capture_output=True, text=True)
+        if done.returncode:
+            raise SystemExit(f"scripts/neo4j {command} failed: {done.stderr.strip()}")
+        return done.stdout + done.stderr
+
+    where = ["--bolt-port", ports[0], "--http-port", ports[1], "--heap", "1g"]
     try:
-        uri = re.search(r"^export NEO4J_URI=(\S+)$", done.stdout, re.MULTILINE)
-        process = re.search(r"\(process (\d+)\)", done.stdout + done.stderr)
-        assert uri
+        said = run("start", *where)
+        if dump is not None:  # the first start makes the folder
+            run("stop")
+            copy(dump, work / "neo4j.dump")
+            load = ("database", "load", "neo4j", f"--from-path={work}")
+            run("admin", *load, "--overwrite-destination=true")
+            said = run("start", *where)
+        process = re.search(r"\(process (\d+)\)", said)
         assert process
-        yield uri[1], (home / "password").read_text().strip(), int(process[1])
+        password = (home / "password").read_text().strip()
+        yield f"bolt://localhost:{ports[0]}", password, int(process[1])
     finally:
-        subprocess.run([*command, "stop", *place], env=env, check=False)
+        run("stop")
 
 
 def print_machine(*packages: str) -> None:
@@ -91,6 +119,20 @@ def print_goals(figures: Mapping[str, Any], goals: Mapping[str, tuple[float, boo
             value = figures[name]
             met = value >= target if at_least else value <= target
             print(f"goal {name} {value:.4g} {target:g} {'met' if met else 'missed'}")
+
+
+def calibration_error(said: Sequence[float], right: Sequence[float], bins: int = 10) -> float:
+    """Return the expected calibration error of confidences (Naeini et al., AAAI 2015), in 0..1."""
+    groups: dict[int, list[float]] = defaultdict(list)
+    for confidence, is_right in zip(said, right, strict=True):
+        groups[min(int(confidence * bins), bins - 1)].append(confidence - is_right)
+    return sum(abs(sum(group)) for group in groups.values()) / max(len(said), 1)
+
+
+def cpu_seconds(process: int) -> float:
+    """Return the CPU time that a process has used (Linux)."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def write_between(place: str, text: str) -> None:

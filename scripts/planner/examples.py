@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kgqa.models.plan_scorer import ROLES, WHOLE, Part
+from kgqa.models.plan_scorer import WHOLE, Part
 from kgqa.paths.words import relation_phrase
 from planner.gold import PlanGold, plan_gold, schema_relations
 
@@ -460,8 +460,3 @@ def _templates() -> Iterator[tuple[str, str, dict[str, Any]]]:
 
 
 _TEMPLATES = tuple(_templates())
-
-
-def role_counts() -> dict[str, int]:
-    """Return how many roles a part of each kind has."""
-    return {kind: len(roles) for kind, roles in ROLES.items()}

@@ -125,16 +125,6 @@ def test_paths_tells_how_big_the_trie_in_the_index_is(kgqa: Kgqa, home: Path) ->
     assert kgqa("paths", "Hawaii", "--json", "--home", home).json["tries"] == []
 
 
-def test_status_tells_whether_joining_is_whole(kgqa: Kgqa, home: Path) -> None:
-    (kg,) = kgqa("status", "--json", "--home", home).json["kgs"]
-    (index,) = kg["indexes"]
-    joining = index["joining"]
-    assert 50 < joining["sampled"] <= 500
-    assert (joining["differing"], joining["examples"]) == (0, [])
-    shown = kgqa("status", "--home", home).out
-    assert f"{joining['sampled']} of {joining['sampled']}" in shown
-
-
 def test_a_shared_name_means_the_best_connected_entity_and_names_the_others(
     kgqa: Kgqa, tmp_path: Path
 ) -> None:

@@ -152,7 +152,7 @@ def hostile_tables() -> GraphTables:
         else None
         for row in range(len(edges))
     ]
-    column = pa.array([f'{{"raw": "{text}"}}' if row % 5 == 0 and text else text
+    column = pa.array([json.dumps({"raw": text}) if row % 5 == 0 and text else text
                        for row, text in enumerate(held)], pa.string())  # fmt: skip
     edges_table = tables.edges.set_column(3, tables.edges.schema.field("properties"), column)
     return dataclasses.replace(tables, edges=edges_table)

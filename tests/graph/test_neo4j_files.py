@@ -19,6 +19,7 @@ from kgqa.graph import neo4j_files
 from kgqa.graph.model import KEYED_EDGE_SCHEMA, NAME_SCHEMA, RELATION_SCHEMA, KGInfo, Kind
 from kgqa.graph.names import normalise
 from kgqa.graph.neo4j_files import ARRAY_DELIMITER, MANIFEST, finished_files, write_import_files
+from kgqa.graph.neo4j_native import edge_properties
 from kgqa.graph.neo4j_write import (
     MAX_TYPES,
     check_entities,
@@ -78,7 +79,9 @@ def check_files(files: ImportFiles, tables: GraphTables) -> None:
          e["properties"] or ""]
         for e in tables.edges.to_pylist()
     ]  # fmt: skip
-    assert sorted(rows(files, "edges")) == sorted(edges)
+    found = list(rows(files, "edges"))
+    assert sorted(row[:5] for row in found) == sorted(edges)
+    check_columns(files, found)
     relations = [
         [files.load, str(key), row["id"], row["name"], row["inverse"] or "", "KGRelation"]
         for key, row in enumerate(tables.relations.to_pylist())
@@ -88,7 +91,35 @@ def check_files(files: ImportFiles, tables: GraphTables) -> None:
     assert names == {norm: list(map(str, keys)) for norm, keys in plain_names(tables).items()}
     assert [path.read_text().rstrip("\n").count(",") + 1 for path in
             (files.paths(what)[0] for what in ("nodes", "names", "relations", "edges"))] == [
-        8, 4, 6, 5]  # fmt: skip
+        8, 4, 6, 5 + len(edge_columns(files))]  # fmt: skip
+
+
+READ = {"boolean": lambda text: text == "true", "long": int, "double": float, "string": str}
+
+
+def edge_columns(files: ImportFiles) -> list[list[str]]:
+    header = files.paths("edges")[0].read_text().rstrip("\n").split(",")
+    return [name.split(":") for name in header[5:]]
+
+
+def check_columns(files: ImportFiles, found: list[list[str]]) -> None:
+    """Columns and patches give each edge the properties that a load over Bolt writes."""
+    patches = {
+        (one["head"], one["tail"], one["rel"]): one["properties"] for one in files.edge_patches
+    }
+    assert len(patches) == len(files.edge_patches)
+    for head, tail, _, relation, text, *values in found:
+        wanted = edge_properties(text)
+        if (place := (int(head), int(tail), int(relation))) in patches:
+            assert edge_properties(patches[place]) == wanted
+            continue
+        held = {
+            name: READ[kind](value)
+            for (name, kind), value in zip(edge_columns(files), values, strict=False)
+            if value or wanted.get(name) == ""  # the reader cannot tell no text from an empty one
+        }
+        assert held == wanted
+        assert [type(held[name]) for name in wanted] == [type(one) for one in wanted.values()]
 
 
 def plain_names(tables: GraphTables) -> dict[str, list[int]]:
@@ -131,7 +162,9 @@ def test_any_text_reads_back(tmp_path: Path, texts: list[tuple[str, list[str], s
     ]
     edges = [("n0", "r" + other, f"n{row}") for row, (_, _, other) in enumerate(texts)]
     tables = tables_of(nodes, edges)
-    texts_held = [(other or None) for _, _, other in texts][: tables.edges.num_rows]
+    texts_held = [json.dumps({other: row, "t": other}, ensure_ascii=False) if other else None
+                  for row, (_, _, other) in enumerate(texts)]  # fmt: skip
+    texts_held = texts_held[: tables.edges.num_rows]
     held = pa.array(texts_held + [None] * (tables.edges.num_rows - len(texts_held)), pa.string())
     field = tables.edges.schema.field("properties")
     tables = dataclasses.replace(tables, edges=tables.edges.set_column(3, field, held))
@@ -258,14 +291,25 @@ def test_ids_that_no_index_holds_are_named(bad: str) -> None:
     check_entities(tables_of([entity("é" * 4_000), entity("b")], [("b", "r", "b")]))
 
 
+ODD: list[dict[str, Any]] = [
+    {}, {"w:x": 1}, {"on": "2001-02-03"}, {"list": [1, 2]}, {"t": 5}, {"x": 0.5}, {"x": 1},
+    {"yes": True}, {"rel": 7}, {"id,": "a"}, {"big": 1 << 70}, {"empty": ""},
+]  # fmt: skip
+
+
 def test_edges_with_and_without_properties_in_one_batch(tmp_path: Path) -> None:
     tables = tricky_tables()
     count = tables.edges.num_rows
-    texts = [json.dumps({"w": row, "t": 'q"\n'}) if row % 2 else None for row in range(count)]
+    texts = [
+        json.dumps(ODD[row % len(ODD)] | {"w": row, "t": 'q"\n'}) if row % 2 else None
+        for row in range(count)
+    ]
     edges = pa.table(
         [*tables.edges.columns[:3], pa.array(texts, pa.string())], schema=KEYED_EDGE_SCHEMA
     )
     tables = dataclasses.replace(tables, edges=edges)
-    check_files(write_import_files(tables, tmp_path, Silent()), tables)
+    files = write_import_files(tables, tmp_path, Silent())
+    check_files(files, tables)
+    assert 0 < len(files.edge_patches) < count // 2
     assert np.count_nonzero([bool(row[4]) for row in rows(
         write_import_files(tables, tmp_path, Silent()), "edges")]) == count // 2  # fmt: skip

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,9 +16,6 @@ from kgqa.models.graph_reasoner import (
     walk_loss,
 )
 from kgqa.models.graph_reasoner_card import ReasonerShape
-
-if TYPE_CHECKING:
-    from kgqa.models.graph_reasoner_card import BetaReads
 
 
 @settings(max_examples=60)
@@ -99,17 +93,6 @@ def test_padding_changes_nothing() -> None:
     torch.testing.assert_close(padded.hidden, plain.hidden)
     torch.testing.assert_close(padded.beta, plain.beta)
     torch.testing.assert_close(plain.beta.sum(1), torch.ones(1))
-
-
-@pytest.mark.parametrize(("beta_reads", "same"), [("tokens", False), ("pooled", True)])
-def test_the_number_of_hops_is_read_from_what_it_says(beta_reads: BetaReads, same: bool) -> None:
-    torch.manual_seed(3)
-    shape = ReasonerShape(hops=2, width=8, hidden=6, relations=3, beta_reads=beta_reads)
-    model = GraphReasoner(shape).eval()
-    there = torch.ones(1, 4, dtype=torch.bool)
-    pooled = torch.nn.functional.normalize(torch.randn(1, 8), dim=1)
-    one, other = (model.read(torch.randn(1, 4, 8), there, pooled).beta for _ in range(2))
-    assert torch.allclose(one, other) == same
 
 
 def test_answers_weigh_more_and_every_question_the_same() -> None:

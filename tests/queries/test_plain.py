@@ -29,6 +29,7 @@ TRIPLES = [
     ("Lee", "flows through", "Alba"), ("Mole", "flows through", "Alba"),
     ("Mole", "flows through", "Brea"), ("Nene", "flows through", "Cora"),
     ("Ouse", "flows through", "Brea"),
+    ("Alba", "record low", "-26.1"), ("Brea", "record low", "-16"), ("Cora", "record low", "3"),
     *((f"Fair {number}", "held on", f"{number} May 2024") for number in range(1, 6)),
     *((f"Fair {number}", "held at", "Westham") for number in range(1, 6)),
 ]  # fmt: skip
@@ -44,7 +45,7 @@ def test_sets_of_heads_are_classes_and_quantities_are_properties(kg: kgqa.KG) ->
     found = {
         frozenset(one.name for one in type_.properties): type_.count for type_ in kg.schema().types
     }
-    assert found[frozenset({"population", "area"})] == 4
+    assert found[frozenset({"population", "area", "record low"})] == 4
     assert found[frozenset({"population"})] == 5
     assert found[frozenset({"length"})] == 4
     kinds = {one.name: one.type for type_ in kg.schema().types for one in type_.properties}
@@ -61,6 +62,13 @@ def test_plans_over_the_classes_give_what_the_triples_say(kg: kgqa.KG) -> None:
     assert [(row[0].name, row[1]) for row in found.rows] == [("Mole", 120), ("Lee", 70)]
     assert kg.query('* | *.[held on] > "2024-05-03" | give count *').value == 2
     assert kg.query('* <[flows through] *#2 | * = "Alba" | give average *#2.length').value == 95
+
+
+def test_negative_numbers_are_values_in_order_of_value(kg: kgqa.KG) -> None:
+    rows = kg.query("* | *.[record low] < 5 | asc *.[record low] | give *, *.[record low]").rows
+    assert [(row[0].name, row[1]) for row in rows] == [("Alba", -26.1), ("Brea", -16), ("Cora", 3)]
+    best = kg.ask("Which country has the lowest record low?").answers
+    assert [one.name for one in best] == ["Alba"]
 
 
 def test_a_class_that_is_no_label_is_never_in_cypher(kg: kgqa.KG) -> None:

@@ -160,8 +160,6 @@ SHARD |= {"bytes": 1, "sha256": "", "dropped": {}}
         ("shards", [SHARD | {"file": "/dev/zero"}]),
         ("shards", [SHARD | {"bytes": 1 << 60}]),
         ("composed", [1]),
-        ("joining", {"examples": [{}]}),
-        ("joining", 3),
     ],
 )
 def test_a_manifest_of_another_form_is_named(

@@ -16,7 +16,6 @@ from kgqa.graph.files import read_plain, sync, write_whole
 from kgqa.graph.model import Direction  # noqa: TC001 - pydantic reads annotations when it runs
 from kgqa.paths.sample import Sample, Walk
 from kgqa.paths.walk import Mediators, WalkRules
-from kgqa.trie.check import JoinCheck  # noqa: TC001 - pydantic reads annotations when it runs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -129,7 +128,7 @@ class Manifest:
     """The content of ``manifest.json``; ``token_width``: bytes of a token id in a text.
 
     ``closing``: the token that ends every path. ``composed``: ids of entities with more than
-    ``cap`` paths, composed on the fly. ``joining``: the check of joined tokens, None before it.
+    ``cap`` paths, composed on the fly.
     """
 
     key: IndexKey
@@ -139,7 +138,6 @@ class Manifest:
     shards: tuple[ShardRecord, ...] = ()
     composed: tuple[str, ...] = ()
     tokenizer_name: str = ""
-    joining: JoinCheck | None = None
     schema: int = SCHEMA_VERSION
 
     @property

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kgqa.graph.model import IntArray
-    from kgqa.trie.check import JoinCheck
     from kgqa.trie.index.shard import NewShard
     from kgqa.trie.lexicon import PathLexicon
 
@@ -122,11 +121,6 @@ class IndexWriter:
             if new:
                 sync(self.folder)
             self._enter(shards=shards, composed=tuple(sorted({*self.manifest.composed, *composed})))
-
-    def record_joining(self, check: JoinCheck) -> None:
-        """Enter in the manifest whether the tokenizer would write whole paths otherwise."""
-        with writing(self.folder):
-            self._enter(joining=check)
 
     def _enter(self, **changed: Any) -> None:
         manifest = replace(self.manifest, **changed)
