@@ -118,7 +118,7 @@ def test_a_plan_is_drawn_with_its_rows(page: Any, served: Served) -> None:
     drawn = [one["relation"] for one in query["pattern"]]
     assert page.locator(".link title").all_text_contents() == drawn
     page.locator(".rows summary").first.click()
-    fact = query["rows"][0]["facts"][0]
+    fact = query["rows"][0]["facts"][-1]
     assert f"{fact['head']}  {fact['predicate']}  {fact['tail']}" in page.inner_text(".stored")
 
 
