@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgqa.answers.answer import Findings, RankedAnswer, Timings
 from kgqa.deadline import check_deadline
-from kgqa.display import said_name
+from kgqa.display import NOT_HERE, said_name
 from kgqa.errors import PlanError, TimeLimitError, UsageError
 from kgqa.graph.schema import PropertyGraph
 from kgqa.linking.literals import stated
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 UNKNOWN = 0.3  # of the confidence, if the question names what is not in the graph
 NOTHING_FOUND = 4.0  # off the score of a plan that finds nothing
-ABOUT = 0.5  # cosine from which a noun is a class in other words: film and movie, town and city
+ABOUT = 0.55  # cosine from which a noun is a class in other words: film and movie, town and city
 FAILED = 8.0  # off the score of one that exceeds the limits
 _OVERVIEW = re.compile(
     r"\W*(?:what(?:'s| is| are)?(?: all)?(?: data| things?)? "
@@ -159,14 +159,15 @@ class Query(Method[QueryOptions]):
         best, result = read.plans[0]
         assert result is not None
         if read.strange:
-            note = (
-                f"Nothing in this graph's schema is called like {read.strange!r}. "
-                f"The nearest reading: {best.plan}"
+            note = f"{NOT_HERE}: nothing in its schema is called like {read.strange!r}."
+            return Findings(
+                timings=timings, notes=(note, f"The nearest reading: {best.plan}"), confidence=0.5
             )
-            return Findings(timings=timings, notes=(note,), confidence=0.0)
         rows = [*result.rows, *result.tied]
         answers = tuple(_answer(row, result) for row in rows)
         notes = [f"Read as: {result.sentence} As a plan: {best.plan}"]
+        if not rows:
+            notes.insert(0, f"{NOT_HERE}: nothing fits. {notes.pop()}")
         if result.tied:
             notes.append(
                 f"{len(result.tied)} more are equal to the last of the first {len(result)}."
