@@ -95,14 +95,7 @@ def link(
     LinkingError if the question is empty, is a whole document, or has nothing in it that is like an
     entity of the KG.
     """
-    check_question(question)
-    asked = QuestionWords(question)
-    if len(asked.words) > _LONGEST:
-        raise LinkingError(
-            f"The question has {len(asked.words)} words; entities are looked for in up to "
-            f"{_LONGEST}.",
-            "Shorten it, or name the topic entity yourself with `entity`.",
-        )
+    asked = question_words(question)
     found = asked.mentions()
     words = schema_words(store, asked)
     candidates = _scored(store, asked, find_hits(store, asked, found, words), encoder)
@@ -149,6 +142,19 @@ def check_question(question: str) -> None:
             f"The question has {len(question):,} characters; up to {_MOST_CHARACTERS:,} are read.",
             "Shorten it.",
         )
+
+
+def question_words(question: str) -> QuestionWords:
+    """Return the words of a question; raise LinkingError if it is empty or longer than any is."""
+    check_question(question)
+    asked = QuestionWords(question)
+    if len(asked.words) > _LONGEST:
+        raise LinkingError(
+            f"The question has {len(asked.words):,} words; entities are looked for in up to "
+            f"{_LONGEST}.",
+            "Shorten it, or name the topic entity yourself with `entity`.",
+        )
+    return asked
 
 
 def topic_entities(candidates: list[Candidate], *, two: bool = False) -> list[Candidate]:

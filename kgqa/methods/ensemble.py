@@ -420,7 +420,8 @@ class Auto(Ensemble):
         if isinstance(found, KgqaError):
             return question.unlinked or (None if topics else found)
         least = (SURE_PLAN if best or self._nouns else CALCULATED) if topics else GUESSED
-        if (found.confidence or 0.0) < least or not found.answers:
+        none = not topics and any(note.startswith(NOT_HERE) for note in found.notes)
+        if (found.confidence or 0.0) < least or not (found.answers or none):
             return question.unlinked
         result, schema = found.result, cast("PropertyGraph", store).schema()
         plan = None if result is None else result.plan

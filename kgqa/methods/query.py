@@ -25,7 +25,7 @@ from kgqa.answers.answer import (
 )
 from kgqa.answers.general import ask_which
 from kgqa.deadline import check_deadline
-from kgqa.display import said_name
+from kgqa.display import NOT_HERE, said_name
 from kgqa.errors import PlanError, TimeLimitError, UsageError
 from kgqa.graph.schema import PropertyGraph
 from kgqa.linking.literals import stated
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 UNKNOWN = 0.3  # of the confidence, if the question names what is not in the graph
 NOTHING_FOUND = 4.0  # off the score of a plan that finds nothing
-ABOUT = 0.5  # cosine from which a noun is a class in other words: film and movie, town and city
+ABOUT = 0.55  # cosine from which a noun is a class in other words: film and movie, town and city
 FAILED = 8.0  # off the score of one that exceeds the limits
 NOT_CHOSEN = "The general LLM's reply was not of the form asked for; the first reading is answered."
 NONE_MEANT = "The general LLM finds that no reading asks what the question asks."
@@ -239,14 +239,14 @@ class Query(Method[QueryOptions]):
         best, result = read.plans[0]
         assert result is not None
         if read.strange:
-            note = (
-                f"Nothing in this graph's schema is called like {read.strange!r}. "
-                f"The nearest reading: {best.plan}"
-            )
-            return Findings(timings=timings, notes=(note,), confidence=0.0, **cost)
+            note = f"{NOT_HERE}: nothing in its schema is called like {read.strange!r}."
+            notes = [note, f"The nearest reading: {best.plan}"]
+            return Findings(timings=timings, notes=tuple(notes), confidence=0.5, **cost)
         rows = [*result.rows, *result.tied]
         answers = tuple(_answer(row, result) for row in rows)
         notes = [f"Read as: {result.sentence} As a plan: {best.plan}"]
+        if not rows:
+            notes.insert(0, f"{NOT_HERE}: nothing fits. {notes.pop()}")
         notes += [read.said] if read.said else []
         if result.tied:
             notes.append(

@@ -10,6 +10,8 @@ from kgqa.paths.ground import Fact, Node
 from kgqa.queries.plan import NodeRef
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pyarrow as pa
 
     from kgqa.graph.schema import Value
@@ -53,6 +55,7 @@ class Counted:
 class Evidence:
     """What a row rests on: stored facts, all checked, properties, and what was counted.
 
+    ``nodes``: what the row gives, and the ends of the facts and owners of the properties listed.
     ``facts_in_all``: their number, if not all are listed.
     """
 
@@ -75,7 +78,8 @@ class QueryResult(Tabular):
     """The rows of a plan, best first.
 
     ``rows``: one cell for each of ``columns``; ``tied``: further rows that its limit cut off though
-    they are equal in the plan's order to the last one; ``runners_up``: the next ones.
+    they are equal in the plan's order to the last one; ``runners_up``: the next ones; ``names``: of
+    the entities that the plan names by id.
     """
 
     plan: Plan
@@ -85,6 +89,7 @@ class QueryResult(Tabular):
     runners_up: tuple[tuple[Cell, ...], ...] = ()
     cypher: str = ""
     source: EvidenceSource | None = field(default=None, repr=False, compare=False)
+    names: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -102,7 +107,7 @@ class QueryResult(Tabular):
         """What the plan asks for, in words."""
         from kgqa.queries.sentence import sentence
 
-        return sentence(self.plan)
+        return sentence(self.plan, self.names)
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -395,7 +395,26 @@ class _Run:
             tied=tuple(shown[limit:end]),
             runners_up=tuple(shown[end:]) if plan.order else (),
             source=self,
+            names=self._names_of_ids(),
         )
+
+    def _names_of_ids(self) -> dict[str, str]:
+        """Return the names of the entities that the plan names, by id."""
+        ids = list(
+            dict.fromkeys(
+                value
+                for plan in (self.plan, self.plan.first)
+                for one in (plan.where if plan is not None else ())
+                if isinstance(one.left, NodeRef) and isinstance(one.right, tuple)
+                for value in one.right
+                if isinstance(value, str)
+            )
+        )
+        keys = self.store.keys_of(ids)
+        known = self._described({key for key in keys.tolist() if key >= 0})
+        return {
+            id_: known[key].name for id_, key in zip(ids, keys.tolist(), strict=True) if key >= 0
+        }
 
     # -- evidence ----------------------------------------------------------------------------
 
@@ -443,7 +462,7 @@ class _Run:
                 for item, (size, members) in counted.items()
                 for some in [members[:limit]]
             ),
-            nodes=tuple(known[key] for key in sorted(own)),
+            nodes=tuple(known[key] for key in sorted(known)),
             facts_in_all=len(triples),
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kgqa.display import said_name
 from kgqa.paths.words import relation_phrase
 from kgqa.queries.plan import (
     Aggregate,
@@ -18,11 +19,27 @@ from kgqa.queries.plan import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from kgqa.queries.plan import Hop, Sort
 
 _VERB_ENDS = ("ed", "ing", " in", " by", " of", " to", " at", " from", " with", " on", " for")
+_PAST = frozenset(
+    (
+        "wrote",
+        "won",
+        "led",
+        "sold",
+        "bought",
+        "made",
+        "held",
+        "taught",
+        "built",
+        "ran",
+        "gave",
+        "took",
+    )
+)
 _OPERATORS = {
     "=": "is", "<>": "is not", "<": "is less than", "<=": "is at most", ">": "is more than",
     ">=": "is at least", "in": "is one of", "not in": "is none of", "missing": "is missing",
@@ -34,14 +51,18 @@ _CALCULATED = {"sum": "sum", "average": "average", "least": "least", "most": "gr
 _ARITHMETIC = {"+": "plus", "-": "minus", "*": "times", "/": "divided by"}
 
 
-def sentence(plan: Plan) -> str:
+def sentence(plan: Plan, names: Mapping[str, str] | None = None) -> str:
     """Return what a plan asks for, in words; it says all that the plan says.
+
+    ``names``: of the entities that it names by id.
 
     >>> from kgqa.queries.text import parse_plan
     >>> sentence(parse_plan("Person ACTED_IN> Movie | desc count Movie | limit 3"))
-    'The first 3 by the number of movies, most first: person; where person acted in movie.'
+    'Person; where person acted in movie; the first 3 by the number of movies, most first.'
+    >>> sentence(parse_plan('Book author> Author | Author = "a/6" | give Book'), {"a/6": "Greta"})
+    'Book; where book has author "Greta".'
     """
-    return _Words(plan).whole()
+    return _Words(plan, names or {}).whole()
 
 
 def labels(plan: Plan) -> tuple[str, ...]:
@@ -61,9 +82,16 @@ def labels(plan: Plan) -> tuple[str, ...]:
 
 
 class _Words:
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
-        self._nodes = numbered([relation_phrase(name) if name else "thing" for name in plan.nodes])
+    def __init__(self, plan: Plan, names: Mapping[str, str] | None = None) -> None:
+        self._plan, self._names = plan, names or {}
+        classes = [relation_phrase(name) if name else "thing" for name in plan.nodes]
+        self._named: dict[int, str] = {}  # nodes that are one entity
+        for one in plan.where:
+            if isinstance(one.left, NodeRef) and one.operator == "=" and plan.hops:
+                self._named.setdefault(one.left.node, self._values(one.right))
+        others = numbered([name for at, name in enumerate(classes) if at not in self._named])
+        rest = iter(others)
+        self._nodes = [self._named.get(at) or next(rest) for at in range(len(classes))]
 
     def whole(self) -> str:
         plan = self._plan
@@ -72,25 +100,26 @@ class _Words:
         if grouped:
             given += " for each " + " and ".join(map(self.item, grouped))
         where = [*map(self._hop, plan.hops)]
-        where += [self._comparison(one) for one in plan.where]
+        where += [self._comparison(one) for one in plan.where if not self._says_name(one)]
         for part in plan.without:
             inner = [*map(self._hop, part.hops), *map(self._comparison, part.where)]
             where.append(f"not ({' and '.join(inner)})")
-        text = self._order(plan.order, plan.limit) + given
+        text = given
         if plan.first is not None:
-            text += f"; of these: {sentence(plan.first)[:-1]}"
+            text += f"; of these: {sentence(plan.first, self._names)[:-1]}"
         if where:
             text += f"; where {', and '.join(where)}"
+        text += self._order(plan.order, plan.limit)
         return text[0].upper() + text[1:] + "."
 
     def _order(self, order: Iterable[Sort], limit: int | None) -> str:
         by = [
             f"{self.item(one.by)}, {'most' if one.descending else 'least'} first" for one in order
         ]
-        first = "" if limit is None else "the first " if limit == 1 else f"the first {limit} "
+        first = "" if limit is None else "the first" if limit == 1 else f"the first {limit}"
         if not by:
-            return f"{first.rstrip()}: " if first else ""
-        return f"{first or 'in order '}by {', then '.join(by)}: "
+            return f"; {first}" if first else ""
+        return f"; {first or 'in order'} by {', then '.join(by)}"
 
     def item(self, item: object) -> str:
         """Return an item or an operand in words."""
@@ -100,7 +129,8 @@ class _Words:
             case HopRef(hop):
                 return f"fact of {relation_phrase(self._plan.all_hops[hop].relation)}"
             case PropertyRef(owner, name, part):
-                of = f"{relation_phrase(name)} of {self.item(owner)}"
+                alone = len(self._nodes) == 1 and owner == NodeRef(0)
+                of = relation_phrase(name) + ("" if alone else f" of {self.item(owner)}")
                 return f"the {part} of the {of}" if part else f"the {of}"
             case Arithmetic(left, operator, right):
                 return f"({self.item(left)} {_ARITHMETIC[operator]} {self.item(right)})"
@@ -111,12 +141,24 @@ class _Words:
             case _:
                 return quoted_value(item)  # type: ignore[arg-type]
 
-    def _comparison(self, one: Comparison) -> str:
-        right = (
-            " or ".join(map(quoted_value, one.right))
-            if isinstance(one.right, tuple)
-            else self.item(one.right)
+    def _says_name(self, one: Comparison) -> bool:
+        left = one.left
+        return (
+            isinstance(left, NodeRef)
+            and one.operator == "="
+            and self._named.get(left.node) == self._values(one.right)
         )
+
+    def _values(self, right: object) -> str:
+        if not isinstance(right, tuple):
+            return self.item(right)
+        return " or ".join(
+            said_name(self._names[one]) if one in self._names else quoted_value(one)
+            for one in right
+        )
+
+    def _comparison(self, one: Comparison) -> str:
+        right = self._values(one.right)
         return f"{self.item(one.left)} {_OPERATORS[one.operator]} {right}".rstrip()
 
     def _hop(self, hop: Hop) -> str:
@@ -125,7 +167,7 @@ class _Words:
         relation = relation_phrase(hop.relation)
         often = " (one or more times over)" if hop.repeated else ""
         first = relation.split()[0]
-        is_verb = first.endswith(("ed", "s")) and not first.endswith("ss")
+        is_verb = first in _PAST or (first.endswith(("ed", "s")) and not first.endswith("ss"))
         if is_verb or relation.endswith(_VERB_ENDS):
             return f"{head} {relation} {tail}{often}"
         if relation == tail:

@@ -45,7 +45,29 @@ def test_a_plan_is_printed_as_cypher_or_csv(kgqa: Kgqa, home: Path) -> None:
 
 
 def test_without_a_plan_it_says_what_there_is(kgqa: Kgqa, home: Path) -> None:
-    assert "* manages> * (3)" in kgqa("query", "--home", home).out
+    listed = kgqa("query", "--home", home).out
+    assert "[manages 2] manages> manages (3)" in listed
+    counted = "[manages 2] manages> manages | give count manages"  # as it is listed, it runs
+    assert kgqa("query", counted, "--json", "--home", home).json["rows"][0]["values"] == [3]
+
+
+def test_an_answer_of_a_plan_has_its_values_and_facts(kgqa: Kgqa, tmp_path: Path) -> None:
+    (tmp_path / "book.csv").write_text(
+        "id,title,price\n1,Emma,9\n2,Ulysses,14.5\n3,Dubliners,7\n", "utf-8"
+    )
+    home = ("--home", tmp_path)
+    assert kgqa("ingest", "tables", tmp_path / "book.csv", *home).code == 0
+    lines = kgqa("ask", "Which book is the most expensive?", *home).out.splitlines()
+    assert lines[:4] == [
+        "Ulysses  price: 14.5",
+        "  because Ulysses -> price -> 14.5",
+        "  next: Emma, 9; Dubliners, 7",
+        "  read as: Book, the price; the first by the price, most first.",
+    ]
+    nothing = kgqa("ask", "Which books cost more than 15?", *home).out
+    assert nothing.startswith("Not in this graph")
+    assert "Book.price > 15" in nothing
+    assert "'movies'" in kgqa("ask", "Which movies are there?", *home).out
 
 
 def test_what_does_not_fit_is_one_line(kgqa: Kgqa, home: Path) -> None:

@@ -19,12 +19,12 @@ from tests.queries.made import graphs, plans
         ("Movie | give count Movie", "The number of movies."),
         (
             "Customer <customer Order | desc count Order | limit 1 | give Customer, count Order",
-            "The first by the number of orders, most first: customer, the number of orders; where "
-            "order has customer.",
+            "Customer, the number of orders; where order has customer; the first by the number of "
+            "orders, most first.",
         ),
         (
             'Person DIRECTED> Movie | Person = "Ron Howard" | give Movie.released',
-            'The released of movie; where person directed movie, and person is "Ron Howard".',
+            'The released of movie; where "Ron Howard" directed movie.',
         ),
         (
             "Customer | without Customer <customer Order | give Customer",
@@ -32,17 +32,16 @@ from tests.queries.made import graphs, plans
         ),
         (
             "Order | give month Order.date, count Order",
-            "The month of the date of order, the number of orders.",
+            "The month of the date, the number of orders.",
         ),
         (
             "Film | desc Film.year | limit 3 | then Film <acted_in Person | give Person",
-            "Person; of these: The first 3 by the year of film, most first: film; where person "
-            "acted in film.",
+            "Person; of these: Film; the first 3 by the year, most first; where person acted in "
+            "film.",
         ),
         (
             'Employee boss*> Employee | Employee#2 = "Fuller" | give Employee',
-            "Employee; where employee has boss employee#2 (one or more times over), and employee#2 "
-            'is "Fuller".',
+            'Employee; where employee has boss "Fuller" (one or more times over).',
         ),
     ],
 )
