@@ -252,9 +252,6 @@ class DogOptions(KgLlmOptions):
     walk: Literal["filtered", "store"] = option(
         "filtered", "Follow the prompt's graph, or the whole store.", group=_WALKS
     )
-    visibility: Literal["full", "local"] = option(
-        "full", "Show the whole graph in the prompt, or only what touches visited entities."
-    )
     triplets: int | None = option(
         None,
         "Number of triplets in the prompt (by default as the model was trained, or 120).",
