@@ -1,4 +1,4 @@
-"""Questions that people approved an answer of: lines that ``learn --questions`` and ``eval`` read."""
+"""Questions with approved answers: lines that ``learn --questions`` and ``eval`` read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions to begin with: one for each of a KG's frequent relations, about an entity that has it."""
+"""Questions to begin with: one for each of the frequent relations, about an entity."""
 
 from __future__ import annotations
 
