@@ -359,6 +359,12 @@ class KG:
         size = {"kg": self.name, "entities": self.info.entities, "edges": self.info.edges}
         return size | found
 
+    def examples(self, most: int = 6) -> list[str]:
+        """Return questions that the KG answers, of its most frequent relations."""
+        from kgqa.api.examples import example_questions
+
+        return example_questions(self, most)
+
     def _property_graph(self) -> Any:
         from kgqa.graph.schema import PropertyGraph
 
