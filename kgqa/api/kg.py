@@ -342,11 +342,17 @@ class KG:
     def about(self, most: int = 20) -> dict[str, Any]:
         """Return in JSON what the KG holds: its size, types, properties and relations.
 
-        The ``most`` frequent of each, with an example.
+        The ``most`` frequent of each, with an example; ``plan``: as a plan writes it.
         """
         from kgqa.api.overview import about
 
         return about(self._property_graph(), most)
+
+    def examples(self, most: int = 6) -> list[str]:
+        """Return questions that the KG answers, of its most frequent relations."""
+        from kgqa.api.examples import example_questions
+
+        return example_questions(self, most)
 
     def _property_graph(self) -> Any:
         from kgqa.graph.schema import PropertyGraph

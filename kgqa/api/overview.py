@@ -26,8 +26,13 @@ _TRIED = (50, 5_000)  # of them, for an example of a relation
 
 def about(store: QueryStore, most: int) -> dict[str, Any]:
     """Return what a KG holds: see :meth:`kgqa.KG.about`."""
+    from kgqa.graph.model import keys_array
     from kgqa.graph.schema import described_schema
     from kgqa.queries.plain import queryable
+    from kgqa.queries.plan import ANY, quoted_name
+
+    def written(name: str) -> str:
+        return quoted_name(name) if name else ANY
 
     graph, info = queryable(store), store.info
     found = described_schema(graph.schema(), most)
@@ -35,9 +40,12 @@ def about(store: QueryStore, most: int) -> dict[str, Any]:
     instances = cache(graph.instances)
     ids = graph.relations().ids
     for one in found["types"]:
+        one["plan"] = written(one["name"])
         if one["count"] <= _EXAMPLED and len(keys := instances(one["name"])):
             one["example"] = graph.entities(keys[:1]).label(0)
     for one in found["relations"]:
+        head, relation, tail = (written(one[part]) for part in ("head", "relation", "tail"))
+        one["plan"] = f"{head} {relation}> {tail}"
         if counts.get(one["head"], info.nodes) > _EXAMPLED or one["relation"] not in ids:
             continue
         for tried in _TRIED:

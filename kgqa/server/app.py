@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp
 
+    from kgqa.server.clients import Keys
     from kgqa.server.options import ServeOptions
     from kgqa.server.sessions import Sessions
 
 
-def make_app(sessions: Sessions, options: ServeOptions, key: str | None) -> Starlette:
-    """Return the application; ``key``: what clients must send, None if nothing."""
+def make_app(sessions: Sessions, options: ServeOptions, keys: Keys) -> Starlette:
+    """Return the application; ``keys``: those that clients must send one of."""
     mcp = mcp_server(sessions)
     http = mcp.streamable_http_app(
         max_request_body_size=options.max_body,
@@ -55,7 +56,7 @@ def make_app(sessions: Sessions, options: ServeOptions, key: str | None) -> Star
     )
 
     def guarded(inner: ASGIApp) -> ASGIApp:
-        return Guard(inner, options, key, PUBLIC)
+        return Guard(inner, options, keys, PUBLIC)
 
     app.add_middleware(guarded)
     return app

@@ -21,11 +21,16 @@ from kgqa.errors import (
 
 
 class BusyError(KgqaError):
-    """More questions wait than the server takes; ``seconds``: when to try again."""
+    """More questions than the server takes, of all or of one client.
 
-    def __init__(self, waiting: int, seconds: int) -> None:
+    ``seconds``: when to try again.
+    """
+
+    def __init__(self, count: int, seconds: int, client: str = "") -> None:
         super().__init__(
-            f"{waiting:,} questions are waiting, which is as many as this server takes.",
+            f"{count:,} questions came from {client}, which is as many as it may ask at a time."
+            if client
+            else f"{count:,} questions are waiting, which is as many as this server takes.",
             f"Try again in {seconds} s.",
         )
         self.seconds = seconds

@@ -10,9 +10,11 @@ from pydantic.json_schema import models_json_schema
 
 from kgqa.registry import METHODS
 from kgqa.server.forms import (
+    ApprovedForm,
     AskForm,
     CheckForm,
     EntitiesForm,
+    KgForm,
     LinkForm,
     PathsForm,
     QueryForm,
@@ -44,6 +46,7 @@ class ErrorBody(BaseModel):
 def description() -> dict[str, Any]:
     """Return the OpenAPI document."""
     models: list[Any] = [AskForm, CheckForm, LinkForm, PathsForm, EntitiesForm, QueryForm]
+    models.append(ApprovedForm)
     models += [Answered, Checked, Linked, PathPage, Described, Rows, ErrorBody]
     _, schemas = models_json_schema([(model, "validation") for model in models], ref_template=_REF)
     components = schemas["$defs"]
@@ -75,6 +78,11 @@ def description() -> dict[str, Any]:
             "/api/paths": _both("List the paths out of an entity.", PathsForm, PathPage),
             "/api/check": _both("Look a statement up in the graph.", CheckForm, Checked),
             "/api/entities": {"get": _operation("Suggest entities.", query=EntitiesForm)},
+            "/api/examples": {"get": _operation("Return questions to begin with.", query=KgForm)},
+            "/api/approved": {
+                "get": _operation("Return the approved questions, as JSON lines.", query=KgForm),
+                "post": _operation("Keep a question with its approved answers.", post=ApprovedForm),
+            },
             "/api/schema": {"get": _operation("Describe a KG.", query=SchemaForm, gives=Described)},
             "/api/query": {"post": _operation("Run a plan.", post=QueryForm, gives=Rows)},
             "/api/kgs": {"get": _operation("List KGs and methods.")},

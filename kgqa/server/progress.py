@@ -62,3 +62,13 @@ class _Reported:
         of = f": {100 * self._done // self._total} %" if self._total else ""
         self._progress.doing = f"{self._what}{of}"
         self._progress.tell(self._progress.doing)
+
+
+def log_to_stderr() -> None:
+    """Have the log of the server on stderr, a line each."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    root = logging.getLogger("kgqa")
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)
+    root.propagate = False

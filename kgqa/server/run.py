@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kgqa.config import is_loopback
 from kgqa.errors import UsageError
+from kgqa.server.progress import log_to_stderr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ def serve(
     ``home`` makes the home of a KG, None of them all; ``key``: what clients must send. Raises
     UsageError if it may not listen there, GraphError if there is no such KG.
     """
-    if not key and not is_loopback(options.host):
+    if not key and options.keys is None and not is_loopback(options.host):
         raise UsageError(
             f"--host {options.host} exposes the server, and no API key is set.",
             "Set KGQA_API_KEY to a secret of your own, or leave out `host`.",
@@ -53,10 +53,17 @@ def _run(
     import uvicorn
 
     from kgqa.server.app import make_app
+    from kgqa.server.clients import Keys
     from kgqa.server.connections import Connection
     from kgqa.server.sessions import Sessions
+    from kgqa.server.worker import Workers
 
-    sessions = Sessions(home, options, kgs)
+    def workers(first: str | None) -> Workers:
+        return Workers(home, options, first)
+
+    log_to_stderr()
+    keys = Keys(key, options.keys)
+    sessions = Sessions(home, options, kgs, workers if options.worker_count > 1 else None)
     sessions.check()
     host, port = listening.getsockname()[:2]
 
@@ -71,7 +78,7 @@ def _run(
             announce(f"http://{shown}:{port}/")
 
     config = uvicorn.Config(
-        make_app(sessions, options, key),
+        make_app(sessions, options, keys),
         log_config=None,
         access_log=False,
         server_header=False,
@@ -80,7 +87,6 @@ def _run(
         ws="none",
         timeout_graceful_shutdown=_END_SECONDS,
     )
-    _log_to_stderr()
     with suppress(KeyboardInterrupt):  # uvicorn raises the signal again when it has ended
         Server(config).run(sockets=[listening])
 
@@ -101,18 +107,8 @@ def serve_stdio(home: Callable[..., Home], options: ServeOptions, kgs: Sequence[
         finally:
             await asyncio.to_thread(sessions.stop)
 
-    _log_to_stderr()
+    log_to_stderr()
     asyncio.run(run())
-
-
-def _log_to_stderr() -> None:
-    """Have the log of the server on stderr, a line each."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    root: Any = logging.getLogger("kgqa")
-    root.addHandler(handler)
-    root.setLevel(logging.INFO)
-    root.propagate = False
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -155,6 +155,7 @@ class Rows(BaseModel):
     cypher: str
     pattern: list[dict[str, Any]]
     columns: list[str]
+    labels: list[str]
     rows: list[dict[str, Any]]
     tied: list[list[Any]]
     runners_up: list[list[Any]]

@@ -121,6 +121,15 @@ def serving(home: Path, cache: Path, *flags: str, **env: str) -> Iterator[Served
             process.stdout.close()
 
 
+def ready(server: Served) -> None:
+    """Wait until the models of a server are loaded."""
+    end = time.monotonic() + START_SECONDS
+    while (reply := server.get("/ready")).status != 200:
+        assert time.monotonic() < end, reply.text
+        assert "error" not in reply.json, reply.text
+        time.sleep(0.2)
+
+
 @pytest.fixture(scope="session")
 def served(home: Path, model_cache: Path) -> Iterator[Served]:
     """A server with its models loaded."""
@@ -132,9 +141,5 @@ def served(home: Path, model_cache: Path) -> Iterator[Served]:
     except ModelNotFoundError as error:
         pytest.skip(error.message)
     with serving(home, model_cache) as server:
-        end = time.monotonic() + START_SECONDS
-        while (reply := server.get("/ready")).status != 200:
-            assert time.monotonic() < end, reply.text
-            assert "error" not in reply.json, reply.text
-            time.sleep(0.2)
+        ready(server)
         yield server
