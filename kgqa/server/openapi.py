@@ -11,9 +11,11 @@ from pydantic.json_schema import models_json_schema
 
 from kgqa.registry import METHODS
 from kgqa.server.forms import (
+    ApprovedForm,
     AskForm,
     CheckForm,
     EntitiesForm,
+    KgForm,
     LinkForm,
     PathsForm,
     QueryForm,
@@ -27,7 +29,9 @@ from kgqa.server.shapes import (
     ChatRequest,
     Checked,
     Described,
+    Examples,
     Health,
+    Kept,
     Linked,
     PathPage,
     Rows,
@@ -61,6 +65,7 @@ class ErrorBody(BaseModel):
 def description() -> dict[str, Any]:
     """Return the OpenAPI document."""
     models: list[Any] = [AskForm, CheckForm, LinkForm, PathsForm, EntitiesForm, QueryForm]
+    models += [ApprovedForm, Kept, Examples]
     models += [Answered, Checked, Linked, PathPage, Described, Rows, ErrorBody, Suggestions]
     models += [Served, Status, Health, State, ChatRequest, ChatReply, ChatModel, ChatModels]
     _, schemas = models_json_schema([(model, "validation") for model in models], ref_template=_REF)
@@ -95,6 +100,15 @@ def description() -> dict[str, Any]:
             "/api/entities": {
                 "get": _operation("Suggest entities.", query=EntitiesForm, gives=Suggestions)
             },
+            "/api/examples": {
+                "get": _operation("Return questions to begin with.", query=KgForm, gives=Examples)
+            },
+            "/api/approved": {
+                "get": _operation("Return the approved questions, as JSON lines.", query=KgForm),
+                "post": _operation(
+                    "Keep a question with its approved answers.", post=ApprovedForm, gives=Kept
+                ),
+            },
             "/api/schema": {"get": _operation("Describe a KG.", query=SchemaForm, gives=Described)},
             "/api/query": {"post": _operation("Run a plan.", post=QueryForm, gives=Rows)},
             "/api/kgs": {"get": _operation("List KGs and methods.", gives=Served)},
@@ -122,8 +136,9 @@ def description() -> dict[str, Any]:
     named["parameters"] = [
         {"name": "model", "in": "path", "required": True, "schema": {"type": "string"}}
     ]
-    counted = found["paths"]["/metrics"]["get"]["responses"]["200"]
-    counted["content"] = {"text/plain": {"schema": {"type": "string"}}}
+    for path, kind in (("/metrics", "text/plain"), ("/api/approved", "application/jsonl")):
+        text = found["paths"][path]["get"]["responses"]["200"]
+        text["content"] = {kind: {"schema": {"type": "string"}}}
     return found
 
 

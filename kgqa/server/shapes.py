@@ -155,6 +155,7 @@ class Rows(BaseModel):
     cypher: str
     pattern: list[dict[str, Any]]
     columns: list[str]
+    labels: list[str]
     rows: list[dict[str, Any]]
     tied: list[list[Any]]
     runners_up: list[list[Any]]
@@ -212,6 +213,18 @@ class Suggestions(BaseModel):
     """Entities, the best connected first."""
 
     entities: list[Suggested]
+
+
+class Examples(BaseModel):
+    """Questions to begin with."""
+
+    questions: list[str]
+
+
+class Kept(BaseModel):
+    """How many questions are kept now."""
+
+    kept: int
 
 
 class ChatModel(BaseModel):

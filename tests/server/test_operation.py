@@ -159,6 +159,7 @@ def test_every_operation_is_described_with_what_it_gives(served: Served) -> None
         (shapes.Served, served.get("/api/kgs")),
         (shapes.Status, served.get("/api/status")),
         (shapes.Suggestions, served.get("/api/entities", {"prefix": "che"})),
+        (shapes.Examples, served.get("/api/examples")),
         (shapes.ChatModels, served.get("/v1/models")),
         (shapes.ChatReply, served.post("/v1/chat/completions", chat)),
         (shapes.Health, served.get("/health")),
