@@ -150,7 +150,17 @@ def show_answer(answer: Answer, browser_url: str | None = None) -> None:
         _show_names(answer)
         best = answer.answers[0]
         if best.paths:
-            say(_joined(("  because ", "dim")) + path_line(best.paths[0].groundings[0]))
+            grounding = best.paths[0].groundings[0]
+            origin = f"  ({'; '.join(grounding.origins)})" if grounding.origins else ""
+            because = _joined(("  because ", "dim")) + path_line(grounding)
+            say(because.append(origin, style="dim"))
+        elif best.id is None and best.properties:  # what kind of thing it is
+            held = (
+                f"{name} {cell_text(value)}"
+                for name, value in best.properties.items()
+                if not name.startswith("_")
+            )
+            say(f"  {'; '.join(held)}", style="dim")
         for met in best.conditions:
             say(_joined((f"  {met.asked}: ", "dim")) + path_line(met.grounding))
     else:

@@ -62,6 +62,18 @@ class Reader(Neo4jConnection):
         raise AssertionError("a session that writes was asked for")
 
 
+class LeastReader(Reader):
+    """What an account of Enterprise that may read, and list neither indexes nor constraints, sees.
+
+    Community has no such accounts.
+    """
+
+    def read_marked(self, statement: str, *args: Any, **more: Any) -> Any:
+        if "SHOW " in statement:
+            raise GraphError("Permission has not been granted for user 'reader'.")
+        return super().read_marked(statement, *args, **more)
+
+
 def run(server: Neo4jServer, text: str, **parameters: Any) -> list[dict[str, Any]]:
     with server.connect() as connection:
         return ask(connection, text, **parameters)
@@ -402,6 +414,19 @@ class TestNothingIsWritten:
         with opened(films, tmp_path) as store:
             use(store)
         assert snapshot(films) == before
+
+    def test_a_reader_who_may_list_no_index_attaches_and_asks(
+        self, films: Neo4jServer, tmp_path: Path
+    ) -> None:
+        with LeastReader(films.uri, films.username, films.password) as connection:
+            progress = Silent()
+            found = attach(connection, tmp_path, "films", TAKEN, progress)
+            assert found.record.types["Film"].name == ("title",)
+            assert [note.split(":")[0] for note in progress.notes] == [
+                "The constraints cannot be listed", "The indexes cannot be listed",
+            ]  # fmt: skip
+            with AttachedStore(connection, tmp_path / "films") as store:
+                use(store)
 
     @pytest.mark.parametrize(
         "statement",
