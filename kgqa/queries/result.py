@@ -127,6 +127,8 @@ class QueryResult(Tabular):
 
     def to_dict(self, limit: int | None = 20) -> dict[str, Any]:
         """Return the result as JSON has it; ``limit``: of facts and things listed for a row."""
+        from kgqa.queries.sentence import node_words
+
         rows = []
         for number, row in enumerate(self.rows):
             found = self.evidence(number, limit)
@@ -146,6 +148,7 @@ class QueryResult(Tabular):
                     ],
                 }
             )
+        words = node_words(self.plan, self.names)
         return {
             "plan": str(self.plan),
             "sentence": self.sentence,
@@ -156,10 +159,12 @@ class QueryResult(Tabular):
                     "relation": hop.relation,
                     "tail": self.plan.text_of(NodeRef(hop.target)),
                     "inverse": hop.inverse,
+                    "words": [words[hop.source], words[hop.target]],
                 }
                 for hop in self.plan.hops
             ],
             "columns": list(self.columns),
+            "labels": list(self.labels),
             "rows": rows,
             "tied": [[_cell(cell) for cell in row] for row in self.tied],
             "runners_up": [[_cell(cell) for cell in row] for row in self.runners_up],

@@ -92,7 +92,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def serving(home: Path, cache: Path, *flags: str, **env: str) -> Iterator[Served]:
+def serving(
+    home: Path, cache: Path, *flags: str, stderr: Any = subprocess.DEVNULL, **env: str
+) -> Iterator[Served]:
     """Run `kgqa serve` until the end of the block."""
     clean = {
         name: value
@@ -103,7 +105,7 @@ def serving(home: Path, cache: Path, *flags: str, **env: str) -> Iterator[Served
     process = subprocess.Popen(
         [*command, "--home", str(home)],
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
+        stderr=stderr,
         text=True,
         env=clean | {"KGQA_CACHE": str(cache), "KGQA_DEVICE": "cpu"} | env,
     )
@@ -121,6 +123,15 @@ def serving(home: Path, cache: Path, *flags: str, **env: str) -> Iterator[Served
             process.stdout.close()
 
 
+def ready(server: Served) -> None:
+    """Wait until the models of a server are loaded."""
+    end = time.monotonic() + START_SECONDS
+    while (reply := server.get("/ready")).status != 200:
+        assert time.monotonic() < end, reply.text
+        assert "error" not in reply.json, reply.text
+        time.sleep(0.2)
+
+
 @pytest.fixture(scope="session")
 def served(home: Path, model_cache: Path) -> Iterator[Served]:
     """A server with its models loaded."""
@@ -132,9 +143,5 @@ def served(home: Path, model_cache: Path) -> Iterator[Served]:
     except ModelNotFoundError as error:
         pytest.skip(error.message)
     with serving(home, model_cache) as server:
-        end = time.monotonic() + START_SECONDS
-        while (reply := server.get("/ready")).status != 200:
-            assert time.monotonic() < end, reply.text
-            assert "error" not in reply.json, reply.text
-            time.sleep(0.2)
+        ready(server)
         yield server

@@ -106,9 +106,8 @@ class _Known(NamedTuple):
 class ChainWriter:
     """Writes the chains of one question.
 
-    ``language``: the graph to walk in. ``prompt_for``: the prompt's token ids, given what has been
-    visited. ``names``: those that an answer may well have, besides those of the chain's own
-    triplets; a full stop in one does not end the answer.
+    ``language``: the graph to walk in. ``names``: those that an answer may well have, besides those
+    of the chain's own triplets; a full stop in one does not end the answer.
     """
 
     def __init__(
@@ -118,19 +117,17 @@ class ChainWriter:
         store: GraphStore,
         language: TripletLanguage,
         start: ChainReading,
-        prompt_for: Callable[[frozenset[int]], list[int]],
+        prompt: list[int],
         options: DogOptions,
         names: Iterable[str] = (),
     ) -> None:
         self._store = store
         self._language = language
-        self._prompt_for = prompt_for
         self._options = options
         self._until = time.monotonic() + (options.time_limit or math.inf)
         self._readings: dict[tuple[int, ...], _Known] = {}  # by the ids of a chain's spans
         self._first = _Known((), [start], False, frozenset(name.casefold() for name in names))
         self.markers = markers_of(kg_llm.encoder)
-        prompt = prompt_for(start.visited)
         longest = len(prompt) + options.chain_tokens
         trees = plan.way == "tree" and (plan.limit is None or longest <= plan.limit)
         self.prompt_tokens = len(prompt)
@@ -202,10 +199,7 @@ class ChainWriter:
                 if chain.opened is None:
                     onward.append(chain)
                     continue
-                grown = writer.branches(chain, self._options.beams)
-                if self._options.visibility == "local":  # the prompt changes from step to step
-                    grown = [self._shown_again(one) for one in grown]
-                onward += grown
+                onward += writer.branches(chain, self._options.beams)
             found = sorted(onward, key=lambda one: -score(one))[: self._options.beams]
             writer.keep(found)
         return found
@@ -239,17 +233,6 @@ class ChainWriter:
             return Ending(at)
         note = idle(tokens, self._options.thought_tokens)
         return None if note is None else Ending(len(text), note)
-
-    def _shown_again(self, chain: Chain) -> Chain:
-        """Return the chain after the prompt that shows what it has visited by now."""
-        if chain.stop is not None:
-            return chain
-        visited = frozenset().union(*(one.visited for one in self.readings(chain)))
-        prompt = self._prompt_for(visited)
-        if chain.text.tokens[: chain.prompt] == tuple(prompt):
-            return chain
-        written = chain.text.tokens[chain.prompt :]
-        return replace(chain, text=self._forward.text((*prompt, *written)), prompt=len(prompt))
 
     def _check_time(self) -> None:
         if time.monotonic() > self._until:
