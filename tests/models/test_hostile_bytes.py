@@ -111,7 +111,7 @@ FORGED = [
 ]
 
 
-@pytest.mark.parametrize("kind", ["ranker", "reasoner", "adapter", "encoder"])
+@pytest.mark.parametrize("kind", ["ranker", "reasoner", "adapter", "encoder", "model"])
 def test_a_card_of_any_values(tmp_path: Path, tiny_folder: Path, kind: str) -> None:
     load = models(tmp_path, tiny_folder)[kind]
     limit = sys.get_int_max_str_digits()
@@ -120,6 +120,8 @@ def test_a_card_of_any_values(tmp_path: Path, tiny_folder: Path, kind: str) -> N
         sys.set_int_max_str_digits(0)
         texts = [json.dumps({**whole, name: one}) for name in whole for one in FORGED]
         sys.set_int_max_str_digits(limit)
+        if kind == "model":  # which takes a while to load
+            texts = random.Random(file.name).sample(texts, min(len(texts), 20))
         for text in [*texts, "[" * 100_000, "", "7"]:
             file.write_text(text, "utf-8")
             with contextlib.suppress(KgqaError):
