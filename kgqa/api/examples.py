@@ -8,23 +8,30 @@ from typing import TYPE_CHECKING
 from kgqa.errors import KgqaError
 
 if TYPE_CHECKING:
-    from kgqa.api.kg import KG
+    from collections.abc import Callable, Mapping, Sequence
+
+    from kgqa.queries.result import QueryResult
 
 _SECONDS = 2.0  # that a relation may take
 _LONGEST = 60  # characters of a name
 _ENDS = re.compile(r".* (?:by|in|at|to|from|with|on|for)")
 
 
-def example_questions(kg: KG, most: int = 6) -> list[str]:
-    """Return questions that the KG answers, ``most`` at most. Raises GraphError."""
+def example_questions(
+    relations: Sequence[Mapping[str, str]], query: Callable[..., QueryResult], most: int
+) -> list[str]:
+    """Return questions that a KG answers, ``most`` at most. Raises GraphError.
+
+    ``relations``: each with a ``plan`` that gives its heads; ``query`` runs one.
+    """
     found: dict[str, str] = {}  # by relation
-    for place, one in enumerate(kg.about(4 * most)["relations"]):
+    for place, one in enumerate(relations):
         if len(found) == most:
             break
         if one["relation"] in found:
             continue
         try:
-            rows = kg.query(f"{one['plan']} | limit 8", rows=8, seconds=_SECONDS).rows
+            rows = query(f"{one['plan']} | limit 8", rows=8, seconds=_SECONDS).rows
         except KgqaError:  # too slow, or no plan of this KG
             continue
         names = [getattr(row[0], "name", None) or "" for row in rows]
