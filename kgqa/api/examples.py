@@ -48,8 +48,11 @@ def _question(relation: str, name: str) -> str:
     ('What is the captain of Aurora?', 'What does billing depend on?')
     >>> _question("ACTED_IN", "Tom Hanks"), _question("hasIngredient", "soup")
     ('Tom Hanks acted in what?', 'What ingredient does soup have?')
+    >>> _question("wrote", "Ibsen")
+    'Ibsen wrote what?'
     """
     from kgqa.paths.words import relation_phrase
+    from kgqa.queries.sentence import PAST_VERBS
 
     phrase = relation_phrase(relation)
     first, _, rest = phrase.partition(" ")
@@ -61,7 +64,7 @@ def _question(relation: str, name: str) -> str:
         return f"{name} {phrase} what?"  # so named, it is what the head does
     if _ENDS.fullmatch(phrase) and not first.endswith("s"):
         return f"What is {name} {phrase}?"
-    if first.endswith("ed"):
+    if first.endswith("ed") or first in PAST_VERBS:
         return f"{name} {phrase} what?"
     if first.endswith("s") and not first.endswith("ss") and (rest or first.endswith("es")):
         stem = f"{first[:-3]}y" if first.endswith("ies") else first[:-1]
