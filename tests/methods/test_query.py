@@ -159,3 +159,15 @@ def test_a_number_that_is_there_is_not_counted(tmp_path: Path, question: str, be
         found = kg.ask(question).best
     assert found is not None
     assert found.name == best
+
+
+def test_json_lists_all_that_a_number_counted(tmp_path: Path) -> None:
+    rows = "".join(f"{n},Item {n},{n % 3}\n" for n in range(30))
+    (tmp_path / "items.csv").write_text("id,name,price\n" + rows)
+    with kgqa.ingest("tables", tmp_path / "items.csv", kg="items", home=tmp_path / "home") as kg:
+        answer = kg.ask("How many items are there?")
+        assert answer.value == 30
+        for listed, count in ((None, 30), (20, 20)):
+            (row,) = answer.to_dict(listed=listed)["query"]["rows"]
+            (counted,) = row["counted"]
+            assert (counted["size"], len(counted["members"])) == (30, count)
