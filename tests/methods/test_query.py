@@ -171,3 +171,14 @@ def test_json_lists_all_that_a_number_counted(tmp_path: Path) -> None:
             (row,) = answer.to_dict(listed=listed)["query"]["rows"]
             (counted,) = row["counted"]
             assert (counted["size"], len(counted["members"])) == (30, count)
+
+
+def test_an_answer_asked_in_one_call_keeps_what_is_behind_it(
+    shop: kgqa.KG, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KGQA_HOME", str(shop.folder.parent))
+    answer = kgqa.ask("How many products are there?")
+    (row,) = answer.to_dict()["query"]["rows"]
+    assert len(row["counted"][0]["members"]) == answer.value == 3
+    assert answer.result is not None
+    assert len(answer.result.evidence(0, 2).counted[0].members) == 2
