@@ -447,10 +447,10 @@ class Answer(Tabular, Findings):
 
     def __repr__(self) -> str:
         lines = [visible(self.question)]
+        names = [one.name for one in self.answers]
         for number, one in enumerate(self.answers, 1):
-            named = shown_name(one.name) + (
-                f" ({shown_name(one.id)})" if one.id is not None else ""
-            )
+            shared = one.id is not None and names.count(one.name) > 1
+            named = shown_name(one.name) + (f" ({shown_name(str(one.id))})" if shared else "")
             lines.append(f"{number}. {named}  {one.score:.3f}")
             lines += [f"     {''.join(path_parts(path.edges))}" for path in one.paths]
             lines += [

@@ -94,7 +94,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def serving(home: Path, cache: Path, *flags: str, **env: str) -> Iterator[Served]:
+def serving(
+    home: Path, cache: Path, *flags: str, stderr: Any = subprocess.DEVNULL, **env: str
+) -> Iterator[Served]:
     """Run `kgqa serve` until the end of the block."""
     clean = {
         name: value
@@ -105,7 +107,7 @@ def serving(home: Path, cache: Path, *flags: str, **env: str) -> Iterator[Served
     process = subprocess.Popen(
         [*command, "--home", str(home)],
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
+        stderr=stderr,
         text=True,
         env=clean | {"KGQA_CACHE": str(cache), "KGQA_DEVICE": "cpu"} | env,
     )
