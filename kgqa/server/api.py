@@ -89,12 +89,17 @@ class Api:
 
     async def ready(self, _: Request) -> Response:
         """Say whether models are loaded, and what is being done if not."""
-        return JSONResponse(self._state(), 200 if self.sessions.ready else 503)
+        state = self._state()
+        return JSONResponse(state, 200 if state["ready"] else 503)
 
     def _state(self) -> dict[str, Any]:
         sessions = self.sessions
         fault = error_json(sessions.fault) if sessions.fault else {}
-        found = {"ready": sessions.ready, "doing": sessions.progress.doing, **sessions.counts}
+        found = {
+            "ready": sessions.ready and not sessions.stopping,
+            "doing": sessions.progress.doing,
+            **sessions.counts,
+        }
         return found | fault
 
     async def openapi(self, _: Request) -> Response:

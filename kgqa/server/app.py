@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.routing import Route
 
 from kgqa.errors import KgqaError
 from kgqa.server.api import PUBLIC, Api
@@ -16,6 +17,7 @@ from kgqa.server.chat import chat_routes
 from kgqa.server.guard import Guard
 from kgqa.server.http import broken, failed, refused
 from kgqa.server.mcp import mcp_server
+from kgqa.server.observed import Metrics, Observed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -45,8 +47,11 @@ def make_app(sessions: Sessions, options: ServeOptions, keys: Keys) -> Starlette
             yield
         await asyncio.to_thread(sessions.stop)
 
+    metrics = Metrics(sessions)
+    routes = [*Api(sessions).routes(), *chat_routes(sessions), *http_routes]
+    routes.append(Route("/metrics", metrics.show, methods=["GET"]))
     app = Starlette(
-        routes=[*Api(sessions).routes(), *chat_routes(sessions), *http_routes],
+        routes=routes,
         lifespan=lifespan,
         exception_handlers={
             KgqaError: failed,
@@ -58,5 +63,7 @@ def make_app(sessions: Sessions, options: ServeOptions, keys: Keys) -> Starlette
     def guarded(inner: ASGIApp) -> ASGIApp:
         return Guard(inner, options, keys, PUBLIC)
 
+    paths = {getattr(route, "path", "") for route in routes}
     app.add_middleware(guarded)
+    app.add_middleware(lambda inner: Observed(inner, metrics, options.access_log, paths))
     return app

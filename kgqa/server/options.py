@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Literal
 
 from kgqa.registry import Options, option
 
@@ -31,6 +32,9 @@ class ServeOptions(Options):
     )
     keys: Path | None = option(
         None, "A TOML file of keys: for each client a table with its key, KGs and limits."
+    )
+    access_log: Literal["line", "json", "none"] = option(
+        "line", "Form of the log of requests, on standard error."
     )
     cache_mb: int = option(
         64, "Size of the cache of answers in MB; 0 caches none.", group=_LIMITS, ge=0

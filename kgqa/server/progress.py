@@ -1,4 +1,4 @@
-"""Long tasks and notes of the server: logged, and passed on to whoever waits for them."""
+"""Long tasks of the server, which whoever waits is told of, and its log."""
 
 from __future__ import annotations
 
@@ -37,10 +37,8 @@ class ServerProgress:
             self.doing = before
 
     def note(self, text: str) -> None:
-        """Log a note and pass it on."""
-        line = without_secrets(text)
-        _LOG.info(line)
-        self.tell(line)
+        """Log a note: it is for whoever runs the server, and may name files."""
+        _LOG.info(without_secrets(text))
 
 
 class _Reported:

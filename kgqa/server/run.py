@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from kgqa.api import Home
     from kgqa.server.options import ServeOptions
 
+_LOG = logging.getLogger("kgqa.server")
 _END_SECONDS = 30  # that running requests are given at the end
 
 
@@ -36,7 +38,7 @@ def serve(
     if not key and options.keys is None and not is_loopback(options.host):
         raise UsageError(
             f"--host {options.host} exposes the server, and no API key is set.",
-            "Set KGQA_API_KEY to a secret of your own, or leave out `host`.",
+            "Set KGQA_API_KEY to a secret of your own, name a file of `keys`, or leave out `host`.",
         )
     with _listen(options.host, options.port) as listening:  # before anything slow is imported
         _run(listening, home, options, kgs, key, announce)
@@ -55,6 +57,7 @@ def _run(
     from kgqa.server.app import make_app
     from kgqa.server.clients import Keys
     from kgqa.server.connections import Connection
+    from kgqa.server.observed import log_access
     from kgqa.server.sessions import Sessions
     from kgqa.server.worker import Workers
 
@@ -62,6 +65,7 @@ def _run(
         return Workers(home, options, first)
 
     log_to_stderr()
+    log_access()
     keys = Keys(key, options.keys)
     sessions = Sessions(home, options, kgs, workers if options.worker_count > 1 else None)
     sessions.check()
@@ -76,6 +80,10 @@ def _run(
             await super().startup(sockets)
             shown = f"[{host}]" if ":" in host else host
             announce(f"http://{shown}:{port}/")
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().shutdown(sockets)
+            _LOG.info("kgqa has stopped.")
 
     config = uvicorn.Config(
         make_app(sessions, options, keys),

@@ -116,7 +116,7 @@ class Sessions:
         self._running: dict[int, Waiting] = {}
         self._asked: dict[str, deque[float]] = {}  # when each client did
         self._changed = threading.Condition()
-        self._stopping = False
+        self.stopping = False
         self._seconds = 1.0  # a question, lately
         count = options.worker_count if workers else 1
         self._threads = [
@@ -156,7 +156,7 @@ class Sessions:
     def refuse(self) -> None:
         """Take no more questions, and tell those who wait."""
         with self._changed:
-            self._stopping = True
+            self.stopping = True
             told, self._waiting = self._waiting, []
             self._changed.notify_all()
         for one in told:
@@ -174,6 +174,11 @@ class Sessions:
     def counts(self) -> dict[str, int]:
         """How many questions wait, and how many are being answered."""
         return {"waiting": len(self._waiting), "running": len(self._running)}
+
+    @property
+    def workers(self) -> int:
+        """How many workers there are now."""
+        return len(self._answering)
 
     # ── questions ───────────────────────────────────────────────────────────────────────────
 
@@ -221,7 +226,7 @@ class Sessions:
         """Let a question wait; return how many do before it. Raises BusyError, StoppingError."""
         client = asking.get()
         with self._changed:
-            if self._stopping:
+            if self.stopping:
                 raise StoppingError
             now = time.monotonic()  # nobody has waited for these any more
             self._waiting = [one for one in self._waiting if not one.gone and one.deadline > now]
@@ -288,7 +293,7 @@ class Sessions:
 
     def _run(self, place: int) -> None:
         """Have one worker answer what waits, and another in its place if it is lost."""
-        while not self._stopping:
+        while not self.stopping:
             try:
                 self._answering[place] = worker = self._started()
                 while (first := self._first(place)) is not None:
@@ -333,8 +338,8 @@ class Sessions:
     def _first(self, place: int) -> Waiting | None:
         """Wait for a question, and return it; None when the server ends."""
         with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._stopping)
-            return None if self._stopping else self._taken(place, self._waiting[0])
+            self._changed.wait_for(lambda: self._waiting or self.stopping)
+            return None if self.stopping else self._taken(place, self._waiting[0])
 
     def _take(self, place: int, taken: list[Waiting]) -> Job | None:
         """Return the next question that waits for a session, None if it is another's turn."""
@@ -382,7 +387,7 @@ class Sessions:
     def _lost(self, place: int, error: KgqaError) -> None:
         """Have what a lost worker was to answer answered by another, once."""
         with self._changed:
-            if not self._stopping:
+            if not self.stopping:
                 _LOG.error(str(error))
             if (lost := self._answering.pop(place, None)) is not None:
                 lost.close()
@@ -392,14 +397,14 @@ class Sessions:
             for one in mine:
                 del self._running[one.job.number]
                 one.place = None
-                if isinstance(error, WorkerError) and not (one.tried or one.gone or self._stopping):
+                if isinstance(error, WorkerError) and not (one.tried or one.gone or self.stopping):
                     one.tried = True
                     self._waiting.insert(0, one)
                 else:
                     self.done[type(error).__name__] += 1
                     one.fail(error)
             self._changed.notify_all()
-            self._changed.wait_for(lambda: self._stopping, _AGAIN_SECONDS)
+            self._changed.wait_for(lambda: self.stopping, _AGAIN_SECONDS)
 
     def _tell_all(self, line: str) -> None:
         for one in [*self._running.values(), *self._waiting]:
@@ -409,7 +414,7 @@ class Sessions:
 
     async def read(self, kg: str | None, work: Callable[[KG], T]) -> T:
         """Return what ``work`` does with a KG, in the KG's own thread. Raises KgqaError."""
-        if self._stopping:
+        if self.stopping:
             raise StoppingError
         if self._reading >= self.options.max_queue:
             raise BusyError(self._reading, 1)

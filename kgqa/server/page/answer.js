@@ -63,9 +63,10 @@ const capital = (text) => text[0].toUpperCase() + text.slice(1);
 /** An answer in one sentence, as it is read out. */
 export function spoken(found) {
   if (!found.answers.length) return refusal(found).join(" ");
-  const { before, names, said, after } = sentence(found, found.query ? null : grouped(found)[0]);
-  return `${before}${names.length ? listed(names.map((one) => one.name)) : said}${after}.`;
+  return `${plain(sentence(found, found.query ? null : grouped(found)[0]))}.`;
 }
+
+const plain = ({ before, names, said, after }) => `${before}${names.length ? listed(names.map((one) => one.name)) : said}${after}`;
 
 /** How sure a refusal is: a number beside it would be read as that of an answer. */
 const sureness = (value) => value === null ? "" : value >= 0.9 ? " (fairly sure)" : value >= 0.7 ? " (probably)" : " (unsure)";
@@ -153,9 +154,10 @@ export function result(found, given, page, followUp) {
   return el("div", {}, ...parts);
 }
 
-function heading({ before, names, said, after }, page) {
+function heading(words, page) {
+  const { before, names, said, after } = words;
   const shown = names.flatMap((one, place) => [place ? (place === names.length - 1 ? " and " : ", ") : "", one.id ? entityLink(one, page) : one.name]);
-  return el("h3", {}, before ? el("span", { class: "before", textContent: before }) : null,
+  return el("h3", { "aria-label": visible(plain(words)) }, before ? el("span", { class: "before", textContent: before }) : null,
     el("strong", {}, ...(names.length ? shown : [said]), after));
 }
 
