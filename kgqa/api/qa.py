@@ -104,6 +104,10 @@ class QA:
         self._previous = None
         return method
 
+    def load(self) -> None:
+        """Load every model that a question may need now, not with the first that needs it."""
+        _ = getattr(self.method, "members", None)  # an ensemble's are made when they are asked
+
     def ask(
         self,
         question: str,

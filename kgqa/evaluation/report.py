@@ -198,7 +198,8 @@ def calibration(confident: Sequence[tuple[float, bool]]) -> tuple[list[tuple[str
     ``confident``: each question's confidence, and whether its first answer is right. The rows:
     from and to, questions, mean confidence and what was right in per cent.
     """
-    rows, off = [], 0.0
+    rows: list[tuple[str, ...]] = []
+    off = 0.0
     for at in range(_BINS):
         inside = [one for one in confident if min(int(one[0] * _BINS), _BINS - 1) == at]
         if inside:

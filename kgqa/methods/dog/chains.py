@@ -20,6 +20,7 @@ import numpy as np
 import torch
 
 from kgqa.answers.answer import ScoredPath
+from kgqa.deadline import deadline
 from kgqa.decoding.pieces import Ending, FreeText, Limits, Markers, SpanOptions
 from kgqa.decoding.spans import Writer
 from kgqa.decoding.text import Text, TextForward
@@ -161,22 +162,26 @@ class ChainWriter:
         GraphError.
         """
         try:
-            found = self._write(self._free, self._prompt)
-            if not any(chain.spans for chain in found):
-                try:
-                    text, own = found[0].text, found[0].prompt  # which need not be run again
-                    begun = Text(text.tokens[:own], text.columns[:own], text.stamps[:own])
-                    found = self._write(self._forced, begun)
-                    self.opened = True
-                except ConstraintError:
-                    pass  # no triplet fits into the limits: what it wrote by itself stands
-            return found
+            with deadline(self._check_time):
+                return self._written()
         except torch.OutOfMemoryError as error:
             raise ModelError(
                 "Memory ran out while chains were written.",
                 "Use fewer `beams`, a smaller graph (`triplets`), a smaller or quantized model, or "
                 "another `device`.",
             ) from error
+
+    def _written(self) -> list[Chain]:
+        found = self._write(self._free, self._prompt)
+        if not any(chain.spans for chain in found):
+            try:
+                text, own = found[0].text, found[0].prompt  # which need not be run again
+                begun = Text(text.tokens[:own], text.columns[:own], text.stamps[:own])
+                found = self._write(self._forced, begun)
+                self.opened = True
+            except ConstraintError:
+                pass  # no triplet fits into the limits: what it wrote by itself stands
+        return found
 
     def readings(self, chain: Chain) -> list[ChainReading]:
         """Return what the triplets of ``chain`` stand for, by id."""
@@ -189,13 +194,11 @@ class ChainWriter:
     def _write(self, writer: Writer, prompt: Sequence[int] | Text) -> list[Chain]:
         found = [writer.start(prompt)]
         while any(chain.stop is None for chain in found):
-            self._check_time()
             onward: list[Chain] = []
             for chain in writer.free(found):
                 if chain.opened is None:
                     onward.append(chain)
                     continue
-                self._check_time()
                 onward += writer.branches(chain, self._options.beams)
             found = sorted(onward, key=lambda one: -score(one))[: self._options.beams]
             writer.keep(found)
