@@ -352,7 +352,7 @@ class KG:
         """Return questions that the KG answers, of its most frequent relations."""
         from kgqa.api.examples import example_questions
 
-        return example_questions(self, most)
+        return example_questions(self.about(4 * most)["relations"], self.query, most)
 
     def _property_graph(self) -> Any:
         from kgqa.graph.schema import PropertyGraph

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kgqa.queries.plan import Hop, Sort
 
 _VERB_ENDS = ("ed", "ing", " in", " by", " of", " to", " at", " from", " with", " on", " for")
-_PAST = frozenset(
+PAST_VERBS = frozenset(
     (
         "wrote",
         "won",
@@ -174,7 +174,7 @@ class _Words:
         relation = relation_phrase(hop.relation)
         often = " (one or more times over)" if hop.repeated else ""
         first = relation.split()[0]
-        is_verb = first in _PAST or (first.endswith(("ed", "s")) and not first.endswith("ss"))
+        is_verb = first in PAST_VERBS or (first.endswith(("ed", "s")) and not first.endswith("ss"))
         if is_verb or relation.endswith(_VERB_ENDS):
             return f"{head} {relation} {tail}{often}"
         if relation == tail:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+WAIT = 120_000.0  # milliseconds that the page may take; an instant on an idle machine
 START_SECONDS = 300.0  # a few on an idle machine
 SCRIPT = "<script>alert(1)</script>"
 QUOTED = 'a "quoted" \\ & <b>bold</b> name'
@@ -145,3 +147,19 @@ def served(home: Path, model_cache: Path) -> Iterator[Served]:
     with serving(home, model_cache) as server:
         ready(server)
         yield server
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    named = os.environ.get("KGQA_CHROMIUM")
+    found = named or shutil.which("chromium") or shutil.which("google-chrome")
+    if found is None:
+        reason = "there is no Chromium: apt install chromium, or set KGQA_CHROMIUM"
+        assert os.environ.get("CI") != "true", reason
+        pytest.skip(reason)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield browser
+        browser.close()

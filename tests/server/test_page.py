@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 import pytest
 
-from tests.server.conftest import HIDDEN, QUESTION, QUOTED, SCRIPT
+from tests.server.conftest import HIDDEN, QUESTION, QUOTED, SCRIPT, WAIT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,24 +15,6 @@ if TYPE_CHECKING:
     from tests.server.conftest import Served
 
 pytestmark = pytest.mark.model
-
-WAIT = 120_000.0  # milliseconds; an instant on an idle machine
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    named = os.environ.get("KGQA_CHROMIUM")
-    found = named or shutil.which("chromium") or shutil.which("google-chrome")
-    if found is None:
-        reason = "there is no Chromium: apt install chromium, or set KGQA_CHROMIUM"
-        assert os.environ.get("CI") != "true", reason
-        pytest.skip(reason)
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

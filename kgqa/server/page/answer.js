@@ -44,7 +44,7 @@ function grouped(found) {
 /** The sentence of an answer: what stands before what is said, and the names in it if they are few. */
 function sentence(found, group) {
   if (found.query) {
-    const rows = [...found.query.rows.map((row) => row.values), ...found.query.tied];
+    const rows = [...found.query.rows, ...found.query.tied].map((row) => row.values);
     const few = rows.length <= 3 && rows.every((row) => row[0]?.id);
     return { before: "", names: few ? rows.map((row) => row[0]) : [],
       said: few ? "" : rows.length === 1 ? rows[0].map(cellText).join(", ") : `${number(rows.length)} rows`,
@@ -63,9 +63,10 @@ const capital = (text) => text[0].toUpperCase() + text.slice(1);
 /** An answer in one sentence, as it is read out. */
 export function spoken(found) {
   if (!found.answers.length) return refusal(found).join(" ");
-  const { before, names, said, after } = sentence(found, found.query ? null : grouped(found)[0]);
-  return `${before}${names.length ? listed(names.map((one) => one.name)) : said}${after}.`;
+  return `${plain(sentence(found, found.query ? null : grouped(found)[0]))}.`;
 }
+
+const plain = ({ before, names, said, after }) => `${before}${names.length ? listed(names.map((one) => one.name)) : said}${after}`;
 
 /** How sure a refusal is: a number beside it would be read as that of an answer. */
 const sureness = (value) => value === null ? "" : value >= 0.9 ? " (fairly sure)" : value >= 0.7 ? " (probably)" : " (unsure)";
@@ -153,9 +154,10 @@ export function result(found, given, page, followUp) {
   return el("div", {}, ...parts);
 }
 
-function heading({ before, names, said, after }, page) {
+function heading(words, page) {
+  const { before, names, said, after } = words;
   const shown = names.flatMap((one, place) => [place ? (place === names.length - 1 ? " and " : ", ") : "", one.id ? entityLink(one, page) : one.name]);
-  return el("h3", {}, before ? el("span", { class: "before", textContent: before }) : null,
+  return el("h3", { "aria-label": visible(plain(words)) }, before ? el("span", { class: "before", textContent: before }) : null,
     el("strong", {}, ...(names.length ? shown : [said]), after));
 }
 
@@ -279,7 +281,7 @@ function meanings(found, given, page) {
 
 /** What a plan gave: its sentence, its pattern, its rows with what they rest on, and the plan to edit. */
 function planned(query, found, given, page) {
-  const rows = [...query.rows, ...query.tied.map((values) => ({ values, facts: [], facts_in_all: 0, counted: [] }))];
+  const rows = [...query.rows, ...query.tied];
   const card = el("article", { class: "card first" },
     el("div", { class: "name" }, heading(sentence({ query }), page), confidence(found)),
     el("p", { textContent: query.sentence }));
@@ -318,7 +320,7 @@ function save(name, kind, text) {
 async function csv(plan, given) {
   const { columns, rows, tied } = await json("/api/query", { plan, kg: given.kg || undefined, rows: 10000, facts: 0 });
   const cell = (one) => `"${(one === null ? "" : cellText(one)).replaceAll('"', '""')}"`;
-  const lines = [columns, ...rows.map((row) => row.values), ...tied].map((row) => row.map(cell).join(","));
+  const lines = [columns, ...[...rows, ...tied].map((row) => row.values)].map((row) => row.map(cell).join(","));
   save("rows.csv", "text/csv", `${lines.join("\r\n")}\r\n`);
 }
 

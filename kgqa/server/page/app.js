@@ -10,18 +10,20 @@ const HISTORY = "kgqa-history";
 let running = null; // what stops the question that is being asked
 let current = ""; // the address of that question
 let topics = []; // chosen entities: {id, name}
+let bound = false; // whether they belong to the question as it stands, and not to another one
 let before = []; // answered questions that a follow-up may leave things to
 let clock = 0; // what counts the seconds of a question
 
 const page = {
   ask: () => ask(),
-  choose: (entities) => { topics = entities.map(({ id, name }) => ({ id, name })); chips(); ask(); },
+  choose: (entities) => { topics = entities.map(({ id, name }) => ({ id, name })); bound = true; chips(); ask(); },
   look: (entity, holder) => look(entity, holder, page),
   link: (given) => new URL(address(given), location).href,
   kg: () => byId("kg").value,
   nameTopic: () => { byId("options").open = true; byId("topic").focus(); },
   about: (entity) => {
     topics = [{ id: entity.id, name: entity.name }];
+    bound = false;
     chips();
     byId("q").value = "";
     byId("q").placeholder = visible(`A question about ${entity.name}`);
@@ -54,6 +56,7 @@ function fromAddress() {
   byId("q").value = query.get("q") ?? byId("q").value;
   for (const name of ["k", "hops"]) byId(name).value = /^\d+$/.exec(query.get(name) ?? "")?.[0] ?? "";
   topics = query.getAll("entity").map((id) => ({ id, name: id }));
+  bound = true;
   choices();
   fit();
   return (query.get("q") ?? "").trim() !== "";
@@ -144,6 +147,7 @@ function turn(found) {
 /** Have form and address ask what a follow-up was read as, so that it stands alone. */
 function asItWasRead(found, given) {
   given.q = byId("q").value = found.question;
+  bound = true;
   given.entities = topics = found.topic_entities.map(({ id, name }) => ({ id, name }));
   chips();
   fit();
@@ -207,6 +211,7 @@ function chips() {
 
 function addTopic(entity) {
   if (!topics.some((one) => one.id === entity.id)) topics.push(entity);
+  bound = false;
   chips();
 }
 
@@ -292,7 +297,12 @@ byId("ask").addEventListener("submit", (event) => {
   if (running && same) running.abort();
   else ask(); // Enter under another question asks that one instead
 });
-byId("q").addEventListener("input", fit);
+byId("q").addEventListener("input", () => {
+  fit();
+  if (!bound) return;
+  [topics, bound] = [[], false];
+  chips();
+});
 byId("q").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
     event.preventDefault();
