@@ -111,7 +111,10 @@ FORGED = [
 ]
 
 
-@pytest.mark.parametrize("kind", ["ranker", "reasoner", "adapter", "encoder", "model"])
+@pytest.mark.parametrize(
+    "kind",
+    ["ranker", "reasoner", "adapter", "encoder", pytest.param("model", marks=pytest.mark.long)],
+)
 def test_a_card_of_any_values(tmp_path: Path, tiny_folder: Path, kind: str) -> None:
     load = models(tmp_path, tiny_folder)[kind]
     limit = sys.get_int_max_str_digits()
