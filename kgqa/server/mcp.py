@@ -312,8 +312,8 @@ async def _result(work: Callable[[], Awaitable[tuple[dict[str, Any], str]]]) -> 
     within = [n for n in itertools.accumulate(map(len, lines)) if n <= _MOST_CHARACTERS]
     if more := len(lines) - len(within):
         text = "".join(lines[: len(within)]) + f"{more} more lines are not shown: lower `limit`."
-    content = [TextContent(type="text", text=text)]
-    return CallToolResult(content=content, structured_content=bounded(found))
+    shown = TextContent(type="text", text=text)
+    return CallToolResult(content=[shown], structured_content=bounded(found))
 
 
 def bounded(found: Mapping[str, Any]) -> dict[str, Any]:
