@@ -250,7 +250,9 @@ class Query(Method[QueryOptions]):
         notes += [read.said] if read.said else []
         if result.tied:
             notes.append(
-                f"{len(result.tied)} more are equal to the last of the first {len(result)}."
+                f"{len(rows)} are equal in this: all are given."
+                if len(result) == 1
+                else f"{len(result.tied)} more are equal to the last of the first {len(result)}."
             )
         if counted := counted_words(result):
             notes.append(counted)

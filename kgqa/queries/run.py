@@ -387,7 +387,7 @@ class _Run:
             while end < len(rows) and sorts[end] == sorts[limit - 1]:
                 end += 1
         shown = [self._shown(row) for row in rows[: max(end, limit) + RUNNERS_UP]]
-        self.final = rows[:limit]
+        self.final = rows[:end]
         return QueryResult(
             plan=plan,
             columns=tuple(map(plan.text_of, plan.give)),

@@ -157,7 +157,7 @@ class Rows(BaseModel):
     columns: list[str]
     labels: list[str]
     rows: list[dict[str, Any]]
-    tied: list[list[Any]]
+    tied: list[dict[str, Any]]
     runners_up: list[list[Any]]
 
 

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("kgqa.server")
 _MOST_SESSIONS = 16  # each beside its models is small
 _MODELS = ("model", "adapter", "reasoner", "ranker", "encoder", "general_model")
+_LISTED = 20  # facts and counted things of a plan's row; POST /query gives as many as asked for
 _MOST = {"k": 100, "hops": 4, "cap": 300_000}  # that a request may ask for
 ALL = 0  # the number of no question: what is told concerns all
 
@@ -185,7 +186,8 @@ class Worker:
                         tell(number, "error", answer)
                     else:
                         state = "" if kg.is_live else kg.info.version
-                        tell(number, "answer", (answer.to_dict(kg.browser_url(answer)), state))
+                        shown = answer.to_dict(kg.browser_url(answer), listed=_LISTED)
+                        tell(number, "answer", (shown, state))
         except KgqaError as raised:
             error = raised
         except Exception as raised:

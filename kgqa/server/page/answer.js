@@ -44,7 +44,7 @@ function grouped(found) {
 /** The sentence of an answer: what stands before what is said, and the names in it if they are few. */
 function sentence(found, group) {
   if (found.query) {
-    const rows = [...found.query.rows.map((row) => row.values), ...found.query.tied];
+    const rows = [...found.query.rows, ...found.query.tied].map((row) => row.values);
     const few = rows.length <= 3 && rows.every((row) => row[0]?.id);
     return { before: "", names: few ? rows.map((row) => row[0]) : [],
       said: few ? "" : rows.length === 1 ? rows[0].map(cellText).join(", ") : `${number(rows.length)} rows`,
@@ -281,7 +281,7 @@ function meanings(found, given, page) {
 
 /** What a plan gave: its sentence, its pattern, its rows with what they rest on, and the plan to edit. */
 function planned(query, found, given, page) {
-  const rows = [...query.rows, ...query.tied.map((values) => ({ values, facts: [], facts_in_all: 0, counted: [] }))];
+  const rows = [...query.rows, ...query.tied];
   const card = el("article", { class: "card first" },
     el("div", { class: "name" }, heading(sentence({ query }), page), confidence(found)),
     el("p", { textContent: query.sentence }));
@@ -320,7 +320,7 @@ function save(name, kind, text) {
 async function csv(plan, given) {
   const { columns, rows, tied } = await json("/api/query", { plan, kg: given.kg || undefined, rows: 10000, facts: 0 });
   const cell = (one) => `"${(one === null ? "" : cellText(one)).replaceAll('"', '""')}"`;
-  const lines = [columns, ...rows.map((row) => row.values), ...tied].map((row) => row.map(cell).join(","));
+  const lines = [columns, ...[...rows, ...tied].map((row) => row.values)].map((row) => row.map(cell).join(","));
   save("rows.csv", "text/csv", `${lines.join("\r\n")}\r\n`);
 }
 
