@@ -341,14 +341,17 @@ async def _result(
     lines = text.splitlines(keepends=True)
     within = [n for n in itertools.accumulate(map(len, lines)) if n <= most]
     if more := len(lines) - len(within):
-        text = "".join(lines[: len(within)]) + f"{more} more lines are not shown: lower `limit`."
-    content = [TextContent(type="text", text=text)]
+        text = (
+            "".join(lines[: len(within)])
+            + f"{more} more lines are not shown: lower `limit`, or set `full`."
+        )
+    shown = TextContent(type="text", text=text)
     found = bounded(found if full else _compact(found), most)
-    return CallToolResult(content=content, structured_content=found)
+    return CallToolResult(content=[shown], structured_content=found)
 
 
 def _compact(found: Any) -> Any:
-    """Return what a tool found without the stored facts of edges, and what is empty in them."""
+    """Return what a tool found without the stored facts and the properties of edges."""
     if isinstance(found, list):
         return [_compact(one) for one in found]
     if not isinstance(found, dict):
