@@ -15,7 +15,8 @@ import numpy as np
 
 from kgqa.graph.model import keys_array
 from kgqa.graph.names import normalise
-from kgqa.linking.around import stems_of
+from kgqa.graph.schema import PropertyGraph
+from kgqa.linking.around import MOST_CLASSES, stems_of
 from kgqa.linking.vocabulary import GENDERS
 from kgqa.paths.words import TOPIC, relation_phrase
 
@@ -34,6 +35,7 @@ OF_KIND = 1.5  # more of a logit, for paths to what is of the kind asked for
 OTHER_KIN = 6.0  # less of a logit, for a brother where a sister is asked for
 _MOST_READ = 400  # relation paths whose tails are looked at
 _TAILS = 3  # of each
+_MOST_OF_TYPE = 100_000  # entities of a type that are looked among
 _MOST_EDGES = 500  # of a tail whose relations are read
 
 _BEFORE_HEAD = r"(?:(?:is|are|was|were|the|all|other|any)\s+)*"
@@ -161,8 +163,9 @@ def _fits(store: GraphStore, kind: frozenset[str], keys: IntArray) -> list[bool]
     into = store.neighbours(keys[few], "in")
     for row, step in zip(into.row.tolist(), into.step.tolist(), strict=True):
         fits[int(few[row])] |= bool(kind & relations[step // 2])
-    for place, key in enumerate(keys.tolist()):
-        if not fits[place]:
-            types = store.details(key).types
-            fits[place] = any(kind & stems_of(relation_phrase(one)) for one in types)
+    if isinstance(store, PropertyGraph) and len(types := store.schema().types) <= MOST_CLASSES:
+        for one in types:
+            if one.count <= _MOST_OF_TYPE and kind & stems_of(relation_phrase(one.name)):
+                among = np.isin(keys, store.instances(one.name)).tolist()
+                fits = [one or other for one, other in zip(fits, among, strict=True)]
     return fits
