@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 from kgqa.display import said_name
 from kgqa.errors import LinkingError
 from kgqa.graph.model import keys_array
+from kgqa.graph.quantities import read_value
 from kgqa.linking.around import (
     class_words,
     look_around,
@@ -170,10 +171,10 @@ def topic_entities(candidates: list[Candidate], *, two: bool = False) -> list[Ca
     if not candidates:
         return []
     best = candidates[0]
-    topics = [best]
+    topics = [best, *_same_day(best, candidates)]
     meanings = Counter((one.start, one.end) for one in candidates)
     for other in candidates[1:]:
-        if len(topics) == _TOPICS:
+        if len(topics) >= _TOPICS:
             break
         named = other.features.emphasis > 0.0 or _is_numbered(other)
         alone = meanings[other.start, other.end] == 1
@@ -196,6 +197,20 @@ def topic_entities(candidates: list[Candidate], *, two: bool = False) -> list[Ca
             if other.match != "partial" and (other.end <= best.start or best.end <= other.start)
         ][:1]
     return topics
+
+
+def _same_day(best: Candidate, candidates: list[Candidate]) -> list[Candidate]:
+    """Return the other dates that a day without a year may mean, if the best is one."""
+
+    def is_date(one: Candidate) -> bool:
+        value = read_value(one.name)
+        return one.match == "partial" and value is not None and value.days is not None
+
+    said = read_value(best.mention)
+    if not is_date(best) or (said is not None and said.days is not None):
+        return []
+    place = (best.start, best.end)
+    return [one for one in candidates[1:] if (one.start, one.end) == place and is_date(one)]
 
 
 def _is_numbered(one: Candidate) -> bool:

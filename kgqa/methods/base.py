@@ -212,13 +212,14 @@ class Method(ABC, Generic[OptionsT]):
                 raise answer
             if answer.result is not None:
                 return None
-            return ask_general(
-                general,
-                answer,
-                asked[number].choices,
-                self.options.answer_tokens,
-                masked=self.options.general_masked or self.resources.settings.general_masked,
-            )
+            with deadline(asked[number].stop):
+                return ask_general(
+                    general,
+                    answer,
+                    asked[number].choices,
+                    self.options.answer_tokens,
+                    masked=self.options.general_masked or self.resources.settings.general_masked,
+                )
 
         for (number, answer), reply in map_concurrently(answers, call, self.options.concurrency):
             if isinstance(reply, KgqaError) or isinstance(answer, KgqaError):

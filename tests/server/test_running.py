@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
+import yaml  # type: ignore[import-untyped]
 
 from kgqa.config import Settings
 from kgqa.server.api import PUBLIC
