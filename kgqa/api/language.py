@@ -109,7 +109,7 @@ def plan_language(
     that stand in it. Raises GraphError, ModelError.
     """
     from kgqa.linking.literals import stated
-    from kgqa.methods.query_search import ENTITY
+    from kgqa.methods.query_parts import ENTITY
     from kgqa.methods.query_values import ValueIndex
     from kgqa.models.tokenizer import HFEncoder
     from kgqa.queries.check import fits

@@ -35,7 +35,7 @@ from kgqa.methods.options import (
     RankOptions,
 )
 from kgqa.methods.query import Query, has_words_of
-from kgqa.methods.query_search import names_class
+from kgqa.methods.query_words import names_class
 from kgqa.methods.rank import Rank
 from kgqa.models.path_ranker import RANKERS, own_ranker
 from kgqa.paths.ground import Node

@@ -15,7 +15,7 @@ from kgqa.answers.answer import Findings, RankedAnswer, ScoredPath, SearchUse, T
 from kgqa.graph.literals import is_walked
 from kgqa.graph.model import keys_array
 from kgqa.graph.names import normalise
-from kgqa.methods.query_search import names_class
+from kgqa.methods.query_words import names_class
 from kgqa.paths.ground import ground
 from kgqa.paths.walk import FIRST, TAIL, WalkRules, walk
 from kgqa.paths.words import relation_phrase

@@ -24,7 +24,9 @@ from kgqa.linking.literals import stated
 from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.options import QueryOptions
 from kgqa.methods.query_classes import class_words
-from kgqa.methods.query_search import Candidate, FoundValue, PlanSearch, SchemaParts
+from kgqa.methods.query_parts import FoundValue, SchemaParts
+from kgqa.methods.query_reading import Reading
+from kgqa.methods.query_search import Candidate, PlanSearch
 from kgqa.methods.query_values import ValueIndex
 from kgqa.paths.ground import Node
 from kgqa.paths.words import relation_phrase
@@ -107,7 +109,7 @@ class Query(Method[QueryOptions]):
         texts, refs = parts.read(question, found)
         scorer = self.resources.plan_scorer(self.options.scorer)
         scores = scorer.read(question, texts)
-        search = PlanSearch(question, parts, refs, scores, literals, found)
+        search = PlanSearch(Reading(question, parts, refs, scores, literals, found))
         plans = search.plans(self.options.plans)
         chosen = time.perf_counter()
         limits = QueryLimits(seconds=self.options.time_limit)

@@ -1,0 +1,150 @@
+"""The conditions that the values and literals of a question may be, best first."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from heapq import nlargest
+from typing import TYPE_CHECKING
+
+from kgqa.methods.query_parts import ENTITY, FoundValue, Owned
+from kgqa.methods.query_reading import UNUSED
+from kgqa.methods.query_words import NO, is_year, named
+from kgqa.queries.check import NUMBERS, operators
+from kgqa.queries.plan import Aggregate, Comparison, NodeRef
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from kgqa.linking.literals import Stating
+    from kgqa.methods.query_reading import Pattern, Place, Reading
+
+CONDITIONS = 6  # beam
+_HAS_VALUE = 2.5  # added where the graph holds the value that is stated
+NOT_HELD = -1.5  # where it does not
+_UNUSED_PLAIN = 1.7  # times what it costs to pass over what is stated
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Conditions of a pattern, with the properties that they use and what they are worth."""
+
+    where: tuple[Comparison, ...] = ()
+    used: frozenset[Owned] = frozenset()
+    having: Comparison | None = None
+    score: float = 0.0
+
+
+class ConditionSearch:
+    """The conditions of one reading."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._read = reading
+
+    def conditions(self, pattern: Pattern, places: Sequence[Place]) -> list[State]:
+        """Return the best sets of conditions of a pattern, whose properties are ``places``."""
+        states = [State()]
+        for value in self._read.values:
+            states = self._best(
+                self._with_value(one, value, pattern.nodes, places) for one in states
+            )
+        spans = [(one.start, one.end) for one in self._read.values]
+        for literal in self._read.stated.literals:
+            if any(start < literal.end and literal.start < end for start, end in spans):
+                continue
+            states = self._best(self._with_literal(one, literal, pattern, places) for one in states)
+        return self._best(self._with_flags(one, places) for one in states)
+
+    @staticmethod
+    def _best(options: Iterator[Iterator[State]]) -> list[State]:
+        every = (state for some in options for state in some)
+        return nlargest(CONDITIONS, every, key=lambda one: one.score)
+
+    def _add(self, state: State, place: Place, operator: str, value: object, bonus: float) -> State:
+        odds = 0.0 if place.owned in state.used else self._read.properties[place.owned][0]
+        one = Comparison(place.ref, operator, (value,))  # type: ignore[arg-type]
+        return replace(
+            state, where=(*state.where, one), used=state.used | {place.owned},
+            score=state.score + odds + bonus,
+        )  # fmt: skip
+
+    def _with_value(
+        self,
+        state: State,
+        value: FoundValue,
+        nodes: Sequence[str],
+        places: Sequence[Place],
+    ) -> Iterator[State]:
+        yield replace(state, score=state.score + self._read.unused(value))
+        before = self._read.question[max(0, value.start - 24) : value.start]
+        denied = re.search(
+            r"\b(not|n't|except|excluding|outside|other than|non)\W+(?:\w+\W+){0,2}$", before, re.I
+        )
+        for place in places:
+            if place.owned in value.fields:
+                stored = value.fields[place.owned]
+                again = _HAS_VALUE - 3.0 * any(one.left == place.ref for one in state.where)
+                yield self._add(state, place, "<>" if denied else "=", stored[0], again)
+        for node, name in enumerate(nodes):
+            if stored := value.fields.get((ENTITY, name, "name"), ()):
+                ref = NodeRef(node)
+                again = _HAS_VALUE - 3.0 * any(one.left == ref for one in state.where)
+                operator = "<>" if denied else "="
+                if len(stored) > 1:
+                    operator = "not in" if denied else "in"
+                odds = self._read.properties.get((ENTITY, name, "name"), (0.0,))[0]
+                one = Comparison(ref, operator, stored)  # type: ignore[arg-type]
+                score = state.score + odds + again
+                yield replace(state, where=(*state.where, one), score=score)
+
+    def _with_literal(
+        self, state: State, literal: Stating, pattern: Pattern, places: Sequence[Place]
+    ) -> Iterator[State]:
+        kind = "quoted" if literal.kind == "text" else literal.kind
+        times = _UNUSED_PLAIN if self._read.plain else 1.0
+        yield replace(state, score=state.score + times * UNUSED[kind])
+        for place in places:
+            type_ = place.property.type
+            if literal.kind == "number":
+                if type_ in NUMBERS:
+                    yield self._add(state, place, literal.operator, literal.value, 0.0)
+                elif type_ in ("date", "datetime") and is_year(literal.value):
+                    yield self._add(state, place, literal.operator, f"{literal.value}", 0.5)
+            elif literal.kind == "date":
+                if type_ in ("date", "datetime"):
+                    yield self._add(state, place, literal.operator, literal.value, 0.5)
+                elif type_ == "integer" and len(str(literal.value)) == 4:
+                    yield self._add(state, place, literal.operator, int(literal.value), 0.0)
+            elif type_ == "text" and literal.operator in operators(type_):
+                if literal.operator != "=":
+                    yield self._add(state, place, literal.operator, literal.value, 0.0)
+                else:
+                    yield self._add(state, place, "contains", literal.value, NOT_HELD)
+        if literal.kind == "number" and state.having is None and len(pattern.nodes) > 1:
+            for node in range(1, len(pattern.nodes)):
+                name = pattern.nodes[node]
+                number = Aggregate("count", NodeRef(node))
+                count = Comparison(number, literal.operator, (literal.value,))  # type: ignore[arg-type]
+                after = self._read.question[literal.end : literal.end + 40]
+                bonus = named(after, name) if name in self._read.classes else 0.0
+                score = state.score + self._read.classes[name][2] + bonus
+                score += self._read.whole["having"]["yes"] - self._read.whole["having"]["no"]
+                yield replace(state, having=count, score=score)
+
+    def _with_flags(self, state: State, places: Sequence[Place]) -> Iterator[State]:
+        """Yield conditions without a literal: what is true or not, what is missing or there."""
+        yield state
+        for place in places:
+            odds = self._read.properties[place.owned][0]
+            if place.owned in state.used or odds < -1:
+                continue
+            denied = bool(NO.search(self._read.question))
+            if place.property.type == "boolean":
+                yield self._add(state, place, "=", not denied, 0.0)
+            elif odds > 0.5:
+                operator = "missing" if denied else "not missing"
+                one = Comparison(place.ref, operator)  # type: ignore[arg-type]
+                yield replace(
+                    state, where=(*state.where, one), used=state.used | {place.owned},
+                    score=state.score + 0.5 * odds - 0.5,
+                )  # fmt: skip

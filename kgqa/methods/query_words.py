@@ -1,0 +1,139 @@
+"""What the words of a question say about a plan: English.
+
+Which names of a schema it mentions and where, what its superlative is worth for a property, which
+side of a relation it asks for, and what no plan can say.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from kgqa.paths.words import relation_phrase
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kgqa.graph.schema import Property
+
+NO = re.compile(
+    r"\b(no|not|without|never|nobody|no one|missing|lack\w*|none|non|neither)\b|n't\b", re.I
+)
+EACH = re.compile(r"\b(each|every|per|by|respective\w*)\b", re.I)
+AVERAGE = re.compile(r"\b(?:average|mean)\b", re.I)
+TOTAL = re.compile(r"\b(?:total|sum of|altogether|all together|add up to|together)\b", re.I)
+
+
+def asks_who(question: str) -> bool:
+    """Return whether a question asks who, which or what."""
+    return bool(re.match(r"\W*(?:who|which|what)\b", question, re.IGNORECASE))
+
+
+_IRREGULAR = {"wrote": "writ", "written": "wr", "taught": "teach", "bought": "buy", "sold": "sell"}
+
+
+def says(words: Sequence[str], relation: str) -> bool:
+    """Return whether one of the question's words is of a relation's: acted, actors."""
+    for word in relation_phrase(relation).split():
+        root = word[: max(3, len(word) - 3)] if len(word) > 4 else word
+        starts = tuple(one for one in (root, _IRREGULAR.get(word, "")) if one)
+        if len(word) > 3 and any(one.startswith(starts) for one in words):
+            return True
+    return False
+
+
+def turn(question: str, relation: str) -> float:
+    """Return the log-odds that what is asked for is at a relation's tail, both of one class.
+
+    "Who follows x" asks for the head, "whom does x follow" and "the most followers" for the tail.
+    """
+    word = max(relation_phrase(relation).split(), key=len)
+    root = re.escape(word[: max(3, len(word) - 2)])
+    if agent := re.search(rf"\b{root}\w*(?:er|or)s?\b", question, re.IGNORECASE):
+        counted = re.search(
+            r"\b(?:most|fewest|number|count|many|more|least)\b", question[: agent.start()], re.I
+        )
+        return 3.0 if counted else -3.0
+    if re.search(rf"\b(?:does|do|did)\b.*\b{root}|\b{root}\w*ed by\b", question, re.IGNORECASE):
+        return 3.0
+    return -2.0 if re.search(rf"\b{root}", question, re.IGNORECASE) else 0.0
+
+
+_LATE = re.compile(r"\b(?:young|new|late)est\b|\bmost recent(?:ly)?\b", re.IGNORECASE)
+_EARLY = re.compile(r"\b(?:old|earli)est\b", re.IGNORECASE)
+_MUCH = re.compile(
+    r"\b(?:high|larg|great|long|bigg|heavi|tall|b)est\b|\b(?:maximum|most expensive)\b", re.I
+)
+_LITTLE = re.compile(
+    r"\b(?:low|small|short|cheap|light|few|l)est\b|\b(?:least|fewest|minimum)\b", re.IGNORECASE
+)
+_TIME = re.compile(
+    r"date|year|born|birth|time|founded|created|released?|since|start|began|opened|established",
+    re.I,
+)
+
+
+def superlative(question: str, property_: Property, descending: bool) -> float:
+    """Return what the question's superlative is worth for an order by a property.
+
+    The oldest has the earliest date of birth, but the greatest age.
+    """
+    late, early = bool(_LATE.search(question)), bool(_EARLY.search(question))
+    dated = property_.type in ("date", "datetime") or bool(_TIME.search(property_.name))
+    if late != early:
+        if not dated and not re.search(r"\bage\b", relation_phrase(property_.name)):
+            return -1.0
+        first_is_high = late == dated
+        return 2.5 if descending == first_is_high else -2.5
+    much, little = bool(_MUCH.search(question)), bool(_LITTLE.search(question))
+    return 0.0 if much == little else 1.0 if descending == much else -1.0
+
+
+def is_year(value: object) -> bool:
+    """Return whether a number may be a year."""
+    return isinstance(value, int) and 1000 <= value <= 2200
+
+
+def stem(word: str) -> str:
+    """Return a word without its plural."""
+    if word.endswith("ies") and len(word) > 4:
+        return f"{word[:-3]}y"
+    return word[:-1] if word.endswith("s") and len(word) > 3 else word
+
+
+ASKED = re.compile(
+    r"^\W*(?:which|what|list|show(?: me)?|find|name|who|how many|give(?: me)?|identify|get|display"
+    r"|count|return)(?:\s+(?:are|is|all|the|of|any|me|first|top|different|unique|names?|titles?"
+    r"|\d+|one|two|three|four|five|ten))*\s+",
+    re.IGNORECASE,
+)
+
+
+_PERSON_WORDS = """
+person people man woman human individual employee user customer client actor actress director author
+writer member student teacher player artist character officer contact patient doctor agent owner
+manager staff scientist researcher politician reviewer child parent friend worker driver singer
+"""
+_PERSONS = frozenset(_PERSON_WORDS.split())
+
+
+def named(question: str, name: str) -> float:
+    """Return what it is worth that the question's first noun is called as a class is, or "who"."""
+    words = relation_phrase(name).split()
+    if re.match(r"\W*who\b", question, re.IGNORECASE):
+        return 1.5 if words and words[-1] in _PERSONS else 0.0
+    return 1.5 if names_class(question, name) else 0.0
+
+
+def names_class(question: str, name: str) -> bool:
+    """Return whether a question's first noun is called as a class is.
+
+    >>> names_class("List the first 3 ship cities", "ShipCity"), names_class("Who is she?", "Who")
+    (True, False)
+    """
+    words = relation_phrase(name).split()
+    if not words or re.match(r"\W*who\b", question, re.IGNORECASE):
+        return False
+    rest = ASKED.sub("", question, count=1) if ASKED.match(question) else question
+    first = [stem(word) for word in re.findall(r"[a-z]+", rest.lower())[: len(words)]]
+    return first == [stem(word) for word in words]
