@@ -83,11 +83,12 @@ class PatternSearch:
             for hop in pattern.hops
         }
         for (head, relation, tail), odds in self._read.hops.items():
-            again = (relation, frozenset((head, tail))) in walked
+            again = any(relation == name for name, _ in walked)
             worth = _AGAIN if again else odds[0]  # a part's odds count once
             if not self._read.said[head, relation, tail] and not again:
                 ends = frozenset((head, tail))
-                worth += _PARALLEL * any(two == ends for _, two in walked)
+                if any(two == ends for _, two in walked):
+                    worth = min(worth, 0.0) + _PARALLEL
             turned = turn(self._read.question, relation) if head == tail else 0.0
             for at, name in enumerate(nodes):
                 for inverse, near, far in ((False, head, tail), (True, tail, head)):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kgqa.methods.query_parts import ENTITY, FoundValue, Owned, SchemaParts
-from kgqa.methods.query_words import ASKED, says
+from kgqa.methods.query_words import ASKED, Mentions, says
 from kgqa.queries.plan import Hop, HopRef, NodeRef, PropertyRef
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ class Reading:
     whole: dict[str, dict[str, float]] = field(default_factory=dict)
     said: dict[tuple[str, str, str], bool] = field(default_factory=dict)
     plain: bool = False  # whether classes are what relations make them
+    mentions: Mentions = field(init=False)
 
     def __post_init__(self) -> None:
         plain = bool(self.parts.called.nouns)
@@ -78,6 +79,7 @@ class Reading:
             else:
                 self.properties[ref] = row  # type: ignore[index]
         self.whole = self.scores.whole
+        self.mentions = Mentions(self.question)
         self.plain = bool(self.parts.called.nouns)
         self._weigh_parallel()
 
@@ -108,6 +110,25 @@ class Reading:
         named = value.start > 0 and self.question[value.start].isupper()
         entity = any(kind == ENTITY for kind, *_ in value.fields)
         return UNUSED["quoted" if value.quoted else "name" if named and entity else "value"]
+
+    def words_of(self, place: Place) -> list[int]:
+        """Return the words of the question that mention a property."""
+        return self.mentions.of(" ".join([place.property.name]), place.owned[1])
+
+    def class_words(self, name: str) -> list[int]:
+        """Return the words of the question that mention a class."""
+        return self.mentions.of(self.parts.called.nouns.get(name, name)) if name else []
+
+    def node_words(self, pattern: Pattern, place: Place) -> list[int]:
+        """Return the words that mention what has a property, by its class or its relations."""
+        owner = place.ref.owner
+        if isinstance(owner, HopRef):
+            return self.mentions.of(pattern.hops[owner.hop].relation)
+        found = self.class_words(pattern.nodes[owner.node])
+        for hop in pattern.hops:
+            if hop.target == owner.node:
+                found = [*found, *self.mentions.of(hop.relation)]
+        return found
 
     def places(self, pattern: Pattern) -> Iterator[Place]:
         """Yield the properties of a pattern's nodes and hops."""

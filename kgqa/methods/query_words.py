@@ -21,7 +21,77 @@ NO = re.compile(
 )
 EACH = re.compile(r"\b(each|every|per|by|respective\w*)\b", re.I)
 AVERAGE = re.compile(r"\b(?:average|mean)\b", re.I)
-TOTAL = re.compile(r"\b(?:total|sum of|altogether|all together|add up to|together)\b", re.I)
+TOTAL = re.compile(
+    r"\b(?:total|combined|sum of|altogether|all together|add up to|together)\b", re.I
+)
+
+COMPARED = {
+    "<": re.compile(r"less|lower|fewer|smaller|earlier|before|below|under|younger|shorter"),
+    ">": re.compile(
+        r"more|greater|higher|larger|later|after|above|over|exceed|older|longer|bigger"
+    ),
+}
+_SUPERLATIVE = re.compile(
+    r"most|least|fewest|(?!(?:inter|for|requ|sugg|gu|t)est)\w{3,}est|top|maximum|minimum|max|min"
+)
+_SMALL_WORDS = "the and for with its has are was were who which what not per"
+_SMALL = frozenset(_SMALL_WORDS.split())
+
+
+class Mentions:
+    """Where a question mentions the names of a schema, as numbers of its words."""
+
+    def __init__(self, question: str) -> None:
+        found = list(re.finditer(r"\w+", question))
+        self.words = [stem(one.group().lower()) for one in found]
+        self._starts = [one.start() for one in found]
+
+    def at(self, position: int) -> int:
+        """Return the number of the word at a letter of the question."""
+        return sum(start <= position for start in self._starts) - 1
+
+    def of(self, name: str, owner: str = "") -> list[int]:
+        """Return the words that say a name; ``owner``: whose words say nothing of it.
+
+        >>> Mentions("Movies that were released after 1990").of("releaseDate")
+        [3]
+        """
+        roots = {_root(word) for word in relation_phrase(name).split()}
+        roots = {one for one in roots if len(one) > 1 and one not in _SMALL}
+        roots = roots - {_root(word) for word in relation_phrase(owner).split()} or roots
+        return [at for at, word in enumerate(self.words) if _begins(word, roots)]
+
+    def after(self, before: re.Pattern[str], most: int = 4) -> set[int]:
+        """Return the words that stand after one that ``before`` matches, at most so many on."""
+        return {
+            at + far
+            for at, word in enumerate(self.words)
+            if before.fullmatch(word)
+            for far in range(1, most + 1)
+        }
+
+    @property
+    def of_best(self) -> set[int]:
+        """The words that a superlative, or an order "by", may be about."""
+        by = re.compile(r"by|term|based|according|of|in|to")
+        return self.after(_SUPERLATIVE, 3) | (
+            self.after(by, 3) if asks_order(self.words) else set()
+        )
+
+
+def asks_order(words: Sequence[str]) -> bool:
+    """Return whether one of the words asks for an order."""
+    orders = re.compile(rf"{_SUPERLATIVE.pattern}|sort\w*|order\w*|rank\w*|highest|lowest")
+    return any(orders.fullmatch(word) for word in words)
+
+
+def _root(word: str) -> str:
+    word = stem(word)
+    return word if len(word) <= 5 else word[:-2]
+
+
+def _begins(word: str, roots: set[str]) -> bool:
+    return any(word == one or (len(one) > 3 and word.startswith(one)) for one in roots)
 
 
 def asks_who(question: str) -> bool:
