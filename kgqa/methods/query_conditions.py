@@ -11,7 +11,7 @@ from kgqa.methods.query_parts import ENTITY, FoundValue, Owned
 from kgqa.methods.query_reading import UNUSED
 from kgqa.methods.query_words import COMPARED, NO, is_year, named, says
 from kgqa.queries.check import NUMBERS, operators
-from kgqa.queries.plan import Aggregate, Comparison, NodeRef
+from kgqa.queries.plan import Aggregate, Comparison, NodeRef, PropertyRef
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,6 +36,7 @@ class State:
 
     where: tuple[Comparison, ...] = ()
     used: frozenset[Owned] = frozenset()
+    names: frozenset[PropertyRef] = frozenset()  # that are names of what has them
     having: Comparison | None = None
     score: float = 0.0
 
@@ -91,7 +92,10 @@ class ConditionSearch:
             if place.owned in value.fields:
                 stored = value.fields[place.owned]
                 again = _HAS_VALUE - 3.0 * any(one.left == place.ref for one in state.where)
-                yield self._add(state, place, "<>" if denied else "=", stored[0], again)
+                added = self._add(state, place, "<>" if denied else "=", stored[0], again)
+                itself = self._read.is_name(place) and place.ref.owner == NodeRef(0)
+                named_ = {place.ref} if itself else set()
+                yield replace(added, names=state.names | named_)
         for node, name in enumerate(nodes):
             if stored := value.fields.get((ENTITY, name, "name"), ()):
                 ref = NodeRef(node)

@@ -85,10 +85,15 @@ class PatternSearch:
         for (head, relation, tail), odds in self._read.hops.items():
             again = any(relation == name for name, _ in walked)
             worth = _AGAIN if again else odds[0]  # a part's odds count once
-            if not self._read.said[head, relation, tail] and not again:
-                ends = frozenset((head, tail))
-                if any(two == ends for _, two in walked):
-                    worth = min(worth, 0.0) + _PARALLEL
+            ends = frozenset((head, tail))
+            if not again and any(two == ends for _, two in walked):
+                both = all(
+                    said
+                    for one, said in self._read.said.items()
+                    if frozenset((one[0], one[2])) == ends
+                    and (one[1] == relation or (one[1], ends) in walked)
+                )
+                worth = worth if both else min(worth, 0.0) + _PARALLEL
             turned = turn(self._read.question, relation) if head == tail else 0.0
             for at, name in enumerate(nodes):
                 for inverse, near, far in ((False, head, tail), (True, tail, head)):

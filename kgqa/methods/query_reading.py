@@ -113,7 +113,7 @@ class Reading:
 
     def words_of(self, place: Place) -> list[int]:
         """Return the words of the question that mention a property."""
-        return self.mentions.of(" ".join([place.property.name]), place.owned[1])
+        return self.mentions.of(place.property.name, place.owned[1])
 
     def class_words(self, name: str) -> list[int]:
         """Return the words of the question that mention a class."""
@@ -129,6 +129,15 @@ class Reading:
             if hop.target == owner.node:
                 found = [*found, *self.mentions.of(hop.relation)]
         return found
+
+    def is_name(self, place: Place) -> bool:
+        """Return whether a property is a name of what has it."""
+        kind, owner, name = place.owned
+        return (
+            kind == "class"
+            and owner in self.parts.index.types
+            and name in self.parts.index.types[owner].names
+        )
 
     def places(self, pattern: Pattern) -> Iterator[Place]:
         """Yield the properties of a pattern's nodes and hops."""

@@ -7,7 +7,8 @@ side of a relation it asks for, and what no plan can say.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any
 
 from kgqa.paths.words import relation_phrase
 
@@ -45,6 +46,7 @@ class Mentions:
         found = list(re.finditer(r"\w+", question))
         self.words = [stem(one.group().lower()) for one in found]
         self._starts = [one.start() for one in found]
+        self._known: dict[object, Any] = {}
 
     def at(self, position: int) -> int:
         """Return the number of the word at a letter of the question."""
@@ -56,6 +58,11 @@ class Mentions:
         >>> Mentions("Movies that were released after 1990").of("releaseDate")
         [3]
         """
+        if (name, owner) not in self._known:
+            self._known[name, owner] = self._found(name, owner)
+        return self._known[name, owner]  # type: ignore[no-any-return]
+
+    def _found(self, name: str, owner: str) -> list[int]:
         roots = {_root(word) for word in relation_phrase(name).split()}
         roots = {one for one in roots if len(one) > 1 and one not in _SMALL}
         roots = roots - {_root(word) for word in relation_phrase(owner).split()} or roots
@@ -63,19 +70,35 @@ class Mentions:
 
     def after(self, before: re.Pattern[str], most: int = 4) -> set[int]:
         """Return the words that stand after one that ``before`` matches, at most so many on."""
+        if (before, most) not in self._known:
+            self._known[before, most] = {
+                at + far
+                for at, word in enumerate(self.words)
+                if before.fullmatch(word)
+                for far in range(1, most + 1)
+            }
+        return self._known[before, most]  # type: ignore[no-any-return]
+
+    @cached_property
+    def before_best(self) -> set[int]:
+        """The words that a relative clause with a superlative is about: the film with the most."""
         return {
-            at + far
+            at - far
             for at, word in enumerate(self.words)
-            if before.fullmatch(word)
-            for far in range(1, most + 1)
+            if _SUPERLATIVE.fullmatch(word)
+            and any(
+                one in ("with", "that", "which", "who", "has", "have")
+                for one in self.words[max(0, at - 3) : at]
+            )
+            for far in range(2, 5)
         }
 
-    @property
+    @cached_property
     def of_best(self) -> set[int]:
         """The words that a superlative, or an order "by", may be about."""
-        by = re.compile(r"by|term|based|according|of|in|to")
+        by = re.compile(r"by|term|based|according")
         return self.after(_SUPERLATIVE, 3) | (
-            self.after(by, 3) if asks_order(self.words) else set()
+            self.after(by, 4) if asks_order(self.words) else set()
         )
 
 
@@ -137,19 +160,20 @@ _MUCH = re.compile(
 _LITTLE = re.compile(
     r"\b(?:low|small|short|cheap|light|few|l)est\b|\b(?:least|fewest|minimum)\b", re.IGNORECASE
 )
-_TIME = re.compile(
+TIME = re.compile(
     r"date|year|born|birth|time|founded|created|released?|since|start|began|opened|established",
     re.I,
 )
 
 
+@lru_cache(8192)
 def superlative(question: str, property_: Property, descending: bool) -> float:
     """Return what the question's superlative is worth for an order by a property.
 
     The oldest has the earliest date of birth, but the greatest age.
     """
     late, early = bool(_LATE.search(question)), bool(_EARLY.search(question))
-    dated = property_.type in ("date", "datetime") or bool(_TIME.search(property_.name))
+    dated = property_.type in ("date", "datetime") or bool(TIME.search(property_.name))
     if late != early:
         if not dated and not re.search(r"\bage\b", relation_phrase(property_.name)):
             return -1.0
@@ -173,7 +197,8 @@ def stem(word: str) -> str:
 
 ASKED = re.compile(
     r"^\W*(?:which|what|list|show(?: me)?|find|name|who|how many|give(?: me)?|identify|get|display"
-    r"|count|return)(?:\s+(?:are|is|all|the|of|any|me|first|top|different|unique|names?|titles?"
+    r"|count|return)(?:\s+(?:are|is|all|the|of|any|me|first|top|different|distinct|unique|names?"
+    r"|titles?|(?:most|least) (?:common|frequent|popular)"
     r"|\d+|one|two|three|four|five|ten))*\s+",
     re.IGNORECASE,
 )
@@ -195,6 +220,7 @@ def named(question: str, name: str) -> float:
     return 1.5 if names_class(question, name) else 0.0
 
 
+@lru_cache(8192)
 def names_class(question: str, name: str) -> bool:
     """Return whether a question's first noun is called as a class is.
 
