@@ -66,6 +66,8 @@ class PlanSearch:
 
     def _widened(self, plan: Plan) -> Plan:
         """Return a plan without the classes of nodes whose hops say what they are."""
+        if plan.first is not None:
+            return plan
         shares: dict[int, float] = {}
         for number, hop in enumerate(plan.all_hops):
             for node, head in ((hop.source, not hop.inverse), (hop.target, hop.inverse)):
