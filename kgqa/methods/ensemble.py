@@ -62,6 +62,7 @@ TOGETHER = 16  # questions that each member is given at a time
 FLOOR = 0.01  # what an entity has with a member that has never encountered it
 CALCULATED = 0.5  # confidence of a plan that is believed though the question has a topic entity
 GUESSED = 0.35  # and if it has none
+LIKELY = 0.2  # and if it asks for a number, the best, or a comparison
 SURE_PLAN = 0.8  # if the paths of its topic entity answer nothing
 OF_CLASS = 0.7  # of the score of the first entity of the class asked for, to be an answer, too
 STALE_FRACTION = 0.2  # part of its edges by which a KG has changed much
@@ -428,6 +429,8 @@ class Auto(Ensemble):
         least = (SURE_PLAN if best or self._nouns else CALCULATED) if topics else GUESSED
         if topics and _compares(found, topics):
             least = GUESSED
+        elif not topics and (calculated or best or asks_compared(question.question)):
+            least = LIKELY
         none = not topics and any(note.startswith(NOT_HERE) for note in found.notes)
         if (found.confidence or 0.0) < least or not (found.answers or none):
             return question.unlinked
@@ -509,7 +512,9 @@ def pool(votes: Sequence[tuple[float, Findings]]) -> list[RankedAnswer]:
 def _is_named(topic: TopicEntity) -> bool:
     """Return whether a question calls an entity by its whole name, not by a word of it."""
     words = [stem(one) for one in normalise(topic.mention or topic.name).split()]
-    return words == [stem(one) for one in normalise(topic.name).split()]
+    return topic.mention[:1].isdigit() is False and words == [
+        stem(one) for one in normalise(topic.name).split()
+    ]
 
 
 def _compares(found: Findings, topics: Sequence[TopicEntity]) -> bool:

@@ -28,6 +28,7 @@ from kgqa.methods.query_parts import FoundValue, SchemaParts
 from kgqa.methods.query_reading import Reading
 from kgqa.methods.query_search import Candidate, PlanSearch
 from kgqa.methods.query_values import ValueIndex
+from kgqa.methods.query_words import UNSAYABLE, unexplained
 from kgqa.paths.ground import Node
 from kgqa.paths.words import relation_phrase
 from kgqa.queries.check import SchemaIndex
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from kgqa.queries.result import Cell
 
 UNKNOWN = 0.3  # of the confidence, if the question names what is not in the graph
+UNEXPLAINED = 0.9  # and if it has words that its plan does not account for
 NOTHING_FOUND = 4.0  # off the score of a plan that finds nothing
 ABOUT = 0.55  # cosine from which a noun is a class in other words: film and movie, town and city
 FAILED = 8.0  # off the score of one that exceeds the limits
@@ -134,9 +136,15 @@ class Query(Method[QueryOptions]):
         unknown = unknown_names(question, found, parts)
         if unknown:
             confidence *= UNKNOWN
+        if plans and len(unexplained(question, _names(worth[0][1].plan))) > (not self.nouns):
+            confidence *= UNEXPLAINED
         ran = time.perf_counter()
         ranked = [(one, result) for _, one, result in worth]
         strange = self._strange(question, ranked[0][0].plan, parts) if ranked else ""
+        if unsayable := UNSAYABLE.search(question):
+            known = {word for text in parts.words for word in text.split()}
+            if unsayable.group().lower().split()[-1] not in known:
+                ranked = []
         return Read(ranked, unknown, confidence, (chosen - began, ran - chosen), strange)
 
     def _strange(self, question: str, plan: Plan, parts: SchemaParts) -> str:
@@ -325,6 +333,11 @@ def _shown(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:.10g}" if isinstance(value, float) else str(value)
+
+
+def _names(plan: Plan) -> list[str]:
+    """Return the names and values that a plan speaks of."""
+    return re.findall(r"[^\W\d][\w/:#.-]*", str(plan))
 
 
 def _gives(result: QueryResult) -> bool:

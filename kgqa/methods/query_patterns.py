@@ -82,6 +82,7 @@ class PatternSearch:
             (hop.relation, frozenset((nodes[hop.source], nodes[hop.target])))
             for hop in pattern.hops
         }
+        plain = self._read.plain
         for (head, relation, tail), odds in self._read.hops.items():
             again = any(relation == name for name, _ in walked)
             worth = _AGAIN if again else odds[0]  # a part's odds count once
@@ -94,7 +95,7 @@ class PatternSearch:
                     and (one[1] == relation or (one[1], ends) in walked)
                 )
                 worth = worth if both else min(worth, 0.0) + _PARALLEL
-            turned = turn(self._read.question, relation) if head == tail else 0.0
+            turned = turn(self._read.question, relation) if head == tail or plain else 0.0
             for at, name in enumerate(nodes):
                 for inverse, near, far in ((False, head, tail), (True, tail, head)):
                     if near != name or far not in self._read.classes:

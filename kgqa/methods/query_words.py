@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kgqa.paths.words import relation_phrase
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from kgqa.graph.schema import Property
 
@@ -26,12 +26,28 @@ TOTAL = re.compile(
     r"\b(?:total|combined|sum of|altogether|all together|add up to|together)\b", re.I
 )
 
+# what the language of plans has no word for
+UNSAYABLE = re.compile(
+    r"\b(?:divisible|multiples? of|same (?:first|last) (?:letter|word|name)|median|percentage"
+    r"|standard deviation|ratio|correlation|shortest path|same (?:decade|year|month|day)"
+    r"|(?:even|odd|prime) numbers?|consecutive)\b",
+    re.IGNORECASE,
+)
 COMPARED = {
     "<": re.compile(r"less|lower|fewer|smaller|earlier|before|below|under|younger|shorter"),
     ">": re.compile(
         r"more|greater|higher|larger|later|after|above|over|exceed|older|longer|bigger"
     ),
 }
+
+
+def stem(word: str) -> str:
+    """Return a word without its plural."""
+    if word.endswith("ies") and len(word) > 4:
+        return f"{word[:-3]}y"
+    return word[:-1] if word.endswith("s") and len(word) > 3 else word
+
+
 _SUPERLATIVE = re.compile(
     r"most|least|fewest|(?!(?:inter|for|requ|sugg|gu|t)est)\w{3,}est|top|maximum|minimum|max|min"
 )
@@ -102,6 +118,36 @@ class Mentions:
         )
 
 
+_PLAIN_WORDS = """
+the and for with from that this its all any has have had are was were been who what which where when
+whose how many much most least first last top more less than not never without between after before
+over under above below there does did give show list find name names count number average total
+their they them one two three four five ten every each person people thing database during starting
+containing mentioning including following greater higher lower least only also both different
+distinct other year years order sorted based those these some display identify highest lowest
+oldest youngest newest latest longest shortest largest biggest best worst cheapest
+"""
+_PLAIN = frozenset(map(stem, _PLAIN_WORDS.split()))
+
+
+def unexplained(question: str, names: Iterable[str]) -> list[str]:
+    """Return the words of a question that no name of a plan accounts for.
+
+    >>> unexplained("Which halls seat most guests?", ["Hall", "seats"])
+    ['guest']
+    """
+    roots = {_root(word) for name in names for word in relation_phrase(name).split()}
+    bare = re.sub(r"(?<!\w)(?:'[^']*'|\"[^\"]*\")", "", question)
+    words = [stem(word.lower()) for word in re.findall(r"[A-Za-z]{3,}", bare)]
+    return [
+        word
+        for word in words
+        if word not in _PLAIN
+        and not _begins(word, {one for one in roots if len(one) > 1})
+        and not any(len(one) > 3 and one[:4] == word[:4] for one in roots)
+    ]
+
+
 def asks_order(words: Sequence[str]) -> bool:
     """Return whether one of the words asks for an order."""
     orders = re.compile(rf"{_SUPERLATIVE.pattern}|sort\w*|order\w*|rank\w*|highest|lowest")
@@ -135,21 +181,44 @@ def says(words: Sequence[str], relation: str) -> bool:
     return False
 
 
+_COUNTS = r"\b(?:most|fewest|number|count|many|more|least|have|has|having|with)\b"
+
+
 def turn(question: str, relation: str) -> float:
     """Return the log-odds that what is asked for is at a relation's tail, both of one class.
 
     "Who follows x" asks for the head, "whom does x follow" and "the most followers" for the tail.
+    Of "has subsidiary" the noun is the tail, of "member of" the head; "made by" is turned.
+
+    >>> turn("Who follows Ann?", "FOLLOWS"), turn("Whom does Ann follow?", "FOLLOWS")
+    (-2.0, 3.0)
+    >>> turn("Which firms are subsidiaries of Orkla?", "HAS_SUBSIDIARY")
+    3.0
     """
-    word = max(relation_phrase(relation).split(), key=len)
+    phrase = relation_phrase(relation)
+    word = max(phrase.split(), key=len)
     root = re.escape(word[: max(3, len(word) - 2)])
+    before, found, _ = question.lower().partition(word[: max(3, len(word) - 2)])
+    noun_head = phrase.endswith(" of")
+    noun_tail = phrase.startswith("has ") or (
+        " " not in phrase and not re.search(r"(?:s|ed|ing)$", phrase)
+    )
+    if (noun_head or noun_tail) and found:
+        side = 1.0 if noun_tail else -1.0
+        if re.search(rf"\b{root}\w* of\b|['’]s? (?:\w+ ){{0,2}}{root}", question, re.IGNORECASE):
+            return 3.0 * side
+        if re.search(_COUNTS, before, re.IGNORECASE):
+            return -3.0 * side
+        return 2.0 * side if noun_tail else 0.0
+    side = -1.0 if phrase.endswith(" by") else 1.0
     if agent := re.search(rf"\b{root}\w*(?:er|or)s?\b", question, re.IGNORECASE):
         counted = re.search(
             r"\b(?:most|fewest|number|count|many|more|least)\b", question[: agent.start()], re.I
         )
-        return 3.0 if counted else -3.0
+        return 3.0 * side if counted else -3.0 * side
     if re.search(rf"\b(?:does|do|did)\b.*\b{root}|\b{root}\w*ed by\b", question, re.IGNORECASE):
-        return 3.0
-    return -2.0 if re.search(rf"\b{root}", question, re.IGNORECASE) else 0.0
+        return 3.0 * side
+    return -2.0 * side if re.search(rf"\b{root}", question, re.IGNORECASE) else 0.0
 
 
 _LATE = re.compile(r"\b(?:young|new|late)est\b|\bmost recent(?:ly)?\b", re.IGNORECASE)
@@ -186,13 +255,6 @@ def superlative(question: str, property_: Property, descending: bool) -> float:
 def is_year(value: object) -> bool:
     """Return whether a number may be a year."""
     return isinstance(value, int) and 1000 <= value <= 2200
-
-
-def stem(word: str) -> str:
-    """Return a word without its plural."""
-    if word.endswith("ies") and len(word) > 4:
-        return f"{word[:-3]}y"
-    return word[:-1] if word.endswith("s") and len(word) > 3 else word
 
 
 ASKED = re.compile(
