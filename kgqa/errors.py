@@ -33,6 +33,7 @@ ever contains a secret: code that builds one passes URLs through :func:`without_
 from __future__ import annotations
 
 import re
+from typing import Any
 
 
 class KgqaError(Exception):
@@ -48,6 +49,16 @@ class KgqaError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message} {self.hint}".rstrip()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (type(self), self.args, self.__dict__)
+
+
+def _unpickled(kind: type[KgqaError], args: tuple[Any, ...], state: dict[str, Any]) -> KgqaError:
+    """Return an error as it was, whatever its kind is made with."""
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    return error
 
 
 class UsageError(KgqaError, ValueError):

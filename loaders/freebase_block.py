@@ -24,7 +24,7 @@ from kgqa.graph.model import ALIAS, EdgeBatch, NameBatch, TypeBatch, ValueBatch
 from kgqa.loaders.base import BLANK, BlockReport
 from kgqa.loaders.delimited import Fields, lines_at, split_block, why_undecodable
 from kgqa.loaders.ntriples import OTHER_LANGUAGE, TRIPLE, is_blank, read_literals, why_not
-from kgqa.loaders.strings import is_text, mask_of, stripped
+from kgqa.loaders.strings import is_text, mask_of
 
 if TYPE_CHECKING:
     from kgqa.graph.model import Batch, BoolArray, IntArray
@@ -304,7 +304,7 @@ class _Rows:
         kept = filled & (mids != NO_MID)
         uses = uses[found.rows[kept]]
         ranks = np.array([0, 1, ALIAS])[uses]  # of Use.NAME, LABEL, ALIAS
-        texts = stripped(found.texts.filter(pa.array(kept)))
+        texts = pc.utf8_trim_whitespace(found.texts.filter(pa.array(kept)))
         columns = [pa.array(mids[kept]), texts, pa.array(ranks)]
         batch = pa.RecordBatch.from_arrays(columns, names=["id", "text", "rank"])
         self._part.batches.append(NameBatch(batch, defines=True))

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from kgqa.graph.model import BoolArray, IntArray
 
 NO_TEXT = pa.array([], type=pa.string())
-_BLANK, _NOT_ASCII = 0x20, 0x80  # up to the one and from the other on, a byte may be of white space
 _ENCODE = json.JSONEncoder(ensure_ascii=False).encode
 _SPECIAL = r'["\\\x00-\x1f]'  # what JSON escapes
 
@@ -42,16 +41,6 @@ def offsets_of(texts: pa.Array) -> tuple[IntArray, NDArray[np.uint8]]:
     return cast("IntArray", places), np.frombuffer(data, dtype=np.uint8)
 
 
-def _ends_of(texts: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.uint8], BoolArray]:
-    """Return the first and the last byte of each text, and which texts are not empty."""
-    places, content = offsets_of(texts)
-    if not len(content):
-        nothing = np.zeros(len(texts), dtype=np.uint8)
-        return nothing, nothing, np.zeros(len(texts), dtype=np.bool_)
-    firsts = content[np.minimum(places[:-1], len(content) - 1)]
-    return firsts, content[np.maximum(places[1:] - 1, 0)], places[1:] > places[:-1]
-
-
 def inside(texts: pa.Array, before: int, after: int = 0) -> pa.Array:
     """Return strings without some bytes, which are ASCII, at their start and end.
 
@@ -65,23 +54,7 @@ def inside(texts: pa.Array, before: int, after: int = 0) -> pa.Array:
 
 def is_text(texts: pa.Array) -> BoolArray:
     """Return which strings have a character that is not white space."""
-    firsts, _, filled = _ends_of(texts)
-    unsure = np.flatnonzero(filled & ((firsts <= _BLANK) | (firsts >= _NOT_ASCII)))
-    if len(unsure):
-        trimmed = pc.utf8_trim_whitespace(texts.take(pa.array(unsure)))
-        filled[unsure] = mask_of(pc.greater(pc.binary_length(trimmed), 0))
-    return filled
-
-
-def stripped(texts: pa.Array) -> pa.Array:
-    """Return strings without the white space at their ends."""
-    firsts, lasts, filled = _ends_of(texts)
-    odd = (firsts <= _BLANK) | (firsts >= _NOT_ASCII) | (lasts <= _BLANK) | (lasts >= _NOT_ASCII)
-    unsure = filled & odd
-    if not unsure.any():
-        return texts
-    mask = pa.array(unsure)
-    return pc.replace_with_mask(texts, mask, pc.utf8_trim_whitespace(texts.filter(mask)))
+    return mask_of(pc.greater(pc.binary_length(pc.utf8_trim_whitespace(texts)), 0))
 
 
 def has_nul(texts: pa.Array) -> BoolArray:

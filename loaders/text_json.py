@@ -1,16 +1,14 @@
 """JSON files of texts: the entries of a list or of JSON lines, and the paragraphs that they hold.
 
 Two kinds of entry are known: a paragraph (``{"text", "title"?, "id"?}``) and a question of
-2WikiMultihopQA or HotpotQA, whose ``context`` is a list of ``[title, [sentence…]]``. A list may be
-larger than memory: its entries are read one at a time. Questions and answers are read by
-``kgqa.questions.twowiki``.
+2WikiMultihopQA or HotpotQA, whose ``context`` is a list of ``[title, [sentence…]]``. A list is read
+whole, lines one at a time. Questions and answers are read by ``kgqa.questions.twowiki``.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -23,8 +21,7 @@ if TYPE_CHECKING:
     from typing import IO
 
 _CONTEXT = TypeAdapter(list[tuple[str, list[str]]])
-_CHUNK = 1 << 16  # characters read at a time
-_BLANK = " \t\r\n"
+_CHUNK = 1 << 16  # bytes in which a file's first character is looked for
 _MARK = b"\xef\xbb\xbf"
 
 
@@ -116,72 +113,17 @@ def _of_lines(file: IO[bytes]) -> Iterator[tuple[int, Any]]:
 
 
 def _of_list(file: IO[bytes], path: Path) -> Iterator[tuple[int, Any]]:
-    """Read a list of which only the entry that is being decoded is in memory."""
-    stream = TextIOWrapper(file, encoding="utf-8-sig")
-    decode = json.JSONDecoder().raw_decode
-    text = ""
     damaged = "The file is damaged or cut short; fetch it again."
-
-    def more() -> bool:
-        """Read on; return whether there was more."""
-        nonlocal text
-        try:
-            # as much as there is already, so that a long value is not decoded again and again
-            chunk = stream.read(max(_CHUNK, len(text)))
-        except UnicodeDecodeError:
-            hint = "Give a JSON file in UTF-8."
-            raise DumpMalformedError(f"{path} is not UTF-8.", hint) from None
-        text += chunk
-        return bool(chunk)
-
-    def following() -> str:
-        """Return the next character that is not blank, without taking it; "" at the end."""
-        nonlocal text
-        while not (text := text.lstrip(_BLANK)) and more():
-            pass
-        return text[:1]
-
-    def skip(wanted: str) -> None:
-        nonlocal text
-        if (found := following()) != wanted:
-            what = f"{found!r} stands" if found else "it ends"
-            raise DumpMalformedError(
-                f"{path} is not a JSON list: {what} where {wanted!r} should.", damaged
-            )
-        text = text[1:]
-
-    def value(number: int) -> Any:
-        nonlocal text
-        following()
-        while True:
-            try:
-                found, end = decode(text)
-            except json.JSONDecodeError as error:
-                if not more():
-                    what = f"Entry {number} of {path} is not JSON: {error.msg}."
-                    raise DumpMalformedError(what, damaged) from None
-            except RecursionError:
-                what = f"Entry {number} of {path} is nested too deeply."
-                raise DumpMalformedError(what, "Give a list of entries.") from None
-            else:
-                if end < len(text) or not more():  # a number may go on in what was not read yet
-                    text = text[end:]
-                    return found
-
-    with stream:
-        skip("[")
-        number = 0
-        while following() != "]":
-            if number:
-                skip(",")
-            number += 1
-            yield number, value(number)
-        skip("]")
-        if left := following():
-            raise DumpMalformedError(
-                f"{path} goes on after the end of its list (with {left!r}).",
-                "One list of entries is one file.",
-            )
+    try:
+        entries = json.loads(file.read().decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        raise DumpMalformedError(f"{path} is not UTF-8.", "Give a JSON file in UTF-8.") from None
+    except json.JSONDecodeError as error:
+        where = f"{error.msg}, line {error.lineno}, column {error.colno}"
+        raise DumpMalformedError(f"{path} is not a JSON list: {where}.", damaged) from None
+    except RecursionError:
+        raise DumpMalformedError(f"{path} is nested too deeply.", damaged) from None
+    yield from enumerate(entries, 1)
 
 
 def _opened(path: Path) -> IO[bytes]:

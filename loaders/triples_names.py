@@ -19,7 +19,7 @@ from kgqa.errors import DumpMalformedError, UsageError
 from kgqa.loaders.base import data_lines
 from kgqa.loaders.blocks import Block, read_blocks
 from kgqa.loaders.delimited import lines_at, split_block
-from kgqa.loaders.strings import is_text, mask_of, stripped
+from kgqa.loaders.strings import is_text, mask_of
 from kgqa.loaders.triples_rows import TriplesPart, is_count
 from kgqa.loaders.triples_table import COUNT_LINE, first_lines, opened
 from kgqa.parallel import mapped
@@ -103,7 +103,11 @@ def _read(
     for number, raw in lines_at(block, np.flatnonzero(wanted)):
         part.reject(number, f"no line of {what} ({form})", raw.decode())
     kept = pa.array(good)
-    columns = [ids.filter(kept), stripped(texts.filter(kept)), pa.array(block.first + rows[good])]
+    columns = [
+        ids.filter(kept),
+        pc.utf8_trim_whitespace(texts.filter(kept)),
+        pa.array(block.first + rows[good]),
+    ]
     return part, pa.RecordBatch.from_arrays(columns, schema=PAIR)
 
 

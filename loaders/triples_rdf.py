@@ -15,7 +15,7 @@ from kgqa.graph.model import ALIAS
 from kgqa.loaders.base import BLANK
 from kgqa.loaders.delimited import lines_at, whole_lines
 from kgqa.loaders.ntriples import OTHER_LANGUAGE, TRIPLE_LINE, is_blank, read_literals, why_not
-from kgqa.loaders.strings import inside, is_text, mask_of, stripped
+from kgqa.loaders.strings import inside, is_text, mask_of
 from kgqa.loaders.triples_rows import TriplesPart, add_edges
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def _add_labels(
     ranks: IntArray | None,
 ) -> None:
     ids = subject.take(pa.array(rows[chosen]))
-    texts = stripped(literals.texts.filter(pa.array(chosen)))
+    texts = pc.utf8_trim_whitespace(literals.texts.filter(pa.array(chosen)))
     rank = np.full(len(ids), ALIAS) if ranks is None else ranks[rows[chosen]]
     part.labels.append(pa.RecordBatch.from_arrays([ids, texts, pa.array(rank)], schema=LABELS))
     if ranks is not None:

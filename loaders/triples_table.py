@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kgqa.loaders.blocks import LINE_FEED, Block
 from kgqa.loaders.delimited import lines_at, split_block, why_undecodable
-from kgqa.loaders.strings import json_strings, stripped
+from kgqa.loaders.strings import json_strings
 from kgqa.loaders.triples_header import PARTS, check_triples
 from kgqa.loaders.triples_rows import (
     QUOTED,
@@ -172,7 +173,7 @@ def read_lines(block: Block, layout: Layout, records: Sequence[Record] = ()) -> 
     if records or more:
         _add_records(part, block, [*records, *more], layout)
     if layout.delimiter not in ("\t", WHITESPACE):
-        cells = [stripped(column) for column in cells]
+        cells = [pc.utf8_trim_whitespace(column) for column in cells]
     if len(rows):
         part.add_table(
             layout.columns,
@@ -304,7 +305,10 @@ def _add_records(
             rows.append(fields)
             numbers.append(number)
             shown.append(text)
-    cells = [stripped(pa.array([row[n] for row in rows], type=pa.string())) for n in range(count)]
+    cells = [
+        pc.utf8_trim_whitespace(pa.array([row[n] for row in rows], type=pa.string()))
+        for n in range(count)
+    ]
     part.add_table(
         layout.columns,
         lambda place: (cells[place], {}),

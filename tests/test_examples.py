@@ -67,9 +67,10 @@ def test_an_agent_asks_over_mcp() -> None:
     command = [sys.executable, str(EXAMPLES / "agent_mcp.py")]
     done = subprocess.run(command, cwd=EXAMPLES.parent, capture_output=True, text=True)
     assert done.stdout.splitlines() == [
-        "tools: ask, check, link, neighbours, paths",
+        "tools: ask, check, kgs, link, neighbours, paths, query, schema",
         "answer: Ada Birch",
-        "path: checkout-api -> onCallEngineer -> Ada Birch | in the graph: True",
+        # names are quoted where a model reads them
+        'path: "checkout-api" -> "onCallEngineer" -> "Ada Birch" | in the graph: True',
     ], done.stderr
 
 

@@ -376,8 +376,13 @@ class Answer(Tabular, Findings):
         ids = {answer.id for answer in self.answers}
         return [one for one in self.expanded if one.grounding.tail.id in ids]
 
-    def to_dict(self, browser_url: str | None = None) -> dict[str, Any]:
-        """Return the answer as ``ask --json`` prints it; of a question that failed, its error."""
+    def to_dict(
+        self, browser_url: str | None = None, *, listed: int | None = None
+    ) -> dict[str, Any]:
+        """Return the answer as ``ask --json`` prints it; of a question that failed, its error.
+
+        ``listed``: the most facts and counted things that a row of a plan lists; None lists all.
+        """
         if self.error is not None:
             error = {"message": self.error.message, "hint": self.error.hint}
             return {"question": self.question, "error": error}
@@ -406,7 +411,7 @@ class Answer(Tabular, Findings):
             "search": self.search.to_dict(),
             "notes": list(self.notes),
             "browser_url": browser_url,
-            **({} if self.result is None else {"query": self.result.to_dict()}),
+            **({} if self.result is None else {"query": self.result.to_dict(listed)}),
         }
 
     def to_arrow(self) -> pa.Table:
@@ -447,10 +452,10 @@ class Answer(Tabular, Findings):
 
     def __repr__(self) -> str:
         lines = [visible(self.question)]
+        names = [one.name for one in self.answers]
         for number, one in enumerate(self.answers, 1):
-            named = shown_name(one.name) + (
-                f" ({shown_name(one.id)})" if one.id is not None else ""
-            )
+            shared = one.id is not None and names.count(one.name) > 1
+            named = shown_name(one.name) + (f" ({shown_name(str(one.id))})" if shared else "")
             lines.append(f"{number}. {named}  {one.score:.3f}")
             lines += [f"     {''.join(path_parts(path.edges))}" for path in one.paths]
             lines += [

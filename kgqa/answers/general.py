@@ -53,6 +53,16 @@ Which choice answers the question best? Reply with a JSON object of its number, 
 {"answers": [2]}, and with nothing else. If none does, reply {"answers": []}."""
 
 
+_PLANS = """\
+Readings of a question about a graph, each numbered:
+{paths}
+
+Question: {question}
+
+Which reading asks what the question asks? Reply with a JSON object of its number, such as \
+{"answers": [2]}, and with nothing else. If none does, reply {"answers": []}."""
+
+
 def reply_schema(count: int) -> dict[str, Any]:
     """Return the JSON schema of a reply that chooses among ``count`` numbers."""
     numbers = {"type": "array", "items": {"type": "integer", "enum": [*range(1, count + 1)]}}
@@ -134,6 +144,30 @@ def with_reply(
     notes = answer.notes if numbers else (*answer.notes, NONE_FITS)
     changed |= {"others": (), "expanded": (), "confidence": None, "notes": notes}
     return replace(answer, **changed, answers=tuple(ranked))
+
+
+def ask_which(
+    general: GeneralLLM,
+    question: str,
+    readings: Sequence[str],
+    names: Iterable[str] = (),
+    max_tokens: int | None = None,
+) -> tuple[list[int] | None, GeneralLlmUse]:
+    """Ask ``general`` which of several readings of a question is meant; return what it chose.
+
+    That is a list of one number from 1, of none if none fits, or None if the reply was not of the
+    form. ``names`` stay here. Raises GeneralModelError.
+    """
+    mask = _mask(names)
+    values = {
+        "paths": "\n".join(f"{number}. {text}" for number, text in enumerate(readings, 1)),
+        "question": question,
+    }
+    prompt = _PLACE.sub(lambda place: _masked(values[place[1]], mask), _PLANS)
+    schema = reply_schema(len(readings))
+    written = general.complete(prompt, max_tokens=max_tokens, schema=schema)
+    numbers = read_numbers(written.text, len(readings), one=True)
+    return numbers, general_use(general, [written])
 
 
 def general_use(general: GeneralLLM, written: Sequence[Completion]) -> GeneralLlmUse:

@@ -1,4 +1,7 @@
-"""Which numbers and dates of a question had no part in its answer: said, and less sure."""
+"""Which numbers and dates of a question had no part in its answer: said, and less sure.
+
+Where a question asks whether a value is that one, and the graph has another, there is no yes.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,9 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kgqa.display import said_name
+from kgqa.display import NOT_HERE, said_name
+from kgqa.graph.quantities import read_value
+from kgqa.linking.asked import asks_whether
 
 if TYPE_CHECKING:
     from kgqa.answers.answer import Answer
@@ -14,7 +19,8 @@ if TYPE_CHECKING:
 UNSURE = 0.5  # confidence in an answer that passes over a part of the question, at most
 _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
 _VALUE = re.compile(
-    rf"(?:\b{_MONTH}\.? )?(?<![\w.])\d+(?:[.,:/-]\d+)*(?:st|nd|rd|th)?(?: (?:of )?{_MONTH}\b)?",
+    rf"(?:\b{_MONTH}\.? )?(?:(?<!\S)[-−])?(?<![\w.])\d+(?:[.,:/-]\d+)*(?:st|nd|rd|th)?"
+    rf"(?: (?:of )?{_MONTH}\b)?",
     re.IGNORECASE,
 )
 
@@ -35,6 +41,11 @@ def with_unused(answer: Answer) -> Answer:
     shown = "\n".join([*topics, *ranked, *paths, *plan, *answer.notes])
     if not (unused := unused_values(answer.question, shown)):
         return answer
+    best = answer.answers[0].name
+    if asks_whether(answer.question) and (read_value(best) or best[:1].isdigit()):
+        note = f"{NOT_HERE}: it has {said_name(best)}, not {', '.join(map(said_name, unused))}."
+        others = (*answer.answers, *answer.others)
+        return replace(answer, answers=(), others=others, notes=(*answer.notes, note))
     note = f"Not used for the answer: {', '.join(map(said_name, unused))}."
     sure = None if answer.confidence is None else min(answer.confidence, UNSURE)
     return replace(answer, confidence=sure, notes=(*answer.notes, note))
@@ -42,10 +53,15 @@ def with_unused(answer: Answer) -> Answer:
 
 def unused_values(question: str, shown: str) -> list[str]:
     """Return the values of ``question`` none of whose numbers stands in ``shown``."""
-    known = set(re.findall(r"\d+", shown.replace(",", "")))
+    known = _numbers(shown)
     return [
         found[0]
         for found in _VALUE.finditer(question)
-        if not known & {str(int(one)) for one in re.findall(r"\d+", found[0].replace(",", ""))}
-        and not known & set(re.findall(r"\d+", found[0].replace(",", "")))
+        if not known.intersection(_numbers(found[0]))
     ]
+
+
+def _numbers(text: str) -> set[str]:
+    """Return the whole numbers of a text, without leading zeros; a sign stands before a number."""
+    found = re.findall(r"(?:(?<!\S)[-−])?\d+", text.replace(",", ""))
+    return {str(int(one.replace("−", "-"))) for one in found}

@@ -68,8 +68,11 @@ def ask(question: str, kg: str | Path | None = None, **options: Any) -> Answer:
     ``options`` are those of :meth:`KG.ask`. To ask several questions, open the KG, so that models
     stay loaded.
     """
+    from dataclasses import replace
+
     with open(kg) as opened:
-        return opened.ask(question, **options)
+        answer = opened.ask(question, **options)
+        return answer if answer.result is None else replace(answer, result=answer.result.kept())
 
 
 def compare(a: str | Path, b: str | Path) -> Comparison:

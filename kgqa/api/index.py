@@ -266,9 +266,9 @@ def tries_of(home: Home, info: KGInfo, entity_id: str, entity: int) -> list[dict
 
     ``bytes`` is its part of the shard, by paths. A damaged index is reported and passed over.
     """
+    from kgqa.trie.arrays import in_order
     from kgqa.trie.index.manifest import Manifest
     from kgqa.trie.index.reader import TrieIndex, all_manifests
-    from kgqa.trie.stored import ordered_paths
 
     found = []
     for folder, manifest in all_manifests(home.tries(info.name)):
@@ -277,7 +277,7 @@ def tries_of(home: Home, info: KGInfo, entity_id: str, entity: int) -> list[dict
         try:
             with TrieIndex(folder, manifest) as index:
                 stored = index.look_up(entity_id, entity)
-                nodes = 1 if stored is None else ordered_paths(stored.sequences).nodes
+                nodes = 1 if stored is None else in_order(stored.sequences.joined()).nodes
         except ShardDamagedError as error:
             home.note(str(error))
             continue

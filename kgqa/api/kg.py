@@ -342,12 +342,17 @@ class KG:
     def about(self, most: int = 20) -> dict[str, Any]:
         """Return in JSON what the KG holds: its size, types, properties and relations.
 
-        The ``most`` frequent of each, properties with an example.
+        The ``most`` frequent of each, with an example; ``plan``: as a plan writes it.
         """
-        from kgqa.graph.schema import described_schema
+        from kgqa.api.overview import about
 
-        size = {"kg": self.name, "entities": self.info.entities, "edges": self.info.edges}
-        return size | described_schema(self.schema(), most)
+        return about(self._property_graph(), most)
+
+    def examples(self, most: int = 6) -> list[str]:
+        """Return questions that the KG answers, of its most frequent relations."""
+        from kgqa.api.examples import example_questions
+
+        return example_questions(self.about(4 * most)["relations"], self.query, most)
 
     def _property_graph(self) -> Any:
         from kgqa.graph.schema import PropertyGraph

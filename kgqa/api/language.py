@@ -109,26 +109,19 @@ def plan_language(
     that stand in it. Raises GraphError, ModelError.
     """
     from kgqa.linking.literals import stated
+<<<<<<< HEAD
     from kgqa.methods.query_parts import ENTITY
+=======
+>>>>>>> main
     from kgqa.methods.query_values import ValueIndex
+    from kgqa.methods.query_writer import found_texts, plan_literals
     from kgqa.models.tokenizer import HFEncoder
-    from kgqa.queries.check import fits
-    from kgqa.queries.language import PlanConstraint, PlanLanguage, PlanLiterals
+    from kgqa.queries.language import PlanConstraint, PlanLanguage
 
     schema = store.schema()
     read = stated(question)
-    numbers = [one.value for one in read.literals if isinstance(one.value, int | float)]
-    written = [str(one.value) for one in read.literals if one.kind != "text"]
-    texts: dict[tuple[str, str], tuple[str, ...]] = {}
-    for found in ValueIndex(store, schema).find(question, read.literals):
-        for (kind, owner, name), values in found.fields.items():
-            owned = (owner, "" if kind == ENTITY else name)
-            texts[owned] = tuple(dict.fromkeys([*texts.get(owned, ()), *values]))
-    given = PlanLiterals(
-        numbers=tuple(dict.fromkeys([*numbers, *([read.limit] if read.limit else [])])),
-        dates=tuple(one for one in dict.fromkeys(written) if fits(one, "date")),
-        texts=texts,
-        words=tuple(str(one.value) for one in read.literals if one.kind == "text"),
+    given = plan_literals(
+        read, found_texts(ValueIndex(store, schema).find(question, read.literals))
     )
     encoder = HFEncoder(tokenizer, vocab_size=vocab_size)
     return WrittenPlans(

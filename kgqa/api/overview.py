@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from kgqa.api.home import Home
@@ -15,7 +16,48 @@ if TYPE_CHECKING:
     from kgqa.graph.model import KGInfo
     from kgqa.models.adapter import AdapterCard
     from kgqa.models.kg_llm import LoadedEncoder
+    from kgqa.queries.solve import QueryStore
     from kgqa.trie.index.manifest import IndexKey
+
+
+_EXAMPLED = 100_000  # things of a type among which an example is looked for
+_TRIED = (50, 5_000)  # of them, for an example of a relation
+
+
+def about(store: QueryStore, most: int) -> dict[str, Any]:
+    """Return what a KG holds: see :meth:`kgqa.KG.about`."""
+    from kgqa.graph.model import keys_array
+    from kgqa.graph.schema import described_schema
+    from kgqa.queries.plain import queryable
+    from kgqa.queries.plan import ANY, quoted_name
+
+    def written(name: str) -> str:
+        return quoted_name(name) if name else ANY
+
+    graph, info = queryable(store), store.info
+    found = described_schema(graph.schema(), most)
+    counts = {one.name: one.count for one in graph.schema().types}
+    instances = cache(graph.instances)
+    ids = graph.relations().ids
+    for one in found["types"]:
+        one["plan"] = written(one["name"])
+        if one["count"] <= _EXAMPLED and len(keys := instances(one["name"])):
+            one["example"] = graph.entities(keys[:1]).label(0)
+    for one in found["relations"]:
+        head, relation, tail = (written(one[part]) for part in ("head", "relation", "tail"))
+        one["plan"] = f"{head} {relation}> {tail}"
+        if counts.get(one["head"], info.nodes) > _EXAMPLED or one["relation"] not in ids:
+            continue
+        for tried in _TRIED:
+            heads = instances(one["head"])[:tried]
+            facts = graph.facts(heads, [ids.index(one["relation"])], inverse=False)
+            for row, other in zip(facts.row.tolist(), facts.other.tolist(), strict=True):
+                if "example" not in one and one["tail"] in ("", *graph.details(other).types):
+                    ends = graph.entities(keys_array([heads[row], other]))
+                    one["example"] = f"{ends.label(0)} -> {one['relation']} -> {ends.label(1)}"
+            if "example" in one:
+                break
+    return {"kg": info.name, "entities": info.entities, "edges": info.edges, **found}
 
 
 def status(home: str | Path | Home | None = None, *, verify: bool = False) -> dict[str, Any]:

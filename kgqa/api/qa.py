@@ -104,6 +104,10 @@ class QA:
         self._previous = None
         return method
 
+    def load(self) -> None:
+        """Load every model that a question may need now, not with the first that needs it."""
+        _ = getattr(self.method, "members", None)  # an ensemble's are made when they are asked
+
     def ask(
         self,
         question: str,
@@ -326,9 +330,11 @@ class QA:
         return readings(store, asked.question, asked.after)
 
     def _linked(self, store: GraphStore, asked: Asked, notes: list[str]) -> LinkedQuestion:
+        from kgqa.linking.linker import check_question, question_words
         from kgqa.methods.base import LinkedQuestion
 
         began = time.perf_counter()
+        (check_question if asked.entities else question_words)(asked.question)  # for any method
         self._check_language(store, asked.question)
         unlinked: KgqaError | None = None
         topics: list[TopicEntity] = []
@@ -336,7 +342,7 @@ class QA:
             try:
                 topics = topic_entities(store, asked.question, asked.entities, notes)
             except LinkingError as error:
-                if not self.options.asks_whole or not asked.question.strip():
+                if not self.options.asks_whole:
                     raise
                 unlinked = error
         seconds = time.perf_counter() - began
@@ -462,7 +468,6 @@ def topic_entities(
     from kgqa.linking.exact import as_written
     from kgqa.linking.resolve import resolve_entities
 
-    linker.check_question(question)
     if len(named) > _MOST_TOPICS:
         raise UsageError(
             f"A question has up to {_MOST_TOPICS:,} topic entities, and {len(named):,} are named.",

@@ -49,7 +49,7 @@ def eval(
     method = method or options.pop("method", None) or DEFAULT_METHOD
     found = evaluate(run.home, None, file, format, method, options)
     if found.reports:
-        run.note(f"Reports: {found.reports[0]} and {found.reports[1]}.")
+        run.note(f"Written: {' and '.join(map(str, found.reports))}.")
     run.print(lambda: _show(found), found.figures)
 
 

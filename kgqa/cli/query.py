@@ -12,9 +12,10 @@ from kgqa.cli.common import Run
 from kgqa.errors import UsageError
 
 if TYPE_CHECKING:
-    from kgqa import QueryResult
+    from kgqa import KG, QueryResult
 
 _SHOWN = 5  # facts that a row is shown with
+_ALL = 1_000_000  # types, relations and properties
 
 
 def query(
@@ -39,8 +40,7 @@ def query(
         raise UsageError("`csv` and `as_json` are two forms of one result.", "Choose one.")
     with run.kg() as kg:
         if plan is None:
-            schema = kg.schema()
-            run.print(lambda: _show_schema(run, schema), _schema_dict(schema))
+            run.print(lambda: _show_schema(run, kg), _schema_dict(kg.schema()))
             return
         if cypher:
             text = kg.cypher(plan)
@@ -77,16 +77,12 @@ def _show(run: Run, result: QueryResult, facts: bool) -> None:
     show_next(result)
 
 
-def _show_schema(run: Run, schema: Any) -> None:
-    for type_ in schema.types:
-        names = ", ".join(f"{one.name} ({one.type})" for one in type_.properties)
-        run.say(f"{type_.name or '*'} ({type_.count:,}): {names or 'no properties'}")
-    for one in schema.relations:
-        names = ", ".join(f"{each.name} ({each.type})" for each in one.properties)
-        run.say(
-            f"{one.head or '*'} {one.relation}> {one.tail or '*'} ({one.count:,})"
-            + (f": {names}" if names else "")
-        )
+def _show_schema(run: Run, kg: KG) -> None:
+    found = kg.about(_ALL)
+    for one in (*found["types"], *found["relations"]):
+        names = ", ".join(f"{each['name']} ({each['type']})" for each in one.get("properties", ()))
+        names = names or ("" if "relation" in one else "no properties")
+        run.say(f"{one['plan']} ({one['count']:,})" + (f": {names}" if names else ""))
 
 
 def _schema_dict(schema: Any) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -37,11 +38,7 @@ def serve(
     settings = run.home.settings
     kgs = [name.strip() for name in (settings.kg or "").split(",") if name.strip()]
 
-    def home(kg: str | None, **shared: Any) -> Home:
-        from kgqa.api import Home
-
-        return Home(given.home, graph=given.graph, kg=kg, **shared)
-
+    home = partial(_home, given.home, given.graph)  # which worker processes are given
     if mcp:
         server.serve_stdio(home, checked, kgs)
         return
@@ -54,3 +51,9 @@ def serve(
         run.print(human, {"url": url})
 
     server.serve(home, checked, kgs, key, announce)
+
+
+def _home(home: str | None, graph: str | None, kg: str | None, **shared: Any) -> Home:
+    from kgqa.api import Home
+
+    return Home(home, graph=graph, kg=kg, **shared)

@@ -9,6 +9,8 @@ import typer
 import kgqa
 from kgqa.cli.common import Run
 
+_SHORT = 20  # characters of an example of a property
+
 
 def status(
     run: Run,
@@ -16,8 +18,14 @@ def status(
         bool, typer.Option("--verify", help="Check every byte of every index.")
     ] = False,
 ) -> None:
-    """Show the KGs, models and indexes, which of them fit together, and what is missing."""
+    """Show the KGs, models and indexes, which of them fit together, and what is missing.
+
+    With --kg also what that KG holds: types, properties and relations, with examples.
+    """
     found = kgqa.status(run.home, verify=verify)
+    if run.options.kg:
+        with run.kg() as kg:
+            found["about"] = kg.about()
     run.print(lambda: _show(found), found)
     if verify and any(index["faults"] for kg in found["kgs"] for index in kg["indexes"]):
         raise typer.Exit(1)
@@ -47,7 +55,8 @@ def _show(found: dict[str, Any]) -> None:
     ]
     if rows:
         titles = ["name", "source", "entities", "edges", "direction", "ranker"]
-        show_rows("\nKGs", titles, rows)
+        say()
+        show_rows("KGs", titles, rows)
     indexes = [
         (
             kg["name"],
@@ -61,6 +70,8 @@ def _show(found: dict[str, Any]) -> None:
     ]
     if indexes:
         show_rows("\nindexes", ["KG", "tries", "paths", "MB", "fits"], indexes)
+    if "about" in found:
+        _show_schema(found["about"])
     for kg in found["kgs"]:
         for index in kg["indexes"]:
             if index.get("verified_seconds") is not None:
@@ -69,6 +80,41 @@ def _show(found: dict[str, Any]) -> None:
     faults += [kg["ranker"]["fault"] for kg in found["kgs"] if "fault" in (kg["ranker"] or {})]
     for line in [*faults, *found["missing"]]:
         say(f"! {line}", style="yellow")
+
+
+def _show_schema(about: dict[str, Any]) -> None:
+    from kgqa.cli.terminal import say, show_rows
+
+    def held(one: dict[str, Any]) -> str:
+        return ", ".join(
+            f"{each['name']} ({each['type']}{example(each)})" for each in one.get("properties", ())
+        )
+
+    def example(one: dict[str, Any]) -> str:
+        text = str(one.get("example", ""))
+        return f": {text}" if 0 < len(text) <= _SHORT else ""
+
+    counted = "about " if about["sampled"] else ""
+    for what, rows in (
+        ("types", [(one["name"], one) for one in about["types"]]),
+        (
+            "relations",
+            [
+                (f"{one['head']} -> {one['relation']} -> {one['tail']}", one)
+                for one in about["relations"]
+            ],
+        ),
+    ):
+        left = f" ({about['more'][what]:,} more: --json)" if about["more"][what] else ""
+        say()
+        show_rows(
+            f"{what} of {about['kg']}{left}",
+            ["name", "count", "example", "properties"],
+            [
+                (name, f"{counted}{one['count']:,}", one.get("example", ""), held(one))
+                for name, one in rows
+            ],
+        )
 
 
 def _decoding(plan: dict[str, Any] | None) -> str:

@@ -150,7 +150,17 @@ def show_answer(answer: Answer, browser_url: str | None = None) -> None:
         _show_names(answer)
         best = answer.answers[0]
         if best.paths:
-            say(_joined(("  because ", "dim")) + path_line(best.paths[0].groundings[0]))
+            grounding = best.paths[0].groundings[0]
+            origin = f"  ({'; '.join(grounding.origins)})" if grounding.origins else ""
+            because = _joined(("  because ", "dim")) + path_line(grounding)
+            say(because.append(origin, style="dim"))
+        elif best.id is None and best.properties:  # what kind of thing it is
+            held = (
+                f"{name} {cell_text(value)}"
+                for name, value in best.properties.items()
+                if not name.startswith("_")
+            )
+            say(f"  {'; '.join(held)}", style="dim")
         for met in best.conditions:
             say(_joined((f"  {met.asked}: ", "dim")) + path_line(met.grounding))
     else:
@@ -200,7 +210,7 @@ def _show_plan(answer: Answer, result: QueryResult) -> None:
     if not any(one.members for one in behind.counted):
         for head, relation, tail in facts[:_FACTS]:
             line = _joined(("  because ", "dim"), (names.get(head, shown_name(head)), ""))
-            line.append(" -> ").append(relation, style="cyan").append(" -> ")
+            line.append(" -> ").append(shown_name(relation), style="cyan").append(" -> ")
             say(line.append(names.get(tail, shown_name(tail))))
     show_counted(result, 0)
     show_next(result)
@@ -220,7 +230,7 @@ def show_next(result: QueryResult) -> None:
     """Print what comes after the rows that a limit left."""
     rows = [row for row in result.runners_up if None not in row]
     if rows:
-        after = (", ".join(cell_text(cell) for cell in row) for row in rows)
+        after = (", ".join(shown_name(cell_text(cell)) for cell in row) for row in rows)
         say(f"  next: {'; '.join(after)}", style="dim")
 
 

@@ -8,7 +8,6 @@ engine that can be used again.
 
 from __future__ import annotations
 
-import sys
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
@@ -44,6 +43,9 @@ if TYPE_CHECKING:
 # Tokens of a question's own when several share a forward pass, whatever the budget is.
 _SHARE = {"cpu": 12}
 _SHARE_ELSEWHERE = 32
+# Tokens of a pass at most, between two looks at the time: a name may have thousands.
+_MOST = {"cpu": 1_024}
+_MOST_ELSEWHERE = 16_384
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +131,7 @@ class Engine:
         self._clock = clock
         self._tree = TreeForward(model)
         self._least = _SHARE.get(model.device.type, _SHARE_ELSEWHERE)
+        self._most = max(_MOST.get(model.device.type, _MOST_ELSEWHERE), self.budget)
         self._plain = PlainForward(model)
         self._widest: int | None = None  # tokens of a forward pass, once memory has run out
         self._attempted = 0  # tokens of the forward pass that is tried
@@ -248,7 +251,7 @@ class Engine:
     def _parts(self, live: Sequence[_ActiveSearch]) -> list[tuple[_ActiveSearch, WavePart]]:
         # with many questions each still looks ahead a little, or every level would cost a pass
         share = max(self.budget // len(live), min(self.budget, self._least))
-        room = self._widest or sys.maxsize
+        room = self._widest or self._most
         limit = self.plan.limit
         parts: list[tuple[_ActiveSearch, WavePart]] = []
         for one in live:

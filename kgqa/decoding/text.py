@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from kgqa.deadline import check_deadline
 from kgqa.decoding.forward import (
     DEFAULT_BUDGET,
     DEFAULT_WIDEST,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from kgqa.trie.constraint import Constraint
 
 _NONE = np.empty(0, np.int64)
+_PIECE = 1_024  # tokens of a prompt that are run between two looks at the time
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,6 +84,7 @@ class TextForward:
     def following(self, texts: Sequence[Text]) -> tuple[list[Text], torch.Tensor]:
         """Return the texts, now run, and next log-probabilities ``[texts, vocabulary]``."""
         self.forward_passes += 1
+        check_deadline()
         if self.tree is None:
             rows = [text.tokens for text in texts]
             first = min(map(len, rows)) - 1
@@ -92,10 +95,19 @@ class TextForward:
         asked = [self._asked(text, NoConstraint(), "vocabulary") for text in texts]
         for one in asked:  # the last token is run again if it was before: its logits are gone
             one.columns = one.columns[: len(one.prompt) - 1]
+            self.begin(one)
         parts = [WavePart(one, one.uncached, [one.tree.node(one.tree.start)]) for one in asked]
         found = self.tree.run(parts, _log_softmax)
         self.own(np.concatenate([one.columns for one in asked]))
         return [self.cached(tuple(one.prompt), one.columns) for one in asked], found
+
+    def begin(self, asked: PromptTree) -> None:
+        """Run a long prompt but for its last piece. Raises what limits this work."""
+        check_deadline()
+        while self.tree is not None and asked.uncached > _PIECE:
+            self.tree.run([WavePart(asked, _PIECE, [])], _log_softmax)
+            self.own(asked.columns)
+            check_deadline()
 
     def scorer(self, text: Text, constraint: Constraint, rule: ScoreRule) -> SpanScorer:
         """Return what scores a search under ``constraint`` after ``text``."""
@@ -151,6 +163,7 @@ class SpanScorer:
         """Return the moves out of ``demand.states`` with their log-probabilities."""
         asked, tree, forward = self._asked, self._asked.tree, self._forward
         while missing := tree.missing(demand.states):
+            forward.begin(asked)
             if forward.tree is None:
                 plain = forward.plain
                 plain.score(asked, plain.next_batch(asked, missing, forward.widest))

@@ -1,15 +1,12 @@
-"""A run's figures as tables for the terminal, as Markdown, and as one HTML file by itself."""
+"""A run's figures as tables for the terminal, and as Markdown."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from kgqa.display import as_html, visible
+from kgqa.display import visible
 from kgqa.errors import UsageError
-from kgqa.evaluation.charts import calibration, calibration_chart, score_chart
 from kgqa.evaluation.record import Outcome
 from kgqa.graph.files import write_whole
 
@@ -20,6 +17,7 @@ if TYPE_CHECKING:
     from kgqa.evaluation.record import Record
 
 WORST = 50  # failures that a report shows
+_BINS = 10  # of confidences
 TITLES = {
     "hits_at_1": "Hits@1",
     "hit_at_k": "Hit@K",
@@ -54,7 +52,6 @@ GLOSSARY = {
     "answered in vain": "the graph has no answer, and one was given.",
 }
 """What the words of a report mean."""
-_CHARTED = ("hits_at_1", "hit_at_k", "f1", "accuracy", "grounded_paths", "reachable")
 _LINKING = {
     "first": "linking: given entity first",
     "in_linked": "linking: given entity among the linked",
@@ -155,39 +152,62 @@ def markdown(
     ]
     for table in figure_tables(figures):
         lines += [f"## {table.title}", *_table(table.heads, table.rows)]
+    confident = [
+        (one.confidence, one.hits_at_1 == 1.0) for one in records if one.confidence is not None
+    ]
+    if confident:
+        rows, error = calibration(confident)
+        lines += ["## Confidence", *_table(("confidence", "questions", "mean", "Hits@1"), rows)]
+        lines += [f"Expected calibration error: {error:.2f}.", ""]
     shown = worst(records)
     if shown:
         lines += [f"## The worst {len(shown)} failures", ""]
     for one in shown:
         lines += [
             f"- **{_cell(one.question or one.id)}** (`{_cell(one.id)}`, {one.outcome})",
+            *(f"  - gold: `{_cell(path)}`" for path in one.gold_relation_paths[:3]),
             f"  - wanted: {_cell(', '.join(one.gold_names[:5])) or '–'}",
             f"  - given: {_cell(', '.join(one.answers[:5])) or _cell(one.error) or '–'}",
             *(f"  - `{_cell(_path_text(path))}` ({path['score']:.2f})" for path in one.paths[:3]),
         ]
+    lines += ["", "## Glossary", "", *(f"- {word}: {said}" for word, said in GLOSSARY.items())]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def write_reports(
+def write_report(
     folder: Path,
     figures: Mapping[str, Any],
     records: Sequence[Record],
     settings: Mapping[str, Any],
-) -> tuple[Path, Path]:
-    """Write ``report.md`` and ``report.html``; return their paths. Raises UsageError."""
-    texts = {
-        "report.md": markdown(figures, records, settings),
-        "report.html": html_page(figures, records, settings),
-    }
-    for name, text in texts.items():
-        try:
-            write_whole(folder / name, text.encode("utf-8", "replace"))
-        except OSError as error:
-            raise UsageError(
-                f"The report {folder / name} cannot be written: {error.strerror or error}.",
-                "Name another folder with `out`.",
-            ) from None
-    return folder / "report.md", folder / "report.html"
+) -> Path:
+    """Write ``report.md``; return its path. Raises UsageError."""
+    file = folder / "report.md"
+    try:
+        write_whole(file, markdown(figures, records, settings).encode("utf-8", "replace"))
+    except OSError as error:
+        raise UsageError(
+            f"The report {file} cannot be written: {error.strerror or error}.",
+            "Name another folder with `out`.",
+        ) from None
+    return file
+
+
+def calibration(confident: Sequence[tuple[float, bool]]) -> tuple[list[tuple[str, ...]], float]:
+    """Return a row for each tenth that confidences fall into, and the expected calibration error.
+
+    ``confident``: each question's confidence, and whether its first answer is right. The rows:
+    from and to, questions, mean confidence and what was right in per cent.
+    """
+    rows: list[tuple[str, ...]] = []
+    off = 0.0
+    for at in range(_BINS):
+        inside = [one for one in confident if min(int(one[0] * _BINS), _BINS - 1) == at]
+        if inside:
+            said, right = (sum(column) / len(inside) for column in zip(*inside, strict=True))
+            span = f"{at / _BINS:.1f} to {(at + 1) / _BINS:.1f}"
+            rows.append((span, str(len(inside)), f"{100 * said:.0f}", f"{100 * right:.0f}"))
+            off += len(inside) * abs(said - right)
+    return rows, off / max(len(confident), 1)
 
 
 def _rows(titles: Mapping[str, str], figures: Mapping[str, Any]) -> list[tuple[str, ...]]:
@@ -237,127 +257,3 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
         *(f"| {' | '.join(_cell(cell) for cell in row)} |" for row in rows),
         "",
     ]
-
-
-_PATHS = 5  # of a failure
-_NAMES = 10
-_STEPS = 12  # into which seconds fall
-
-_STYLE = """
-:root{color-scheme:light dark;--bar:#2f6f9f66;--line:#8886;--weak:#777}
-body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}
-table{border-collapse:collapse;margin:.5rem 0}
-td,th{padding:.2rem .8rem .2rem 0;text-align:left;border-bottom:1px solid var(--line)}
-.bar{min-width:12rem;padding-left:.4rem}
-.bar{background:linear-gradient(90deg,var(--bar) var(--wide),transparent var(--wide))}
-details{border-bottom:1px solid var(--line);padding:.3rem 0}
-code{overflow-wrap:anywhere}.weak{color:var(--weak)}
-svg{max-width:100%}svg .fill{fill:var(--bar)}svg .line{fill:none;stroke:currentColor}
-dt{font-weight:600}dd{margin:0 0 .4rem}
-"""
-
-
-def html_page(
-    figures: Mapping[str, Any], records: Sequence[Record], settings: Mapping[str, Any]
-) -> str:
-    """Return the report of a run as one HTML file: no script, font or picture from elsewhere."""
-    title = f"{figures['method']} on {settings.get('file') or figures['format']}"
-    parts = [
-        f"<h1>{as_html(title)}</h1>",
-        f"<p>{figures['questions']} questions, {figures['answered']} answered; KG "
-        f"<b>{as_html(figures['kg'])}</b>. Figures are percentages over all questions, with 95 % "
-        "bootstrap intervals.</p>",
-    ]
-    parts += _charts(figures, records)
-    for one in figure_tables(figures):
-        parts += [f"<h2>{as_html(one.title)}</h2>", table(one.heads, one.rows)]
-    seconds = [one.seconds for one in records if one.answered and one.seconds is not None]
-    if seconds:
-        parts += [
-            "<h2>Seconds a question</h2>",
-            table(("seconds", "questions", "%"), histogram(seconds)),
-            f"<p>{as_html(time_sentence(figures))}</p>",
-        ]
-    if failures := worst(records):
-        parts.append(f"<h2>The worst {len(failures)} failures, in the order of the file</h2>")
-        parts += [_failure(one) for one in failures]
-    shown = [(name, value) for name, value in settings.items() if value is not None]
-    parts += ["<h2>Settings</h2>", table(("setting", "value"), shown)]
-    words = "".join(f"<dt>{as_html(a)}</dt><dd>{as_html(b)}</dd>" for a, b in GLOSSARY.items())
-    parts += ["<h2>Glossary</h2>", f"<dl>{words}</dl>"]
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width">'
-        f"<title>{as_html(title)}</title><style>{_STYLE}</style></head>\n<body>\n"
-        + "\n".join(parts)
-        + "\n</body></html>\n"
-    )
-
-
-def _charts(figures: Mapping[str, Any], records: Sequence[Record]) -> list[str]:
-    """Return the scores as bars, and confidences against what was right, if there are any."""
-    intervals = figures.get("intervals") or {}
-    scores = [
-        (TITLES[name], figures[name], intervals.get(name))
-        for name in _CHARTED
-        if figures.get(name) is not None
-    ]
-    parts = [score_chart(scores)]
-    confident = [
-        (one.confidence, one.hits_at_1 == 1.0) for one in records if one.confidence is not None
-    ]
-    if confident:
-        bins, error = calibration(confident)
-        parts += [
-            "<h2>Confidence</h2>",
-            calibration_chart(bins),
-            f"<p>{len(confident)} questions have a confidence. On the dashed line it is what came "
-            f"true: below it the method is too sure. Expected calibration error: {error:.2f}.</p>",
-        ]
-    return parts
-
-
-def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Return a table; the columns ``%`` and ``Hits@1`` are percentages, drawn as bars."""
-    head = "".join(f"<th>{as_html(one)}</th>" for one in heads)
-    body = "".join(
-        f"<tr>{''.join(_html_cell(one, cell) for one, cell in zip(heads, row, strict=True))}</tr>"
-        for row in rows
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def histogram(values: Sequence[float]) -> list[tuple[str, str, str]]:
-    """Return (from and to, how many, percent) of equal steps; the top 1 % are in the last."""
-    end = float(np.quantile(values, 0.99)) or 1.0
-    counts, edges = np.histogram(np.minimum(values, end), bins=_STEPS, range=(0.0, end))
-    return [
-        (f"{low:.2f} to {high:.2f}", str(count), f"{100 * count / len(values):.1f}")
-        for low, high, count in zip(edges[:-1], edges[1:], counts.tolist(), strict=True)
-    ]
-
-
-def _html_cell(head: str, value: object) -> str:
-    if head in ("%", "Hits@1"):
-        return f'<td class="bar" style="--wide:{float(str(value)):.1f}%">{as_html(value)}</td>'
-    return f"<td>{as_html(value)}</td>"
-
-
-def _failure(one: Record) -> str:
-    paths = "".join(
-        f"<li><code>{as_html(_path_text(path))}</code> "
-        f'<span class="weak">{path["score"]:.2f}</span></li>'
-        for path in one.paths[:_PATHS]
-    )
-    gold = "".join(f"<li><code>{as_html(path)}</code></li>" for path in one.gold_relation_paths[:3])
-    return (
-        f"<details><summary>{as_html(one.question or one.id)} "
-        f'<span class="weak">{as_html(one.outcome)}</span></summary>'
-        f"<p>Wanted: {as_html(', '.join(one.gold_names[:_NAMES])) or '–'}<br>"
-        f"Given: {as_html(', '.join(one.answers[:_NAMES])) or '–'}"
-        + (f"<br>{as_html(one.error)}" if one.error else "")
-        + f'<br><span class="weak">{as_html(one.id)}</span></p>'
-        + (f"<p>Gold relation paths</p><ul>{gold}</ul>" if gold else "")
-        + (f"<p>Paths</p><ol>{paths}</ol>" if paths else "")
-        + "</details>"
-    )

@@ -13,7 +13,7 @@ from kgqa.errors import DataError, GraphError, KgqaError
 from kgqa.evaluation.figures import summarise
 from kgqa.evaluation.log import open_log
 from kgqa.evaluation.record import bad_entry_record, failed_record, record_of
-from kgqa.evaluation.report import figure_tables, time_sentence, write_reports
+from kgqa.evaluation.report import figure_tables, time_sentence, write_report
 from kgqa.graph.store import GraphStore
 from kgqa.progress import Silent
 from kgqa.questions.base import Question
@@ -136,7 +136,7 @@ def evaluate(
         figures = summarise(
             records, kg=kg, method=str(settings.get("method", "")), format=questions.format
         )
-        reports = () if out is None else write_reports(out, figures, records, made_with)
+        reports = () if out is None else (write_report(out, figures, records, made_with),)
     return Evaluation(figures, records, made_with, reports, tuple(notes))
 
 

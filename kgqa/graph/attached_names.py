@@ -185,7 +185,7 @@ def _id_rank(words: tuple[str, ...], own: tuple[str, ...]) -> int:
         return 0
     if len(words) == 1 and words[0] in _IDS:
         return 1
-    return 2 if words[-1] in _IDS else 9
+    return 2 if words and words[-1] in _IDS else 9  # a name may have no word
 
 
 def _name_rank(
@@ -206,7 +206,7 @@ def _name_rank(
         for other in columns.values()
         if words[:1] != own[:1]
     )
-    if words[-1] in ("name", "title") and distinct and not part:
+    if words[-1:] in (("name",), ("title",)) and distinct and not part:
         return 50
     texts = column.letters >= _LETTERS * column.characters
     spaced = sum(" " in str(value) for value in column.distinct) >= len(column.distinct) / 2

@@ -131,7 +131,6 @@ class AttachedStore(AttachedPropertyGraph):
         names = [*survey.relations, *sorted(set(new).difference(survey.relations))]
         self._relations = Relations(names, spoken_names(names), [None] * len(names))
         self._steps = {name: 2 * key for key, name in enumerate(names)}
-        self._types = frozenset(tokens[0]["types"])
         self._reified = sorted({one.relation for one in survey.schema.relations if one.properties})
         self._read_walked()
         self._known: dict[int, NamedNode] = {}

@@ -30,6 +30,7 @@ from kgqa.graph.literals import (
 )
 from kgqa.graph.model import Kind, keys_array
 from kgqa.graph.schema import (
+    ROW,
     EntityType,
     Facts,
     GraphSchema,
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 
 _ALL = 600_000  # nodes of a KG that is read whole for its schema; of a larger one so many
 _CHUNK = 20_000  # nodes that are read at once
-_OURS = frozenset({"_file", "_row"})  # where a row stood, which nobody asks for
+_OURS = frozenset(ROW)  # which nobody asks for
 _EXAMPLES = 3
 
 

@@ -28,6 +28,7 @@ AMOUNT = (
     rf"(?:{_CURRENCY})?\s?(?:{_NUMBER})(?:\s?{_SCALE}\b)?"
     r"(?:\s?(?:%|°|[€£$¥]|[^\W\d_]{1,14}\b)(?:\s?vol\b)?)?"
 )
+_SIGN = re.compile(r"(?:[-−–]|minus )\s?(?=[\d.€£$¥])")
 _ISO = re.compile(r"(-?\d{4})(?:-(\d\d)(?:-(\d\d)(?:t[\d:.]+)?)?)?(?:z|[+-]\d\d:\d\d)?")
 _PART = re.compile(
     rf"({_CURRENCY})?\s?({_NUMBER})\s?({_SCALE}(?![^\W\d_]))?\s?"
@@ -74,10 +75,15 @@ def read_value(text: str) -> Value | None:
 
     >>> read_value("1 h 10 min"), read_value("€1.2 million").amount
     (Value(days=None, amount=4200.0, unit='s'), 1200000.0)
-    >>> read_value("INC-2014"), read_value("1998").amount
-    (None, 1998.0)
+    >>> read_value("INC-2014"), read_value("1998").amount, read_value("−26 °").amount
+    (None, 1998.0, -26.0)
     """
     low = " ".join(text.casefold().split())
+    if sign := _SIGN.match(low):
+        value = read_value(low[sign.end() :])
+        if value is None or value.amount is None:
+            return None
+        return Value(_days(low), -value.amount, value.unit)
     days = _days(low)
     parts, at = [], 0
     while (found := _PART.match(low, at)) is not None:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from kgqa.graph.model import IntArray
 
-PROVENANCE = frozenset({"_file", "_row", "source", "url"})
+ROW = ("_file", "_row")  # of a table: where an entity or a fact stood
+PROVENANCE = frozenset({*ROW, "source", "url"})
 """Properties that say where an entity or a fact came from: never walked, no part of a fact's id."""
 
 ValueType: TypeAlias = Literal[

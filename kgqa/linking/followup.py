@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from kgqa.display import json_text, said_name
 from kgqa.errors import LinkingError
+from kgqa.graph.quantities import read_value
 from kgqa.linking.asked import asks_calculated, asks_whether
 from kgqa.linking.masking import without_name
 
@@ -54,7 +55,8 @@ _THIS = re.compile(
 )
 # "the film that plays": no pronoun
 _BEFORE_CLAUSE = re.compile(
-    r"\b(?:the|an?|which|what|any|some|all)\s+(?:\w+\s+){1,3}$", re.IGNORECASE
+    r"\b(?:the|an?|which|what|any|some|all)\s+(?:\w+\s+){1,3}(?<!\bdoes )(?<!\bdo )(?<!\bdid )$",
+    re.I,
 )
 _IS_IT = re.compile(r"\b(?:is|are|was|were)\s+(?P<it>it)\b", re.IGNORECASE)
 _OTHER = re.compile(r"\b(?:else|other|another|others)\b", re.IGNORECASE)
@@ -202,7 +204,7 @@ def _filled(store: GraphStore, text: str, turns: Sequence[Turn]) -> Iterator[Rea
         return
     if asks_calculated(text) or asks_whether(text) or _is_about(store, text):
         return
-    for referent in _referents(store, turns):
+    for referent in _referents(store, turns, whole=True):
         said = f"Read as a question about {referent.said}."
         yield Reading(f"{text.rstrip(' ?.')} of {referent.name}?", referent.ids, said)
 
@@ -264,20 +266,26 @@ def _among(store: GraphStore, text: str, subset: re.Match[str], last: Turn) -> R
     return Reading(put, named.ids if named else (), said, ids)
 
 
-def _referents(store: GraphStore, turns: Sequence[Turn], pronoun: str = "") -> list[_Referent]:
+def _referents(
+    store: GraphStore, turns: Sequence[Turn], pronoun: str = "", *, whole: bool = False
+) -> list[_Referent]:
     """Return what may be meant: the last answer, what was asked about, then the same before.
 
-    What a question with "who" gave is a person to "he" and "she", and not to "it". Of several
-    answers all, to "they"; else what was asked about goes first.
+    What a question with "who" gave is a person to "he" and "she", and not to "it"; where something
+    is, "it" rarely is. Of several answers all, to "they"; else, and to a ``whole`` sentence
+    without a pronoun, what was asked about goes first. Numbers and dates are not meant.
     """
     pronoun = pronoun.lower()
     ranked: dict[tuple[str, ...], tuple[bool, _Referent]] = {}
     for turn in reversed(turns):
         answers, topics = _names(store, turn.answers), _names(store, turn.topics)
+        answers = {id_: name for id_, name in answers.items() if read_value(name) is None}
         people = bool(_WHO.match(turn.question))
         several = len(answers) > 1
+        place = pronoun in _OF_THINGS and turn.question.lower().startswith("where")
+        later = several or place or whole
         groups: list[tuple[str, ...]] = [
-            (one,) for one in ([*topics, *answers] if several else [*answers, *topics])
+            (one,) for one in ([*topics, *answers] if later else [*answers, *topics])
         ]
         if several and pronoun in _PLURAL:
             groups.insert(0, tuple(islice(answers, _MOST_TOGETHER)))

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 from kgqa.display import said_name
 from kgqa.errors import LinkingError
 from kgqa.graph.model import keys_array
+from kgqa.graph.quantities import read_value
 from kgqa.linking.around import (
     class_words,
     look_around,
@@ -95,14 +96,7 @@ def link(
     LinkingError if the question is empty, is a whole document, or has nothing in it that is like an
     entity of the KG.
     """
-    check_question(question)
-    asked = QuestionWords(question)
-    if len(asked.words) > _LONGEST:
-        raise LinkingError(
-            f"The question has {len(asked.words)} words; entities are looked for in up to "
-            f"{_LONGEST}.",
-            "Shorten it, or name the topic entity yourself with `entity`.",
-        )
+    asked = question_words(question)
     found = asked.mentions()
     words = schema_words(store, asked)
     candidates = _scored(store, asked, find_hits(store, asked, found, words), encoder)
@@ -151,6 +145,19 @@ def check_question(question: str) -> None:
         )
 
 
+def question_words(question: str) -> QuestionWords:
+    """Return the words of a question; raise LinkingError if it is empty or longer than any is."""
+    check_question(question)
+    asked = QuestionWords(question)
+    if len(asked.words) > _LONGEST:
+        raise LinkingError(
+            f"The question has {len(asked.words):,} words; entities are looked for in up to "
+            f"{_LONGEST}.",
+            "Shorten it, or name the topic entity yourself with `entity`.",
+        )
+    return asked
+
+
 def topic_entities(candidates: list[Candidate], *, two: bool = False) -> list[Candidate]:
     """Return which of ``candidates`` (as :func:`link` gives them) are the topic entities.
 
@@ -164,10 +171,10 @@ def topic_entities(candidates: list[Candidate], *, two: bool = False) -> list[Ca
     if not candidates:
         return []
     best = candidates[0]
-    topics = [best]
+    topics = [best, *_same_day(best, candidates)]
     meanings = Counter((one.start, one.end) for one in candidates)
     for other in candidates[1:]:
-        if len(topics) == _TOPICS:
+        if len(topics) >= _TOPICS:
             break
         named = other.features.emphasis > 0.0 or _is_numbered(other)
         alone = meanings[other.start, other.end] == 1
@@ -190,6 +197,20 @@ def topic_entities(candidates: list[Candidate], *, two: bool = False) -> list[Ca
             if other.match != "partial" and (other.end <= best.start or best.end <= other.start)
         ][:1]
     return topics
+
+
+def _same_day(best: Candidate, candidates: list[Candidate]) -> list[Candidate]:
+    """Return the other dates that a day without a year may mean, if the best is one."""
+
+    def is_date(one: Candidate) -> bool:
+        value = read_value(one.name)
+        return one.match == "partial" and value is not None and value.days is not None
+
+    said = read_value(best.mention)
+    if not is_date(best) or (said is not None and said.days is not None):
+        return []
+    place = (best.start, best.end)
+    return [one for one in candidates[1:] if (one.start, one.end) == place and is_date(one)]
 
 
 def _is_numbered(one: Candidate) -> bool:

@@ -17,13 +17,13 @@ import pyarrow.compute as pc
 from kgqa.graph.literals import is_walked, members, value_node
 from kgqa.graph.model import (
     EDGE_SCHEMA,
-    ENTITY_SCHEMA,
     EdgeBatch,
     EntityBatch,
     Kind,
     ValueBatch,
 )
 from kgqa.graph.schema import PROVENANCE, fact_id
+from kgqa.loaders.base import entity_batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Set
@@ -128,18 +128,7 @@ class _Made:
     def batches(self) -> Iterator[Batch]:
         if self.facts:
             ids, texts = zip(*self.facts, strict=True)
-            count = len(ids)
-            columns = {
-                "id": pa.array(ids, pa.string()),
-                "kind": pa.array([int(Kind.MEDIATOR)] * count, pa.uint8()),
-                "properties": pa.array(texts, pa.string()),
-            }
-            yield EntityBatch(
-                pa.RecordBatch.from_arrays(
-                    [columns.get(f.name, pa.nulls(count, f.type)) for f in ENTITY_SCHEMA],
-                    schema=ENTITY_SCHEMA,
-                )
-            )
+            yield entity_batch(ids, kind=[int(Kind.MEDIATOR)] * len(ids), properties=texts)
         if self._values:
             pairs = [list(self._values), list(self._values.values())]
             arrays = [pa.array(column, pa.string()) for column in pairs]

@@ -201,23 +201,32 @@ class Method(ABC, Generic[OptionsT]):
         answers: Iterator[tuple[int, Answer | KgqaError]],
         asked: Mapping[int, LinkedQuestion],
     ) -> Iterator[tuple[int, Answer | KgqaError]]:
-        """Yield ``answers`` with what ``general`` writes from their paths in place of their own."""
+        """Yield ``answers`` with what ``general`` writes from their paths in place of their own.
 
-        def call(item: tuple[int, Answer | KgqaError]) -> Reply:
+        Rows of a plan stay as they are.
+        """
+
+        def call(item: tuple[int, Answer | KgqaError]) -> Reply | None:
             number, answer = item
             if isinstance(answer, KgqaError):
                 raise answer
-            return ask_general(
-                general,
-                answer,
-                asked[number].choices,
-                self.options.answer_tokens,
-                masked=self.options.general_masked or self.resources.settings.general_masked,
-            )
+            if answer.result is not None:
+                return None
+            with deadline(asked[number].stop):
+                return ask_general(
+                    general,
+                    answer,
+                    asked[number].choices,
+                    self.options.answer_tokens,
+                    masked=self.options.general_masked or self.resources.settings.general_masked,
+                )
 
         for (number, answer), reply in map_concurrently(answers, call, self.options.concurrency):
             if isinstance(reply, KgqaError) or isinstance(answer, KgqaError):
                 yield number, reply if isinstance(reply, KgqaError) else answer
+                continue
+            if reply is None:
+                yield number, answer
                 continue
             try:
                 yield number, with_reply(store, answer, general, reply, asked[number].choices)

@@ -377,13 +377,22 @@ class Auto(Ensemble):
         if not sure or found.result is None or not found.result.plan.where:
             return None
         plan = found.result.plan
-        if not plan.hops and all(isinstance(one.left, NodeRef) for one in plan.where):
-            return None  # it gives back what the question names
+        named = all(isinstance(one.left, NodeRef) for one in plan.where)
+        walked = named and not (plan.group or plan.order or plan.without or plan.first)
+        if walked and (
+            not plan.hops
+            or (class_ is None and len(plan.hops) <= self._furthest(cast("GraphStore", store)))
+        ):
+            return None  # what the question names, or what paths were found not to answer
         if class_ is not None:
             first = plan.give[0]
             if not isinstance(first, NodeRef) or plan.nodes[first.node] != class_:
                 return None
         return found
+
+    def _furthest(self, store: GraphStore) -> int:
+        """Return how many hops the paths have that were looked at before a plan."""
+        return (self.alone or self).rules(store).hops
 
     def _planned(
         self, store: GraphStore, question: LinkedQuestion | KgqaError

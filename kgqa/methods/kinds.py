@@ -12,10 +12,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgqa.answers.answer import Findings, RankedAnswer, ScoredPath, SearchUse, Timings
+from kgqa.display import NOT_HERE, said_name
 from kgqa.graph.literals import is_walked
 from kgqa.graph.model import keys_array
 from kgqa.graph.names import normalise
+<<<<<<< HEAD
 from kgqa.methods.query_words import names_class
+=======
+from kgqa.graph.schema import ROW, GraphSchema, PropertyGraph
+from kgqa.linking.around import stems_of
+from kgqa.methods.query_search import names_class
+>>>>>>> main
 from kgqa.paths.ground import ground
 from kgqa.paths.walk import FIRST, TAIL, WalkRules, walk
 from kgqa.paths.words import relation_phrase
@@ -25,15 +32,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kgqa.answers.answer import Answer, TopicEntity
-    from kgqa.graph.schema import GraphSchema
     from kgqa.graph.store import GraphStore
     from kgqa.paths.format import PathFormat
+    from kgqa.paths.ground import PathEdge
 
 _ASKING = frozenset({"what", "who", "whats", "whos", "which"})
 _FILLER = frozenset(
     {"what", "who", "whats", "whos", "s", "which", "is", "are", "was", "were", "a", "an", "the"}
     | {"kind", "type", "sort", "class", "of", "thing", "things", "exactly", "this", "it"}
 )
+_WHETHER = frozenset({"is", "are", "was", "were"})
+_MOST_TYPES = 5  # of a thing, to be what it is
 _DESCRIBED = 10  # answers that are shown with what is known of them
 _SURE = 0.97  # that the edge says what is asked; the edge itself is in the graph
 
@@ -50,7 +59,57 @@ def kind_findings(
 
     ``whether``: whether it asks if its two topic entities are connected.
     """
-    if not store.info.type_relations or not (whether or _asks_what(question, topics)):
+    by_edges = _by_edges(store, question, topics, form, whether=whether)
+    return by_edges or (None if whether else _by_types(store, question, topics))
+
+
+def _by_types(store: GraphStore, question: str, topics: Sequence[TopicEntity]) -> Findings | None:
+    """Return the answer that the types of a thing itself give: labels, tables."""
+    words, left = _asked(question, topics)
+    whether = bool(left)
+    if not words or words[0] not in (_WHETHER if whether else _ASKING):
+        return None
+    of = store.details(topics[0].key)
+    names = of.types
+    if whether:
+        schema = store.schema() if isinstance(store, PropertyGraph) else GraphSchema((), ())
+        asked = stems_of(" ".join(left))
+        named = {
+            one.name
+            for one in schema.types
+            if asked in [stems_of(relation_phrase(name)) for name in (one.name, *one.also)]
+        }
+        if named and of.types and not named.intersection(of.types):
+            kinds = ", ".join(map(relation_phrase, of.types))
+            note = f"{NOT_HERE}: {said_name(topics[0].name)} is of another kind: {kinds}."
+            return Findings(notes=(note,), search=SearchUse("types"), confidence=_SURE)
+        names = sorted(named)[:1]
+    if not 0 < len(names) <= _MOST_TYPES:
+        return None
+    shown = {name: value for name, value in of.properties.items() if is_walked(value)}
+    names = ["yes"] if whether else [relation_phrase(name) for name in names]
+    return Findings(
+        answers=tuple(
+            RankedAnswer(None, name, 1 / len(names), True, (), (), tuple(of.types), shown)
+            for name in names
+        ),
+        search=SearchUse("types"),
+        confidence=_SURE,
+    )
+
+
+def _by_edges(
+    store: GraphStore,
+    question: str,
+    topics: Sequence[TopicEntity],
+    form: PathFormat,
+    *,
+    whether: bool,
+) -> Findings | None:
+    """Return the answer that the edges to classes give, which no path passes through."""
+    words, left = _asked(question, topics)
+    what = not left and words[:1] and words[0] in _ASKING
+    if not store.info.type_relations or not (whether or what):
         return None
     began = time.perf_counter()
     ids = store.relations().ids
@@ -146,14 +205,44 @@ def described(store: GraphStore, answer: Answer) -> Answer:
         else one
         for one in answer.answers
     ]
-    return replace(answer, answers=tuple(answers))
+    answer = replace(answer, answers=tuple(answers))
+    return _with_rows(store, answer) if store.info.loader == "tables" else answer
 
 
-def _asks_what(question: str, topics: Sequence[TopicEntity]) -> bool:
-    """Return whether a question holds nothing but its topic entity, and words such as "what is"."""
-    if len({topic.key for topic in topics}) != 1:
-        return False
+def _with_rows(store: GraphStore, answer: Answer) -> Answer:
+    """Return an answer whose best paths' facts say of which row of which table they are.
+
+    A fact that is a row of its own says so itself; others are of their head's row.
+    """
+    best = {id(one.paths[0]): one.paths[0] for one in answer.answers[:_DESCRIBED] if one.paths}
+    edges = [edge for path in best.values() for edge in path.edges]
+    heads = {fact.head for edge in edges for fact in edge.facts if not edge.meant}
+    rows = {}
+    for id_, key in zip(heads, store.keys_of(list(heads)).tolist(), strict=True):
+        held = store.details(key).properties if key >= 0 else {}
+        rows[id_] = {name: held[name] for name in ROW if name in held}
+
+    def sourced(edge: PathEdge) -> PathEdge:
+        facts = [replace(one, properties=rows.get(one.head) or None) for one in edge.facts]
+        return edge if edge.meant else replace(edge, facts=tuple(facts))
+
+    paths = []
+    for path in answer.paths:
+        if id(path) in best:
+            first = replace(path.groundings[0], edges=tuple(map(sourced, path.edges)))
+            path = replace(path, groundings=(first, *path.groundings[1:]))
+        paths.append(path)
+    return replace(answer, paths=tuple(paths))
+
+
+def _asked(question: str, topics: Sequence[TopicEntity]) -> tuple[list[str], set[str]]:
+    """Return a question's words, and those beside its one topic entity and words as "what is".
+
+    None, if it is not about one topic entity.
+    """
     words = normalise(question).split()
-    topic = topics[0]
-    left = set(words) - set(normalise(topic.name).split()) - set(normalise(topic.id).split())
-    return bool(words) and words[0] in _ASKING and left <= _FILLER
+    if len({topic.key for topic in topics}) != 1:
+        return [], set()
+    called = map(normalise, (topics[0].name, topics[0].mention, topics[0].id))
+    own = {word for one in called if one in " ".join(words) for word in one.split()}
+    return words if own.intersection(words) or "it" in words else [], set(words) - own - _FILLER

@@ -15,7 +15,15 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kgqa.answers.answer import Findings, RankedAnswer, Timings
+from kgqa.answers.answer import (
+    NO_KG_LLM,
+    Findings,
+    GeneralLlmUse,
+    KgLlmUse,
+    RankedAnswer,
+    Timings,
+)
+from kgqa.answers.general import ask_which
 from kgqa.deadline import check_deadline
 from kgqa.display import NOT_HERE, said_name
 from kgqa.errors import PlanError, TimeLimitError, UsageError
@@ -37,12 +45,16 @@ from kgqa.queries.plain import PlainGraph, queryable
 from kgqa.queries.plan import Aggregate, PropertyRef
 from kgqa.queries.result import QueryLimits, QueryResult
 from kgqa.queries.run import run_plan
+from kgqa.queries.sentence import sentence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kgqa.graph.schema import GraphSchema
     from kgqa.graph.store import GraphStore
+    from kgqa.methods.query_writer import PlanWriter
+    from kgqa.methods.resources import Resources
+    from kgqa.models.general import GeneralLLM
     from kgqa.queries.plan import Plan
     from kgqa.queries.result import Cell
 
@@ -51,6 +63,9 @@ UNEXPLAINED = 0.9  # and if it has words that its plan does not account for
 NOTHING_FOUND = 4.0  # off the score of a plan that finds nothing
 ABOUT = 0.55  # cosine from which a noun is a class in other words: film and movie, town and city
 FAILED = 8.0  # off the score of one that exceeds the limits
+NOT_CHOSEN = "The general LLM's reply was not of the form asked for; the first reading is answered."
+NONE_MEANT = "The general LLM finds that no reading asks what the question asks."
+WRITTEN_TEMPERATURE = 1.0  # of the confidence in plans that a KG-LLM wrote
 _OVERVIEW = re.compile(
     r"\W*(?:what(?:'s| is| are)?(?: all)?(?: data| things?)? "
     r"(?:in (?:here|this|the (?:graph|kg|database|data))"
@@ -78,6 +93,10 @@ class Read(NamedTuple):
     confidence: float
     seconds: tuple[float, float]  # of choosing, of running
     strange: str = ""  # the kind of thing asked for, if the best plan has nothing called alike
+    use: KgLlmUse = NO_KG_LLM
+    forward_passes: int = 1
+    general_llm: GeneralLlmUse | None = None
+    said: str = ""  # a note on what the general LLM chose
 
 
 class Query(Method[QueryOptions]):
@@ -89,10 +108,30 @@ class Query(Method[QueryOptions]):
     _parts: SchemaParts | None = None
     _values: ValueIndex | None = None
     _version: str = ""
+    _writer: PlanWriter | None = None
+
+    def __init__(
+        self, options: QueryOptions, resources: Resources, *, general: bool = True
+    ) -> None:
+        super().__init__(options, resources, general=general)
+        self._chooses: GeneralLLM | None = self.general
+        self.general = None  # it chooses a plan, and writes nothing
+
+    @property
+    def _writes(self) -> bool:
+        chooser, options = self.options.chooser, self.options
+        return (chooser or ("kg-llm" if options.model or options.adapter else "")) == "kg-llm"
 
     def own_settings(self) -> dict[str, Any]:
-        """Return the scorer that chooses."""
-        return {"scorer": self.options.scorer or "universal", "preset": None, "hops": None}
+        """Return the scorer that chooses, or the KG-LLM that writes."""
+        options = self.options
+        chooser: dict[str, Any] = {"scorer": options.scorer or "universal"}
+        if self._writes:
+            written = ("model", "adapter", "written", "constrained", "search")
+            chooser = {"chooser": "kg-llm", **{name: getattr(options, name) for name in written}}
+        if self._chooses is not None:
+            chooser["general_model"] = self._chooses.model
+        return {**chooser, "preset": None, "hops": None}
 
     def answer(self, store: GraphStore, question: LinkedQuestion) -> Findings:
         """Return the rows of the best plan. Raises GraphError, UsageError."""
@@ -108,44 +147,79 @@ class Query(Method[QueryOptions]):
         parts, values = self._of(graph)
         literals = stated(question)
         found = values.find(question, literals.literals)
-        texts, refs = parts.read(question, found)
-        scorer = self.resources.plan_scorer(self.options.scorer)
-        scores = scorer.read(question, texts)
-        search = PlanSearch(Reading(question, parts, refs, scores, literals, found))
-        plans = search.plans(self.options.plans)
+        use, passes, temperature = NO_KG_LLM, 1, WRITTEN_TEMPERATURE
+        if self._writes:
+            from kgqa.methods.query_writer import PlanWriter  # with torch
+
+            if self._writer is None:
+                self._writer = PlanWriter(self.options, self.resources)
+            plans, use, passes = self._writer.write(question, parts.index.schema, literals, found)
+        else:
+            scorer = self.resources.plan_scorer(self.options.scorer)
+            texts, refs = parts.read(question, found)
+            scores = scorer.read(question, texts)
+            reading = Reading(question, parts, refs, scores, literals, found)
+            plans = PlanSearch(reading).plans(self.options.plans)
+            temperature = scorer.card.temperature
         chosen = time.perf_counter()
         limits = QueryLimits(seconds=self.options.time_limit)
+
+        def run(plan: Plan) -> QueryResult | None:
+            result = None
+            with suppress(PlanError, TimeLimitError):
+                result = run_plan(plan, graph, parts.index, limits)
+            with suppress(PlanError):  # some plans are not one statement
+                if result is not None:
+                    result = replace(result, cypher=cypher_of(plan, stored).text)
+            return result
+
         worth: list[tuple[float, Candidate, QueryResult | None]] = []
         best = -math.inf
         for one in plans:
             check_deadline()
-            result = None
             if one.score <= best:  # what it gives can only take from its score
                 worth.append((one.score, one, None))
                 continue
-            with suppress(PlanError, TimeLimitError):
-                result = run_plan(one.plan, graph, parts.index, limits)
-            with suppress(PlanError):  # some plans are not one statement
-                if result is not None:
-                    result = replace(result, cypher=cypher_of(one.plan, stored).text)
+            result = run(one.plan)
             off = FAILED if result is None else 0.0 if _gives(result) else NOTHING_FOUND
             best = max(best, one.score - off)
             worth.append((one.score - off, one, result))
         worth.sort(key=lambda one: (-one[0], one[2] is None))
-        confidence = confidence_of([one[0] for one in worth], scorer.card.temperature)
+        confidence = confidence_of([one[0] for one in worth], temperature)
         unknown = unknown_names(question, found, parts)
         if unknown:
             confidence *= UNKNOWN
         if plans and len(unexplained(question, _names(worth[0][1].plan))) > (not self.nouns):
             confidence *= UNEXPLAINED
-        ran = time.perf_counter()
         ranked = [(one, result) for _, one, result in worth]
+        chosen_by, said = None, ""
+        if self._chooses is not None and ranked:
+            settings = self.resources.settings
+            masked = self.options.general_masked or settings.general_masked
+            numbers, chosen_by = ask_which(
+                self._chooses,
+                question,
+                [sentence(one.plan) for one, _ in ranked],
+                [text for one, _ in ranked for text in _texts_of(one.plan)] if masked else (),
+                self.options.answer_tokens,
+            )
+            if numbers is None:
+                said = NOT_CHOSEN
+            elif not numbers:
+                ranked, said = [], NONE_MEANT
+            else:
+                (one, result) = ranked.pop(numbers[0] - 1)
+                if result is None:
+                    result = run(one.plan)
+                ranked.insert(0, (one, result))
+        ran = time.perf_counter()
         strange = self._strange(question, ranked[0][0].plan, parts) if ranked else ""
         if unsayable := UNSAYABLE.search(question):
             known = {word for text in parts.words for word in text.split()}
             if unsayable.group().lower().split()[-1] not in known:
                 ranked = []
-        return Read(ranked, unknown, confidence, (chosen - began, ran - chosen), strange)
+        seconds = (chosen - began, ran - chosen)
+        return Read(ranked, unknown, confidence, seconds, strange, use, passes, chosen_by, said)
 
     def _strange(self, question: str, plan: Plan, parts: SchemaParts) -> str:
         """Return the kind of thing that a question asks for, if a plan has nothing called alike.
@@ -163,32 +237,40 @@ class Query(Method[QueryOptions]):
     def findings_of(self, read: Read) -> Findings:
         """Return what was found out, of the best plan."""
         timings = Timings(decode=read.seconds[0], ground=read.seconds[1])
+        cost: dict[str, Any] = {
+            "forward_passes": read.forward_passes,
+            "kg_llm": read.use,
+            "general_llm": read.general_llm,
+        }
         if not read.plans or read.plans[0][1] is None:
             note = "The question cannot be said as one query over this graph's schema."
-            return Findings(timings=timings, notes=(note,), confidence=0.0)
+            return Findings(timings=timings, notes=(read.said or note,), confidence=0.0, **cost)
         best, result = read.plans[0]
         assert result is not None
         if read.strange:
             note = f"{NOT_HERE}: nothing in its schema is called like {read.strange!r}."
-            return Findings(
-                timings=timings, notes=(note, f"The nearest reading: {best.plan}"), confidence=0.5
-            )
+            notes = [note, f"The nearest reading: {best.plan}"]
+            return Findings(timings=timings, notes=tuple(notes), confidence=0.5, **cost)
         rows = [*result.rows, *result.tied]
         answers = tuple(_answer(row, result) for row in rows)
         notes = [f"Read as: {result.sentence} As a plan: {best.plan}"]
         if not rows:
             notes.insert(0, f"{NOT_HERE}: nothing fits. {notes.pop()}")
+        notes += [read.said] if read.said else []
         if result.tied:
             notes.append(
-                f"{len(result.tied)} more are equal to the last of the first {len(result)}."
+                f"{len(rows)} are equal in this: all are given."
+                if len(result) == 1
+                else f"{len(result.tied)} more are equal to the last of the first {len(result)}."
             )
         if counted := counted_words(result):
             notes.append(counted)
         notes += [f"Nothing in the graph is called {said_name(name)}." for name in read.unknown]
-        if read.confidence < self.options.sure_from:
+        confidence = None if read.general_llm and not read.said else read.confidence
+        if read.confidence < self.options.sure_from and confidence is not None:
             others = [one.plan for one, _ in read.plans[1:3]]
             notes += [f"It may also be read as: {plan}" for plan in others]
-        if read.confidence < self.options.refuse_below:
+        if confidence is not None and confidence < self.options.refuse_below:
             notes.append(
                 "No reading of the question fits well enough: name what it asks for as the graph "
                 "does, or write the plan (kgqa query)."
@@ -201,9 +283,9 @@ class Query(Method[QueryOptions]):
             others=others_,
             timings=timings,
             notes=tuple(notes),
-            confidence=read.confidence,
-            forward_passes=1,
+            confidence=confidence,
             result=result,
+            **cost,
         )
 
     @property
@@ -221,6 +303,12 @@ class Query(Method[QueryOptions]):
             self._parts, self._values = SchemaParts(schema, called), ValueIndex(store, schema)
             self._version = version
         return self._parts, self._values
+
+
+def _texts_of(plan: Plan) -> list[str]:
+    """Return the texts that a plan compares with."""
+    found = [one.right for one in plan.where if isinstance(one.right, tuple)]
+    return [value for right in found for value in right if isinstance(value, str)]
 
 
 def unknown_names(question: str, values: Sequence[FoundValue], parts: SchemaParts) -> list[str]:

@@ -27,15 +27,18 @@ from kgqa.answers.answer import (
     ScoredPath,
     SearchUse,
     Timings,
+    TopicEntity,
 )
 from kgqa.answers.choices import find_choices, rank_by_score
 from kgqa.answers.conditions import Narrowed
 from kgqa.answers.ranking import calibrated
 from kgqa.display import said_entity, said_name
 from kgqa.errors import EmptyLanguageError
+from kgqa.graph.model import keys_array
 from kgqa.graph.store import schema_version
 from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.options import RankOptions
+from kgqa.methods.rank_asked import adjustment, names_kind, two_steps
 from kgqa.methods.rank_conditions import narrowed_by_question
 from kgqa.methods.rank_words import RankWords, Weighed, entity_scores, of_one_fact
 from kgqa.methods.yes_no import YES, YES_THRESHOLD, connection
@@ -48,7 +51,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from kgqa.answers.answer import TopicEntity
     from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
     from kgqa.methods.resources import Resources
@@ -72,6 +74,10 @@ MOST_OTHER_RELATIONS = 1_000  # relations that are read once a session
 OTHER_KG_PENALTY = (
     3.5  # less of a logit, if entities of other kinds or other KGs have it; chosen there
 )
+OTHER_KIND = 0.85  # confidence at most, if nothing says that the answer is of the kind asked for
+FIRST_STEP = 0.5  # probability of a relation from which a question's first step is that
+_ENDS = 3  # entities that a first step leads to, of which the rest is asked
+OTHER_STEP = 3.0  # less of a logit, for relation paths that begin with another one
 _HOW_MANY = re.compile(r"\W*(how many|number of|count)\b", re.IGNORECASE)
 _NUMBER = re.compile(r"\W*\d[\d.,]*(\s*\S{1,6})?")  # with a unit, perhaps
 
@@ -119,7 +125,9 @@ class Rank(Method[RankOptions]):
         words = self._in(store)
         names = words.names(question.topics)
         weighed: Sequence[Weighed] = [
-            self._weigh(words, words.question(question.question, topic.key, names), topic, paths)
+            self._weigh_steps(
+                words, words.question(question.question, topic.key, names), topic, paths
+            )
             for topic, paths in zip(question.topics, found, strict=True)
         ]
         found = [
@@ -181,6 +189,12 @@ class Rank(Method[RankOptions]):
             notes.append(f"Counted: {sum(score >= least for score in scores.values()):,}.")
         sure = MULTI_TOPIC_CALIBRATION if len(question.topics) > 1 else (1.0, 0.0)
         sure = CONDITION_CALIBRATION if narrowed.conditions else sure
+        confidence = calibrated(min(best, 1.0), *sure) if chosen else absent
+        if chosen and not choices:
+            asked = words.question(question.question, question.topics[0].key, names)
+            path = evidence[order[0]][0][1] if order[0] in evidence else None
+            if path is not None and not names_kind(store, asked, path.relation_path, order[0]):
+                confidence = min(confidence, OTHER_KIND)
         shown, expanded = _shown(evidence, self.options.k)
         grounded = time.perf_counter()
         return Findings(
@@ -195,7 +209,7 @@ class Rank(Method[RankOptions]):
             forward_passes=1,
             notes=tuple(notes),
             search=SearchUse("rank"),
-            confidence=calibrated(min(best, 1.0), *sure) if chosen else absent,
+            confidence=confidence,
             relations=tuple(share for one in weighed for share in one.likeliest),
         )
 
@@ -242,13 +256,58 @@ class Rank(Method[RankOptions]):
             relations=tuple(share for one in weighed for share in one.likeliest),
         )
 
-    def _weigh(
+    def _weigh_steps(
         self, words: RankWords, asked: str, topic: TopicEntity, paths: RelationPaths
     ) -> Weighed:
+        """Weigh the relation paths of a topic; of a question in two steps, by both.
+
+        If the topic lacks the first, or what that leads to the second, the answer is not there.
+        """
+        steps = two_steps(asked)
+        if steps is None or not paths.steps:
+            return self._weigh(words, asked, topic, paths)
+        first = self._weigh(words, steps.first, topic, paths)
+        single = np.array([len(one) == 1 for one in paths.steps])
+        if first.absent > self.refuse_above:
+            lacking = f"{said_name(topic.name)} has no {steps.noun}"
+            whole = self._weigh(words, asked, topic, paths)
+            return replace(whole, absent=max(whole.absent, first.absent), lacking=lacking)
+        best = int(np.argmax(np.where(single, first.probability, 0.0)))
+        if not single[best] or first.probability[best] < FIRST_STEP:
+            return self._weigh(words, asked, topic, paths)
+        hop = paths.steps[best][0]
+        other = np.array([one[0] != hop for one in paths.steps])
+        whole = self._weigh(words, asked, topic, paths, -OTHER_STEP * other)
+        if paths.steps[int(np.argmax(whole.probability))] != (hop,):
+            return whole
+        ends = np.unique(paths.table.ends()[paths.of == best])[:_ENDS]
+        entities = words.store.entities(keys_array(ends.tolist()))
+        absent = 1.0
+        for row, key in enumerate(entities.keys.tolist()):  # what that leads to may lack the rest
+            tail = TopicEntity(key, entities.ids[row], entities.label(row), 1.0)
+            beyond, _ = relation_paths(words.store, key, replace(words.rules, hops=1))
+            absent = min(absent, self._weigh(words, steps.rest, tail, beyond).absent)
+        if absent <= max(self.refuse_above, whole.absent):
+            return whole
+        said = ", ".join(said_name(entities.label(row)) for row in range(len(entities)))
+        lacking = f"{said} is the {steps.noun} of {said_name(topic.name)}, and lacks the rest"
+        return replace(whole, absent=absent, lacking=lacking)
+
+    def _weigh(
+        self,
+        words: RankWords,
+        asked: str,
+        topic: TopicEntity,
+        paths: RelationPaths,
+        more: NDArray[np.float64] | float = 0.0,
+    ) -> Weighed:
+        """Weigh the relation paths of a topic; ``more`` is added to their logits."""
         own = {one[0] for one in paths.steps if len(one) == 1}
         every = [*paths.steps, *((hop,) for hop in words.schema.missing(own))]
         count = len(paths.steps)
-        logits = words.logits(self.ranker, asked, every)
+        added = np.zeros(len(every), np.float32)
+        added[:count] = adjustment(words, words.store, asked, paths) + more
+        logits = words.logits(self.ranker, asked, every) + added
         share = words.shares(self.ranker, logits)
         order = np.argsort(-share, kind="stable")[:MOST_EXPLAINED].tolist()
         shares = tuple(
@@ -260,7 +319,9 @@ class Rank(Method[RankOptions]):
             )
             for at in order
         )
-        return Weighed(share[:count], *self._lacks(words, asked, every, count, logits), shares)
+        return Weighed(
+            share[:count], *self._lacks(words, asked, every, count, logits, added), shares
+        )
 
     def _lacks(
         self,
@@ -269,11 +330,13 @@ class Rank(Method[RankOptions]):
         every: Sequence[Sequence[Hop]],
         count: int,
         logits: NDArray[np.float32],
+        added: NDArray[np.float32],
     ) -> tuple[float, str]:
         """Return how sure it is that a topic lacks what is asked for, and what that may be.
 
         Of ``every`` relation path the topic has the first ``count``, and others of its kind the
-        rest; ``logits`` are the ranker's own. What it may lack is a relation of the KG, or "".
+        rest; ``logits`` are the ranker's own, with what was ``added``. What it may lack is a
+        relation of the KG, or "".
         """
         own = {one[0] for one in every[:count] if len(one) == 1}
         missing = [one[0] for one in every[count:]]
@@ -282,7 +345,7 @@ class Rank(Method[RankOptions]):
         few = len(common) < MOST_OTHER_RELATIONS  # else the KG itself says what there is to ask for
         odds = []  # logarithms
         for ranker in self._judges:
-            fits = logits if ranker is self.ranker else words.logits(ranker, asked, every)
+            fits = logits if ranker is self.ranker else words.logits(ranker, asked, every) + added
             beyond = words.logits(ranker, asked, [(hop,) for hop in elsewhere]) - OTHER_KG_PENALTY
             lacking = dict(zip(elsewhere, beyond.tolist(), strict=True))
             unknown = ranker.logit_elsewhere(asked) - OTHER_KG_PENALTY if few else -math.inf
@@ -379,7 +442,10 @@ def _shown(
 
 def _not_there(topics: Sequence[TopicEntity], weighed: Sequence[Weighed]) -> str:
     named = " and ".join(said_name(topic.name) for topic in topics)
-    missing = max(weighed, key=lambda one: one.absent).missing
+    most = max(weighed, key=lambda one: one.absent)
+    if most.lacking:
+        return f"Not in this graph: {most.lacking}."
+    missing = most.missing
     like = f", such as {said_name(missing)}" if missing else ""
     return f"Not in this graph: {named} has no fact that answers this{like}."
 

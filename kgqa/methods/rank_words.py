@@ -130,13 +130,14 @@ class Weighed:
     ``probability`` of each; ``absent``: that the graph does not have what is asked for, against
     the likeliest of them; ``missing``: the likeliest relation that the topic has not, in words, if
     there is one.
-    ``likeliest``: the first of all of these.
+    ``likeliest``: the first of all of these; ``lacking``: which step of two is not there, if known.
     """
 
     probability: NDArray[np.float64]
     absent: float
     missing: str
     likeliest: tuple[RelationShare, ...] = ()
+    lacking: str = ""
 
 
 def entity_scores(

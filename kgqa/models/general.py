@@ -15,13 +15,15 @@ import sqlite3
 import threading
 import time
 from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urlsplit
 
 import openai
 
-from kgqa.errors import GeneralModelError, without_secrets
+from kgqa.deadline import check_deadline
+from kgqa.errors import GeneralModelError, KgqaError, without_secrets
 from kgqa.permissions import inherit_permissions
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ OPENAI_URL = "https://api.openai.com/v1"
 _SHOWN = 200  # characters of a server's own words in a message
 MOST_BYTES = 4 << 20  # of a reply, as it comes over the network; answers take some thousand
 _MOST_TOKENS = 1 << 40  # a count above is not one
+_LOOK_S = 0.5  # between two looks whether anybody waits for a call
 _PAUSE_S = 0.5  # before the first retry, doubled each time
 _URL = "Check OPENAI_BASE_URL: it must name the API, not a web page (it often ends in /v1)."
 FILE_NAME = "general-calls.sqlite"
@@ -156,25 +159,39 @@ class _TooLong(Exception):  # noqa: N818 - named for what the reply is
 class _Watch:
     """The deadline of a call: when it passes, the call's connection is shut, whatever it waits for.
 
+    So it is when nobody waits for the question any more (:mod:`kgqa.deadline`).
+
     Time-outs of a read alone never end a reply that drips.
     """
 
     def __init__(self, seconds: float) -> None:
+        self.stopped: KgqaError | None = None  # by whoever waits for the answer no more
         self._end = time.monotonic() + seconds
         self._socket: Any = None
-        self._timer = threading.Timer(seconds, self._shut)
-        self._timer.daemon = True
+        self._over = threading.Event()
+        self._context = copy_context()
+        self._thread = threading.Thread(target=self._wait, daemon=True)
 
     def __enter__(self) -> _Watch:
-        self._timer.start()
+        self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._timer.cancel()
+        self._over.set()
+
+    def _wait(self) -> None:
+        while not self._over.wait(min(_LOOK_S, self.left())):
+            try:
+                self._context.run(check_deadline)
+            except KgqaError as error:
+                self.stopped = error
+            if not self.left():
+                self._shut()
+                return
 
     def left(self) -> float:
         """Return the seconds that are left, 0 if none are."""
-        return max(0.0, self._end - time.monotonic())
+        return 0.0 if self.stopped else max(0.0, self._end - time.monotonic())
 
     def trace(self, event: str, info: Mapping[str, Any]) -> None:
         """Note the connection of the call: a trace function of the HTTP library."""
@@ -361,18 +378,20 @@ class GeneralLLM:
                 except Exception as error:  # of the client, or of the HTTP library below it
                     pause = _pause(error, attempts)
                     if watch.left() <= 0:
-                        self._late()
+                        self._late(watch)
                     if attempts >= self._retries or not _may_pass(error) or pause > watch.left():
                         self._explain(error)
                     attempts += 1
                     time.sleep(pause)
                     continue
                 if watch.left() <= 0:  # it may have been cut off
-                    self._late()
+                    self._late(watch)
                 self._refused |= refused
                 return body
 
-    def _late(self) -> NoReturn:
+    def _late(self, watch: _Watch) -> NoReturn:
+        if watch.stopped is not None:
+            raise watch.stopped
         self._fail(
             f"gave no answer within {self._timeout_s:g} s", "Is it busy, or the model too big?"
         )

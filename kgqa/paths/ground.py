@@ -10,7 +10,7 @@ import numpy as np
 
 from kgqa.graph.model import Kind, keys_array
 from kgqa.graph.properties import StoredPropertyGraph
-from kgqa.graph.schema import read_fact_id
+from kgqa.graph.schema import ROW, read_fact_id
 from kgqa.paths.walk import FIRST, MEDIATOR, SECOND, TAIL
 
 if TYPE_CHECKING:
@@ -84,6 +84,17 @@ class GroundedPath:
     def tail(self) -> Node:
         """The last entity."""
         return self.edges[-1].tail
+
+    @property
+    def origins(self) -> tuple[str, ...]:
+        """Where its facts came from, if the graph says so: a table's file and row, a source."""
+        facts = (fact for edge in self.edges for fact in edge.meant or edge.facts)
+        found = []
+        for held in (fact.properties for fact in facts if fact.properties):
+            of_row = [str(held[name]) for name in ROW if name in held]
+            found += [", row ".join(of_row)] if of_row else []
+            found += [str(held[name]) for name in ("source", "url") if name in held]
+        return tuple(dict.fromkeys(found))
 
     @property
     def relation_path(self) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ from kgqa.queries.text import parse_plan
 from kgqa.trie.constraint import Expansion
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from kgqa.graph.model import BoolArray
     from kgqa.graph.schema import GraphSchema, Property, Value
@@ -142,8 +142,9 @@ class PlanLanguage:
         if state.stage == _PATTERN and len(plan.hops) < self._hops:
             yield from self._on_hops(state, plan)
         if state.stage <= _WHERE and len(plan.where) < _COMPARISONS:
+            there = {(plan.text_of(one.left), one.operator) for one in plan.where}
             for text, kind, owned in self._fields(plan):
-                yield from self._comparisons(state, text, kind, owned)
+                yield from self._comparisons(state, text, kind, owned, there)
         if state.stage < _WITHOUT:
             yield from self._withouts(state, plan)
         counted = [f"count {plan.text_of(ref)}" for ref in self._refs(plan)] if plan.hops else []
@@ -215,8 +216,14 @@ class PlanLanguage:
                 yield plan.text_of(PropertyRef(ref, name)), found, (owner, name)
 
     def _comparisons(
-        self, state: PlanState, text: str, kind: Property | None, owned: Owned
+        self,
+        state: PlanState,
+        text: str,
+        kind: Property | None,
+        owned: Owned,
+        there: Collection[tuple[str, str]],
     ) -> Iterator[Option]:
+        """Yield how something may be compared, each way once."""
         held = self.stated.texts.get(owned, ())
         found: list[tuple[str, str]] = []
         if kind is None or kind.type == "text":
@@ -232,10 +239,12 @@ class PlanLanguage:
         elif kind.type == "boolean":
             found.append(("=", "boolean"))
         for operator, literals in found:
-            yield from self._begun(state, f" | {text} {operator}", _WHERE, (text, literals))
+            if (text, operator) not in there:
+                yield from self._begun(state, f" | {text} {operator}", _WHERE, (text, literals))
         if kind is not None:
             for operator in ("missing", "not missing"):
-                yield self._on(state, f" | {text} {operator}", _WHERE)
+                if (text, operator) not in there:
+                    yield self._on(state, f" | {text} {operator}", _WHERE)
 
     def _literals(self, state: PlanState, text: str, kind: str) -> Iterator[Option]:
         """Yield the literals that can stand after an operator."""

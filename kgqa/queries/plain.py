@@ -198,7 +198,7 @@ class PlainGraph:
         relations = [
             RelationPattern(name, called[head], called[tail], count)
             for (name, head, tail), count in patterns.most_common()
-            if count >= _SHARE * total[name]
+            if count >= _SHARE * total[name] and {head, tail} <= called.keys()  # not mediators
         ]
         return GraphSchema(tuple(types), tuple(relations), schema.sampled)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from kgqa.frames import Tabular
@@ -74,6 +74,20 @@ class EvidenceSource(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class _Kept:
+    """Evidence that was read already."""
+
+    rows: tuple[Evidence, ...]
+
+    def evidence(self, row: int, limit: int | None) -> Evidence:
+        found = self.rows[row]
+        counted = (replace(one, members=one.members[:limit]) for one in found.counted)
+        return replace(
+            found, facts=found.facts[:limit], held=found.held[:limit], counted=tuple(counted)
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class QueryResult(Tabular):
     """The rows of a plan, best first.
 
@@ -116,19 +130,27 @@ class QueryResult(Tabular):
 
         return labels(self.plan)
 
-    def evidence(self, row: int, limit: int | None = None) -> Evidence:
-        """Return what row ``row`` rests on; ``limit``: how many facts and things it lists.
+    def kept(self) -> QueryResult:
+        """Return the result with what its rows rest on, for when its store is closed."""
+        return replace(
+            self, source=_Kept(tuple(map(self.evidence, range(len(self) + len(self.tied)))))
+        )
 
-        Raises GraphError if a fact is no longer in the store.
+    def evidence(self, row: int, limit: int | None = None) -> Evidence:
+        """Return what a row rests on, of the rows and then the tied ones.
+
+        ``limit``: how many facts and things it lists. Raises GraphError if a fact is not there now.
         """
-        if not 0 <= row < len(self.rows) or self.source is None:
+        if not 0 <= row < len(self.rows) + len(self.tied) or self.source is None:
             raise IndexError(row)
         return self.source.evidence(row, limit)
 
     def to_dict(self, limit: int | None = 20) -> dict[str, Any]:
         """Return the result as JSON has it; ``limit``: of facts and things listed for a row."""
+        from kgqa.queries.sentence import node_words
+
         rows = []
-        for number, row in enumerate(self.rows):
+        for number, row in enumerate([*self.rows, *self.tied]):
             found = self.evidence(number, limit)
             rows.append(
                 {
@@ -146,6 +168,7 @@ class QueryResult(Tabular):
                     ],
                 }
             )
+        words = node_words(self.plan, self.names)
         return {
             "plan": str(self.plan),
             "sentence": self.sentence,
@@ -156,12 +179,14 @@ class QueryResult(Tabular):
                     "relation": hop.relation,
                     "tail": self.plan.text_of(NodeRef(hop.target)),
                     "inverse": hop.inverse,
+                    "words": [words[hop.source], words[hop.target]],
                 }
                 for hop in self.plan.hops
             ],
             "columns": list(self.columns),
-            "rows": rows,
-            "tied": [[_cell(cell) for cell in row] for row in self.tied],
+            "labels": list(self.labels),
+            "rows": rows[: len(self)],
+            "tied": rows[len(self) :],
             "runners_up": [[_cell(cell) for cell in row] for row in self.runners_up],
         }
 

@@ -387,7 +387,7 @@ class _Run:
             while end < len(rows) and sorts[end] == sorts[limit - 1]:
                 end += 1
         shown = [self._shown(row) for row in rows[: max(end, limit) + RUNNERS_UP]]
-        self.final = rows[:limit]
+        self.final = rows[:end]
         return QueryResult(
             plan=plan,
             columns=tuple(map(plan.text_of, plan.give)),
@@ -487,7 +487,8 @@ class _Run:
         refs = list(dict.fromkeys(owners(item.of)))
         if isinstance(item.of, HopRef):
             return len(np.unique(mine.hops[item.of.hop])), []
-        rows, _ = unique_rows([mine.column(ref) for ref in refs])
+        columns = [mine.column(ref) for ref in refs]
+        rows = unique_rows(columns)[0] if refs else np.zeros((min(mine.count, 1), 0), np.int64)
         values = [value for one in self.solver.values(item.of, refs, rows) for value in one]
         if item.kind == "count":
             values = list(dict.fromkeys(values))

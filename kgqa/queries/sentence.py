@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kgqa.queries.plan import Hop, Sort
 
 _VERB_ENDS = ("ed", "ing", " in", " by", " of", " to", " at", " from", " with", " on", " for")
-_PAST = frozenset(
+PAST_VERBS = frozenset(
     (
         "wrote",
         "won",
@@ -47,6 +47,7 @@ _OPERATORS = {
     "starts with": "starts with", "not starts with": "does not start with",
     "ends with": "ends with", "not ends with": "does not end with",
 }  # fmt: skip
+_THINGS = {"thing#2": "other thing", "thing#3": "third thing", "thing#4": "fourth thing"}
 _CALCULATED = {"sum": "sum", "average": "average", "least": "least", "most": "greatest"}
 _ARITHMETIC = {"+": "plus", "-": "minus", "*": "times", "/": "divided by"}
 
@@ -81,6 +82,11 @@ def labels(plan: Plan) -> tuple[str, ...]:
     )
 
 
+def node_words(plan: Plan, names: Mapping[str, str]) -> list[str]:
+    """Return what each node of a plan is called in words; ``names``: as in :func:`sentence`."""
+    return [_Words(plan, names).item(NodeRef(at)) for at in range(len(plan.nodes))]
+
+
 class _Words:
     def __init__(self, plan: Plan, names: Mapping[str, str] | None = None) -> None:
         self._plan, self._names = plan, names or {}
@@ -90,6 +96,7 @@ class _Words:
             if isinstance(one.left, NodeRef) and one.operator == "=" and plan.hops:
                 self._named.setdefault(one.left.node, self._values(one.right))
         others = numbered([name for at, name in enumerate(classes) if at not in self._named])
+        others = [_THINGS.get(name, name) for name in others]
         rest = iter(others)
         self._nodes = [self._named.get(at) or next(rest) for at in range(len(classes))]
 
@@ -167,7 +174,7 @@ class _Words:
         relation = relation_phrase(hop.relation)
         often = " (one or more times over)" if hop.repeated else ""
         first = relation.split()[0]
-        is_verb = first in _PAST or (first.endswith(("ed", "s")) and not first.endswith("ss"))
+        is_verb = first in PAST_VERBS or (first.endswith(("ed", "s")) and not first.endswith("ss"))
         if is_verb or relation.endswith(_VERB_ENDS):
             return f"{head} {relation} {tail}{often}"
         if relation == tail:

@@ -182,6 +182,8 @@ class Solver:
         for one in self._own(node):
             if one.left == NodeRef(node) and one.operator in ("=", "in"):
                 texts = [str(value) for value in one.right]  # type: ignore[union-attr]
+                if not all(any(map(str.isalnum, text)) for text in texts):
+                    break  # names without a word are in no index of names
                 found = np.concatenate([self.store.keys_of(texts), self.store.find_names(texts)[1]])
                 found = np.unique(found[found >= 0])
                 return found[self._may_be(node, found)]

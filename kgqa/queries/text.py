@@ -83,8 +83,18 @@ class _Token:
     start: int
 
 
+_OTHER_LANGUAGES = ("MATCH", "SELECT", "RETURN", "WITH", "CALL", "OPTIONAL")
+
+
 def parse_plan(text: str) -> Plan:
     """Return the plan that ``text`` is. Raises PlanError, which says where it cannot be read."""
+    first = text.split(maxsplit=1)[:1]
+    if first and (first[0] in _OTHER_LANGUAGES or first[0] in (*AGGREGATES, "give")):
+        raise PlanError(
+            f"A plan starts with a class, not with {first[0]!r}.",
+            "For instance: Book | desc Book.price | limit 3 | give Book, Book.price. "
+            f"A class called {first[0]} is written [{first[0]}].",
+        )
     return _Parser(text).plan()
 
 

@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, Any
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from kgqa.api.approved import approve, approved
 from kgqa.registry import validated
 from kgqa.server.faults import error_json
 from kgqa.server.forms import (
+    ApprovedForm,
     AskForm,
     CheckForm,
     EntitiesForm,
+    KgForm,
     LinkForm,
     PathsForm,
     QueryForm,
@@ -39,10 +42,10 @@ _STATUS_SECONDS = 30.0  # for which what there is on disk is believed
 _PAGE = {
     "/": ("index.html", "text/html"),
     "/about": ("about.html", "text/html"),
-    "/app.js": ("app.js", "text/javascript"),
-    "/about.js": ("about.js", "text/javascript"),
-    "/draw.js": ("draw.js", "text/javascript"),
-    "/common.js": ("common.js", "text/javascript"),
+    **{
+        f"/{name}.js": (f"{name}.js", "text/javascript")
+        for name in ("about", "answer", "app", "common", "draw", "entity")
+    },
     "/style.css": ("style.css", "text/css"),
     "/favicon.svg": ("favicon.svg", "image/svg+xml"),
 }
@@ -75,6 +78,9 @@ class Api:
             Route("/api/schema", self.schema, methods=["GET"]),
             Route("/api/query", self.query, methods=["POST"]),
             Route("/api/entities", self.entities, methods=["GET"]),
+            Route("/api/examples", self.examples, methods=["GET"]),
+            Route("/api/approved", self.approved, methods=["GET"]),
+            Route("/api/approved", self.approve, methods=["POST"]),
         ]
 
     async def health(self, _: Request) -> Response:
@@ -83,12 +89,17 @@ class Api:
 
     async def ready(self, _: Request) -> Response:
         """Say whether models are loaded, and what is being done if not."""
-        return JSONResponse(self._state(), 200 if self.sessions.ready else 503)
+        state = self._state()
+        return JSONResponse(state, 200 if state["ready"] else 503)
 
     def _state(self) -> dict[str, Any]:
         sessions = self.sessions
         fault = error_json(sessions.fault) if sessions.fault else {}
-        found = {"ready": sessions.ready, "doing": sessions.progress.doing, **sessions.counts}
+        found = {
+            "ready": sessions.ready and not sessions.stopping,
+            "doing": sessions.progress.doing,
+            **sessions.counts,
+        }
         return found | fault
 
     async def openapi(self, _: Request) -> Response:
@@ -159,6 +170,23 @@ class Api:
         return await self._read(
             form.kg, lambda kg: {"entities": kg.suggest(form.prefix, form.limit)}
         )
+
+    async def examples(self, request: Request) -> Response:
+        """Return questions to begin with."""
+        form: KgForm = validated(KgForm, await fields(request), "/api/examples")
+        return await self._read(form.kg, lambda kg: {"questions": kg.examples()})
+
+    async def approve(self, request: Request) -> Response:
+        """Keep a question with the answers that a person approved."""
+        form: ApprovedForm = validated(ApprovedForm, await fields(request), "/api/approved")
+        line = form.question, form.topic_entities, form.answers, form.plan
+        return await self._read(form.kg, lambda kg: {"kept": approve(kg.folder, *line)})
+
+    async def approved(self, request: Request) -> Response:
+        """Return the approved questions as JSON lines, for `kgqa learn` and `kgqa eval`."""
+        form: KgForm = validated(KgForm, await fields(request), "/api/approved")
+        lines = await self.sessions.read(form.kg, lambda kg: approved(kg.folder))
+        return Response(lines, media_type="application/jsonl")
 
     async def _read(self, kg: str | None, work: Any) -> Response:
         return JSONResponse(await self.sessions.read(kg, work))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.routing import Route
 
 from kgqa.errors import KgqaError
 from kgqa.server.api import PUBLIC, Api
@@ -16,18 +17,20 @@ from kgqa.server.chat import chat_routes
 from kgqa.server.guard import Guard
 from kgqa.server.http import broken, failed, refused
 from kgqa.server.mcp import mcp_server
+from kgqa.server.observed import Metrics, Observed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from starlette.types import ASGIApp
 
+    from kgqa.server.clients import Keys
     from kgqa.server.options import ServeOptions
     from kgqa.server.sessions import Sessions
 
 
-def make_app(sessions: Sessions, options: ServeOptions, key: str | None) -> Starlette:
-    """Return the application; ``key``: what clients must send, None if nothing."""
+def make_app(sessions: Sessions, options: ServeOptions, keys: Keys) -> Starlette:
+    """Return the application; ``keys``: those that clients must send one of."""
     mcp = mcp_server(sessions)
     http = mcp.streamable_http_app(
         max_request_body_size=options.max_body,
@@ -44,8 +47,11 @@ def make_app(sessions: Sessions, options: ServeOptions, key: str | None) -> Star
             yield
         await asyncio.to_thread(sessions.stop)
 
+    metrics = Metrics(sessions)
+    routes = [*Api(sessions).routes(), *chat_routes(sessions), *http_routes]
+    routes.append(Route("/metrics", metrics.show, methods=["GET"]))
     app = Starlette(
-        routes=[*Api(sessions).routes(), *chat_routes(sessions), *http_routes],
+        routes=routes,
         lifespan=lifespan,
         exception_handlers={
             KgqaError: failed,
@@ -55,7 +61,9 @@ def make_app(sessions: Sessions, options: ServeOptions, key: str | None) -> Star
     )
 
     def guarded(inner: ASGIApp) -> ASGIApp:
-        return Guard(inner, options, key, PUBLIC)
+        return Guard(inner, options, keys, PUBLIC)
 
+    paths = {getattr(route, "path", "") for route in routes}
     app.add_middleware(guarded)
+    app.add_middleware(lambda inner: Observed(inner, metrics, options.access_log, paths))
     return app

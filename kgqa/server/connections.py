@@ -10,7 +10,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 if TYPE_CHECKING:
     import asyncio
 
-REQUEST_SECONDS = 20.0  # in which the head of a request must have come
+REQUEST_SECONDS = 20.0  # in which the head of a request must have come, or an answer be read
 _SPARE_FILES = 64  # for models, stores and logs
 
 
@@ -50,7 +50,7 @@ class Connection(H11Protocol):
         if not self.is_open:
             return
         now = self.loop.time()
-        if not self.idle:
+        if not self.idle and not self.flow.write_paused:
             self._idle_since = now
         elif now - self._idle_since > REQUEST_SECONDS:
             self.transport.abort()

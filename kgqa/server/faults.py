@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from kgqa.errors import (
@@ -21,11 +22,16 @@ from kgqa.errors import (
 
 
 class BusyError(KgqaError):
-    """More questions wait than the server takes; ``seconds``: when to try again."""
+    """More questions than the server takes, of all or of one client.
 
-    def __init__(self, waiting: int, seconds: int) -> None:
+    ``seconds``: when to try again.
+    """
+
+    def __init__(self, count: int, seconds: int, client: str = "") -> None:
         super().__init__(
-            f"{waiting:,} questions are waiting, which is as many as this server takes.",
+            f"{count:,} questions came from {client}, which is as many as it may ask at a time."
+            if client
+            else f"{count:,} questions are waiting, which is as many as this server takes.",
             f"Try again in {seconds} s.",
         )
         self.seconds = seconds
@@ -62,6 +68,16 @@ _STATUSES: tuple[tuple[type[KgqaError], int], ...] = (  # the first that fits
 )
 
 
+_ROUTES = {
+    "link": "GET /api/link?question=…",
+    "paths": "GET /api/paths?entity=…",
+    "ask": 'POST /api/ask {"question": "…"}',
+}
+_COMMAND = re.compile(rf'`?kgqa ({"|".join(_ROUTES)})\b(?: "[^"]*"| [A-Z]+\b)?`?')
+_ANY_COMMAND = re.compile(r"\bkgqa [a-z]|(?<!\S)--[a-z]")
+_LONGEST = 500  # characters of a message
+
+
 def status_of(error: KgqaError) -> int:
     """Return the HTTP status of an error."""
     if isinstance(error, RefusedError):
@@ -73,12 +89,23 @@ def error_json(error: KgqaError) -> dict[str, Any]:
     """Return an error as every endpoint gives it, without credentials."""
     return {
         "error": {
-            "message": without_secrets(error.message),
-            "hint": without_secrets(error.hint),
+            "message": shortened(without_secrets(error.message)),
+            "hint": advice(without_secrets(error.hint)),
             "type": type(error).__name__,
             "code": status_of(error),
         }
     }
+
+
+def advice(hint: str) -> str:
+    """Return a hint for who asks over HTTP, and not at the command line."""
+    hint = _COMMAND.sub(lambda found: _ROUTES[found[1]], hint)
+    return f"For whoever runs the server: {hint}" if _ANY_COMMAND.search(hint) else shortened(hint)
+
+
+def shortened(text: str) -> str:
+    """Return a text that repeats no more than the beginning of what was sent."""
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def unexpected(error: BaseException) -> KgqaError:

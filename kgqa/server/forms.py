@@ -52,6 +52,23 @@ class AskForm(Options):
         return form, {name: value for name, value in given.items() if name not in own}
 
 
+class KgForm(Options):
+    """A KG."""
+
+    kg: str | None = option(None, "The KG's name (by default the only KG).")
+
+
+class ApprovedForm(KgForm):
+    """A question with the answers that a person approved."""
+
+    question: str = option(..., "As the answer has it.", min_length=1, max_length=2_000)
+    topic_entities: tuple[str, ...] = option((), "Their ids.", max_length=16)
+    answers: tuple[str, ...] = option(
+        ..., "Ids, or names of what has none; empty: it is not in the KG.", max_length=10_000
+    )
+    plan: str | None = option(None, "The plan that answers it.", max_length=4_000)
+
+
 class LinkForm(Options):
     """A question whose entities are looked for."""
 

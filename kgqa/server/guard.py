@@ -8,7 +8,6 @@ can post. The page's files are public; all that reads a graph needs the key, if 
 from __future__ import annotations
 
 import ipaddress
-import secrets
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -16,6 +15,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 
 from kgqa.errors import KgqaError
+from kgqa.server.clients import ANYBODY, asking
 from kgqa.server.faults import RefusedError, error_json, status_of
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+    from kgqa.server.clients import Keys
     from kgqa.server.options import ServeOptions
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -38,17 +39,17 @@ _HEADERS = {
 
 
 class Guard:
-    """The middleware; ``public`` are the paths that need no key, ``key`` is None if none is set."""
+    """The middleware; ``public`` are the paths that need no key of ``keys``."""
 
     def __init__(
-        self, app: ASGIApp, options: ServeOptions, key: str | None, public: Collection[str]
+        self, app: ASGIApp, options: ServeOptions, keys: Keys, public: Collection[str]
     ) -> None:
         self._app = app
         self._hosts = {*LOOPBACK, options.host.casefold()} | {
             name.casefold() for name in options.allowed_host
         }
         self._max_body = options.max_body
-        self._key = key.encode() if key else None
+        self._keys = keys
         self._public = public
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -99,12 +100,14 @@ class Guard:
         crossed = headers.get("sec-fetch-site") == "cross-site" and path not in self._public
         if foreign or crossed:
             raise RefusedError(403, "Requests from other sites are refused.")
-        if path not in self._public and not self._has_key(headers):
+        client = self._keys.client(_key(headers)) or (ANYBODY if path in self._public else None)
+        if client is None:
             raise RefusedError(
                 401,
                 "This server asks for an API key.",
                 "Send it as 'Authorization: Bearer KEY'.",
             )
+        asking.set(client)
         if scope["method"] == "POST":
             if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
                 raise RefusedError(
@@ -127,14 +130,6 @@ class Guard:
             return False
         return True
 
-    def _has_key(self, headers: Headers) -> bool:
-        if self._key is None:
-            return True
-        scheme, _, given = headers.get("authorization", "").partition(" ")
-        if scheme.casefold() != "bearer":
-            given = headers.get("x-api-key", "")
-        return secrets.compare_digest(given.strip().encode(), self._key)
-
     def _too_large(self) -> RefusedError:
         return RefusedError(413, f"The body is larger than {self._max_body:,} bytes.")
 
@@ -145,3 +140,9 @@ def _place(origin: str) -> str | None:
         return urlsplit(origin).netloc.casefold()
     except ValueError:
         return None
+
+
+def _key(headers: Headers) -> str:
+    """Return the key that a request brings, empty if none."""
+    scheme, _, given = headers.get("authorization", "").partition(" ")
+    return (given if scheme.casefold() == "bearer" else headers.get("x-api-key", "")).strip()

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
-from kgqa.errors import KgqaError, UsageError, without_secrets
+from kgqa.errors import KgqaError, UsageError
 from kgqa.server.faults import BusyError, RefusedError, error_json, status_of, unexpected
+from kgqa.server.observed import request_id
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -88,7 +89,8 @@ async def failed(request: Request, error: Exception) -> Response:
     assert isinstance(error, KgqaError)
     content = error_json(error)
     if request.url.path.startswith("/v1/"):  # whose clients show the message alone
-        content["error"]["message"] = without_secrets(str(error))
+        shown = content["error"]
+        shown["message"] = f"{shown['message']} {shown['hint']}".rstrip()
     response = JSONResponse(content, status_of(error))
     if isinstance(error, BusyError):
         response.headers["retry-after"] = str(error.seconds)
@@ -109,5 +111,5 @@ async def refused(request: Request, error: Exception) -> Response:
 
 async def broken(request: Request, error: Exception) -> Response:
     """Log a fault of the program, and say that there was one."""
-    _LOG.error("%s failed.", request.url.path, exc_info=error)
+    _LOG.error("%s failed (request %s).", request.url.path, request_id.get(), exc_info=error)
     return JSONResponse(error_json(unexpected(error)), 500)

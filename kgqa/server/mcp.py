@@ -7,6 +7,8 @@ a few lines of text beside the structured content.
 from __future__ import annotations
 
 import asyncio
+import itertools
+import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 from mcp.server import MCPServer
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
     from kgqa.server.sessions import Sessions
 
+_MOST_CHARACTERS, _MOST_ITEMS = 60_000, 100  # of what a tool gives; of a list in it
+_WHOLE = frozenset({"text", "question", "statement", "missing", "notes", "plan", "cypher"})
 _STAGES = ("queued", "linked", "searching", "paths")
 _INSTRUCTIONS = (
     "Answers questions from a knowledge graph. Every path that a tool shows was checked in the "
@@ -288,6 +292,7 @@ async def _paths(
     found = await sessions.read(kg, lambda kg: path_page(kg, form))
     found["paths"] = [_path(one) for one in found["paths"]]
     found.pop("browser_url")
+    found = bounded(found)
     lines = [code_span(one["text"]) for one in found["paths"]]
     lines.append(f"{len(found['paths'])} of {found['total']} paths.")
     if found["next_offset"] is not None:
@@ -303,4 +308,46 @@ async def _result(work: Callable[[], Awaitable[tuple[dict[str, Any], str]]]) -> 
         raise ToolError(markdown(str(error))) from None
     except TimeoutError as error:
         raise ToolError(str(unexpected(error))) from None
-    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=found)
+    lines = text.splitlines(keepends=True)
+    within = [n for n in itertools.accumulate(map(len, lines)) if n <= _MOST_CHARACTERS]
+    if more := len(lines) - len(within):
+        text = "".join(lines[: len(within)]) + f"{more} more lines are not shown: lower `limit`."
+    shown = TextContent(type="text", text=text)
+    return CallToolResult(content=[shown], structured_content=bounded(found))
+
+
+def bounded(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a tool found, in JSON not much larger than a model's context can hold.
+
+    Long texts are cut, and say how long they are; then the longest list is halved until all fits.
+    """
+    short: dict[str, Any] = _cut(found)
+    size = {name: len(json.dumps(value)) for name, value in short.items()}
+    while sum(size.values()) > _MOST_CHARACTERS:
+        name = max(size, key=size.__getitem__)
+        if not isinstance(short[name], list) or not short[name]:
+            break
+        before = len(short[name])
+        del short[name][before // 2 :]
+        size[name] = len(json.dumps(short[name]))
+        gone = before - len(short[name])
+        if name == "paths" and "next_offset" in short:
+            after = short["next_offset"]
+            short["next_offset"] = (short["total"] if after is None else after) - gone
+        for one in short.get("answers", ()):
+            one["paths"] = [place for place in one["paths"] if place < len(short["paths"])]
+        if "notes" in short:
+            short["notes"].append(f"{gone} more of `{name}` are not shown: they are too long.")
+    return short
+
+
+def _cut(value: Any, name: str = "") -> Any:
+    if isinstance(value, str):
+        most = 4_000 if name in _WHOLE else 500
+        long = len(value) > most
+        return f"{value[: most - 40]}… ({len(value):,} characters)" if long else value
+    if isinstance(value, dict):
+        return {_cut(key): _cut(one, key) for key, one in [*value.items()][:_MOST_ITEMS]}
+    if isinstance(value, list | tuple):
+        return [_cut(one, name) for one in value[:_MOST_ITEMS]]
+    return value

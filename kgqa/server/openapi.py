@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -10,15 +11,35 @@ from pydantic.json_schema import models_json_schema
 
 from kgqa.registry import METHODS
 from kgqa.server.forms import (
+    ApprovedForm,
     AskForm,
     CheckForm,
     EntitiesForm,
+    KgForm,
     LinkForm,
     PathsForm,
     QueryForm,
     SchemaForm,
 )
-from kgqa.server.shapes import Answered, Checked, Described, Linked, PathPage, Rows
+from kgqa.server.shapes import (
+    Answered,
+    ChatModel,
+    ChatModels,
+    ChatReply,
+    ChatRequest,
+    Checked,
+    Described,
+    Examples,
+    Health,
+    Kept,
+    Linked,
+    PathPage,
+    Rows,
+    Served,
+    State,
+    Status,
+    Suggestions,
+)
 from kgqa.version import __version__
 
 if TYPE_CHECKING:
@@ -44,7 +65,9 @@ class ErrorBody(BaseModel):
 def description() -> dict[str, Any]:
     """Return the OpenAPI document."""
     models: list[Any] = [AskForm, CheckForm, LinkForm, PathsForm, EntitiesForm, QueryForm]
-    models += [Answered, Checked, Linked, PathPage, Described, Rows, ErrorBody]
+    models += [ApprovedForm, Kept, Examples]
+    models += [Answered, Checked, Linked, PathPage, Described, Rows, ErrorBody, Suggestions]
+    models += [Served, Status, Health, State, ChatRequest, ChatReply, ChatModel, ChatModels]
     _, schemas = models_json_schema([(model, "validation") for model in models], ref_template=_REF)
     components = schemas["$defs"]
     components["AskForm"]["additionalProperties"] = False
@@ -57,7 +80,7 @@ def description() -> dict[str, Any]:
             " each with a JSON object.",
         }
     }
-    return {
+    found: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {
             "title": "kgqa",
@@ -74,17 +97,49 @@ def description() -> dict[str, Any]:
             "/api/link": _both("Find what a question may be about.", LinkForm, Linked),
             "/api/paths": _both("List the paths out of an entity.", PathsForm, PathPage),
             "/api/check": _both("Look a statement up in the graph.", CheckForm, Checked),
-            "/api/entities": {"get": _operation("Suggest entities.", query=EntitiesForm)},
+            "/api/entities": {
+                "get": _operation("Suggest entities.", query=EntitiesForm, gives=Suggestions)
+            },
+            "/api/examples": {
+                "get": _operation("Return questions to begin with.", query=KgForm, gives=Examples)
+            },
+            "/api/approved": {
+                "get": _operation("Return the approved questions, as JSON lines.", query=KgForm),
+                "post": _operation(
+                    "Keep a question with its approved answers.", post=ApprovedForm, gives=Kept
+                ),
+            },
             "/api/schema": {"get": _operation("Describe a KG.", query=SchemaForm, gives=Described)},
             "/api/query": {"post": _operation("Run a plan.", post=QueryForm, gives=Rows)},
-            "/api/kgs": {"get": _operation("List KGs and methods.")},
-            "/api/status": {"get": _operation("Say what is loaded, and which indexes fit.")},
-            "/v1/models": {"get": _operation("List a model for each KG and method (OpenAI).")},
-            "/v1/chat/completions": {"post": _operation("Answer the last message (OpenAI).")},
-            "/health": {"get": _operation("Say that the server runs.")},
-            "/ready": {"get": _operation("Say whether models are loaded.")},
+            "/api/kgs": {"get": _operation("List KGs and methods.", gives=Served)},
+            "/api/status": {
+                "get": _operation("Say what is loaded, and which indexes fit.", gives=Status)
+            },
+            "/v1/models": {
+                "get": _operation("List a model for each KG and method (OpenAI).", gives=ChatModels)
+            },
+            "/v1/models/{model}": {"get": _operation("Describe a model.", gives=ChatModel)},
+            "/v1/chat/completions": {
+                "post": _operation(
+                    "Answer the last message (OpenAI).", post=ChatRequest, gives=ChatReply
+                )
+            },
+            "/health": {"get": _operation("Say that the server runs.", gives=Health)},
+            "/ready": {"get": _operation("Say whether models are loaded.", gives=State)},
+            "/metrics": {"get": _operation("Count what the server does, for Prometheus.")},
         },
     }
+    for path, operations in found["paths"].items():
+        for verb, one in operations.items():
+            one["operationId"] = f"{verb}{re.sub('[^a-z0-9]+', '_', path)}".rstrip("_")
+    named = found["paths"]["/v1/models/{model}"]["get"]
+    named["parameters"] = [
+        {"name": "model", "in": "path", "required": True, "schema": {"type": "string"}}
+    ]
+    for path, kind in (("/metrics", "text/plain"), ("/api/approved", "application/jsonl")):
+        text = found["paths"][path]["get"]["responses"]["200"]
+        text["content"] = {kind: {"schema": {"type": "string"}}}
+    return found
 
 
 def _method_options() -> dict[str, Any]:
@@ -116,7 +171,7 @@ def _operation(
     summary: str,
     *,
     query: type[Options] | None = None,
-    post: type[Options] | None = None,
+    post: type[BaseModel] | None = None,
     gives: type[BaseModel] | None = None,
 ) -> dict[str, Any]:
     schema: dict[str, Any] = {"$ref": _REF.format(model=gives.__name__)} if gives else {}

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+from typing import Literal
+
 from kgqa.registry import Options, option
 
 _LIMITS = "limits"
@@ -20,6 +24,21 @@ class ServeOptions(Options):
     allow: tuple[str, ...] = option(
         (), "A model, adapter, reasoner, ranker or general model that a request may name."
     )
+    workers: int | None = option(
+        None,
+        "Number of processes that answer, which share models; by default one for each core, at "
+        "most 8, and 1 with a GPU. 1 answers in the server's own process.",
+        ge=1,
+    )
+    keys: Path | None = option(
+        None, "A TOML file of keys: for each client a table with its key, KGs and limits."
+    )
+    access_log: Literal["line", "json", "none"] = option(
+        "line", "Form of the log of requests, on standard error."
+    )
+    cache_mb: int = option(
+        64, "Size of the cache of answers in MB; 0 caches none.", group=_LIMITS, ge=0
+    )
     max_models: int = option(
         1,
         "Maximum number of KG-LLMs in memory; the least recently used is dropped.",
@@ -36,3 +55,18 @@ class ServeOptions(Options):
     time_limit: float = option(
         120.0, "Time limit for a question in seconds, including waiting.", group=_LIMITS, gt=0
     )
+
+    @property
+    def worker_count(self) -> int:
+        """The number of workers."""
+        return self.workers or (1 if _has_gpu() else min(8, len(os.sched_getaffinity(0))))
+
+    @property
+    def shares_models(self) -> bool:
+        """Whether workers are forked with models loaded, which a GPU's cannot be."""
+        return not _has_gpu()
+
+
+def _has_gpu() -> bool:
+    device = os.environ.get("KGQA_DEVICE")
+    return device not in (None, "cpu") or (device is None and Path("/dev/nvidiactl").exists())

@@ -1,4 +1,4 @@
-"""Long tasks and notes of the server: logged, and passed on to whoever waits for them."""
+"""Long tasks of the server, which whoever waits is told of, and its log."""
 
 from __future__ import annotations
 
@@ -37,10 +37,8 @@ class ServerProgress:
             self.doing = before
 
     def note(self, text: str) -> None:
-        """Log a note and pass it on."""
-        line = without_secrets(text)
-        _LOG.info(line)
-        self.tell(line)
+        """Log a note: it is for whoever runs the server, and may name files."""
+        _LOG.info(without_secrets(text))
 
 
 class _Reported:
@@ -62,3 +60,13 @@ class _Reported:
         of = f": {100 * self._done // self._total} %" if self._total else ""
         self._progress.doing = f"{self._what}{of}"
         self._progress.tell(self._progress.doing)
+
+
+def log_to_stderr() -> None:
+    """Have the log of the server on stderr, a line each."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    root = logging.getLogger("kgqa")
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)
+    root.propagate = False

@@ -6,10 +6,11 @@ import asyncio
 import logging
 import socket
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kgqa.config import is_loopback
 from kgqa.errors import UsageError
+from kgqa.server.progress import log_to_stderr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from kgqa.api import Home
     from kgqa.server.options import ServeOptions
 
+_LOG = logging.getLogger("kgqa.server")
 _END_SECONDS = 30  # that running requests are given at the end
 
 
@@ -33,10 +35,10 @@ def serve(
     ``home`` makes the home of a KG, None of them all; ``key``: what clients must send. Raises
     UsageError if it may not listen there, GraphError if there is no such KG.
     """
-    if not key and not is_loopback(options.host):
+    if not key and options.keys is None and not is_loopback(options.host):
         raise UsageError(
             f"--host {options.host} exposes the server, and no API key is set.",
-            "Set KGQA_API_KEY to a secret of your own, or leave out `host`.",
+            "Set KGQA_API_KEY to a secret of your own, name a file of `keys`, or leave out `host`.",
         )
     with _listen(options.host, options.port) as listening:  # before anything slow is imported
         _run(listening, home, options, kgs, key, announce)
@@ -53,10 +55,19 @@ def _run(
     import uvicorn
 
     from kgqa.server.app import make_app
+    from kgqa.server.clients import Keys
     from kgqa.server.connections import Connection
+    from kgqa.server.observed import log_access
     from kgqa.server.sessions import Sessions
+    from kgqa.server.worker import Workers
 
-    sessions = Sessions(home, options, kgs)
+    def workers(first: str | None) -> Workers:
+        return Workers(home, options, first)
+
+    log_to_stderr()
+    log_access()
+    keys = Keys(key, options.keys)
+    sessions = Sessions(home, options, kgs, workers if options.worker_count > 1 else None)
     sessions.check()
     host, port = listening.getsockname()[:2]
 
@@ -70,8 +81,12 @@ def _run(
             shown = f"[{host}]" if ":" in host else host
             announce(f"http://{shown}:{port}/")
 
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().shutdown(sockets)
+            _LOG.info("kgqa has stopped.")
+
     config = uvicorn.Config(
-        make_app(sessions, options, key),
+        make_app(sessions, options, keys),
         log_config=None,
         access_log=False,
         server_header=False,
@@ -80,7 +95,6 @@ def _run(
         ws="none",
         timeout_graceful_shutdown=_END_SECONDS,
     )
-    _log_to_stderr()
     with suppress(KeyboardInterrupt):  # uvicorn raises the signal again when it has ended
         Server(config).run(sockets=[listening])
 
@@ -101,18 +115,8 @@ def serve_stdio(home: Callable[..., Home], options: ServeOptions, kgs: Sequence[
         finally:
             await asyncio.to_thread(sessions.stop)
 
-    _log_to_stderr()
+    log_to_stderr()
     asyncio.run(run())
-
-
-def _log_to_stderr() -> None:
-    """Have the log of the server on stderr, a line each."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    root: Any = logging.getLogger("kgqa")
-    root.addHandler(handler)
-    root.setLevel(logging.INFO)
-    root.propagate = False
 
 
 def _listen(host: str, port: int) -> socket.socket:

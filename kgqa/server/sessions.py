@@ -1,42 +1,46 @@
-"""The sessions behind every endpoint: KGs, methods and their models stay loaded, clients wait.
+"""The questions of all clients: who waits, who is answered by which worker, who has gone.
 
-Models are computed with in one thread: two of them on the same cores would take turns anyway, and
-so all sessions share what is loaded. That thread takes the client who waits longest, and answers
-together whatever else waits for the same session. What needs no model (linking, paths, checks) has
-a thread for each KG, and does not wait for questions. The event loop does neither.
+Each worker (:mod:`kgqa.server.worker`) has a thread here, which takes the client who waits longest,
+and for the same worker whatever else waits for the same session, up to the worker's share. What
+needs no model (linking, paths, checks) has a thread for each KG, and does not wait for questions.
+The event loop does neither.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import threading
 import time
+from collections import Counter, deque
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
-from dataclasses import replace
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kgqa.api import KG, QA, Asked, Home, Models, Turn, status
+from kgqa.api import KG, Asked, Home, Turn, status
 from kgqa.api.kg import DEFAULT_METHOD
-from kgqa.errors import KGNotFoundError, KgqaError, TimeLimitError, UsageError
-from kgqa.server.faults import BusyError, RefusedError, StoppingError, error_json, unexpected
+from kgqa.errors import KgqaError, TimeLimitError, WorkerError
+from kgqa.server.answers import AnswerCache
+from kgqa.server.clients import asking
+from kgqa.server.faults import BusyError, StoppingError, error_json, unexpected
+from kgqa.server.kgs import ServedKgs
 from kgqa.server.progress import ServerProgress
+from kgqa.server.worker import ALL, Job, Worker, request_session, session_key
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
     from kgqa.server.options import ServeOptions
+    from kgqa.server.worker import Answering, Workers
 
 T = TypeVar("T")
 
 _LOG = logging.getLogger("kgqa.server")
 _TOGETHER = 32  # questions of one session before another's turn
-_MOST_SESSIONS = 16  # each beside its models is small
 _END_SECONDS = 10.0  # that what runs is given when the server ends
-_FRESH = 5.0  # seconds for which the list of KGs is believed
-_MODELS = ("model", "adapter", "reasoner", "ranker", "encoder", "general_model")
-_MOST = {"k": 100, "hops": 4, "cap": 300_000}  # that a request may ask for
+_AGAIN_SECONDS = 1.0  # before a worker that was lost is replaced
 
 Event = tuple[str, dict[str, Any]]
 
@@ -45,17 +49,23 @@ class Waiting:
     """A client's question from its arrival to its answer; its ``events`` end up in the loop."""
 
     def __init__(
-        self, kg: str, session: QA, deadline: float, asked: Asked, *, watched: bool
+        self, job: Job, key: tuple[str, ...], cached: tuple[Any, ...], client: str
     ) -> None:
-        self.kg = kg
-        self.session = session  # not yet bound to the KG
-        self.asked = replace(asked, watch=self.tell if watched else None, stop=self.check)
-        self.deadline = deadline
-        self.key = _key(kg, session)
+        self.job = job
+        self.key = key  # of its session
+        self.cached = cached  # key of its answer, which begins with the KG's state
+        self.client = client
         self.events: asyncio.Queue[Event] = asyncio.Queue()
         self.gone = False
         self.failure: KgqaError | None = None
+        self.place: int | None = None  # of the worker that answers it
+        self.tried = False  # by a worker that was lost
         self._loop = asyncio.get_running_loop()
+
+    @property
+    def deadline(self) -> float:
+        """When its time is over."""
+        return self.job.deadline
 
     def tell(self, stage: str, known: Mapping[str, Any]) -> None:
         """Pass an event on; called in any thread."""
@@ -65,10 +75,7 @@ class Waiting:
 
     def check(self) -> None:
         """Raise if nobody waits for the answer: the client has gone, or its time is over."""
-        if self.gone:
-            raise RefusedError(499, "The client went away.")
-        if time.monotonic() > self.deadline:
-            raise TimeLimitError("The question's time is over.", "Ask for fewer paths or hops.")
+        self.job.check(gone=self.gone)
 
     def fail(self, error: KgqaError) -> None:
         """Pass an error on, which ends the question."""
@@ -76,38 +83,46 @@ class Waiting:
         self.tell("error", error_json(error))
 
 
-def _key(kg: str, session: QA) -> tuple[str, ...]:
-    return kg, session.name, repr(session.options)
-
-
 class Sessions:
-    """All sessions of a server; ``home`` makes the home of a KG, None of them all.
+    """All questions of a server; ``home`` makes the home of a KG, None of them all.
 
-    ``kgs`` are those that are served, all by default.
+    ``kgs`` are those that are served, all by default. ``workers`` starts worker processes; without
+    them questions are answered in a thread of this process.
     """
 
     def __init__(
-        self, home: Callable[..., Home], options: ServeOptions, kgs: Sequence[str] = ()
+        self,
+        home: Callable[..., Home],
+        options: ServeOptions,
+        kgs: Sequence[str] = (),
+        workers: Callable[[str | None], Workers] | None = None,
     ) -> None:
         self.options = options
         self.progress = ServerProgress(self._tell_all)
         self.fault: KgqaError | None = None  # of the first session
         self.ready = False
-        self._models = Models(self._make_room)
+        self.listed = ServedKgs(home, kgs)
+        self.kgs = self.listed.all
+        self.kg_named = self.listed.named
+        self.cache = AnswerCache(options.cache_mb << 20)
+        self.done: Counter[str] = Counter()  # questions by how they ended
         self._home = home
         self._homes: dict[str, Home] = {}
-        self._served = list(kgs)
-        self._listed: tuple[float, dict[str, Any]] | None = None
-        self._list_lock = threading.Lock()
+        self._make_workers = workers
+        self._workers: Workers | None = None
+        self._answering: dict[int, Answering] = {}  # by their places
+        self._numbers = itertools.count(ALL + 1)
         self._waiting: list[Waiting] = []
-        self._running: list[Waiting] = []
+        self._running: dict[int, Waiting] = {}
+        self._asked: dict[str, deque[float]] = {}  # when each client did
         self._changed = threading.Condition()
-        self._stopping = False
+        self.stopping = False
         self._seconds = 1.0  # a question, lately
-        # of the thread of the models alone
-        self._kgs: dict[str, KG] = {}
-        self._open: dict[tuple[str, ...], QA] = {}  # the least recently used first
-        self._thread = threading.Thread(target=self._run, name="kgqa models", daemon=True)
+        count = options.worker_count if workers else 1
+        self._threads = [
+            threading.Thread(target=self._run, args=(place,), name="kgqa worker", daemon=True)
+            for place in range(count)
+        ]
         # of the threads of the KGs
         self._readers: dict[str, ThreadPoolExecutor] = {}
         self._read: dict[str, KG] = {}
@@ -115,18 +130,23 @@ class Sessions:
 
     def check(self) -> None:
         """Raise GraphError if the store cannot be read, or lacks a KG that is to be served."""
-        self.kgs()
-        for name in self._served:
-            self.kg_named(name)
+        self.listed.check()
 
     def start(self) -> None:
-        """Start the thread of the models, which loads those of the first KG."""
-        self._thread.start()
+        """Start the workers, which load the models of the first KG."""
+        for one in self._threads:
+            one.start()
 
     def stop(self) -> None:
         """Tell those who wait, let what runs end, and close everything."""
         self.refuse()
-        self._thread.join(timeout=_END_SECONDS)
+        end = time.monotonic() + _END_SECONDS
+        for one in self._threads:
+            one.join(timeout=max(0.0, end - time.monotonic()))
+        if self._workers is not None:
+            for worker in list(self._answering.values()):
+                worker.close()
+            self._workers.close()
         for name, reader in self._readers.items():
             kg = self._read.pop(name, None)
             if kg is not None:
@@ -136,42 +156,13 @@ class Sessions:
     def refuse(self) -> None:
         """Take no more questions, and tell those who wait."""
         with self._changed:
-            self._stopping = True
+            self.stopping = True
             told, self._waiting = self._waiting, []
             self._changed.notify_all()
         for one in told:
             one.fail(StoppingError())
 
     # ── what there is ───────────────────────────────────────────────────────────────────────
-
-    def kgs(self, *, again: bool = False) -> dict[str, Any]:
-        """Return the served KGs' records by name, read now and then, or ``again``.
-
-        Raises GraphError.
-        """
-        with self._list_lock:
-            if again or self._listed is None or time.monotonic() - self._listed[0] > _FRESH:
-                faults: list[KgqaError] = []
-                found = {info.name: info for info in self._home(None).kgs(faults)}
-                for fault in faults:
-                    _LOG.warning(str(fault))
-                names = self._served or list(found)
-                found = {name: found[name] for name in names if name in found}
-                self._listed = time.monotonic(), found
-            return self._listed[1]
-
-    def kg_named(self, name: str | None) -> str:
-        """Return the KG that is meant, the only one by default. Raises UsageError, GraphError."""
-        names = list(self.kgs())
-        if name in names:
-            return str(name)
-        listed = f"There is: {', '.join(names)}." if names else "Load one: kgqa ingest freebase"
-        if name is not None or not names:
-            called = f"no KG named {name[:80]}" if name is not None else "no KG"
-            raise KGNotFoundError(f"There is {called} here.", listed)
-        if len(names) > 1:
-            raise UsageError("Several KGs are served, and none is named.", f"Set `kg`. {listed}")
-        return names[0]
 
     def status(self) -> dict[str, Any]:
         """Return what ``kgqa status`` says of the served KGs. Raises GraphError."""
@@ -183,6 +174,11 @@ class Sessions:
     def counts(self) -> dict[str, int]:
         """How many questions wait, and how many are being answered."""
         return {"waiting": len(self._waiting), "running": len(self._running)}
+
+    @property
+    def workers(self) -> int:
+        """How many workers there are now."""
+        return len(self._answering)
 
     # ── questions ───────────────────────────────────────────────────────────────────────────
 
@@ -205,24 +201,52 @@ class Sessions:
         Raises UsageError, KGNotFoundError, BusyError, StoppingError.
         """
         name = await asyncio.to_thread(self.kg_named, kg)
-        session = await asyncio.to_thread(self._session, name, method, dict(options or {}))
-        deadline = time.monotonic() + self.options.time_limit
+        given = dict(options or {})
+        if name not in self._homes:
+            self._homes[name] = self._home(name)
+        home = self._homes[name]
+        session = await asyncio.to_thread(request_session, home, method, given, self.options)
+        state = (await asyncio.to_thread(self.kgs))[name].version
         asked = Asked(question, tuple(entities), tuple(choices), after=tuple(after))
-        waiting = Waiting(name, session, deadline, asked, watched=watched)
+        deadline = time.monotonic() + self.options.time_limit
+        job = Job(next(self._numbers), name, method, given, asked, deadline, watched)
+        key = session_key(name, session)
+        waiting = Waiting(job, key, (state, asking.get().name, *key, asked), asking.get().name)
+        if (found := self.cache.get(waiting.cached)) is not None:
+            self.done["cached"] += 1
+            waiting.tell("answer", found)
+            return waiting
+        ahead = self._queue(waiting)
+        waiting.tell("queued", {"ahead": ahead, "kg": name, "method": method})
+        if self.progress.doing:
+            waiting.tell("loading", {"text": self.progress.doing})
+        return waiting
+
+    def _queue(self, waiting: Waiting) -> int:
+        """Let a question wait; return how many do before it. Raises BusyError, StoppingError."""
+        client = asking.get()
         with self._changed:
-            if self._stopping:
+            if self.stopping:
                 raise StoppingError
             now = time.monotonic()  # nobody has waited for these any more
             self._waiting = [one for one in self._waiting if not one.gone and one.deadline > now]
             ahead = len(self._waiting)
             if ahead >= self.options.max_queue:
                 raise BusyError(ahead, max(1, min(60, round(ahead * self._seconds))))
+            mine = [one for one in (*self._waiting, *self._running.values()) if not one.gone]
+            held = sum(one.client == client.name for one in mine)
+            if client.questions is not None and held >= client.questions:
+                raise BusyError(held, max(1, round(self._seconds)), client.name)
+            if client.per_minute is not None:
+                asked = self._asked.setdefault(client.name, deque())
+                while asked and asked[0] < now - 60:
+                    asked.popleft()
+                if len(asked) >= client.per_minute:
+                    raise BusyError(len(asked), max(1, round(asked[0] + 60 - now)), client.name)
+                asked.append(now)
             self._waiting.append(waiting)
             self._changed.notify_all()
-        waiting.tell("queued", {"ahead": ahead, "kg": name, "method": method})
-        if self.progress.doing:
-            waiting.tell("loading", {"text": self.progress.doing})
-        return waiting
+        return ahead
 
     async def events(self, waiting: Waiting) -> AsyncIterator[Event]:
         """Yield what happens to a question: a name and what is known, ``answer`` or ``error`` last.
@@ -241,10 +265,14 @@ class Sessions:
                 if event[0] in ("answer", "error"):
                     return
         finally:
-            waiting.gone = True
             with self._changed:
+                waiting.gone = True
                 if waiting in self._waiting:
                     self._waiting.remove(waiting)
+                runs = self._running.get(waiting.job.number)
+                worker = self._answering.get(waiting.place or 0) if runs else None
+            if worker is not None:
+                worker.leave(waiting.job.number)
 
     async def answer(self, waiting: Waiting) -> dict[str, Any]:
         """Return the answer as ``kgqa ask --json`` prints it. Raises the question's KgqaError."""
@@ -261,184 +289,132 @@ class Sessions:
             "Ask for fewer paths or hops with `k` and `hops`, or try again later.",
         )
 
-    def _is_replaced(self, kg: KG) -> bool:
-        """Whether the store has another version of a KG than the one that is open.
+    # ── the threads of the workers ──────────────────────────────────────────────────────────
 
-        An open store sees an update or a new load by itself, and an attached database is live.
-        """
-        try:
-            if kg.is_live:
-                return False
-        except KgqaError:  # attached to another database, perhaps
-            return True
+    def _run(self, place: int) -> None:
+        """Have one worker answer what waits, and another in its place if it is lost."""
+        while not self.stopping:
+            try:
+                self._answering[place] = worker = self._started()
+                while (first := self._first(place)) is not None:
+                    began, taken = time.monotonic(), [first]
+                    worker.serve(first.job, partial(self._take, place, taken), self._tell)
+                    seconds = (time.monotonic() - began) / len(taken) / len(self._threads)
+                    self._seconds += 0.3 * (seconds - self._seconds)
+            except KgqaError as error:
+                self._lost(place, error)
+            except Exception as error:
+                _LOG.exception("A worker failed.")
+                self._lost(place, unexpected(error))
+        if (last := self._answering.pop(place, None)) is not None:
+            last.close()
 
-        def differs(listed: Any) -> bool:
-            return listed is not None and listed.version != kg.info.version
+    def _started(self) -> Answering:
+        """Return a new worker, its models loaded."""
+        names = list(self.kgs())
+        first = names[0] if names else None
+        with self._changed:
+            if self._make_workers is not None and self._workers is None:
+                self._workers = self._make_workers(first)
+        if self._workers is None:
+            local = Worker(self._home, self.options, self.progress, self._is_gone)
+            fault = local.warm_up(first) if first is not None else None
+            self._loaded(fault)
+            return local
+        self.progress.doing = f"loading {first} and its models" if first else ""
+        remote = self._workers.start()
+        self._loaded(remote.wait(self._tell))
+        return remote
 
-        if not differs(self.kgs().get(kg.name)):
-            return False
-        return differs(self.kgs(again=True).get(kg.name))  # the list may be the older one
+    def _loaded(self, fault: KgqaError | None) -> None:
+        self.progress.doing = ""
+        self.fault = fault
+        self.ready = fault is None
 
-    def _home_of(self, kg: str) -> Home:
-        if kg not in self._homes:
-            self._homes[kg] = self._home(kg, progress=self.progress, models=self._models)
-        return self._homes[kg]
+    def _is_gone(self, number: int) -> bool:
+        one = self._running.get(number)
+        return one is None or one.gone
 
-    def _session(self, kg: str, method: str, options: dict[str, Any]) -> QA:
-        """Return a session that is not bound to a KG, its options validated. Raises UsageError."""
-        for name in _MODELS:
-            value = options.get(name)
-            harmless = value is None or (name == "adapter" and value == "none")
-            if not harmless and value not in self.options.allow:
-                raise UsageError(
-                    f"A request may not set `{name}` to '{str(value)[:80]}' here.",
-                    "Whoever runs the server allows models by name: kgqa serve --allow NAME.",
-                )
-        home = self._home_of(kg)
-        session = QA(home, None, method, options)
-        for name, most in _MOST.items():
-            asked = getattr(session.options, name, None)
-            if asked is not None and asked > most:
-                raise UsageError(f"`{name}` is {asked:,} and may be {most} at most here.")
-        fields = type(session.options).model_fields
-        if "time_limit" in fields and method != DEFAULT_METHOD:  # for which it would mean gcr
-            asked = getattr(session.options, "time_limit", None)
-            mine = min(asked or self.options.time_limit, self.options.time_limit)
-            session = QA(home, None, method, {**options, "time_limit": mine})
-        return session
+    def _first(self, place: int) -> Waiting | None:
+        """Wait for a question, and return it; None when the server ends."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self.stopping)
+            return None if self.stopping else self._taken(place, self._waiting[0])
 
-    # ── the thread of the models ────────────────────────────────────────────────────────────
-
-    def _run(self) -> None:
-        self._warm_up()
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._waiting or self._stopping)
-                if self._stopping:
-                    break
-                first = self._waiting[0]
-            began, before = time.monotonic(), len(self._running)
-            self._serve(first)
-            done = len(self._running) - before
-            if done:
-                self._seconds += 0.3 * ((time.monotonic() - began) / done - self._seconds)
-            self._running.clear()
-        for name in list(self._kgs):
-            self._close(name)
-
-    def _warm_up(self) -> None:
-        try:
-            names = list(self.kgs())
-            if names:
-                with self.progress.task(f"loading {names[0]} and its models"):
-                    session = self._session(names[0], DEFAULT_METHOD, {})
-                    self._use(_key(names[0], session), session.on(self._kg(names[0]).store))
-        except KgqaError as error:
-            self.fault = error
-            _LOG.error(str(error))
-        except Exception as error:
-            self.fault = unexpected(error)
-            _LOG.exception("The first session could not be opened.")
-        self.ready = self.fault is None
-
-    def _serve(self, first: Waiting) -> None:
-        """Answer the questions that wait for a session, those that come meanwhile too."""
-
-        def pulled() -> Iterator[Any]:
-            while (one := self._take(first.key)) is not None:
-                yield one.asked
-
-        done: set[int] = set()
-        error: KgqaError = unexpected(RuntimeError())
-        try:
-            kg = self._kg(first.kg)
-            session = self._open.pop(first.key, None) or first.session.on(kg.store)
-            self._use(first.key, session)
-            self.ready, self.fault = True, None
-            with closing(session.as_completed(pulled())) as found:
-                for number, answer in found:
-                    done.add(number)
-                    one = self._running[number]
-                    if isinstance(answer, KgqaError):
-                        one.fail(answer)
-                    elif not one.gone:
-                        one.tell("answer", answer.to_dict(kg.browser_url(answer)))
-        except KgqaError as raised:
-            error = raised
-        except Exception as raised:
-            error = unexpected(raised)
-            _LOG.exception("A session of %s failed.", first.kg)
-        if not self._running:  # it could not be opened: whoever waits for it is notified
-            while self._take(first.key) is not None:
-                pass
-        left = [one for number, one in enumerate(self._running) if number not in done]
-        if left:
-            self._forget(first.key)
-        for one in left:
-            one.fail(error)
-
-    def _take(self, key: tuple[str, ...]) -> Waiting | None:
+    def _take(self, place: int, taken: list[Waiting]) -> Job | None:
         """Return the next question that waits for a session, None if it is another's turn."""
         with self._changed:
-            if len(self._running) >= _TOGETHER:
+            every = len(self._waiting) + len(self._running)
+            mine = sum(one.place == place for one in self._running.values())
+            share = -(-every // len(self._threads))
+            if len(taken) >= _TOGETHER or mine >= max(1, share):
                 return None
-            for one in self._waiting:
-                if one.key == key:
-                    self._waiting.remove(one)
-                    self._running.append(one)
-                    return one
-        return None
+            one = next((one for one in self._waiting if one.key == taken[0].key), None)
+            if one is not None:
+                taken.append(self._taken(place, one))
+            return None if one is None else one.job
 
-    def _use(self, key: tuple[str, ...], session: QA) -> None:
-        """Make a session the most recently used one, its models loaded."""
-        self._open[key] = session
-        for old in list(self._open)[:-_MOST_SESSIONS]:
-            self._forget(old)
-        try:
-            _ = session.method
-        except BaseException:
-            self._forget(key)
-            raise
+    def _taken(self, place: int, one: Waiting) -> Waiting:
+        self._waiting.remove(one)
+        self._running[one.job.number] = one
+        one.place = place
+        return one
 
-    def _forget(self, key: tuple[str, ...]) -> None:
-        session = self._open.pop(key, None)
-        if session is not None:
-            session.close()
+    def _tell(self, number: int, stage: str, known: Any) -> None:
+        """Pass on what a worker reports."""
+        if number == ALL:
+            self.progress.tell(known)
+            return
+        if stage not in ("answer", "error"):
+            if (one := self._running.get(number)) is not None:
+                one.tell(stage, known)
+            return
+        with self._changed:
+            one = self._running.pop(number, None)
+        if one is None:
+            return
+        if stage == "error":
+            self.done["gone" if one.gone else type(known).__name__] += 1
+            one.fail(known)
+            return
+        self.ready, self.fault = True, None
+        self.done["answered"] += 1
+        found, state = known
+        if state and state == one.cached[0]:  # a database that others change has none
+            self.cache.put(one.cached, found)
+        one.tell("answer", found)
 
-    def _make_room(self) -> None:
-        """Close the least recently used sessions with a KG-LLM, so that one more may be loaded.
-
-        The one that is being used is the last, and stays.
-        """
-        for key in list(self._open)[:-1]:
-            held = frozenset().union(*(one.kg_llms for one in self._open.values()))
-            if len(held) < self.options.max_models:
-                return
-            if self._open[key].kg_llms:
-                self._forget(key)
-
-    def _kg(self, name: str) -> KG:
-        """Return the KG, opened again if it was replaced since."""
-        if name in self._kgs and self._is_replaced(self._kgs[name]):
-            self._close(name)
-        if name not in self._kgs:
-            self._kgs[name] = KG.of(self._home_of(name))
-        return self._kgs[name]
-
-    def _close(self, name: str) -> None:
-        for key in [key for key in self._open if key[0] == name]:
-            self._forget(key)
-        self._kgs.pop(name).close()
+    def _lost(self, place: int, error: KgqaError) -> None:
+        """Have what a lost worker was to answer answered by another, once."""
+        with self._changed:
+            if not self.stopping:
+                _LOG.error(str(error))
+            if (lost := self._answering.pop(place, None)) is not None:
+                lost.close()
+            if not self._answering:
+                self.ready, self.fault = False, error
+            mine = [one for one in self._running.values() if one.place == place]
+            for one in mine:
+                del self._running[one.job.number]
+                one.place = None
+                if isinstance(error, WorkerError) and not (one.tried or one.gone or self.stopping):
+                    one.tried = True
+                    self._waiting.insert(0, one)
+                else:
+                    self.done[type(error).__name__] += 1
+                    one.fail(error)
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self.stopping, _AGAIN_SECONDS)
 
     def _tell_all(self, line: str) -> None:
-        for one in [*self._running, *self._waiting]:
+        for one in [*self._running.values(), *self._waiting]:
             one.tell("loading", {"text": line})
 
     # ── the threads of the KGs ──────────────────────────────────────────────────────────────
 
     async def read(self, kg: str | None, work: Callable[[KG], T]) -> T:
         """Return what ``work`` does with a KG, in the KG's own thread. Raises KgqaError."""
-        if self._stopping:
+        if self.stopping:
             raise StoppingError
         if self._reading >= self.options.max_queue:
             raise BusyError(self._reading, 1)
@@ -456,7 +432,7 @@ class Sessions:
             self._reading -= 1
 
     def _reader_run(self, name: str, work: Callable[[KG], T]) -> T:
-        if name in self._read and self._is_replaced(self._read[name]):
+        if name in self._read and self.listed.is_replaced(self._read[name]):
             self._read.pop(name).close()
         if name not in self._read:
             self._read[name] = KG.of(self._home(name))

@@ -155,6 +155,130 @@ class Rows(BaseModel):
     cypher: str
     pattern: list[dict[str, Any]]
     columns: list[str]
+    labels: list[str]
     rows: list[dict[str, Any]]
-    tied: list[list[Any]]
+    tied: list[dict[str, Any]]
     runners_up: list[list[Any]]
+
+
+class Health(BaseModel):
+    """That the server runs."""
+
+    status: str
+    version: str
+
+
+class State(BaseModel):
+    """Whether models are loaded, what is being done, and why not; questions by what they do."""
+
+    ready: bool
+    doing: str
+    waiting: int
+    running: int
+    error: dict[str, Any] | None = None
+
+
+class ServedMethod(BaseModel):
+    """A method that may be asked for."""
+
+    name: str
+    help: str
+
+
+class Served(BaseModel):
+    """The KGs with their records, the methods, and the state of the server."""
+
+    kgs: list[dict[str, Any]]
+    methods: list[ServedMethod]
+    state: State
+
+
+class Status(BaseModel):
+    """What ``kgqa status --json`` prints, and how many questions wait and run."""
+
+    model_config = {"extra": "allow"}
+
+    kgs: list[dict[str, Any]]
+    waiting: int
+    running: int
+
+
+class Suggested(Entity):
+    """An entity whose name begins as what was typed."""
+
+    edges: int
+
+
+class Suggestions(BaseModel):
+    """Entities, the best connected first."""
+
+    entities: list[Suggested]
+
+
+class Examples(BaseModel):
+    """Questions to begin with."""
+
+    questions: list[str]
+
+
+class Kept(BaseModel):
+    """How many questions are kept now."""
+
+    kept: int
+
+
+class ChatModel(BaseModel):
+    """A KG with a method, as a model."""
+
+    id: str
+    object: str
+    created: int
+    owned_by: str
+
+
+class ChatModels(BaseModel):
+    """The models."""
+
+    object: str
+    data: list[ChatModel]
+
+
+class ChatMessage(BaseModel):
+    """A message of a chat."""
+
+    model_config = {"extra": "allow"}
+
+    role: str
+    content: str | list[dict[str, Any]] | None = None
+
+
+class ChatRequest(BaseModel):
+    """A chat, whose last message is the question; ``kgqa`` has the method's options."""
+
+    model_config = {"extra": "allow"}
+
+    model: str
+    messages: list[ChatMessage]
+    stream: bool = False
+    stream_options: dict[str, Any] | None = None
+    kgqa: dict[str, Any] | None = None
+
+
+class ChatChoice(BaseModel):
+    """The answer as text."""
+
+    index: int
+    message: ChatMessage
+    finish_reason: str
+
+
+class ChatReply(BaseModel):
+    """A completion; ``kgqa`` is the whole answer."""
+
+    id: str
+    object: str
+    created: int
+    model: str
+    choices: list[ChatChoice]
+    usage: dict[str, int]
+    kgqa: dict[str, Any]

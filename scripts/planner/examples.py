@@ -271,12 +271,16 @@ class MadeSchema:
 
     def example(self, random: Random) -> Example | None:
         """Return a question of people's, or one made of a template."""
-        asked = self._peoples(random) if random.random() < 0.5 else self._made(random)
+        asked = self.asked(random)
         if asked is None:
             return None
         question, gold = asked
         words = Words(self.kinds)
         return _example(random, question, gold, words, self.classes, self.hops, list(self.kinds))
+
+    def asked(self, random: Random) -> tuple[str, PlanGold] | None:
+        """Return a question, and what it uses of the schema."""
+        return self._peoples(random) if random.random() < 0.5 else self._made(random)
 
     def _name(self, random: Random, type_: str) -> str:
         return str(random.choice(self.types[type_]["names"]))

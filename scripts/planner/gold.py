@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 _NODE = r"\(\s*(\w*)\s*((?:[:&|!]\s*`?\w+`?\s*)*)(\{[^{}]*\})?\s*\)"
 _RELATION = (
@@ -64,12 +64,14 @@ class PlanGold:
 def plan_gold(cypher: str, relations: Iterable[tuple[str, str, str]]) -> PlanGold | None:
     """Return what a query uses; None if it is not one that is read here."""
     try:
-        return _Reader(cypher, list(relations)).read()
+        return CypherReader(cypher, list(relations)).read()
     except (KeyError, ValueError, IndexError):
         return None
 
 
-class _Reader:
+class CypherReader:
+    """Reads one query; what it cannot read raises KeyError, ValueError or IndexError."""
+
     def __init__(self, cypher: str, relations: list[tuple[str, str, str]]) -> None:
         self._text = _STARTS_OR_ENDS.sub(r"\1_WITH", " ".join(cypher.split()))
         self._relations = relations
@@ -85,15 +87,9 @@ class _Reader:
             return None
         self._patterns()
         self._infer()
-        found = [
-            (one.group(1).upper().split()[0], one.end(), one.start())
-            for one in _CLAUSE.finditer(text)
-        ]
-        ends = [start for _, _, start in found[1:]] + [len(text)]
         returned: list[str] = []
         order = ""
-        for (clause, start, _), end in zip(found, ends, strict=True):
-            body = text[start:end].strip().rstrip("};")
+        for clause, body in self._clauses():
             if clause in ("WITH", "RETURN"):
                 items = self._items(body)
                 if clause == "RETURN":
@@ -115,6 +111,13 @@ class _Reader:
         if gold.aggregate == "count" and any(self._plain(one) for one in returned):
             gold.aggregate = "group"
         return gold if gold.classes and gold.answer else None
+
+    def _clauses(self) -> Iterator[tuple[str, str]]:
+        """Yield the first word of each clause, and what follows it."""
+        found = list(_CLAUSE.finditer(self._text))
+        ends = [one.start() for one in found[1:]] + [len(self._text)]
+        for one, end in zip(found, ends, strict=True):
+            yield one.group(1).upper().split()[0], self._text[one.end() : end].strip().rstrip("};")
 
     def _patterns(self) -> None:
         for match in _PATTERN.finditer(self._text):
@@ -160,7 +163,7 @@ class _Reader:
 
     def _inline(self, name: str, inline: str | None) -> None:
         if inline:
-            for part in _split(inline.strip("{}")):
+            for part in split_list(inline.strip("{}")):
                 if at := _INLINE.match(part.strip()):
                     self._alias.setdefault(f"\0{name}.{at.group(1)}", part)
 
@@ -195,7 +198,7 @@ class _Reader:
 
     def _items(self, body: str) -> list[str]:
         found = []
-        for item in _split(re.sub(r"^\s*DISTINCT\b", "", body, flags=re.I)):
+        for item in split_list(re.sub(r"^\s*DISTINCT\b", "", body, flags=re.I)):
             expression, _, alias = (
                 item.partition(" AS ") if " AS " in item else item.partition(" as ")
             )
@@ -277,7 +280,7 @@ class _Reader:
 
     def _ordered(self, body: str) -> None:
         gold = self._gold
-        first = _split(body)[0]
+        first = split_list(body)[0]
         words = first.split()
         descending = bool(words) and words[-1].upper() in ("DESC", "DESCENDING")
         if words[-1].upper() in ("DESC", "ASC", "DESCENDING", "ASCENDING"):
@@ -320,7 +323,7 @@ class _Reader:
                     gold.conditions[owner, property_] = value
 
 
-def _split(text: str) -> list[str]:
+def split_list(text: str) -> list[str]:
     """Return the parts of a list that are joined by commas outside brackets and quotes."""
     parts, depth, quote, start = [], 0, "", 0
     for at, letter in enumerate(text):

@@ -50,7 +50,9 @@ def test_the_json_has_the_places_of_paths_and_no_infinity() -> None:
 
 def test_it_can_be_read() -> None:
     text = str(answer())
-    assert text.splitlines()[:3] == ["Who?", "1. B (B)  0.500", "     T -> r -> A -> r -> B"]
+    assert text.splitlines()[:3] == ["Who?", "1. B  0.500", "     T -> r -> A -> r -> B"]
+    twins = tuple(RankedAnswer(id_, "B", 0.5, True) for id_ in ("b1", "b2"))
+    assert "1. B (b1)  0.500" in str(answer(found=Findings(answers=twins))), "a name that is shared"
     assert "No answer" in str(answer(found=Findings()))
 
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
         ("Who won in 1999 and 2001?", "x -> won -> 2001", ["1999"]),
         ("What costs 5,000 or more?", "Car -> price -> 5000", []),
         ("Is it 07:30?", "x -> at -> 7", []),
+        ("Is it 26?", "x -> low -> -26", ["26"]),
+        ("Is it -26?", "x -> low -> −26", []),
         ("Who made C4 and A-26?", "x", ["26"]),
         ("How many are there?", "x", []),
     ],

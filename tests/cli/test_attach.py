@@ -95,6 +95,16 @@ def test_status_lists_it_even_where_its_server_is_not_the_graph(
         assert (kg["name"], kg["direction"]) == ("films", "both")
 
 
+def test_status_of_one_kg_tells_what_it_holds(kgqa: Kgqa, attached: dict[str, str | Path]) -> None:
+    lines = kgqa("status", "--kg", "films", **attached).out.splitlines()
+    (film,) = [line for line in lines if line.startswith("CliFilm ")]
+    assert film.split()[1:4] == ["1", "Apollo", "13"]
+    assert "released (integer: 1995)" in film
+    (relation,) = [line for line in lines if "CliPerson -> ACTED_IN -> CliFilm" in line]
+    assert "Tom Hanks -> ACTED_IN -> Apollo 13" in relation
+    assert "role (text: Jim Lovell)" in relation
+
+
 @pytest.mark.model
 def test_an_answer_over_it(quick: Kgqa, attached: dict[str, str | Path]) -> None:
     found = quick("ask", "When was Apollo 13 released?", "--json", **attached).json

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -33,6 +36,24 @@ def file(tmp_path: Path) -> Path:
 
 def general(server: OpenAIServer) -> tuple[str, str, str, str]:
     return ("--general-model", server.model, "--set", "answer_tokens=8")
+
+
+def test_free_paths_are_looked_up_and_only_those_of_the_graph_are_grounded(
+    plain_home: Path, file: Path, model_cache: Path
+) -> None:
+    command = ["eval", "jsonl", str(file), "--method", "unconstrained", "--k", "2"]
+    more = ["--out", str(file.parent / "out"), "--home", str(plain_home), "--json"]
+    done = subprocess.run(
+        [sys.executable, "-m", "scripts.benchmarks.unconstrained", *command, *more],
+        env={**os.environ, "KGQA_CACHE": str(model_cache)},
+        capture_output=True,
+        check=True,
+    )
+    found = json.loads(done.stdout)
+    assert (found["questions"], found["answered"]) == (2, 1)
+    results = (file.parent / "out" / "results.jsonl").read_text("utf-8").splitlines()
+    grounded = [path["relation_path"] is not None for path in json.loads(results[0])["paths"]]
+    assert found["grounded_paths"] == 100.0 * sum(grounded) / len(grounded)
 
 
 def test_what_the_general_llm_is_asked_once_is_not_asked_again(

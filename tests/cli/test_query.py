@@ -45,7 +45,10 @@ def test_a_plan_is_printed_as_cypher_or_csv(kgqa: Kgqa, home: Path) -> None:
 
 
 def test_without_a_plan_it_says_what_there_is(kgqa: Kgqa, home: Path) -> None:
-    assert "* manages> * (3)" in kgqa("query", "--home", home).out
+    listed = kgqa("query", "--home", home).out
+    assert "[manages 2] manages> manages (3)" in listed
+    counted = "[manages 2] manages> manages | give count manages"  # as it is listed, it runs
+    assert kgqa("query", counted, "--json", "--home", home).json["rows"][0]["values"] == [3]
 
 
 def test_an_answer_of_a_plan_has_its_values_and_facts(kgqa: Kgqa, tmp_path: Path) -> None:

@@ -210,6 +210,28 @@ def test_a_prompt_too_wide_for_memory_is_run_in_pieces() -> None:
     assert same(outcome.found(), alone(model, prompt, constraint, 4))
 
 
+@pytest.mark.parametrize("coverage", [False, True])
+def test_names_of_thousands_of_tokens_pass_in_pieces(coverage: bool) -> None:
+    """Each piece ends soon, and the time limit is looked at between two."""
+    rows = [[5, first, *(2 + (first + at) % 50 for at in range(1_500)), EOS] for first in (3, 4, 6)]
+    model, constraint = tiny_model("llama"), constraint_of(rows)
+
+    def decoded(**more: Any) -> DecodingOutcome:
+        engine = Engine(model, Plan(budget=64), clock=lambda: float(next(ticks)))
+        return engine.decode(
+            request(PROMPT, constraint, 3, rule="allowed", coverage=coverage, **more)
+        )
+
+    with OutOfMemoryAbove(model, 1_024) as memory:
+        ticks = itertools.count()
+        assert len(decoded().found().hypotheses) == 3
+        assert max(memory.widths) > (1_000 if coverage else 0)
+        ticks = itertools.count()
+        if coverage:
+            with pytest.raises(TimeLimitError):
+                decoded(time_limit=4.0).found()
+
+
 def test_memory_that_still_does_not_suffice_is_an_error_with_a_hint() -> None:
     model, asked = tiny_model("llama"), questions(2)
     engine = Engine(model, together=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kgqa.deadline import deadline
 from kgqa.decoding.pieces import (
     Ending,
     FreeText,
@@ -612,3 +614,24 @@ def test_random_text_is_not_all_the_same() -> None:
         (text,) = write(writer(constraint, options()), prompt)
         seen.add(tokens_of(text))
     assert len(seen) > 2
+
+
+def test_a_long_prompt_is_run_in_pieces_and_ends_between_two() -> None:
+    model, prompt = tiny_model("llama"), [7, 8, 9, 10] * 700
+    whole = TextForward(model, trees=False).following([TextForward(model).text(prompt)])[1]
+    forward, looks, run = TextForward(model), itertools.count(), list[int]()
+    hook = model.register_forward_pre_hook(
+        lambda _, args, named: run.append(named["input_ids"].numel()), with_kwargs=True
+    )
+    try:
+        with deadline(lambda: next(looks)):  # type: ignore[arg-type, return-value]
+            (text,), found = forward.following([forward.text(prompt)])
+        assert torch.allclose(found, whole, atol=1e-4)
+        assert max(run) <= 1_024
+        assert next(looks) > 3
+        before = len(run)
+        (_, again) = forward.following([text])
+        assert torch.allclose(again, whole, atol=1e-4)
+        assert run[before:] == [1]
+    finally:
+        hook.remove()

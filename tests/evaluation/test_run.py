@@ -71,7 +71,7 @@ def test_a_run_with_a_folder_goes_on_and_writes_reports(small: SqliteStore, tmp_
     assert [one.id for one in found.records] == ["a", "b", "c"]
     assert "2 of 3 questions have been answered before" in found.notes[0]
     assert progress.notes == list(found.notes)
-    assert [one.name for one in found.reports] == ["report.md", "report.html"]
+    assert [one.name for one in found.reports] == ["report.md"]
     assert [one.id for one in read_run(tmp_path).values()] == ["b", "a", "c"]  # as they came
     with pytest.raises(UsageError, match="another linked: false, not true"):
         run(small, QUESTIONS, out=tmp_path, linked=True)

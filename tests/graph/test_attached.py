@@ -39,8 +39,11 @@ from kgqa.graph.schema import PropertyGraph
 from kgqa.graph.store import GraphStore
 from kgqa.progress import Silent
 from kgqa.queries.cypher import cypher_of
+from kgqa.queries.plan import quoted_name, quoted_value
+from kgqa.queries.run import run_plan
 from kgqa.queries.text import parse_plan
 from tests.graph.neo4j_server import ask
+from tests.graph.tables import HOSTILE_CYPHER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,6 +60,18 @@ class Reader(Neo4jConnection):
 
     def session(self) -> Any:
         raise AssertionError("a session that writes was asked for")
+
+
+class LeastReader(Reader):
+    """What an account of Enterprise that may read, and list neither indexes nor constraints, sees.
+
+    Community has no such accounts.
+    """
+
+    def read_marked(self, statement: str, *args: Any, **more: Any) -> Any:
+        if "SHOW " in statement:
+            raise GraphError("Permission has not been granted for user 'reader'.")
+        return super().read_marked(statement, *args, **more)
 
 
 def run(server: Neo4jServer, text: str, **parameters: Any) -> list[dict[str, Any]]:
@@ -351,6 +366,44 @@ class TestAsItIs:
 
 
 @neo4j_test
+def test_plans_over_a_hostile_schema_give_nothing_but_data(
+    neo4j_server: Neo4jServer, tmp_path: Path
+) -> None:
+    clean(neo4j_server)
+    try:
+        for name in HOSTILE_CYPHER:
+            label, type_ = quoted(name), quoted(f"R {name}")
+            run(
+                neo4j_server,
+                f"CREATE (:{MARK}:{label} {{name: $name, {label}: $name}})"
+                f"-[:{type_} {{{label}: 7}}]->(:{MARK}:{label} {{name: 'other', {label}: 'x'}})",
+                name=name,
+            )
+        with opened(neo4j_server, tmp_path) as store:
+            before = store.run(f"MATCH (n:{MARK}) RETURN count(n) AS n", {})
+            for name in HOSTILE_CYPHER:
+                relation = quoted_name(f"R {name}")
+                own = quoted_name(name, of_property=True)
+                text = (
+                    f"{quoted_name(name)} {relation}> {quoted_name(name)}#2"
+                    f" | {quoted_name(name)} = {quoted_value(name)} | {relation}.{own} = 7"
+                    f" | {quoted_name(name)}.{own} contains {quoted_value(name)}"
+                    f" | give {quoted_name(name)}.{own}, {quoted_name(name)}#2"
+                )
+                plan = parse_plan(text)
+                assert parse_plan(str(plan)) == plan
+                result = run_plan(plan, store)
+                assert result.plain_rows() == [[name, "other"]], text
+                (fact,) = result.evidence(0).facts
+                assert fact.predicate == f"R {name}"
+                shown = store.run(cypher_of(plan, store.schema()).text, {})
+                assert [row[result.columns[0]] for row in shown] == [name]
+            assert store.run(f"MATCH (n:{MARK}) RETURN count(n) AS n", {}) == before
+    finally:
+        clean(neo4j_server)
+
+
+@neo4j_test
 class TestNothingIsWritten:
     """The database is the same before and after, and the server itself would refuse."""
 
@@ -361,6 +414,19 @@ class TestNothingIsWritten:
         with opened(films, tmp_path) as store:
             use(store)
         assert snapshot(films) == before
+
+    def test_a_reader_who_may_list_no_index_attaches_and_asks(
+        self, films: Neo4jServer, tmp_path: Path
+    ) -> None:
+        with LeastReader(films.uri, films.username, films.password) as connection:
+            progress = Silent()
+            found = attach(connection, tmp_path, "films", TAKEN, progress)
+            assert found.record.types["Film"].name == ("title",)
+            assert [note.split(":")[0] for note in progress.notes] == [
+                "The constraints cannot be listed", "The indexes cannot be listed",
+            ]  # fmt: skip
+            with AttachedStore(connection, tmp_path / "films") as store:
+                use(store)
 
     @pytest.mark.parametrize(
         "statement",

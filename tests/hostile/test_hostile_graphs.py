@@ -69,7 +69,7 @@ def is_edge(head: str, relation: str, tail: str, graph: HostileGraph) -> bool:
     return any(
         one[1] == relation
         and all(
-            name == shown or (short and name.startswith(shown))
+            number(name) == number(shown) or (short and name.startswith(shown))
             for name, (shown, short) in zip((one[0], one[2]), ends, strict=True)
         )
         for one in graph.triples
@@ -131,15 +131,13 @@ def assert_checks(kg: kgqa.KG, graph: HostileGraph, draw: random.Random, number:
             assert bool(said) == (changed in graph.triples or same_value(changed, graph)), changed
 
 
+def number(text: str) -> float | str:
+    plain = text.strip().replace("\u2212", "-")
+    return float(plain) if re.fullmatch(r"[-+]?\d[\d.]*(e[-+]?\d+)?", plain) else text
+
+
 def same_value(triple: Triple, graph: HostileGraph) -> bool:
     """Whether the end of a triple is a number that is written otherwise in the file."""
-
-    def number(text: str) -> float | str:
-        try:
-            plain = text.strip().replace("\u2212", "-")
-            return float(plain) if re.fullmatch(r"[-+]?[\d.]+(e[-+]?\d+)?", plain) else text
-        except ValueError:
-            return text
 
     return any(
         (one[0], one[1], number(one[2])) == (triple[0], triple[1], number(triple[2]))

@@ -8,7 +8,7 @@ import pyarrow as pa
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kgqa.loaders.strings import has_nul, inside, is_text, json_objects, json_strings, stripped
+from kgqa.loaders.strings import has_nul, inside, is_text, json_objects, json_strings
 
 WHITE = [chr(code) for code in range(0x110000) if chr(code).isspace()]
 TEXTS = st.lists(
@@ -23,7 +23,6 @@ TEXTS = st.lists(
 @example([f"{white}a" for white in WHITE])
 def test_white_space_is_what_python_says(texts: list[str]) -> None:
     for column in (pa.array(texts, pa.string()), pa.array(["x", *texts, "y"], pa.string())[1:-1]):
-        assert stripped(column).to_pylist() == [text.strip() for text in texts]
         assert is_text(column).tolist() == [bool(text.strip()) for text in texts]
         assert has_nul(column).tolist() == ["\0" in text for text in texts]
 

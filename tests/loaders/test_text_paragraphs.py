@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgqa.errors import DumpMalformedError, DumpNotFoundError, UsageError
-from kgqa.loaders import text_json, text_paragraphs
+from kgqa.loaders import text_paragraphs
 from kgqa.loaders.base import Rejects, Report
 from kgqa.loaders.blocks import STDIN
 from kgqa.loaders.text_json import Fault, json_entries
@@ -122,8 +122,7 @@ def test_json_lines_of_paragraphs_and_of_questions(tmp_path: Path) -> None:
     assert rejected[4][2] == text_paragraphs.SURROGATE
 
 
-def test_a_list_is_read_entry_by_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_json, "_CHUNK", 7)
+def test_a_list_is_read_by_its_entries(tmp_path: Path) -> None:
     rows = [{"text": f"Número {at}.", "id": str(at)} for at in range(40)]
     path = tmp_path / "p.json"
     path.write_text("\ufeff \n" + json.dumps([*rows, 3], ensure_ascii=False, indent=1), "utf-8")
@@ -131,21 +130,6 @@ def test_a_list_is_read_entry_by_entry(tmp_path: Path, monkeypatch: pytest.Monke
     assert read_back == [
         *enumerate(rows, 1),
         (41, Fault("no JSON object", "3")),
-    ]
-
-
-@given(st.lists(st.one_of(st.dictionaries(st.text(), st.text()), st.text()), max_size=5))
-def test_any_list_is_read_whole_wherever_it_is_cut(
-    tmp_path_factory: pytest.TempPathFactory, entries: list[object]
-) -> None:
-    path = tmp_path_factory.getbasetemp() / "any.json"
-    path.write_text(json.dumps(entries))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text_json, "_CHUNK", 3)
-        found = [entry for _, entry in json_entries(path)]
-    assert len(found) == len(entries)
-    assert [one for one in found if isinstance(one, dict)] == [
-        one for one in entries if isinstance(one, dict)
     ]
 
 

@@ -63,13 +63,12 @@ def same(one: Answer, other: Answer) -> bool:
     return without_times(one) == without_times(other)
 
 
-@pytest.mark.parametrize("visibility", ["full", "local"])
 @pytest.mark.parametrize("walk", ["filtered", "store"])
 def test_every_triplet_is_in_the_graph_and_the_answer_repeats(
-    sample: SqliteStore, llm: KgLLM, chosen: GraphFilter, walk: Any, visibility: Any
+    sample: SqliteStore, llm: KgLLM, chosen: GraphFilter, walk: Any
 ) -> None:
     asking = replace(about(sample, LINCOLN, question=QUESTION), link_seconds=0.5)
-    method = dog(llm, chosen, walk=walk, visibility=visibility)
+    method = dog(llm, chosen, walk=walk)
     answer = answered(sample, method, asking)
     assert answer.paths
     assert (answer.method, answer.timings.link) == ("dog", 0.5)
@@ -84,7 +83,7 @@ def test_every_triplet_is_in_the_graph_and_the_answer_repeats(
     assert all(one.id in inner for one in answer.answers if one.grounded)
     assert answer.kg_llm.calls == 1
     assert answer.forward_passes > 1
-    again = answered(sample, dog(llm, chosen, walk=walk, visibility=visibility), asking)
+    again = answered(sample, dog(llm, chosen, walk=walk), asking)
     assert same(answer, again)
 
 

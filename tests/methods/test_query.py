@@ -159,3 +159,26 @@ def test_a_number_that_is_there_is_not_counted(tmp_path: Path, question: str, be
         found = kg.ask(question).best
     assert found is not None
     assert found.name == best
+
+
+def test_json_lists_all_that_a_number_counted(tmp_path: Path) -> None:
+    rows = "".join(f"{n},Item {n},{n % 3}\n" for n in range(30))
+    (tmp_path / "items.csv").write_text("id,name,price\n" + rows)
+    with kgqa.ingest("tables", tmp_path / "items.csv", kg="items", home=tmp_path / "home") as kg:
+        answer = kg.ask("How many items are there?")
+        assert answer.value == 30
+        for listed, count in ((None, 30), (20, 20)):
+            (row,) = answer.to_dict(listed=listed)["query"]["rows"]
+            (counted,) = row["counted"]
+            assert (counted["size"], len(counted["members"])) == (30, count)
+
+
+def test_an_answer_asked_in_one_call_keeps_what_is_behind_it(
+    shop: kgqa.KG, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KGQA_HOME", str(shop.folder.parent))
+    answer = kgqa.ask("How many products are there?")
+    (row,) = answer.to_dict()["query"]["rows"]
+    assert len(row["counted"][0]["members"]) == answer.value == 3
+    assert answer.result is not None
+    assert len(answer.result.evidence(0, 2).counted[0].members) == 2

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from kgqa.errors import GeneralModelError
+from kgqa.deadline import deadline
+from kgqa.errors import GeneralModelError, TimeLimitError
 from kgqa.models.general import CallCache, Completion, GeneralLLM, Usage, call_key
 
 if TYPE_CHECKING:
@@ -80,6 +81,24 @@ def test_a_server_that_never_answers_is_given_up() -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute:
         message = message_of(f"http://127.0.0.1:{mute.getsockname()[1]}/v1", timeout_s=0.3)
     assert "no answer within 0.3 s" in message
+
+
+def test_a_call_ends_when_nobody_waits_for_it() -> None:
+    accepted: list[socket.socket] = []
+
+    def stop() -> None:
+        if accepted:
+            raise TimeLimitError("Nobody waits.")
+
+    with socket.create_server(("127.0.0.1", 0)) as mute, deadline(stop):
+        url = f"http://127.0.0.1:{mute.getsockname()[1]}/v1"
+        threading.Thread(target=lambda: accepted.append(mute.accept()[0]), daemon=True).start()
+        with (
+            GeneralLLM("some-model", base_url=url, timeout_s=600.0) as llm,
+            pytest.raises(TimeLimitError, match="Nobody waits"),
+        ):
+            llm.complete("hello")
+        accepted[0].close()
 
 
 @contextmanager

@@ -110,6 +110,13 @@ class MemoryGraph:
 
 def naive(plan: Plan, graph: MemoryGraph) -> list[tuple[Any, ...]]:
     """Return the rows of a plan in order, nodes as ids: written apart from the executor."""
+    return [row for row, _, _ in naive_rows(plan, graph)][: plan.limit]
+
+
+def naive_rows(
+    plan: Plan, graph: MemoryGraph
+) -> list[tuple[tuple[Any, ...], list[dict], list[Link]]]:
+    """Return all rows in order, each with its solutions and the links of its pattern's hops."""
     return _Naive(plan, graph).rows()
 
 
@@ -182,7 +189,7 @@ class _Naive:
                         "quarter": lambda t: (int(t[5:7]) + 2) // 3,
                         "day": lambda t: int(t[8:]),
                     }
-                    return [months[part](text) for text in listed(value)]
+                    return [months[part](text) for text in listed(value) if text[:4].isdigit()]
                 return listed(value)
             case Arithmetic(left, sign, right):
                 one, two = self.values(left, bound)[:1], self.values(right, bound)[:1]
@@ -258,7 +265,7 @@ class _Naive:
                 return tuple(whole)
         return found[0]
 
-    def rows(self) -> list[tuple[Any, ...]]:
+    def rows(self) -> list[Any]:
         plan = self.plan
         found = self.solutions()
         groups: dict[Any, list[dict]] = {}
@@ -290,7 +297,7 @@ class _Naive:
                 continue
             cells = [self.cell(item, by, group, members) for item in plan.give]
             sorts = [self.sort_value(sort, by, group, members) for sort in plan.order]
-            rows.append((sorts, [self.shown(cell) for cell in cells]))
+            rows.append((sorts, [self.shown(cell) for cell in cells], members))
         rows.sort(key=lambda row: [cell_key(cell, self.graph) for cell in row[1]])
         for place in reversed(range(len(plan.order))):
             there = [row for row in rows if row[0][place] is not None]
@@ -299,7 +306,11 @@ class _Naive:
                 key=lambda row: order_key(row[0][place]), reverse=plan.order[place].descending
             )
             rows = there + gone
-        return [tuple(cells) for _, cells in rows][: plan.limit]
+        return [(tuple(cells), members, self.links(members)) for _, cells, members in rows]
+
+    def links(self, members: list[dict]) -> list[Link]:
+        numbers = {n for s in members for at in range(len(self.plan.hops)) for n in s["h", at]}
+        return [self.graph.links[number] for number in sorted(numbers)]
 
     def possible_groups(self) -> list[Any]:
         """Groups of one node: those of its class that satisfy what speaks of it alone."""

@@ -79,6 +79,9 @@ def test_a_superlative_has_its_ties_and_runners_up() -> None:
     assert result.plain_rows() == [["Aliens", 1986]]
     assert [row[0] for row in result.tied] == ["Platoon"]
     assert [row[0] for row in result.runners_up] == ["Alien"]
+    (tied,) = result.to_dict()["tied"]
+    assert tied["values"][0] == "Platoon"
+    assert tied["properties"][0]["id"] == "t2", "a tied row rests on facts, as the others do"
 
 
 def test_a_count_lists_what_it_counted_and_its_facts() -> None:

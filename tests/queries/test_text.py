@@ -84,3 +84,10 @@ def test_anything_else_is_a_sentence(text: str) -> None:
     with contextlib.suppress(PlanError):
         plan = parse_plan(text)
         assert parse_plan(str(plan)) == plan
+
+
+@pytest.mark.parametrize("text", ["MATCH (n) RETURN n", "SELECT * FROM book", "count Book"])
+def test_what_is_no_plan_is_shown_one(text: str) -> None:
+    with pytest.raises(PlanError, match="A plan starts with a class, not with") as error:
+        parse_plan(text)
+    assert "Book | desc Book.price" in error.value.hint

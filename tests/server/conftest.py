@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+WAIT = 120_000.0  # milliseconds that the page may take; an instant on an idle machine
 START_SECONDS = 300.0  # a few on an idle machine
 SCRIPT = "<script>alert(1)</script>"
 QUOTED = 'a "quoted" \\ & <b>bold</b> name'
@@ -92,7 +94,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def serving(home: Path, cache: Path, *flags: str, **env: str) -> Iterator[Served]:
+def serving(
+    home: Path, cache: Path, *flags: str, stderr: Any = subprocess.DEVNULL, **env: str
+) -> Iterator[Served]:
     """Run `kgqa serve` until the end of the block."""
     clean = {
         name: value
@@ -103,7 +107,7 @@ def serving(home: Path, cache: Path, *flags: str, **env: str) -> Iterator[Served
     process = subprocess.Popen(
         [*command, "--home", str(home)],
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
+        stderr=stderr,
         text=True,
         env=clean | {"KGQA_CACHE": str(cache), "KGQA_DEVICE": "cpu"} | env,
     )
@@ -121,6 +125,15 @@ def serving(home: Path, cache: Path, *flags: str, **env: str) -> Iterator[Served
             process.stdout.close()
 
 
+def ready(server: Served) -> None:
+    """Wait until the models of a server are loaded."""
+    end = time.monotonic() + START_SECONDS
+    while (reply := server.get("/ready")).status != 200:
+        assert time.monotonic() < end, reply.text
+        assert "error" not in reply.json, reply.text
+        time.sleep(0.2)
+
+
 @pytest.fixture(scope="session")
 def served(home: Path, model_cache: Path) -> Iterator[Served]:
     """A server with its models loaded."""
@@ -132,9 +145,21 @@ def served(home: Path, model_cache: Path) -> Iterator[Served]:
     except ModelNotFoundError as error:
         pytest.skip(error.message)
     with serving(home, model_cache) as server:
-        end = time.monotonic() + START_SECONDS
-        while (reply := server.get("/ready")).status != 200:
-            assert time.monotonic() < end, reply.text
-            assert "error" not in reply.json, reply.text
-            time.sleep(0.2)
+        ready(server)
         yield server
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    named = os.environ.get("KGQA_CHROMIUM")
+    found = named or shutil.which("chromium") or shutil.which("google-chrome")
+    if found is None:
+        reason = "there is no Chromium: apt install chromium, or set KGQA_CHROMIUM"
+        assert os.environ.get("CI") != "true", reason
+        pytest.skip(reason)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield browser
+        browser.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
 from contextlib import asynccontextmanager
@@ -124,3 +125,50 @@ def test_an_answer_never_floods(served: Served) -> None:
     assert len(short["answers"]) == 5
     assert len(short["paths"]) <= 10
     assert "495 more" in short["notes"][-1]
+
+
+def edge(head: str, tail: str) -> dict[str, Any]:
+    fact = {"head": head, "predicate": "r" * 9_000, "tail": tail}
+    ends = {side: {"id": name, "name": name} for side, name in (("head", head), ("tail", tail))}
+    return {**ends, "relation": fact["predicate"], "inverse": False, "facts": [fact]}
+
+
+@pytest.mark.parametrize("count", [2, 50])
+def test_no_name_makes_an_answer_large(count: int) -> None:
+    from kgqa.server.mcp import bounded, capped
+    from kgqa.server.shapes import Answered, PathPage
+
+    rows = [f"{number} " + "long " * 2_000 for number in range(count)]
+    paths = [{"text": one, "score": -1.0, "edges": [edge("x", one)] * 3} for one in rows]
+    page = {
+        "entity": {"id": "x", "name": "x"},
+        "paths": paths,
+        "total": 500,
+        "next_offset": 100 + count,
+        "notes": [],
+    }
+    short = bounded(page)
+    PathPage.model_validate(short)
+    assert len(json.dumps(short)) < 70_000
+    assert short["next_offset"] == 100 + len(short["paths"]) > 100
+    assert (len(short["paths"]) < count) == (count == 50)
+    assert short["paths"][0]["edges"][0]["tail"]["id"].endswith("… (10,002 characters)")
+    one = {"id": "x", "score": 1.0, "grounded": True, "types": rows, "properties": {"p": rows}}
+    met = [{"asked": "a", "text": "t", "edges": [edge("x", rows[0])]}]
+    answers = [
+        {**one, "name": name, "paths": [at], "conditions": met} for at, name in enumerate(rows)
+    ]
+    whole = {
+        "question": "q",
+        "method": "rank",
+        "topic_entities": [],
+        "confidence": None,
+        "notes": [],
+        "answers": answers,
+        "paths": paths,
+    }
+    shorter = bounded(capped(whole, 50))
+    Answered.model_validate(shorter)
+    assert len(json.dumps(shorter)) < 70_000
+    assert all(at < len(shorter["paths"]) for each in shorter["answers"] for at in each["paths"])
+    assert bounded(shorter) == shorter

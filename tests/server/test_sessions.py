@@ -17,6 +17,7 @@ from kgqa.registry import METHODS, Entry
 from kgqa.server.faults import BusyError, RefusedError, StoppingError
 from kgqa.server.options import ServeOptions
 from kgqa.server.sessions import Sessions
+from kgqa.server.worker import Worker
 from tests.server.conftest import QUESTION
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> None:
 def sessions(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Makes sessions that load nothing at the start."""
     made: list[Sessions] = []
-    monkeypatch.setattr(Sessions, "_warm_up", lambda self: None)
+    monkeypatch.setattr(Worker, "warm_up", lambda self, name: None)
 
     def make(**options: Any) -> Sessions:
         def of(kg: str | None, **shared: Any) -> Home:
@@ -159,7 +160,7 @@ def test_a_fault_of_a_method_is_told_without_its_insides(sessions: Any) -> None:
 def test_only_allowed_models_may_be_named(sessions: Any) -> None:
     async def run() -> None:
         made = sessions(allow=("universal",))
-        with pytest.raises(UsageError, match="--allow"):
+        with pytest.raises(UsageError, match="that the server does not allow"):
             await made.ask(QUESTION, method="rank", options={"ranker": "/tmp"})
         Held.may.set()
         waiting = await made.ask(QUESTION, method="rank", options={"ranker": "universal"})
@@ -184,13 +185,13 @@ def test_the_least_recently_used_kg_llm_goes(sessions: Any, tiny_folder: Path) -
             assert (await made.answer(waiting))["kg_llm"]["model"]
 
         def held() -> list[object]:
-            return [sorted(map(str, one.kg_llms)) for one in made._open.values()]
+            return [sorted(map(str, one.kg_llms)) for one in made._answering[0]._open.values()]
 
         await by(names[0])
         await by(names[0], hops=1)  # another session, the same model
-        assert len(made._open) == 2
+        assert len(made._answering[0]._open) == 2
         assert len({str(one) for one in held()}) == 1
-        first = [one._resources._kept for one in made._open.values()]
+        first = [one._resources._kept for one in made._answering[0]._open.values()]
         assert (
             len({id(next(v for k, v in kept.items() if k[0] == "kg_llm")) for kept in first}) == 1
         )
@@ -208,8 +209,8 @@ def test_a_kg_that_is_loaded_again_is_seen_and_not_opened_twice(
     import kgqa
     from kgqa.progress import Silent
 
-    monkeypatch.setattr(Sessions, "_warm_up", lambda self: None)
-    monkeypatch.setattr("kgqa.server.sessions._FRESH", fresh)
+    monkeypatch.setattr(Worker, "warm_up", lambda self, name: None)
+    monkeypatch.setattr("kgqa.server.kgs._FRESH", fresh)
 
     def load(*lines: str) -> None:
         (tmp_path / "kg.tsv").write_text("".join(f"{line}\n" for line in lines))
@@ -243,17 +244,17 @@ def test_work_ends_when_its_client_goes_or_its_time_is_over(sessions: Any) -> No
         made = sessions(time_limit=0.2, max_queue=1)
         first = await ask(made)
         await begun()
-        first.asked.stop()  # somebody waits
+        first.check()  # somebody waits
         abandoned = await ask(made, "abandoned")  # nobody ever listens: its place is freed in time
         with pytest.raises(BusyError):
             await ask(made)
         await asyncio.sleep(0.3)
         with pytest.raises(TimeLimitError):
-            first.asked.stop()
+            first.check()
         later = await ask(made, "later")
         assert made._waiting == [later]
         abandoned.gone = True
         with pytest.raises(RefusedError, match="went away"):
-            abandoned.asked.stop()
+            abandoned.check()
 
     asyncio.run(run())

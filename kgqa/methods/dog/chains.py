@@ -20,6 +20,7 @@ import numpy as np
 import torch
 
 from kgqa.answers.answer import ScoredPath
+from kgqa.deadline import deadline
 from kgqa.decoding.pieces import Ending, FreeText, Limits, Markers, SpanOptions
 from kgqa.decoding.spans import Writer
 from kgqa.decoding.text import Text, TextForward
@@ -105,9 +106,8 @@ class _Known(NamedTuple):
 class ChainWriter:
     """Writes the chains of one question.
 
-    ``language``: the graph to walk in. ``prompt_for``: the prompt's token ids, given what has been
-    visited. ``names``: those that an answer may well have, besides those of the chain's own
-    triplets; a full stop in one does not end the answer.
+    ``language``: the graph to walk in. ``names``: those that an answer may well have, besides those
+    of the chain's own triplets; a full stop in one does not end the answer.
     """
 
     def __init__(
@@ -117,19 +117,17 @@ class ChainWriter:
         store: GraphStore,
         language: TripletLanguage,
         start: ChainReading,
-        prompt_for: Callable[[frozenset[int]], list[int]],
+        prompt: list[int],
         options: DogOptions,
         names: Iterable[str] = (),
     ) -> None:
         self._store = store
         self._language = language
-        self._prompt_for = prompt_for
         self._options = options
         self._until = time.monotonic() + (options.time_limit or math.inf)
         self._readings: dict[tuple[int, ...], _Known] = {}  # by the ids of a chain's spans
         self._first = _Known((), [start], False, frozenset(name.casefold() for name in names))
         self.markers = markers_of(kg_llm.encoder)
-        prompt = prompt_for(start.visited)
         longest = len(prompt) + options.chain_tokens
         trees = plan.way == "tree" and (plan.limit is None or longest <= plan.limit)
         self.prompt_tokens = len(prompt)
@@ -164,22 +162,26 @@ class ChainWriter:
         GraphError.
         """
         try:
-            found = self._write(self._free, self._prompt)
-            if not any(chain.spans for chain in found):
-                try:
-                    text, own = found[0].text, found[0].prompt  # which need not be run again
-                    begun = Text(text.tokens[:own], text.columns[:own], text.stamps[:own])
-                    found = self._write(self._forced, begun)
-                    self.opened = True
-                except ConstraintError:
-                    pass  # no triplet fits into the limits: what it wrote by itself stands
-            return found
+            with deadline(self._check_time):
+                return self._written()
         except torch.OutOfMemoryError as error:
             raise ModelError(
                 "Memory ran out while chains were written.",
                 "Use fewer `beams`, a smaller graph (`triplets`), a smaller or quantized model, or "
                 "another `device`.",
             ) from error
+
+    def _written(self) -> list[Chain]:
+        found = self._write(self._free, self._prompt)
+        if not any(chain.spans for chain in found):
+            try:
+                text, own = found[0].text, found[0].prompt  # which need not be run again
+                begun = Text(text.tokens[:own], text.columns[:own], text.stamps[:own])
+                found = self._write(self._forced, begun)
+                self.opened = True
+            except ConstraintError:
+                pass  # no triplet fits into the limits: what it wrote by itself stands
+        return found
 
     def readings(self, chain: Chain) -> list[ChainReading]:
         """Return what the triplets of ``chain`` stand for, by id."""
@@ -192,17 +194,12 @@ class ChainWriter:
     def _write(self, writer: Writer, prompt: Sequence[int] | Text) -> list[Chain]:
         found = [writer.start(prompt)]
         while any(chain.stop is None for chain in found):
-            self._check_time()
             onward: list[Chain] = []
             for chain in writer.free(found):
                 if chain.opened is None:
                     onward.append(chain)
                     continue
-                self._check_time()
-                grown = writer.branches(chain, self._options.beams)
-                if self._options.visibility == "local":  # the prompt changes from step to step
-                    grown = [self._shown_again(one) for one in grown]
-                onward += grown
+                onward += writer.branches(chain, self._options.beams)
             found = sorted(onward, key=lambda one: -score(one))[: self._options.beams]
             writer.keep(found)
         return found
@@ -236,17 +233,6 @@ class ChainWriter:
             return Ending(at)
         note = idle(tokens, self._options.thought_tokens)
         return None if note is None else Ending(len(text), note)
-
-    def _shown_again(self, chain: Chain) -> Chain:
-        """Return the chain after the prompt that shows what it has visited by now."""
-        if chain.stop is not None:
-            return chain
-        visited = frozenset().union(*(one.visited for one in self.readings(chain)))
-        prompt = self._prompt_for(visited)
-        if chain.text.tokens[: chain.prompt] == tuple(prompt):
-            return chain
-        written = chain.text.tokens[chain.prompt :]
-        return replace(chain, text=self._forward.text((*prompt, *written)), prompt=len(prompt))
 
     def _check_time(self) -> None:
         if time.monotonic() > self._until:

@@ -47,11 +47,6 @@ class FilteredGraph:
     texts: tuple[str, ...]
     notes: tuple[str, ...]
 
-    def touching(self, visited: frozenset[int]) -> tuple[str, ...]:
-        """Return the texts of the triplets that touch one of ``visited``, each once."""
-        near = np.isin(self.rows[:, (0, END)], list(visited)).any(axis=1)
-        return tuple(dict.fromkeys(self.texts[row] for row in np.flatnonzero(near).tolist()))
-
     def all_texts(self) -> tuple[str, ...]:
         """Return the texts, each once."""
         return tuple(dict.fromkeys(self.texts))

@@ -102,7 +102,7 @@ class Dog(Method[DogOptions]):
     def own_settings(self) -> dict[str, Any]:
         """Return the model, the graph in its prompt, and how chains are written."""
         options = self.options
-        written = ("beams", "steps", "walk", "visibility", "cap", "time_limit")
+        written = ("beams", "steps", "walk", "cap", "time_limit")
         return {
             "k": None,
             "preset": options.preset or (None if self.kg_llm.adapter else PRESET),
@@ -147,7 +147,7 @@ class Dog(Method[DogOptions]):
             store,
             language,
             start,
-            lambda visited: self._prompt(text, names, graph, visited),
+            self.kg_llm.prompt_ids(text, names, BETWEEN.join(graph.all_texts())),
             options,
             names_of(store, np.unique(graph.rows[:, (0, END)])),
         )
@@ -248,13 +248,6 @@ class Dog(Method[DogOptions]):
         part = total / sum(scores) if sum(scores) else 0.0
         every = [replace(one, score=part * new) for one, new in zip(every, scores, strict=True)]
         return [every[at] for at in mine], [every[at] for at in order if at not in mine]
-
-    def _prompt(
-        self, text: str, names: list[str], graph: FilteredGraph, visited: frozenset[int]
-    ) -> list[int]:
-        local = self.options.visibility == "local"
-        texts = graph.touching(visited) if local else graph.all_texts()
-        return self.kg_llm.prompt_ids(text, names, BETWEEN.join(texts))
 
     def _room(self, text: str, names: list[str]) -> int:
         """Return how many tokens the graph may have in the prompt. Raises ModelError for none."""

@@ -1,10 +1,8 @@
 // The page: ask, watch, and look at the paths behind each answer.
-import { Told, byId, call, el, json, number, percent, visible } from "/common.js";
-import { draw, readable } from "/draw.js";
+import { failure, preview, result, spoken } from "/answer.js";
+import { Told, byId, call, el, json, listed, number, visible } from "/common.js";
+import { combobox, look } from "/entity.js";
 
-const DRAWN = 6; // paths of an answer that are drawn at first
-const SHOWN = 8; // answers that are shown at first
-const ROWS = 100; // rows of a plan that are shown
 const KEPT = 50; // questions of the history
 const TURNS = 3; // earlier questions that a follow-up is sent with
 const HISTORY = "kgqa-history";
@@ -12,14 +10,32 @@ const HISTORY = "kgqa-history";
 let running = null; // what stops the question that is being asked
 let current = ""; // the address of that question
 let topics = []; // chosen entities: {id, name}
+let bound = false; // whether they belong to the question as it stands, and not to another one
 let before = []; // answered questions that a follow-up may leave things to
-let suggested = [], marked = -1, typing = null;
+let clock = 0; // what counts the seconds of a question
+
+const page = {
+  ask: () => ask(),
+  choose: (entities) => { topics = entities.map(({ id, name }) => ({ id, name })); bound = true; chips(); ask(); },
+  look: (entity, holder) => look(entity, holder, page),
+  link: (given) => new URL(address(given), location).href,
+  kg: () => byId("kg").value,
+  nameTopic: () => { byId("options").open = true; byId("topic").focus(); },
+  about: (entity) => {
+    topics = [{ id: entity.id, name: entity.name }];
+    bound = false;
+    chips();
+    byId("q").value = "";
+    byId("q").placeholder = visible(`A question about ${entity.name}`);
+    byId("q").focus();
+  },
+};
 
 // ── asking ─────────────────────────────────────────────────────────────────────────────────
 
 /** The question with its options as the form has them. */
 function form() {
-  const given = { q: byId("q").value.trim(), kg: byId("kg").value, method: byId("method").value };
+  const given = { q: byId("q").value.trim(), kg: byId("kg").value || new URLSearchParams(location.search).get("kg"), method: byId("method").value };
   for (const name of ["k", "hops"]) if (byId(name).value) given[name] = Number(byId(name).value);
   return { ...given, entities: topics };
 }
@@ -27,7 +43,7 @@ function form() {
 /** The address that asks the same again: whoever follows it sees the same. */
 function address(given) {
   const query = new URLSearchParams({ q: given.q });
-  if (given.kg && byId("kg").options.length > 1) query.set("kg", given.kg);
+  if (given.kg && byId("kg").options.length !== 1) query.set("kg", given.kg);
   if (given.method && given.method !== "auto") query.set("method", given.method);
   for (const name of ["k", "hops"]) if (given[name]) query.set(name, given[name]);
   for (const one of given.entities) query.append("entity", one.id);
@@ -40,6 +56,7 @@ function fromAddress() {
   byId("q").value = query.get("q") ?? byId("q").value;
   for (const name of ["k", "hops"]) byId(name).value = /^\d+$/.exec(query.get(name) ?? "")?.[0] ?? "";
   topics = query.getAll("entity").map((id) => ({ id, name: id }));
+  bound = true;
   choices();
   fit();
   return (query.get("q") ?? "").trim() !== "";
@@ -70,6 +87,9 @@ async function ask({ remember = true, followUp = "" } = {}) {
   byId("result").setAttribute("aria-busy", "true");
   byId("go").textContent = "Stop";
   say("Asking …", true);
+  const began = performance.now();
+  clearInterval(clock);
+  clock = setInterval(() => { byId("status").dataset.seconds = ` ${Math.round((performance.now() - began) / 1000)} s`; }, 1000);
   const body = { question: given.q, kg: given.kg || undefined, method: given.method || undefined,
     k: given.k, hops: given.hops, entities: given.entities.map((one) => one.id),
     after: before.length ? before : undefined };
@@ -78,11 +98,12 @@ async function ask({ remember = true, followUp = "" } = {}) {
     await watch(response, given);
     keep(given);
   } catch (error) {
-    if (error.name !== "AbortError") show(failure(error, given));
+    if (error.name !== "AbortError") show(failure(error, given, page));
     if (running === stop) say("");
   } finally {
     if (running === stop) {
       running = null;
+      clearInterval(clock);
       byId("result").setAttribute("aria-busy", "false");
       byId("go").textContent = "Ask";
     }
@@ -92,21 +113,23 @@ async function ask({ remember = true, followUp = "" } = {}) {
 /** Show what happens to the question as the server sends it. */
 async function watch(response, given) {
   const seen = new Map();
+  let about = "";
   for await (const [event, data] of events(response)) {
     if (event === "queued" && data.ahead) say(`Waiting: ${data.ahead} ahead …`, true);
     else if (event === "loading") say(`${data.text} …`, true);
     else if (event === "linked") {
-      const names = data.topic_entities.map((one) => one.name).join(", ");
-      say(`About ${names}. Searching …`, true);
+      about = data.topic_entities.length ? `About ${listed(data.topic_entities.map((one) => one.name))}. ` : "";
+      say(`${about}Searching …`, true);
     } else if (event === "paths") {
       for (const path of data.paths) if (path.edges.length) seen.set(path.text, path);
-      say(`${number(seen.size)} ${seen.size === 1 ? "path" : "paths"} found so far …`, true);
+      say(`${about}${number(seen.size)} ${seen.size === 1 ? "path" : "paths"} found so far …`, true);
       if (seen.size) show(preview([...seen.values()]));
     } else if (event === "answer") {
       say("");
+      byId("said").textContent = visible(spoken(data));
       if (before.length) asItWasRead(data, given);
       before = [...before, turn(data)].slice(-TURNS);
-      show(result(data, given), following());
+      show(result(data, given, page, following()));
       return;
     } else if (event === "error") {
       throw new Told(data.error.message, data.error.hint, data.error.code);
@@ -124,6 +147,7 @@ function turn(found) {
 /** Have form and address ask what a follow-up was read as, so that it stands alone. */
 function asItWasRead(found, given) {
   given.q = byId("q").value = found.question;
+  bound = true;
   given.entities = topics = found.topic_entities.map(({ id, name }) => ({ id, name }));
   chips();
   fit();
@@ -162,258 +186,14 @@ async function* events(response) {
 function say(text, busy = false) {
   byId("status").textContent = visible(text);
   byId("status").hidden = !text;
+  delete byId("status").dataset.seconds;
+  byId("said").textContent = "";
   byId("status").classList.toggle("busy", busy);
 }
 
 function show(...nodes) {
   byId("result").replaceChildren(...nodes);
   for (const one of byId("result").querySelectorAll(".drawing")) one.drawNow();
-}
-
-// ── what is shown ──────────────────────────────────────────────────────────────────────────
-
-function drawing(paths, ids) {
-  const holder = el("div", { class: "drawing", tabIndex: 0, role: "region", "aria-label": "Drawn paths" });
-  const opened = new Set();
-  holder.drawNow = () => draw(holder, paths, ids, look, opened);
-  return holder;
-}
-
-/** A path as text, its stored facts below it; a condition says what asked for it. */
-function asText(path) {
-  const line = el("span", { class: "path" }, path.asked ? el("span", { class: "badge", textContent: path.asked }) : null,
-    el("b", { textContent: path.edges[0].head.name }));
-  for (const edge of path.edges) {
-    line.append(el("i", { textContent: edge.relation, title: readable(edge.relation) }),
-      el("b", { textContent: edge.tail.name }));
-  }
-  const facts = path.edges.flatMap((edge) => edge.facts).map((fact) =>
-    el("li", {}, el("code", { textContent: `${fact.head}  ${fact.predicate}  ${fact.tail}` })));
-  return el("li", {}, el("details", {}, el("summary", {}, line), el("ul", { class: "stored" }, ...facts)));
-}
-
-function preview(paths) {
-  return el("div", { class: "card preview" },
-    el("h2", { textContent: "Paths found so far" }),
-    drawing(paths.slice(0, DRAWN), new Set()));
-}
-
-function result(found, given) {
-  const ids = new Set(found.answers.map((one) => one.id));
-  const topic = found.topic_entities;
-  const head = el("div", { class: "head" },
-    el("h2", { class: "hidden", textContent: found.question }),
-    el("p", { class: "about" }, topic.length ? "about " : "", ...topic.flatMap((one, place) => [place ? ", " : "", entityLink(one)]),
-      ` · ${found.timings.total.toFixed(2)} s · ${found.method}`));
-  const parts = [head];
-  if (found.query && found.answers.length) parts.push(planned(found.query, found));
-  else if (found.answers.length) parts.push(...answers(found, ids));
-  else parts.push(nothing(found));
-  const notes = found.notes.filter(Boolean);
-  if (notes.length && found.answers.length) {
-    parts.push(el("ul", { class: "notes" }, ...notes.map((note) => el("li", { textContent: note }))));
-  }
-  if (found.others.length) {
-    parts.push(el("details", { class: "others" },
-      el("summary", { textContent: `${number(found.others.length)} entities with less behind them` }),
-      el("p", {}, ...found.others.slice(0, 30).flatMap((one, place) => [place ? ", " : "", entityLink(one)]))));
-  }
-  parts.push(actions(found, given));
-  return el("div", {}, ...parts);
-}
-
-function answers(found, ids) {
-  const voted = found.general_llm === null;
-  const most = Math.max(...found.answers.map((one) => one.score), 1e-9);
-  const cards = found.answers.map((one, place) => {
-    const behind = one.paths.map((number_) => found.paths[number_]).filter((path) => path.edges.length)
-      .concat(found.expanded.filter((path) => path.edges.at(-1)?.tail.id === one.id));
-    const bar = el("span", { class: "share", "aria-hidden": "true" }, el("span"));
-    bar.firstChild.style.width = `${Math.max(4, (100 * one.score) / most)}%`;
-    const card = el("article", { class: place ? "card" : "card first" },
-      el("div", { class: "name" },
-        el("h3", {}, one.id ? entityLink(one) : one.name),
-        one.grounded ? null : el("span", { class: "badge", textContent: "in no path" }),
-        place === 0 && found.confidence !== null
-          ? el("span", { class: found.confidence < 0.5 ? "badge" : "confidence", textContent: `${percent(found.confidence)} confident` })
-          : voted ? bar : null));
-    const asked = (one.conditions ?? []).filter((each) => each.edges.length);
-    if (place === 0 || behind.length === 0) card.append(...evidence(behind, ids, asked));
-    else {
-      const more = el("details", {}, el("summary", { textContent: `${number(behind.length)} ${behind.length === 1 ? "path" : "paths"}` }));
-      more.addEventListener("toggle", () => {
-        if (more.open && more.children.length === 1) {
-          more.append(...evidence(behind, ids, asked));
-          more.querySelectorAll(".drawing").forEach((each) => each.drawNow());
-        }
-      });
-      card.append(more);
-    }
-    return card;
-  });
-  if (cards.length <= SHOWN) return cards;
-  const rest = cards.splice(SHOWN);
-  const all = el("button", { type: "button", class: "quiet", textContent: `Show ${number(rest.length)} more answers`,
-    onclick: () => all.replaceWith(...rest) });
-  return [...cards, all];
-}
-
-/** What a plan gave: its sentence, its pattern, its rows with what they rest on, all of them as CSV. */
-function planned(query, found) {
-  const text = (cell) => cell === null ? "–" : Array.isArray(cell) ? cell.map(text).join(", ") : String(cell.name ?? cell);
-  const rows = [...query.rows, ...query.tied.map((values) => ({ values, facts: [], facts_in_all: 0, counted: [] }))];
-  const card = el("article", { class: "card first" },
-    el("div", { class: "name" },
-      el("h3", { textContent: rows.length === 1 ? found.answers[0].name : `${number(rows.length)} rows` }),
-      found.confidence === null ? null : el("span", { class: found.confidence < 0.5 ? "badge" : "confidence", textContent: `${percent(found.confidence)} confident` })),
-    el("p", { textContent: query.sentence }));
-  if (query.pattern.length) {
-    const end = (name) => ({ id: name, name });
-    const edges = query.pattern.map((hop) => ({ ...hop, head: end(hop.head), tail: end(hop.tail), facts: [] }));
-    const holder = el("div", { class: "drawing", tabIndex: 0, role: "region", "aria-label": "The plan's pattern" });
-    holder.drawNow = () => draw(holder, [{ edges, asked: true }], new Set(query.columns), null);
-    card.append(holder);
-  }
-  const behind = (row) => [...row.counted.map((one) => `${one.aggregate}: ${one.members.map(text).join(", ")}${one.size > one.members.length ? ` … (${number(one.size)})` : ""}`),
-    ...row.facts.map((fact) => `${fact.head}  ${fact.predicate}  ${fact.tail}`),
-    ...row.facts_in_all > row.facts.length ? [`… ${number(row.facts_in_all)} facts in all`] : []];
-  const lines = rows.slice(0, ROWS).map((row) => el("tr", {},
-    ...row.values.map((cell) => el("td", {}, cell?.id ? entityLink(cell) : text(cell))),
-    el("td", {}, behind(row).length ? el("details", {}, el("summary", { textContent: "why" }),
-      el("ul", { class: "stored" }, ...behind(row).map((one) => el("li", {}, el("code", { textContent: one }))))) : "")));
-  card.append(el("div", { class: "rows" }, el("table", {},
-    el("thead", {}, el("tr", {}, ...query.columns.map((name) => el("th", { scope: "col", textContent: name })), el("td"))),
-    el("tbody", {}, ...lines))));
-  const cell = (one) => `"${(one === null ? "" : text(one)).replaceAll('"', '""')}"`;
-  const csv = [query.columns, ...rows.map((row) => row.values)].map((row) => row.map(cell).join(",")).join("\r\n");
-  const left = rows.length - lines.length;
-  const next = query.runners_up.map((values) => values.map(text).join(", "));
-  if (next.length) card.append(el("p", { class: "about", textContent: `Next: ${next.join("; ")}` }));
-  card.append(el("div", { class: "actions" },
-    left > 0 ? el("span", { class: "about", textContent: `${number(left)} more rows in the CSV` }) : null,
-    copier("Copy rows as CSV", `${csv}\r\n`), copier("Copy the plan", query.plan),
-    query.cypher ? copier("Copy the plan's Cypher", query.cypher) : null));
-  return card;
-}
-
-function evidence(paths, ids, conditions = []) {
-  if (!paths.length) return [el("p", { class: "about", textContent: "No path of the graph ends here." })];
-  const shown = [...paths.slice(0, DRAWN), ...conditions];
-  const texts = el("ol", { class: "texts" }, ...shown.map(asText));
-  const parts = [drawing(shown, ids), texts];
-  if (paths.length > DRAWN) {
-    const all = el("button", { type: "button", class: "quiet", textContent: `All ${number(paths.length)} paths as text`,
-      onclick: () => { texts.append(...paths.slice(DRAWN).map(asText)); all.remove(); } });
-    parts.push(all);
-  }
-  return parts;
-}
-
-/** How sure a refusal is: a number beside it would be read as that of an answer. */
-const sureness = (confidence) => confidence >= 0.9 ? "Fairly sure." : confidence >= 0.7 ? "Probably." : "Unsure.";
-
-/** What the graph does not know is an answer, too. */
-function nothing(found) {
-  const said = found.notes.length ? found.notes : ["No answer: the facts found are not evidence enough."];
-  const card = el("article", { class: "card calm" },
-    el("h3", { textContent: "Not in this graph" }),
-    ...said.map((note) => el("p", { textContent: note })));
-  if (found.confidence !== null) card.append(el("p", { class: "about", textContent: sureness(found.confidence) }));
-  const paths = found.paths.filter((path) => path.edges.length);
-  if (paths.length) {
-    card.append(el("details", {}, el("summary", { textContent: "What was looked at" }),
-      el("ol", { class: "texts" }, ...paths.slice(0, DRAWN).map(asText))));
-  }
-  return card;
-}
-
-function failure(error, given) {
-  const card = el("article", { class: "card calm", role: "alert" },
-    el("h3", { textContent: error.code === 422 || error.code === 404 ? "This question found no start" : "That did not work" }),
-    el("p", { textContent: error.message ?? String(error) }));
-  if (error.hint) card.append(el("p", { class: "about", textContent: error.hint }));
-  const acts = el("div", { class: "actions" });
-  if (error.code === 422 || error.code === 404) {
-    acts.append(el("button", { type: "button", class: "quiet", textContent: "Name the topic entity",
-      onclick: () => { byId("options").open = true; byId("topic").focus(); } }));
-  }
-  acts.append(el("button", { type: "button", class: "quiet", textContent: "Ask again", onclick: () => ask() }));
-  card.append(acts);
-  return el("div", {}, el("h2", { class: "hidden", textContent: given.q }), card);
-}
-
-function entityLink(entity) {
-  return el("button", { type: "button", class: "entity", textContent: entity.name, title: entity.id ?? "",
-    onclick: () => look(entity) });
-}
-
-function actions(found, given) {
-  const link = new URL(address(given), location).href;
-  const acts = [copier("Copy link", link), copier("Copy JSON", JSON.stringify(found, null, 2))];
-  const facts = [...found.paths, ...found.expanded].flatMap((path) => path.edges.flatMap((edge) => edge.facts));
-  if (facts.length) acts.push(copier("Copy Cypher", cypher(found, facts)));
-  if (/^https?:/.test(found.browser_url ?? "")) {
-    acts.push(el("a", { href: found.browser_url, target: "_blank", rel: "noreferrer", textContent: "Neo4j Browser" }));
-  }
-  return el("div", { class: "actions" }, ...acts);
-}
-
-function copier(label, text) {
-  const node = el("button", { type: "button", class: "quiet", textContent: label, onclick: async () => {
-    await navigator.clipboard.writeText(text).then(() => { node.textContent = "Copied"; },
-      () => { node.textContent = "Not allowed here"; });
-    setTimeout(() => { node.textContent = label; }, 1500);
-  } });
-  return node;
-}
-
-/** The Cypher that draws the facts: that of the store if it is Neo4j, else by the id alone. */
-function cypher(found, facts) {
-  const own = found.browser_url && new URL(found.browser_url).searchParams.get("arg");
-  if (own) return own;
-  const quoted = (text) => `'${text.replaceAll("\\", "\\\\").replaceAll("'", "\\'").replaceAll("\n", "\\n")}'`;
-  const rows = new Set(facts.map((fact) => `  [${[fact.head, fact.predicate, fact.tail].map(quoted).join(", ")}]`));
-  return `UNWIND [\n${[...rows].join(",\n")}\n] AS edge\n`
-    + "MATCH path = (:Entity {id: edge[0]})-[r]->(:Entity {id: edge[2]})\n"
-    + "WHERE type(r) = edge[1]\nRETURN path\n";
-}
-
-// ── an entity and its neighbours ───────────────────────────────────────────────────────────
-
-async function look(entity, offset = 0) {
-  const dialog = byId("entity");
-  byId("entity-name").textContent = visible(entity.name);
-  byId("entity-id").textContent = visible(entity.id);
-  byId("entity-actions").replaceChildren(el("button", { type: "button", textContent: "Ask about it", onclick: () => {
-    dialog.close();
-    topics = [{ id: entity.id, name: entity.name }];
-    chips();
-    byId("q").value = "";
-    byId("q").placeholder = visible(`A question about ${entity.name}`);
-    byId("q").focus();
-  } }));
-  const list = byId("neighbours");
-  if (!offset) list.replaceChildren(el("p", { class: "about", textContent: "Looking …" }));
-  if (!dialog.open) dialog.showModal();
-  const query = new URLSearchParams({ entity: entity.id, hops: 1, direction: "both", limit: 40, offset });
-  if (byId("kg").value) query.set("kg", byId("kg").value);
-  try {
-    const found = await json(`/api/paths?${query}`);
-    if (!offset) list.replaceChildren(el("p", { class: "about", textContent: `${number(found.total)} facts` }));
-    list.querySelector(".more")?.remove();
-    const rows = found.paths.map((path) => {
-      const edge = path.edges[0];
-      return el("li", {}, el("span", { class: edge.inverse ? "relation back" : "relation",
-        textContent: readable(edge.relation), title: edge.relation }), entityLink(edge.tail));
-    });
-    list.append(el("ul", { class: "neighbours" }, ...rows));
-    if (found.next_offset !== null) {
-      list.append(el("button", { type: "button", class: "quiet more", textContent: "More",
-        onclick: () => look(entity, found.next_offset) }));
-    }
-  } catch (error) {
-    list.replaceChildren(el("p", { textContent: [error.message, error.hint].filter(Boolean).join(" ") }));
-  }
 }
 
 // ── the topic entity, with suggestions while typing ────────────────────────────────────────
@@ -429,49 +209,10 @@ function chips() {
   byId("options-said").textContent = set.length ? `Options: ${set.join(" · ")}` : "Options";
 }
 
-async function suggest() {
-  const prefix = byId("topic").value.trim();
-  typing?.abort();
-  if (!prefix) return suggestions([]);
-  const stop = (typing = new AbortController());
-  const query = new URLSearchParams({ prefix });
-  if (byId("kg").value) query.set("kg", byId("kg").value);
-  const found = await json(`/api/entities?${query}`, undefined, stop.signal).catch(() => ({ entities: [] }));
-  if (typing === stop) suggestions(found.entities);
-}
-
-function suggestions(found) {
-  [suggested, marked] = [found, -1];
-  byId("suggestions").replaceChildren(...found.map((one, place) => el("li", { role: "option", id: `s${place}`,
-    "aria-selected": "false", onmousedown: (event) => { event.preventDefault(); choose(one); } },
-  el("span", { textContent: one.name }), el("small", { textContent: `${one.id} · ${number(one.edges)} facts` }))));
-  byId("suggestions").hidden = !found.length;
-  byId("topic").setAttribute("aria-expanded", String(found.length > 0));
-  byId("topic").removeAttribute("aria-activedescendant");
-}
-
-function choose(entity) {
-  if (!topics.some((one) => one.id === entity.id)) topics.push({ id: entity.id, name: entity.name });
-  byId("topic").value = "";
-  suggestions([]);
+function addTopic(entity) {
+  if (!topics.some((one) => one.id === entity.id)) topics.push(entity);
+  bound = false;
   chips();
-}
-
-function onTopicKey(event) {
-  if (event.key === "Escape") suggestions([]);
-  if (event.key === "Enter") {
-    event.preventDefault();
-    const typed = byId("topic").value.trim();
-    if (suggested[marked] ?? suggested[0]) choose(suggested[marked] ?? suggested[0]);
-    else if (typed) choose({ id: typed, name: typed });
-    else byId("ask").requestSubmit();
-  }
-  if ((event.key === "ArrowDown" || event.key === "ArrowUp") && suggested.length) {
-    event.preventDefault();
-    marked = (marked + (event.key === "ArrowDown" ? 1 : -1) + suggested.length) % suggested.length;
-    [...byId("suggestions").children].forEach((one, place) => one.setAttribute("aria-selected", String(place === marked)));
-    byId("topic").setAttribute("aria-activedescendant", `s${marked}`);
-  }
 }
 
 // ── history ────────────────────────────────────────────────────────────────────────────────
@@ -518,7 +259,19 @@ async function start() {
   if (document.body.classList.contains("asked")) return; // asked while the graphs were looked up
   if (asks && ownAddress()) return ask({ remember: false });
   if (asks) byId("go").focus(); // a link from elsewhere asks by a click
+  examples();
   await loading();
+}
+
+/** Questions that this graph answers, as long as none is asked. */
+async function examples() {
+  if (document.body.classList.contains("asked")) return;
+  const kg = byId("kg").value;
+  const found = await json(`/api/examples?${new URLSearchParams({ kg })}`).catch(() => ({ questions: [] }));
+  if (kg !== byId("kg").value) return;
+  byId("examples").hidden = !found.questions.length;
+  byId("examples").lastElementChild.replaceChildren(...found.questions.map((one) =>
+    el("li", {}, el("button", { type: "button", class: "chip", textContent: one, onclick: () => { byId("q").value = one; fit(); ask(); } }))));
 }
 
 /** Whether this page's address was asked here before, or is loaded again. */
@@ -544,16 +297,20 @@ byId("ask").addEventListener("submit", (event) => {
   if (running && same) running.abort();
   else ask(); // Enter under another question asks that one instead
 });
-byId("q").addEventListener("input", fit);
+byId("q").addEventListener("input", () => {
+  fit();
+  if (!bound) return;
+  [topics, bound] = [[], false];
+  chips();
+});
 byId("q").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
     event.preventDefault();
     byId("ask").requestSubmit();
   }
 });
-byId("topic").addEventListener("input", suggest);
-byId("topic").addEventListener("keydown", onTopicKey);
-byId("topic").addEventListener("blur", () => suggestions([]));
+combobox(byId("topic"), byId("suggestions"), addTopic, page.kg);
+byId("kg").addEventListener("change", examples);
 for (const name of ["method", "k", "hops"]) byId(name).addEventListener("change", chips);
 byId("history-open").addEventListener("click", openHistory);
 byId("history-clear").addEventListener("click", () => { localStorage.removeItem(HISTORY); byId("history").close(); });

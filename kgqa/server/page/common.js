@@ -31,6 +31,7 @@ export function el(tag, properties = {}, ...children) {
 
 export const byId = (id) => document.getElementById(id);
 export const percent = (value) => (value >= 0.005 ? `${Math.min(Math.round(100 * value), 99)} %` : "<1 %");
+export const listed = (names) => names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
 export const number = (value) => Number(value).toLocaleString("en");
 
 /** An error as the server tells it: a sentence and what to do next. */

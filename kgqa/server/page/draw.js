@@ -4,7 +4,9 @@
 import { visible } from "/common.js";
 
 const NS = "http://www.w3.org/2000/svg";
-const BOX = 34; // pixels that a box is high
+const BOX = 34; // pixels that a box with one line is high
+const LINE = 18; // a further line
+const LINES = 4; // of a name
 const GAP = 18; // between boxes of a layer
 const WIDEST = 210; // of a box
 const LABEL = 190; // of a relation
@@ -18,13 +20,31 @@ function svg(tag, attributes = {}, ...children) {
   return node;
 }
 
+const widthOf = (text, font) => { ruler.font = font; return ruler.measureText(text).width; };
+
 function fitted(name, most, font) {
-  const text = visible(name);
-  ruler.font = font;
-  if (ruler.measureText(text).width <= most) return [text, ruler.measureText(text).width];
-  let cut = text;
-  while (cut.length > 1 && ruler.measureText(`${cut}…`).width > most) cut = cut.slice(0, -1);
-  return [`${cut}…`, ruler.measureText(`${cut}…`).width];
+  let text = visible(name);
+  if (widthOf(text, font) <= most) return text;
+  while (text.length > 1 && widthOf(`${text}…`, font) > most) text = text.slice(0, -1);
+  return `${text}…`;
+}
+
+/** A name as lines, broken between words, and within those that are too long. */
+function wrapped(name, most, font) {
+  const lines = [""];
+  for (const word of visible(name).split(/(?<=[\s/_-])/)) {
+    for (let rest = word; rest;) {
+      if (widthOf(lines.at(-1) + rest.trimEnd(), font) <= most) [lines[lines.length - 1], rest] = [lines.at(-1) + rest, ""];
+      else if (lines.at(-1)) lines.push("");
+      else {
+        const part = fitted(rest, most, font).slice(0, -1);
+        lines[lines.length - 1] = part;
+        rest = rest.slice(part.length);
+      }
+    }
+  }
+  const rest = lines.splice(LINES - 1).join("");
+  return [...lines, ...(rest ? [fitted(rest, most, font)] : [])].map((one) => one.trim());
 }
 
 /** The last words of a relation, readable: people.person.place_of_birth is "place of birth". */
@@ -85,54 +105,58 @@ function layered(paths, opened) {
 
 /**
  * Draw paths into `holder`. `answers`: the ids that are answers; `onEntity` is called with the
- * entity that was chosen; null if none can be. A hop through a mediator opens to its two facts and closes again.
+ * entity that was chosen; null if none can be. A hop through a mediator opens to its two facts and
+ * closes again. `named`: relations by their ids.
  */
-export function draw(holder, paths, answers, onEntity, opened = new Set()) {
+export function draw(holder, paths, answers, onEntity, opened = new Set(), named = false) {
   const style = getComputedStyle(holder);
   const font = `500 14px ${style.fontFamily}`, small = `12px ${style.fontFamily}`;
   const [nodes, links] = layered(paths, opened);
   const room = holder.clientWidth || 640;
   const layers = [];
   for (const one of nodes) {
-    [one.text, one.width] = one.kind === "mediator" ? ["", 14] : fitted(one.entity.name, WIDEST - 28, font);
-    one.width = one.kind === "mediator" ? 16 : Math.max(one.width + 28, 56);
+    one.lines = one.kind === "mediator" ? [""] : wrapped(one.entity.name, Math.min(WIDEST, room - 12) - 28, font);
+    one.width = one.kind === "mediator" ? 16 : Math.max(...one.lines.map((text) => widthOf(text, font) + 28), 56);
+    one.height = one.kind === "mediator" ? 16 : BOX + LINE * (one.lines.length - 1);
     (layers[one.depth] ??= []).push(one);
   }
-  for (const one of links) [one.text, one.size] = fitted(one.label, LABEL, small);
+  for (const one of links) {
+    one.text = fitted(named ? one.full : one.label, LABEL, small);
+    one.size = widthOf(one.text, small);
+  }
   for (const layer of layers.slice(1)) { // below the middle of what leads to it
     const middle = (one) => one.in.reduce((sum, from) => sum + (from.order ?? 0), 0) / (one.in.length || 1);
     layer.sort((a, b) => middle(a) - middle(b));
     layer.forEach((one, place) => { one.order = place; });
   }
   const gaps = layers.map((_, depth) =>
-    Math.max(64, ...links.filter((one) => one.from.depth === depth).map((one) => one.size + (one.toggle ? 78 : 56))));
+    Math.max(64, ...links.filter((one) => one.from.depth === depth).map((one) => 1.2 * one.size + (one.toggle ? 84 : 62))));
   const columns = layers.map((layer) => Math.max(...layer.map((one) => one.width)));
   const wide = columns.reduce((sum, width, depth) => sum + width + (depth ? gaps[depth - 1] : 0), 8);
   const down = wide > room && room < 620;
-  const span = (layer) => layer.reduce((sum, one) => sum + (down ? one.width : BOX) + GAP, -GAP);
+  const span = (layer) => layer.reduce((sum, one) => sum + (down ? one.width : one.height) + GAP, -GAP);
   const across = Math.max(...layers.map(span));
   let along = 4;
   layers.forEach((layer, depth) => {
     let side = (across - span(layer)) / 2 + 4;
     for (const one of layer) {
-      one.height = one.kind === "mediator" ? 16 : BOX;
-      const share = down ? one.width : BOX;
       one.x = down ? side : along;
-      one.y = down ? along : side + (BOX - one.height) / 2;
-      side += share + GAP;
+      one.y = down ? along : side;
+      side += (down ? one.width : one.height) + GAP;
     }
-    along += down ? BOX + 52 : columns[depth] + gaps[depth];
+    along += down ? Math.max(...layer.map((one) => one.height)) + 56 : columns[depth] + gaps[depth];
   });
   const width = Math.max(...nodes.map((one) => one.x + one.width)) + 4;
   const height = Math.max(...nodes.map((one) => one.y + one.height)) + 6;
   const redraw = (hop) => {
     if (!opened.delete(hop)) opened.add(hop);
-    draw(holder, paths, answers, onEntity, opened);
+    draw(holder, paths, answers, onEntity, opened, named);
     [...holder.querySelectorAll("[data-hop]")].find((one) => one.dataset.hop === hop)?.focus();
   };
   const picture = svg("svg", {
     width, height, viewBox: `0 0 ${width} ${height}`, class: "paths", role: "group",
-    "aria-label": `${paths.length} ${paths.length === 1 ? "path" : "paths"}, drawn hop by hop`,
+    "aria-label": paths.map((path) => path.edges.map((edge) =>
+      `${edge.head.name}, ${edge.inverse ? "from " : ""}${readable(edge.relation)}, ${edge.tail.name}`).join("; ")).join(". "),
   });
   const shared = new Map(); // how many links lie between the same two boxes
   for (const one of links) picture.append(lineOf(one, down, shared, redraw));
@@ -169,9 +193,11 @@ function lineOf(one, down, shared, redraw) {
   const [x1, y1, x2, y2] = down
     ? [from.x + from.width / 2, from.y + from.height, to.x + to.width / 2, to.y]
     : [from.x + from.width, from.y + from.height / 2, to.x, to.y + to.height / 2];
-  const lean = to.in.length > from.out ? y1 - y2 : to.in.length < from.out ? y2 - y1 : 0;
-  const apart = down ? 0 : Math.sign(lean) * Math.min(8, Math.abs(lean)); // where lines meet or part
-  const mx = (x1 + x2) / 2 + (down ? bend : 0), my = (y1 + y2) / 2 + apart + (down ? 0 : bend);
+  // the label lies on the line, nearer to the end where fewer lines meet
+  const t = to.in.length > from.out ? 0.4 : to.in.length < from.out ? 0.6 : 0.5;
+  const late = 3 * t * t - 2 * t ** 3, half = 1.5 * t * (1 - t) + t ** 3, bulge = 3 * t * (1 - t) * bend;
+  const mx = x1 + (x2 - x1) * (down ? late : half) + (down ? bulge : 0);
+  const my = y1 + (y2 - y1) * (down ? half : late) + (down ? 0 : bulge);
   const d = down
     ? `M${x1} ${y1} C${x1 + bend} ${(y1 + y2) / 2} ${x2 + bend} ${(y1 + y2) / 2} ${x2} ${y2}`
     : `M${x1} ${y1} C${(x1 + x2) / 2} ${y1 + bend} ${(x1 + x2) / 2} ${y2 + bend} ${x2} ${y2}`;
@@ -208,11 +234,17 @@ function boxOf(one, answers, onEntity, redraw) {
   }
   if (one.kind === "topic") group.classList.add("topic");
   if (answers.has(one.entity.id)) group.classList.add("answer");
+  if (one.entity.all) group.classList.add("all");
   group.dataset.id = one.entity.id;
-  const text = svg("text", { x: one.x + one.width / 2, y: one.y + 22, "text-anchor": "middle" });
-  text.textContent = one.text;
+  const middle = one.x + one.width / 2;
+  const text = svg("text", { x: middle, y: one.y + 22, "text-anchor": "middle" });
+  one.lines.forEach((line, place) => {
+    const part = svg("tspan", { x: middle, y: one.y + 22 + LINE * place });
+    part.textContent = line;
+    text.append(part);
+  });
   group.append(
     svg("rect", { x: one.x, y: one.y, width: one.width, height: one.height, rx: 10 }),
     text, title(`${one.entity.name} (${one.entity.id})`));
-  return onEntity ? button(group, `${one.entity.name}: show what is known`, () => onEntity(one.entity)) : group;
+  return onEntity && !one.entity.all ? button(group, `${one.entity.name}: show what is known`, () => onEntity(one.entity)) : group;
 }

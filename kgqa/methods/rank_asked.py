@@ -1,0 +1,171 @@
+"""What a question's words ask for beside how like a relation path they are: English.
+
+The kind of thing ("which court …"), a sister and not a brother, and the step before the last one
+("where was the director of x born"). An entity's kinds are its types, the nouns in its name, and
+the relations that lead to it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kgqa.graph.model import keys_array
+from kgqa.graph.names import normalise
+from kgqa.graph.schema import PropertyGraph
+from kgqa.linking.around import MOST_CLASSES, stems_of
+from kgqa.linking.vocabulary import GENDERS
+from kgqa.paths.words import TOPIC, relation_phrase
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from kgqa.graph.model import IntArray
+    from kgqa.graph.store import GraphStore
+    from kgqa.methods.rank_words import RankWords
+    from kgqa.paths.relation_paths import RelationPaths
+    from kgqa.paths.schema import Hop
+
+OF_KIND = 1.5  # more of a logit, for paths to what is of the kind asked for
+OTHER_KIN = 6.0  # less of a logit, for a brother where a sister is asked for
+_MOST_READ = 400  # relation paths whose tails are looked at
+_TAILS = 3  # of each
+_MOST_OF_TYPE = 100_000  # entities of a type that are looked among
+_MOST_EDGES = 500  # of a tail whose relations are read
+
+_BEFORE_HEAD = r"(?:(?:is|are|was|were|the|all|other|any)\s+)*"
+_HEAD = re.compile(
+    rf"\b(?:which|what|name|list|show|how many)\s+{_BEFORE_HEAD}"
+    r"(?P<noun>(?:[^\W\d_]+\s+){0,2}?[^\W\d_]+)"
+    r"\s+(?:of|on|in|at|for|from|with|that|who|which|to|by|is|are|was|were|do|does|did|has|have|had"
+    r"|can|could|will|would|x|took|won|made|led|lie|feed|border|[^\W\d_]+ed|run|runs|use|uses)\b",
+    re.IGNORECASE,
+)
+_ASKING = re.compile(r"\b(?:who|whom|what|which|where|when|how)\b", re.IGNORECASE)
+_NOUN = r"(?P<noun>(?!the\b)[^\W\d_]+)"
+_STEP = re.compile(
+    rf"\bthe\s+{_NOUN}\s+of\s+(?:the\s+)?{TOPIC}\b(?!['’])|\b{TOPIC}\s?['’]s?\s+"
+    rf"{_NOUN.replace('noun', 'own')}\b",
+    re.IGNORECASE,
+)
+_NO_STEP = stems_of(
+    "name names number list kind type sort part parts one some all most many member members"
+)
+_LITTLE = _NO_STEP | stems_of(
+    "located based situated found called known named tell give show please current currently x"
+)
+_ANY = stems_of("thing things person people man woman day date year time")
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """A question in two steps: ``first`` about the topic entity, ``rest`` about its answer.
+
+    ``noun``: what that is to the topic entity. Both have ``x`` for what they are about.
+    """
+
+    noun: str
+    first: str
+    rest: str
+
+
+def two_steps(asked: str) -> Steps | None:
+    """Return the steps of a question with ``x`` for its topic entity, None if it names only one.
+
+    >>> two_steps("Where was the director of x born?").rest
+    'Where was x born?'
+    >>> two_steps("Who is the director of x?") is two_steps("Where is x's office located?") is None
+    True
+    """
+    found = _STEP.search(asked)
+    if found is None or _ASKING.search(asked, found.end()):  # "x's mum here, which rooms …"
+        return None
+    noun = found["noun"] or found["own"]
+    rest = f"{asked[: found.start()]}{TOPIC}{asked[found.end() :]}"
+    if stems_of(normalise(noun)) <= _NO_STEP or stems_of(normalise(rest)) <= _LITTLE:
+        return None
+    return Steps(noun, f"Who or what is the {noun} of {TOPIC}?", rest)
+
+
+def asked_kind(asked: str) -> frozenset[str]:
+    """Return the stem of the noun that a question asks for.
+
+    >>> asked_kind("Which maritime court took x?"), asked_kind("Who runs x?")
+    (frozenset({'court'}), frozenset())
+    """
+    found = _HEAD.search(asked)
+    return stems_of(normalise(found["noun"]).rpartition(" ")[2]) if found else frozenset()
+
+
+def names_kind(store: GraphStore, asked: str, relations: Sequence[str], key: int) -> bool:
+    """Return whether the relations of a path, or what it leads to, say the noun asked for.
+
+    So does any path for a question without such a noun.
+    """
+    kind = asked_kind(asked) - _LITTLE - _ANY
+    said = stems_of(" ".join(map(relation_phrase, relations)))
+    return not kind or bool(kind & said) or _fits(store, kind, keys_array([key]))[0]
+
+
+def adjustment(
+    words: RankWords, store: GraphStore, asked: str, paths: RelationPaths
+) -> NDArray[np.float32]:
+    """Return what is added to the logit of each relation path. Raises GraphError."""
+    added = np.zeros(len(paths.steps), np.float32)
+    added[_other_kin(asked, words, paths.steps)] = -OTHER_KIN
+    kind = asked_kind(asked)
+    if kind and 0 < len(paths.steps) <= _MOST_READ:
+        added += OF_KIND * _of_kind(store, kind, paths)
+    return added
+
+
+def _other_kin(asked: str, words: RankWords, every: Sequence[Sequence[Hop]]) -> list[bool]:
+    """Return which relation paths end in kin of another kind than a question's: not a brother.
+
+    A relation that is walked backwards says nothing of what it leads to.
+    """
+    wanted = _kin(asked)
+    if not wanted:
+        return [False] * len(every)
+    named = [_kin(words.hop(steps[-1])) if steps[-1][0] % 2 == 0 else set() for steps in every]
+    return [bool(one) and not one & wanted for one in named]
+
+
+def _kin(text: str) -> set[tuple[str, str]]:
+    """Return the gendered words of a text, one for singular, plural and what means the same."""
+    words = ("father" if word == "dad" else word for word in normalise(text).split())
+    return {(GENDERS[word], word[:2]) for word in words if word in GENDERS}
+
+
+def _of_kind(store: GraphStore, kind: frozenset[str], paths: RelationPaths) -> NDArray[np.float32]:
+    """Return 1 for each relation path most of whose tails are of a kind, 0 if all paths' are."""
+    tails: list[list[int]] = [[] for _ in paths.steps]
+    for place, end in zip(paths.of.tolist(), paths.table.ends().tolist(), strict=True):
+        if len(tails[place]) < _TAILS and end not in tails[place]:
+            tails[place].append(end)
+    keys = keys_array(sorted({key for each in tails for key in each}))
+    fits = dict(zip(keys.tolist(), _fits(store, kind, keys), strict=True))
+    found = np.array([2 * sum(fits[key] for key in each) > len(each) for each in tails])
+    return np.zeros(len(tails), np.float32) if found.all() else found.astype(np.float32)
+
+
+def _fits(store: GraphStore, kind: frozenset[str], keys: IntArray) -> list[bool]:
+    """Return which entities are of a kind: by name, by type, or as what a relation leads to."""
+    names = store.entities(keys).names
+    fits = [bool(kind & stems_of(normalise(name or ""))) for name in names]
+    few = np.flatnonzero(store.degrees(keys) <= _MOST_EDGES)
+    relations = [stems_of(relation_phrase(name).split()[-1]) for name in store.relations().names]
+    into = store.neighbours(keys[few], "in")
+    for row, step in zip(into.row.tolist(), into.step.tolist(), strict=True):
+        fits[int(few[row])] |= bool(kind & relations[step // 2])
+    if isinstance(store, PropertyGraph) and len(types := store.schema().types) <= MOST_CLASSES:
+        for one in types:
+            if one.count <= _MOST_OF_TYPE and kind & stems_of(relation_phrase(one.name)):
+                among = np.isin(keys, store.instances(one.name)).tolist()
+                fits = [one or other for one, other in zip(fits, among, strict=True)]
+    return fits

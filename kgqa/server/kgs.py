@@ -1,0 +1,83 @@
+"""The KGs that are served, as the store lists them now."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from kgqa.errors import KGNotFoundError, KgqaError, UsageError
+from kgqa.server.clients import asking
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from kgqa.api import KG, Home
+
+_LOG = logging.getLogger("kgqa.server")
+_FRESH = 5.0  # seconds for which the list is believed
+
+
+class ServedKgs:
+    """The KGs that a server has; ``home`` makes a home, ``names`` are those served, else all."""
+
+    def __init__(self, home: Callable[..., Home], names: Sequence[str] = ()) -> None:
+        self._home = home
+        self._served = list(names)
+        self._listed: tuple[float, dict[str, Any]] | None = None
+        self._lock = threading.Lock()
+
+    def check(self) -> None:
+        """Raise GraphError if the store cannot be read, or lacks a KG that is to be served."""
+        self.all()
+        for name in self._served:
+            self.named(name)
+
+    def all(self, *, again: bool = False) -> dict[str, Any]:
+        """Return the records of the KGs that who asks may see, by name.
+
+        They are read now and then, or ``again``. Raises GraphError.
+        """
+        with self._lock:
+            if again or self._listed is None or time.monotonic() - self._listed[0] > _FRESH:
+                faults: list[KgqaError] = []
+                found = {info.name: info for info in self._home(None).kgs(faults)}
+                for fault in faults:
+                    _LOG.warning(str(fault))
+                names = self._served or list(found)
+                found = {name: found[name] for name in names if name in found}
+                self._listed = time.monotonic(), found
+            opens = asking.get().opens
+            return {name: one for name, one in self._listed[1].items() if opens(name)}
+
+    def named(self, name: str | None) -> str:
+        """Return the KG that is meant, the only one by default. Raises UsageError, GraphError."""
+        names = list(self.all())
+        if name in names:
+            return str(name)
+        listed = f"There is: {', '.join(names)}." if names else "Whoever runs the server loads one."
+        if name is not None or not names:
+            called = f"no KG named {name[:80]}" if name is not None else "no KG"
+            raise KGNotFoundError(f"There is {called} here.", listed)
+        if len(names) > 1:
+            raise UsageError("Several KGs are served, and none is named.", f"Set `kg`. {listed}")
+        return names[0]
+
+    def is_replaced(self, kg: KG) -> bool:
+        """Whether the store has another version of a KG than the one that is open.
+
+        An open store sees an update or a new load by itself, and an attached database is live.
+        """
+        try:
+            if kg.is_live:
+                return False
+        except KgqaError:  # attached to another database, perhaps
+            return True
+
+        def differs(listed: Any) -> bool:
+            return listed is not None and listed.version != kg.info.version
+
+        if not differs(self.all().get(kg.name)):
+            return False
+        return differs(self.all(again=True).get(kg.name))  # the list may be the older one

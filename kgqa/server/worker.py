@@ -1,0 +1,450 @@
+"""What answers: sessions with their models, in a thread of the server or in processes of their own.
+
+A worker takes a question, and with it whatever else waits for the same session. Worker processes
+are forked from one that has loaded the models of the first KG and nothing else, so that they share
+its memory; each opens the store itself.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from multiprocessing.connection import Connection
+from multiprocessing.reduction import recv_handle, send_handle
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from kgqa.api import KG, QA, Asked, Models
+from kgqa.api.kg import DEFAULT_METHOD
+from kgqa.errors import KgqaError, TimeLimitError, UsageError, WorkerError
+from kgqa.server.faults import RefusedError, unexpected
+from kgqa.server.kgs import ServedKgs
+from kgqa.server.progress import ServerProgress, log_to_stderr
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from kgqa.api import Home
+    from kgqa.server.options import ServeOptions
+
+    Take: TypeAlias = "Callable[[], Job | None]"
+    Tell: TypeAlias = "Callable[[int, str, Any], None]"
+
+_LOG = logging.getLogger("kgqa.server")
+_MOST_SESSIONS = 16  # each beside its models is small
+_MODELS = ("model", "adapter", "reasoner", "ranker", "encoder", "general_model")
+_LISTED = 20  # facts and counted things of a plan's row; POST /query gives as many as asked for
+_MOST = {"k": 100, "hops": 4, "cap": 300_000}  # that a request may ask for
+ALL = 0  # the number of no question: what is told concerns all
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A question for a worker; ``deadline`` is of the clock that all processes share."""
+
+    number: int
+    kg: str
+    method: str
+    options: dict[str, Any]
+    asked: Asked
+    deadline: float
+    watched: bool
+
+    def check(self, *, gone: bool) -> None:
+        """Raise if nobody waits for the answer: the client has gone, or its time is over."""
+        if gone:
+            raise RefusedError(499, "The client went away.")
+        if time.monotonic() > self.deadline:
+            raise TimeLimitError("The question's time is over.", "Ask for fewer paths or hops.")
+
+
+class Answering(Protocol):
+    """A worker as the server sees it."""
+
+    def serve(self, first: Job, take: Take, tell: Tell) -> None:
+        """Answer ``first`` and what ``take`` gives, which is of the same session.
+
+        Each ends by a ``tell`` of its number with ``answer`` (the answer, the KG's state) or
+        ``error``. Raises WorkerError if the worker is lost.
+        """
+
+    def leave(self, number: int) -> None:
+        """End the work on a question that nobody waits for."""
+
+    def close(self) -> None:
+        """End the worker."""
+
+
+def session_key(kg: str, session: QA) -> tuple[str, ...]:
+    """Return what questions that are answered together have in common."""
+    return kg, session.name, repr(session.options)
+
+
+def request_session(
+    home: Home, method: str, options: Mapping[str, Any], limits: ServeOptions
+) -> QA:
+    """Return a session that is not bound to a KG, as a request may have it. Raises UsageError."""
+    for name in _MODELS:
+        value = options.get(name)
+        harmless = value is None or (name == "adapter" and value == "none")
+        if not harmless and value not in limits.allow:
+            raise UsageError(
+                f"A request may not set `{name}` here to a model that the server does not allow.",
+                f"Leave out `{name}`, or ask whoever runs the server to allow that model.",
+            )
+    session = QA(home, None, method, dict(options))
+    for name, most in _MOST.items():
+        asked = getattr(session.options, name, None)
+        if asked is not None and asked > most:
+            raise UsageError(f"`{name}` is {asked:,} and may be {most} at most here.")
+    fields = type(session.options).model_fields
+    if "time_limit" in fields and method != DEFAULT_METHOD:  # for which it would mean gcr
+        asked = getattr(session.options, "time_limit", None)
+        mine = min(asked or limits.time_limit, limits.time_limit)
+        session = QA(home, None, method, {**options, "time_limit": mine})
+    return session
+
+
+class Worker:
+    """Sessions and their models, for one thread. ``is_gone``: whether nobody waits for a number."""
+
+    def __init__(
+        self,
+        home: Callable[..., Home],
+        options: ServeOptions,
+        progress: ServerProgress,
+        is_gone: Callable[[int], bool],
+    ) -> None:
+        self.options = options
+        self.progress = progress
+        self._is_gone = is_gone
+        self._home = home
+        self._listed = ServedKgs(home)
+        self._models = Models(self._make_room)
+        self._homes: dict[str, Home] = {}
+        self._kgs: dict[str, KG] = {}
+        self._open: dict[tuple[str, ...], QA] = {}  # the least recently used first
+        self._kept: dict[str, QA] = {}  # whose models the processes share
+
+    def load(self, name: str) -> None:
+        """Load the models of a KG and nothing else: no connection is left. Raises KgqaError."""
+        kg = KG.of(self._home_of(name))
+        with closing(kg):
+            session = self._session(name, DEFAULT_METHOD, {}).on(kg.store)
+            session.load()
+            self._kept[name] = session
+
+    def warm_up(self, name: str) -> KgqaError | None:
+        """Open a KG and the session that is asked by default; return what failed."""
+        try:
+            with self.progress.task(f"loading {name} and its models"):
+                session = self._session(name, DEFAULT_METHOD, {})
+                self._use(session_key(name, session), session.on(self._kg(name).store))
+        except KgqaError as error:
+            _LOG.error(str(error))
+            return error
+        except Exception as error:
+            _LOG.exception("The first session could not be opened.")
+            return unexpected(error)
+        return None
+
+    def serve(self, first: Job, take: Take, tell: Tell) -> None:
+        """Answer questions of one session; see :class:`Answering`."""
+        running: list[Job] = []
+        done: set[int] = set()
+        error: KgqaError = unexpected(RuntimeError())
+        key: tuple[str, ...] = ()
+
+        def pulled() -> Iterator[Asked]:
+            one: Job | None = first
+            while one is not None:
+                running.append(one)
+                watch = partial(tell, one.number) if one.watched else None
+                yield replace(one.asked, watch=watch, stop=partial(self._check, one))
+                one = take()
+
+        try:
+            kg = self._kg(first.kg)
+            unbound = self._session(first.kg, first.method, first.options)
+            key = session_key(first.kg, unbound)
+            session = self._open.pop(key, None) or unbound.on(kg.store)
+            self._use(key, session)
+            with closing(session.as_completed(pulled())) as found:
+                for place, answer in found:
+                    done.add(place)
+                    number = running[place].number
+                    if isinstance(answer, KgqaError):
+                        tell(number, "error", answer)
+                    else:
+                        state = "" if kg.is_live else kg.info.version
+                        shown = answer.to_dict(kg.browser_url(answer), listed=_LISTED)
+                        tell(number, "answer", (shown, state))
+        except KgqaError as raised:
+            error = raised
+        except Exception as raised:
+            error = unexpected(raised)
+            _LOG.exception("A session of %s failed.", first.kg)
+        if not running:  # it could not be opened: whoever waits for it is notified
+            running = [first]
+            while (one := take()) is not None:
+                running.append(one)
+        left = [one for place, one in enumerate(running) if place not in done]
+        if left:
+            self._forget(key)
+        for one in left:
+            tell(one.number, "error", error)
+
+    def leave(self, number: int) -> None:
+        """Do nothing: ``is_gone`` says it."""
+
+    def close(self) -> None:
+        """Close all sessions and KGs."""
+        for name in list(self._kgs):
+            self._close(name)
+
+    def _check(self, one: Job) -> None:
+        one.check(gone=self._is_gone(one.number))
+
+    def _home_of(self, kg: str) -> Home:
+        if kg not in self._homes:
+            self._homes[kg] = self._home(kg, progress=self.progress, models=self._models)
+        return self._homes[kg]
+
+    def _session(self, kg: str, method: str, options: Mapping[str, Any]) -> QA:
+        return request_session(self._home_of(kg), method, options, self.options)
+
+    def _use(self, key: tuple[str, ...], session: QA) -> None:
+        """Make a session the most recently used one, its models loaded."""
+        self._open[key] = session
+        for old in list(self._open)[:-_MOST_SESSIONS]:
+            self._forget(old)
+        try:
+            _ = session.method
+        except BaseException:
+            self._forget(key)
+            raise
+
+    def _forget(self, key: tuple[str, ...]) -> None:
+        session = self._open.pop(key, None)
+        if session is not None:
+            session.close()
+
+    def _make_room(self) -> None:
+        """Close the least recently used sessions with a KG-LLM, so that one more may be loaded.
+
+        The one that is being used is the last, and stays.
+        """
+        for key in list(self._open)[:-1]:
+            held = frozenset().union(*(one.kg_llms for one in self._open.values()))
+            if len(held) < self.options.max_models:
+                return
+            if self._open[key].kg_llms:
+                self._forget(key)
+
+    def _kg(self, name: str) -> KG:
+        """Return the KG, opened again if it was replaced since."""
+        if name in self._kgs and self._listed.is_replaced(self._kgs[name]):
+            self._close(name)
+            if (kept := self._kept.pop(name, None)) is not None:  # what was learned for it is old
+                kept.close()
+        if name not in self._kgs:
+            self._kgs[name] = KG.of(self._home_of(name))
+        return self._kgs[name]
+
+    def _close(self, name: str) -> None:
+        for key in [key for key in self._open if key[0] == name]:
+            self._forget(key)
+        self._kgs.pop(name).close()
+
+
+# ── processes ───────────────────────────────────────────────────────────────────────────────
+
+
+class Workers:
+    """Worker processes, forked from one that has loaded the models of the KG ``first``."""
+
+    def __init__(self, home: Callable[..., Home], options: ServeOptions, first: str | None) -> None:
+        self._given = home, options, first
+        self._lock = threading.Lock()
+        self._loaded: tuple[Connection, Any] | None = None
+
+    def start(self) -> RemoteWorker:
+        """Start a worker process. Raises WorkerError."""
+        with self._lock:
+            for _ in range(2):  # the process that forks may have ended, too
+                if self._loaded is None:
+                    self._loaded = self._load()
+                control, process = self._loaded
+                mine, other = multiprocessing.Pipe()
+                try:
+                    with other:
+                        send_handle(control, other.fileno(), process.pid)
+                    return RemoteWorker(mine)
+                except OSError:
+                    mine.close()
+                    self.close()
+        raise WorkerError("No worker process can be started.", "Try again later.")
+
+    def _load(self) -> tuple[Connection, Any]:
+        context = multiprocessing.get_context("spawn")
+        mine, other = context.Pipe()
+        process = context.Process(target=_load_and_fork, args=(other, *self._given), daemon=True)
+        process.start()
+        other.close()
+        return mine, process
+
+    def close(self) -> None:
+        """End the process that forks; workers end with their own connections."""
+        if self._loaded is not None:
+            control, process = self._loaded
+            self._loaded = None
+            control.close()
+            process.join(timeout=1)
+            process.kill()
+
+
+class RemoteWorker:
+    """A worker process, behind a connection."""
+
+    def __init__(self, link: Connection) -> None:
+        self._link = link
+        self._lock = threading.Lock()
+        self._pid = 0
+
+    def wait(self, tell: Tell) -> KgqaError | None:
+        """Wait until the models are loaded; return what failed. Raises WorkerError."""
+        while len(given := self._received()) > 2:
+            tell(*given)
+        fault: KgqaError | None
+        self._pid, fault = given
+        return fault
+
+    def serve(self, first: Job, take: Take, tell: Tell) -> None:
+        """Answer questions of one session; see :class:`Answering`."""
+        self._send(first)
+        while (given := self._received()) is not None:
+            if given == _TAKE:
+                self._send(take())
+            else:
+                tell(*given)
+
+    def leave(self, number: int) -> None:
+        """End the work on a question that nobody waits for."""
+        with suppress(WorkerError):
+            self._send(number)
+
+    def close(self) -> None:
+        """End the process, whatever it does."""
+        if self._pid:
+            with suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGKILL)
+        self._link.close()
+
+    def _send(self, what: Any) -> None:
+        try:
+            with self._lock:
+                self._link.send(what)
+        except OSError:
+            raise _lost() from None
+
+    def _received(self) -> Any:
+        try:
+            return self._link.recv()
+        except (EOFError, OSError):
+            raise _lost() from None
+
+
+_TAKE = "take"
+
+
+def _lost() -> WorkerError:
+    return WorkerError("A worker process ended before its work was done.", "Ask again.")
+
+
+def _load_and_fork(
+    control: Connection, home: Callable[..., Home], options: ServeOptions, first: str | None
+) -> None:
+    """Load what workers share, then fork one for each connection that comes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server ends its workers itself
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
+    # OpenMP with more threads than one does not survive a fork
+    os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    log_to_stderr()
+    gone: set[int] = set()
+    worker = Worker(home, options, ServerProgress(), gone.__contains__)
+    if first is not None and options.shares_models:
+        try:
+            worker.load(first)
+        except Exception as error:  # which the workers report
+            _LOG.debug("Nothing is shared: %s", error)
+    gc.collect()
+    gc.freeze()  # so that the collector does not write into what is shared
+    while True:
+        try:
+            handle = recv_handle(control)
+        except (EOFError, OSError):
+            os._exit(0)
+        if os.fork() == 0:
+            control.close()
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            _work(Connection(handle), worker, gone, first)
+        os.close(handle)
+
+
+def _work(link: Connection, worker: Worker, gone: set[int], first: str | None) -> None:
+    """Be a worker process until the server closes the connection."""
+    inbox: SimpleQueue[Job | None] = SimpleQueue()
+
+    def listen() -> None:
+        try:
+            while True:
+                what = link.recv()
+                if isinstance(what, int):
+                    gone.add(what)
+                else:
+                    inbox.put(what)
+        except (EOFError, OSError):
+            os._exit(0)
+
+    def take() -> Job | None:
+        link.send(_TAKE)
+        return inbox.get()
+
+    sending = threading.Lock()  # what runs in a method's own threads tells, too
+
+    def tell(number: int, stage: str, known: Any) -> None:
+        with sending:
+            link.send((number, stage, known))
+
+    threading.Thread(target=listen, daemon=True).start()
+    try:
+        _use_threads(max(1, (os.cpu_count() or 1) // worker.options.worker_count))
+        worker.progress.tell = lambda line: tell(ALL, "loading", line)
+        fault = worker.warm_up(first) if first is not None else None
+        link.send((os.getpid(), fault))
+        while True:
+            job = inbox.get()
+            assert job is not None
+            worker.serve(job, take, tell)
+            gone.clear()
+            link.send(None)
+    except BaseException:
+        _LOG.exception("A worker process ends.")
+    finally:
+        os._exit(1)
+
+
+def _use_threads(count: int) -> None:
+    torch: Any = sys.modules.get("torch")
+    if torch is not None and count > 1:
+        torch.set_num_threads(count)

@@ -1,0 +1,122 @@
+"""What a question's words ask for: the kind of thing, which kin, and the step before the last."""
+
+from __future__ import annotations
+
+import pytest
+
+import kgqa
+from kgqa.methods.rank_asked import asked_kind, two_steps
+
+FACTS = [
+    line.split("|")
+    for line in """
+Marlow v. Port Authority|heard in|Maritime Court of Hallam
+Marlow v. Port Authority|defendant|Port Authority
+Crown v. Dale|heard in|Crown Court of Eastwick
+Crown v. Dale|defendant|Dale Brothers
+Ann Reed|brother|Tom Reed
+Ann Reed|mother|Ida Reed
+Ann Reed|place of birth|Leeds
+Eve Holt|husband|Karl Meyer
+Eve Holt|place of birth|York
+Karl Meyer|place of birth|Vienna
+Apollo 13|director|Ron Howard
+Apollo 13|actor|Tom Hanks
+Splash|director|Ron Howard
+Splash|actor|Daryl Hannah
+Tom Hanks|place of birth|Concord
+Porto|record low|3
+Porto|country|Portugal
+Vostok|record low|-26
+Vostok|country|Russia
+Vostok|opened|13 July 1957
+Nice|opened|13 July 1990
+""".strip().splitlines()
+]
+
+
+@pytest.fixture(scope="module")
+def kg(tmp_path_factory: pytest.TempPathFactory) -> kgqa.KG:
+    return kgqa.ingest("triples", FACTS, kg="facts", home=tmp_path_factory.mktemp("asked"))
+
+
+@pytest.mark.parametrize(
+    ("asked", "rest"),
+    [
+        ("Where was the director of x born?", "Where was x born?"),
+        ("nationality of the founder of x", "nationality of x"),
+        ("What is x's wife's job?", "What is x's job?"),
+        ("Who is the director of x?", None),
+        ("Where is x's office located?", None),
+        ("What is the name of x?", None),
+        ("I am x's mum, which rooms does she use?", None),
+    ],
+)
+def test_questions_in_two_steps(asked: str, rest: str | None) -> None:
+    steps = two_steps(asked)
+    assert (steps and steps.rest) == rest
+
+
+@pytest.mark.parametrize(
+    ("asked", "kind"),
+    [
+        ("Which maritime court took x?", "court"),
+        ("How many crew does x carry?", "crew"),
+        ("Who runs x?", None),
+        ("Where is x?", None),
+    ],
+)
+def test_the_noun_that_is_asked_for(asked: str, kind: str | None) -> None:
+    assert asked_kind(asked) == ({kind} if kind else set())
+
+
+@pytest.mark.model
+@pytest.mark.usefixtures("minilm")
+@pytest.mark.parametrize(
+    ("question", "names"),
+    [
+        ("Which court took Marlow v. Port Authority?", ["Maritime Court of Hallam"]),
+        ("Where was the husband of Eve Holt born?", ["Vienna"]),
+        ("Is the record low of Vostok -26?", ["yes"]),
+        ("What is the record low of Vostok?", ["-26"]),
+    ],
+)
+def test_what_is_asked_for_is_answered(kg: kgqa.KG, question: str, names: list[str]) -> None:
+    assert [one.name for one in kg.ask(question, method="rank").answers] == names
+
+
+@pytest.mark.model
+@pytest.mark.usefixtures("minilm")
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        ("Who is the sister of Ann Reed?", '"Ann Reed" has no fact'),
+        ("Where was the husband of Ann Reed born?", '"Ann Reed" has no husband'),
+        (
+            "Where was the director of Apollo 13 born?",
+            '"Ron Howard" is the director of "Apollo 13"',
+        ),
+        ("Is the record low of Vostok 26?", 'it has "-26", not "26"'),
+    ],
+)
+def test_what_is_missing_is_said(kg: kgqa.KG, question: str, said: str) -> None:
+    answer = kg.ask(question, method="rank")
+    assert not answer.answers
+    assert said in answer.notes[-1]
+
+
+@pytest.mark.model
+@pytest.mark.usefixtures("minilm")
+def test_a_day_without_a_year_is_each_of_them(kg: kgqa.KG) -> None:
+    topics = kg.ask("What opened on 13 July?", method="rank").topic_entities
+    assert {one.name for one in topics} == {"13 July 1957", "13 July 1990"}
+
+
+@pytest.mark.model
+@pytest.mark.usefixtures("minilm")
+def test_a_noun_that_nothing_says_makes_it_less_sure(kg: kgqa.KG) -> None:
+    said = kg.ask("What opened on 13 July 1957?", method="rank").confidence
+    other = kg.ask("Which station opened on 13 July 1957?", method="rank").confidence
+    assert said is not None
+    assert other is not None
+    assert other <= 0.85 < said

@@ -1,0 +1,133 @@
+"""Worker processes: the same answers as one session gives, whatever happens to a worker."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import kgqa
+from kgqa.server.answers import AnswerCache
+from tests.server.conftest import TRIPLES, Served, ready, serving
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+QUESTIONS = [
+    f"{asked} {head}"
+    for head in ("checkout-api", "price-feed", "Payments", "Catalogue")
+    for asked in ("who is the on call engineer of", "what owns", "who leads", "what depends on")
+]
+
+
+def below(process: int) -> list[int]:
+    """The processes that a process started, and those that these started."""
+    parents = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+    found = [process]
+    for one in found:
+        found += [child for child, parent in parents.items() if parent == one]
+    return found[1:]
+
+
+def scores(answer: dict[str, Any], part: str, name: str) -> dict[str, float]:
+    return {one[name]: one["score"] for one in answer[part]}
+
+
+@pytest.fixture(scope="module")
+def two(home: Path, model_cache: Path) -> Iterator[Served]:
+    with serving(home, model_cache, "--workers", "2", "--cache-mb", "0") as server:
+        ready(server)
+        yield server
+
+
+def test_answers_are_the_librarys_in_any_order_and_batch(two: Served, home: Path) -> None:
+    asked = QUESTIONS * 3
+    with kgqa.open("services", home=home) as kg:
+        right = {one: kg.ask(one).to_dict() for one in QUESTIONS}
+    with ThreadPoolExecutor(16) as pool:
+        replies = list(pool.map(lambda one: two.post("/api/ask", {"question": one}), asked))
+    for question, reply in zip(asked, replies, strict=True):
+        assert reply.json["question"] == question
+        mine, others = reply.json, right[question]
+        assert [one["name"] for one in mine["answers"]] == [
+            one["name"] for one in others["answers"]
+        ]
+        assert mine["notes"] == others["notes"]
+        for part in (("answers", "name"), ("paths", "text")):  # the last bits are the batch's
+            near = pytest.approx(scores(others, *part), rel=1e-3)
+            assert scores(mine, *part) == near, question
+
+
+def test_a_worker_that_is_killed_loses_no_question(two: Served) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        waiting = [pool.submit(two.post, "/api/ask", {"question": one}) for one in QUESTIONS * 2]
+        os.kill(max(below(two.process.pid)), signal.SIGKILL)
+        assert [one.result().status for one in waiting] == [200] * len(waiting)
+    ready(two)
+
+
+def command(process: int) -> str:
+    try:
+        return Path(f"/proc/{process}/cmdline").read_text()
+    except OSError:
+        return ""
+
+
+def test_workers_end_with_a_server_that_is_killed(home: Path, model_cache: Path) -> None:
+    with serving(home, model_cache, "--workers", "2") as server:
+        ready(server)
+        workers = below(server.process.pid)
+        assert len(workers) >= 3  # the one that forks, and two
+        server.process.kill()
+        server.process.wait()
+        end = time.monotonic() + 60
+        while any(command(one) for one in workers):
+            assert time.monotonic() < end
+            time.sleep(0.1)
+
+
+def test_an_answer_is_kept_for_the_state_of_the_kg_that_gave_it(
+    tmp_path: Path, model_cache: Path
+) -> None:
+    def load(*triples: tuple[str, str, str]) -> None:
+        (tmp_path / "kg.tsv").write_text("".join("\t".join(one) + "\n" for one in triples))
+        made = kgqa.ingest("triples", tmp_path / "kg.tsv", kg="kg", home=tmp_path / "home")
+        made.close()
+
+    load(*TRIPLES)
+    with serving(tmp_path / "home", model_cache, "--workers", "2") as server:
+        ready(server)
+        first = server.post("/api/ask", {"question": QUESTIONS[0]}).json
+        assert server.post("/api/ask", {"question": QUESTIONS[0]}).json == first  # and its timings
+        other = server.post("/api/ask", {"question": QUESTIONS[0], "k": 1}).json
+        assert other["timings"] != first["timings"]
+        load(("checkout-api", "onCallEngineer", "Eve Novak"), *TRIPLES[1:])
+        end = time.monotonic() + 60
+        while (found := server.post("/api/ask", {"question": QUESTIONS[0]}).json) == first:
+            assert time.monotonic() < end
+            time.sleep(0.2)
+        assert [one["name"] for one in found["answers"]] == ["Eve Novak"]
+
+
+def test_the_cache_is_bounded_and_gives_copies() -> None:
+    cache = AnswerCache(400)
+    for number in range(50):
+        cache.put((number,), {"n": number, "of": ["x" * 40]})
+    cache.put(("large",), {"of": "x" * 200})
+    assert cache._size == sum(map(len, cache._kept.values())) <= 400
+    assert cache.get((0,)) is None
+    assert cache.get(("large",)) is None
+    found = cache.get((49,))
+    assert found is not None
+    found["of"].clear()
+    assert cache.get((49,)) == {"n": 49, "of": ["x" * 40]}
