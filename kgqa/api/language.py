@@ -109,10 +109,6 @@ def plan_language(
     that stand in it. Raises GraphError, ModelError.
     """
     from kgqa.linking.literals import stated
-<<<<<<< HEAD
-    from kgqa.methods.query_parts import ENTITY
-=======
->>>>>>> main
     from kgqa.methods.query_values import ValueIndex
     from kgqa.methods.query_writer import found_texts, plan_literals
     from kgqa.models.tokenizer import HFEncoder

@@ -16,13 +16,9 @@ from kgqa.display import NOT_HERE, said_name
 from kgqa.graph.literals import is_walked
 from kgqa.graph.model import keys_array
 from kgqa.graph.names import normalise
-<<<<<<< HEAD
-from kgqa.methods.query_words import names_class
-=======
 from kgqa.graph.schema import ROW, GraphSchema, PropertyGraph
 from kgqa.linking.around import stems_of
-from kgqa.methods.query_search import names_class
->>>>>>> main
+from kgqa.methods.query_words import names_class
 from kgqa.paths.ground import ground
 from kgqa.paths.walk import FIRST, TAIL, WalkRules, walk
 from kgqa.paths.words import relation_phrase
