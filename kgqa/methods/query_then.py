@@ -7,10 +7,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from kgqa.errors import PlanError
 from kgqa.queries.plan import (
     Aggregate,
+    Arithmetic,
     Comparison,
     Hop,
     HopRef,
@@ -20,6 +22,9 @@ from kgqa.queries.plan import (
     PropertyRef,
     owners,
 )
+
+if TYPE_CHECKING:
+    from kgqa.graph.schema import Value
 
 
 def best_first(plan: Plan) -> Plan | None:
@@ -110,10 +115,10 @@ def _moved(item: Item, nodes: dict[int, int], hops: dict[int, tuple[int, Hop]]) 
 
 def _right(
     one: Comparison, nodes: dict[int, int], hops: dict[int, tuple[int, Hop]]
-) -> tuple[object, ...] | PropertyRef:
+) -> tuple[Value, ...] | PropertyRef | Arithmetic:
     if isinstance(one.right, PropertyRef):
         return _moved(one.right, nodes, hops)  # type: ignore[return-value]
-    return one.right  # type: ignore[return-value]
+    return one.right
 
 
 def _to_first(item: Item) -> Item:
