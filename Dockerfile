@@ -2,12 +2,13 @@
 #   docker build -t kgqa .
 #   docker run -e KGQA_API_KEY=… -p 127.0.0.1:8080:8080 -v kgqa-data:/data kgqa
 # It has not been run by a Docker engine; scripts/image_env, which does the work, has.
-FROM python:3.11-slim-bookworm AS build
-RUN pip install --no-cache-dir uv
+ARG PYTHON=3.11.13-slim-bookworm@sha256:86adf8dbadc3d6e82ee5dd2c74bec2e1c2467cdad47886280501df722372d2e1
+FROM python:${PYTHON} AS build
+RUN pip install --no-cache-dir uv==0.13.9
 COPY . /src
 RUN /src/scripts/image_env /opt/kgqa
 
-FROM python:3.11-slim-bookworm
+FROM python:${PYTHON}
 COPY --from=build /opt/kgqa /opt/kgqa
 RUN useradd --create-home --uid 10001 kgqa && install -d -o kgqa /data
 USER kgqa

@@ -144,3 +144,20 @@ def test_the_version_is_one_and_the_changelog_names_it() -> None:
     assert project["dynamic"] == ["version"]
     assert f"\nversion: {__version__}\n" in (CHECKOUT / "CITATION.cff").read_text("utf-8")
     assert f"\n## {__version__}\n" in (CHECKOUT / "CHANGELOG.md").read_text("utf-8")
+
+
+def test_the_image_is_built_from_what_is_pinned() -> None:
+    text = (CHECKOUT / "Dockerfile").read_text("utf-8")
+    given = dict(re.findall(r"^ARG (\w+)=(\S+)$", text, re.MULTILINE))
+    bases = re.findall(r"^FROM (\S+)", text, re.MULTILINE)
+    assert bases
+    for base in bases:
+        base = re.sub(r"\$\{(\w+)\}", lambda name: given[name[1]], base)
+        assert re.fullmatch(r"python:3\.\d+\.\d+-[a-z-]+@sha256:[0-9a-f]{64}", base), base
+    installed = re.findall(r"pip install (.*)", text)
+    assert installed
+    for each in installed:
+        named = [one for one in each.split() if not one.startswith("-")]
+        assert all(re.fullmatch(r"[a-z-]+==[\d.]+", one) for one in named), each
+    composed = (CHECKOUT / "docker-compose.yml").read_text("utf-8")
+    assert all(re.search(r":\d+\.\d+\.\d+", one) for one in re.findall(r"image: (.*)", composed))

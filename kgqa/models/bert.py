@@ -43,6 +43,13 @@ class Bert:
         self._heads = int(config["num_attention_heads"])
         self._epsilon = float(config.get("layer_norm_eps", 1e-12))
         self._weights = weights
+        words, places = (
+            weights[f"embeddings.{one}_embeddings.weight"].shape for one in ("word", "position")
+        )
+        fit = words[1:] == places[1:] == (self.width,) and 0 < self._heads <= self.width
+        if not fit or self.width % self._heads or not 0 <= self._epsilon < 1:
+            raise ValueError("The sizes in its config.json are not those of its weights")
+        self.vocabulary, self.longest = words[0], places[0]
         self._layers  # noqa: B018  # a weight that is missing is to be named now
 
     @staticmethod

@@ -59,7 +59,7 @@ class ModelKind(Generic[CardT]):
     def folder(self, name: str) -> Path:
         """Return the folder of a model: one of that path, else the bundled one of that name."""
         folder, ours = Path(name).expanduser(), self.bundled / name
-        named = not folder.exists() and re.fullmatch(r"[\w-]+", name) and ours.is_dir()
+        named = re.fullmatch(r"[\w-]{1,80}", name) and not folder.exists() and ours.is_dir()
         return ours if named else folder
 
     def shown(self, folder: Path) -> str:
@@ -86,7 +86,7 @@ class ModelKind(Generic[CardT]):
             raise ModelError(
                 f"The {what} card {file} is not JSON: {error.msg}, line {error.lineno}.", again
             ) from None
-        except (OSError, UnicodeDecodeError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise ModelError(f"The {what} card {file} cannot be read: {error}.", again) from None
         if not isinstance(content, dict):
             raise ModelError(f"The {what} card {file} is not a JSON object.", again)

@@ -15,8 +15,7 @@ CARD_FILE = "reasoner.json"
 FORMAT_VERSION = 3
 AGAIN = "Train it again with `kgqa train kg-cot`."
 
-_AtLeastOne = Annotated[int, Field(ge=1)]
-
+_Size = Annotated[int, Field(ge=1, le=8_192)]  # room is made before the weights are read
 
 UNTRAINED = -20.0  # the logit of what was never trained
 
@@ -40,13 +39,13 @@ class ReasonerShape:
 class ReasonerCard:
     """What a reasoner was trained for and how; unusable fields are a ValidationError."""
 
-    hops: _AtLeastOne
+    hops: Annotated[int, Field(ge=1, le=32)]
     direction: Direction
     mediators: Mediators
     relations_by: RelationsBy
     encoder: Annotated[str, Field(min_length=1)]  # a sentence encoder's name, or its folder
-    width: _AtLeastOne
-    hidden: _AtLeastOne
+    width: _Size
+    hidden: _Size
     relations: Annotated[tuple[str, ...], Field(min_length=1)]  # ids, in the order of the weights
     # the relations' words, if they are read by them and their ids do not say them
     texts: tuple[str, ...] = ()

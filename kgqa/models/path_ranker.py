@@ -73,7 +73,7 @@ class RankerCard:
     refuse_above: Annotated[float, Field(ge=0, le=1, strict=False)] = 0.88
     # relations of the KG that it was trained for, or what stands before their first dot; () any
     calibrated_on: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    extends: Annotated[str, Field(pattern=r"^[\w-]*$")] = (
+    extends: Annotated[str, Field(pattern=r"^[\w-]{0,80}$")] = (
         ""  # the bundled ranker whose changes come before its own; "" none
     )
     described: dict[str, Any] = Field(default_factory=dict)  # data, settings, figures

@@ -45,10 +45,12 @@ class SentenceEncoder(ABC):
         """Add to weights of the model, by name, what was learnt. Raises ValueError if none fits."""
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return the vector of each text, shape ``[len(texts), width]``, float32."""
+        """Return the vector of each text, ``[len(texts), width]``, float32. Raises ModelError."""
         found = np.zeros((len(texts), self.width), np.float32)
         for batch, _, vectors in self._read(texts):
             found[batch] = vectors
+        if not np.isfinite(found).all():
+            raise ModelError(f"The sentence encoder {self.name} gives no numbers.")
         return found
 
     def encode_tokens(self, texts: Sequence[str]) -> TokenStates:

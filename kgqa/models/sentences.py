@@ -122,9 +122,12 @@ def _bert(shown: str, folder: Path, config: dict[str, Any]) -> SentenceEncoder:
         model = Bert.load(config, folder / "model.safetensors")
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         tokenizer.no_padding()
-        tokenizer.enable_truncation(int(stated or config["max_position_embeddings"]))
+        if tokenizer.get_vocab_size() > model.vocabulary:
+            raise ValueError("Its tokenizer has more tokens than its weights know")
+        most = int(stated or config["max_position_embeddings"])
+        tokenizer.enable_truncation(min(most, model.longest))
     except Exception as error:  # the tokenizers library raises Exception itself
-        known = (SafetensorError, OSError, KeyError, TypeError, ValueError)
+        known = (SafetensorError, OSError, LookupError, TypeError, ValueError, ArithmeticError)
         if not isinstance(error, known) and type(error) is not Exception:
             raise
         raise cannot_load(folder, error) from error

@@ -3,12 +3,14 @@
 https://platform.openai.com/docs/api-reference/chat. The answer is readable text, and whole, as
 ``kgqa ask --json`` prints it, in the extra field ``kgqa``; the method's options are given in the
 request's field of that name. What sets how a model samples has no meaning here and is passed over.
+What chat programs ask about the chat itself (a title, tags) is answered without the KG.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 import uuid
 from typing import TYPE_CHECKING, Any
@@ -18,13 +20,25 @@ from starlette.routing import Route
 
 from kgqa.api import Turn, leaves_out
 from kgqa.api.kg import DEFAULT_METHOD
-from kgqa.display import markdown
+from kgqa.display import LONGEST, code_span, markdown, path_text, said_name
 from kgqa.errors import KgqaError, UsageError
 from kgqa.server.faults import RefusedError, error_json
 from kgqa.server.forms import AskForm
 from kgqa.server.http import answered, fields, with_signs_of_life
 from kgqa.server.views import UNANSWERABLE, answer_text, methods
 
+_TITLE, _PATHS = 60, 5  # characters of a title; paths that are shown while more are looked for
+# "Generate a concise, 3-5 word title …", "Suggest 3-5 relevant follow-up questions …"
+_OWN_PROMPT = re.compile(
+    r"\b(?:generate|create|write|suggest|provide)\b[^.?!]{0,80}?"
+    r"\b(title|tags?|follow[- ]?ups?|summary|search quer\w+)\b[^.?!]{0,80}",
+    re.IGNORECASE | re.DOTALL,
+)
+_CHAT = re.compile(
+    r"###|<chat_history>|\b(?:chat|conversation|dialogue)\b|^(?:USER|Human):", re.I | re.M
+)
+_QUOTED = re.compile(r"^\W*(?:USER|Human)\W*:\s*(.+)$", re.IGNORECASE | re.MULTILINE)
+_KEY = re.compile(r"[{]\s*\"(title|tags|follow_ups|queries)\"\s*:")
 _TURNS = 2  # earlier questions of a chat that a question may leave things to
 
 if TYPE_CHECKING:
@@ -78,6 +92,13 @@ class Chat:
                     f"`{name}` is not served here: an answer is text with its paths.",
                     f"Leave out `{name}`.",
                 )
+        base = {
+            "id": f"chatcmpl-{uuid.uuid4().hex}",
+            "created": int(time.time()),
+            "model": f"{kg}/{method}",
+        }
+        if (text := about_chat(given.get("messages"))) is not None:
+            return _said(text, base, stream=bool(given.get("stream")))
         own = given.get("kgqa") or {}
         if not isinstance(own, dict):
             raise UsageError("`kgqa` is not an object.", 'Write {"kgqa": {"k": 5}}.')
@@ -94,13 +115,8 @@ class Chat:
             form.choices,
             options,
             after=after,
-            watched=False,
+            watched=bool(given.get("stream")),
         )
-        base = {
-            "id": f"chatcmpl-{uuid.uuid4().hex}",
-            "created": int(time.time()),
-            "model": f"{kg}/{method}",
-        }
         if given.get("stream"):
             usage = bool(stream.get("include_usage"))
             return StreamingResponse(
@@ -108,13 +124,10 @@ class Chat:
             )
         try:
             found = await answered(request, self.sessions.answer(waiting))
-            text = answer_text(found)
+            text = _topics(found) + answer_text(found)
         except UNANSWERABLE as error:
             found, text = error_json(error), markdown(str(error))
-        message = {"role": "assistant", "content": text, "refusal": None}
-        choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
-        whole = {"object": "chat.completion", "choices": [choice], "usage": _usage(found)}
-        return JSONResponse({**base, **whole, "kgqa": found})
+        return JSONResponse(_whole(text, base) | {"usage": _usage(found), "kgqa": found})
 
     async def _before(
         self, request: Request, messages: list[Any], kg: str, method: str
@@ -140,14 +153,24 @@ class Chat:
         self, waiting: Waiting, base: dict[str, Any], *, usage: bool
     ) -> AsyncIterator[str]:
         def chunk(delta: dict[str, Any], end: str | None = None, **extra: Any) -> str:
-            choice = {"index": 0, "delta": delta, "finish_reason": end, "logprobs": None}
-            return _data({**base, "object": "chat.completion.chunk", "choices": [choice]} | extra)
+            return _data(_chunk(delta, base, end) | extra)
 
         yield chunk({"role": "assistant", "content": ""})
         found: dict[str, Any] = {}
+        topics, shown = "", set[str]()
         async for event in with_signs_of_life(self.sessions.events(waiting)):
             if event is None or event[0] not in ("answer", "error"):
-                yield f": {event[0] if event else 'still here'}\n\n"
+                if event and event[0] == "linked" and not topics:
+                    topics = _topics(event[1])
+                    yield chunk({"content": topics})
+                elif event and event[0] == "paths":  # what is thought of meanwhile
+                    lines = [code_span(path_text(one["edges"], LONGEST))
+                             for one in event[1]["paths"][:_PATHS] if one["edges"]]  # fmt: skip
+                    new = "".join(f"- {line}\n" for line in lines if line not in shown)
+                    shown.update(lines)
+                    yield chunk({"reasoning_content": new})
+                else:
+                    yield f": {event[0] if event else 'still here'}\n\n"
             else:
                 found = event[1]
         if waiting.failure is not None and not isinstance(waiting.failure, UNANSWERABLE):
@@ -155,6 +178,8 @@ class Chat:
             return
         failed = waiting.failure
         text = markdown(str(failed)) if failed is not None else answer_text(found)
+        if failed is None and not topics:
+            text = _topics(found) + text
         for line in text.splitlines(keepends=True):
             yield chunk({"content": line})
         yield chunk({}, "stop", kgqa=found)
@@ -182,6 +207,58 @@ class Chat:
         if kg not in kgs or (method and method not in {one["name"] for one in methods()}):
             raise _no_model(model)
         return kg, method or DEFAULT_METHOD
+
+
+def about_chat(messages: object) -> str | None:
+    """Return what to say if the last message is a chat program's own prompt, else None.
+
+    Such a prompt asks for a title, tags or further questions of the chat: the title is the first
+    question, and the rest is empty.
+    """
+    if not isinstance(messages, list) or not messages:
+        return None
+    text = _text(messages[-1], "user")
+    asked = _OWN_PROMPT.search(text)
+    if not asked or not _CHAT.search(text):
+        return None
+    earlier = [said for one in messages[:-1] if (said := _text(one, "user"))]
+    first = earlier[0] if earlier else found[1] if (found := _QUOTED.search(text)) else "Questions"
+    title = " ".join(first.split())[:_TITLE]
+    key = _KEY.search(text)
+    if key is None:
+        return title if asked[1].lower() == "title" else ""
+    return json.dumps({key[1]: title if key[1] == "title" else []}, ensure_ascii=False)
+
+
+def _topics(found: dict[str, Any]) -> str:
+    """Return what a question is about, as the first paragraph of its answer."""
+    names = [code_span(said_name(one["name"])) for one in found["topic_entities"]]
+    return f"About {', '.join(names)}.\n\n" if names else ""
+
+
+def _whole(text: str, base: dict[str, Any]) -> dict[str, Any]:
+    message = {"role": "assistant", "content": text, "refusal": None}
+    choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
+    usage = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
+    return {**base, "object": "chat.completion", "choices": [choice], "usage": usage}
+
+
+def _chunk(delta: dict[str, Any], base: dict[str, Any], end: str | None = None) -> dict[str, Any]:
+    choice = {"index": 0, "delta": delta, "finish_reason": end, "logprobs": None}
+    return {**base, "object": "chat.completion.chunk", "choices": [choice]}
+
+
+def _said(text: str, base: dict[str, Any], *, stream: bool) -> Response:
+    """Return a completion that needs no question to be asked."""
+    if not stream:
+        return JSONResponse(_whole(text, base))
+    chunks = [
+        _chunk({"role": "assistant", "content": text}, base),
+        _chunk({}, base, "stop"),
+    ]
+    return Response(
+        "".join(map(_data, chunks)) + "data: [DONE]\n\n", media_type="text/event-stream"
+    )
 
 
 def _last_message(messages: object) -> str:

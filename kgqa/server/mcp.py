@@ -18,7 +18,7 @@ from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field
 
 from kgqa.api.kg import DEFAULT_METHOD
-from kgqa.display import LONGEST, code_span, markdown, path_text, said_name
+from kgqa.display import LONGEST, code_span, json_text, markdown, path_text, said_name
 from kgqa.errors import KgqaError
 from kgqa.registry import validated
 from kgqa.server.faults import unexpected
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
     from kgqa.server.sessions import Sessions
 
-_MOST_CHARACTERS, _MOST_ITEMS = 60_000, 100  # of what a tool gives; of a list in it
+_COMPACT, _MOST_CHARACTERS = 4_000, 60_000  # of what a tool gives, and in `full`
+_MOST_ITEMS = 100  # of a list in it
 _WHOLE = frozenset({"text", "question", "statement", "missing", "notes", "plan", "cypher"})
 _STAGES = ("queued", "linked", "searching", "paths")
 _INSTRUCTIONS = (
@@ -49,6 +50,9 @@ Offset = Annotated[
     int, Field(ge=0, description="Number of results to skip: the previous next_offset.")
 ]
 Name = Annotated[str, Field(max_length=1_000, description="An entity, by id or name.")]
+Full = Annotated[
+    bool, Field(description="Give stored facts and ids of all edges too, and more of it.")
+]
 Question = Annotated[str, Field(min_length=1, max_length=2_000, description="The question.")]
 
 
@@ -80,6 +84,7 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
             list[TurnForm],
             Field(max_length=4, description="Earlier questions that this one leaves things to."),
         ] = [],  # noqa: B006
+        full: Full = False,
     ) -> Annotated[CallToolResult, Answered]:
         """Answer a question from the graph, with the checked path of facts behind each answer."""
 
@@ -97,7 +102,7 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
             short = capped(found, limit)
             return short, answer_text(short)
 
-        return await _result(work)
+        return await _result(work, full)
 
     @tool("List an entity's paths")
     async def paths(
@@ -108,19 +113,20 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
         ] = 2,
         limit: Limit = 20,
         offset: Offset = 0,
+        full: Full = False,
     ) -> Annotated[CallToolResult, PathPage]:
         """List paths of facts that start at an entity, one page at a time."""
         given = {"entity": entity, "hops": hops, "limit": limit, "offset": offset}
-        return await _result(lambda: _paths(sessions, kg, given))
+        return await _result(lambda: _paths(sessions, kg, given, full), full)
 
     @tool("List an entity's neighbours")
     async def neighbours(
-        entity: Name, kg: Kg = None, limit: Limit = 20, offset: Offset = 0
+        entity: Name, kg: Kg = None, limit: Limit = 20, offset: Offset = 0, full: Full = False
     ) -> Annotated[CallToolResult, PathPage]:
         """List the facts about an entity in both directions, one page at a time."""
         given = {"entity": entity, "hops": 1, "direction": "both"}
         return await _result(
-            lambda: _paths(sessions, kg, {**given, "limit": limit, "offset": offset})
+            lambda: _paths(sessions, kg, {**given, "limit": limit, "offset": offset}, full), full
         )
 
     @tool("Find entities")
@@ -158,6 +164,7 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
             ),
         ],
         kg: Kg = None,
+        full: Full = False,
     ) -> Annotated[CallToolResult, Checked]:
         """Say whether a statement or a path is in the graph, and by which edges."""
 
@@ -175,18 +182,14 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
                 [*lines, *(["Near it, and not the same:", *near] if near else [])]
             )
 
-        return await _result(work)
+        return await _result(work, full)
 
     @tool("List the graphs")
     async def kgs() -> Annotated[CallToolResult, Kgs]:
         """List the graphs that are served, with their sizes."""
 
         async def work() -> tuple[dict[str, Any], str]:
-            found = await asyncio.to_thread(sessions.kgs)
-            rows = [
-                {"name": one.name, "entities": one.entities, "edges": one.edges}
-                for one in found.values()
-            ]
+            rows = await _kgs(sessions)
             lines = [f"{code_span(said_name(one['name']))}: {one['edges']:,} facts" for one in rows]
             return {"kgs": rows}, "\n".join(lines)
 
@@ -217,6 +220,7 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
         ],
         kg: Kg = None,
         limit: Limit = 20,
+        full: Full = False,
     ) -> Annotated[CallToolResult, Rows]:
         """Run a query over the whole graph; each row comes with the facts that it rests on."""
 
@@ -225,9 +229,29 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
             found = await sessions.read(kg, lambda kg: query_rows(kg, form))
             return _few_rows(found, limit)
 
-        return await _result(work)
+        return await _result(work, full)
 
+    _add_resources(server, sessions)
     return server
+
+
+def _add_resources(server: MCPServer[Any], sessions: Sessions) -> None:
+    @server.resource("kgqa://kgs", title="The graphs", mime_type="application/json")
+    async def kgs() -> str:
+        """List the graphs that are served, with their sizes."""
+        return json_text({"kgs": await _kgs(sessions)})
+
+    @server.resource("kgqa://{kg}/schema", title="A graph's schema", mime_type="application/json")
+    async def schema(kg: str) -> str:
+        """Describe what a graph holds: its types, properties and relations."""
+        return json_text(await sessions.read(kg, lambda kg: kg.about()))
+
+
+async def _kgs(sessions: Sessions) -> list[dict[str, Any]]:
+    found = await asyncio.to_thread(sessions.kgs)
+    return [
+        {"name": one.name, "entities": one.entities, "edges": one.edges} for one in found.values()
+    ]
 
 
 def _schema_text(found: Mapping[str, Any]) -> str:
@@ -286,13 +310,13 @@ def _path(path: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def _paths(
-    sessions: Sessions, kg: str | None, given: dict[str, Any]
+    sessions: Sessions, kg: str | None, given: dict[str, Any], full: bool
 ) -> tuple[dict[str, Any], str]:
     form: PathsForm = validated(PathsForm, given, "the tool paths")
     found = await sessions.read(kg, lambda kg: path_page(kg, form))
     found["paths"] = [_path(one) for one in found["paths"]]
     found.pop("browser_url")
-    found = bounded(found)
+    found = bounded(found if full else _compact(found), _MOST_CHARACTERS if full else _COMPACT)
     lines = [code_span(one["text"]) for one in found["paths"]]
     lines.append(f"{len(found['paths'])} of {found['total']} paths.")
     if found["next_offset"] is not None:
@@ -300,30 +324,50 @@ async def _paths(
     return found, "\n".join([*map(markdown, found["notes"]), *lines])
 
 
-async def _result(work: Callable[[], Awaitable[tuple[dict[str, Any], str]]]) -> CallToolResult:
-    """Return what ``work`` found, structured and as text. Raises ToolError."""
+async def _result(
+    work: Callable[[], Awaitable[tuple[dict[str, Any], str]]], full: bool = False
+) -> CallToolResult:
+    """Return what ``work`` found, structured and as text, compact or in ``full``.
+
+    Raises ToolError.
+    """
     try:
         found, text = await work()
     except KgqaError as error:
         raise ToolError(markdown(str(error))) from None
     except TimeoutError as error:
         raise ToolError(str(unexpected(error))) from None
+    most = _MOST_CHARACTERS if full else _COMPACT
     lines = text.splitlines(keepends=True)
-    within = [n for n in itertools.accumulate(map(len, lines)) if n <= _MOST_CHARACTERS]
+    within = [n for n in itertools.accumulate(map(len, lines)) if n <= most]
     if more := len(lines) - len(within):
-        text = "".join(lines[: len(within)]) + f"{more} more lines are not shown: lower `limit`."
+        text = (
+            "".join(lines[: len(within)])
+            + f"{more} more lines are not shown: lower `limit`, or set `full`."
+        )
     shown = TextContent(type="text", text=text)
-    return CallToolResult(content=[shown], structured_content=bounded(found))
+    found = bounded(found if full else _compact(found), most)
+    return CallToolResult(content=[shown], structured_content=found)
 
 
-def bounded(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a tool found, in JSON not much larger than a model's context can hold.
+def _compact(found: Any) -> Any:
+    """Return what a tool found without the stored facts and the properties of edges."""
+    if isinstance(found, list):
+        return [_compact(one) for one in found]
+    if not isinstance(found, dict):
+        return found
+    left = {"facts", "groundings", "properties"} if "tail" in found else {"facts_in_all"}
+    return {name: _compact(one) for name, one in found.items() if name not in left}
+
+
+def bounded(found: Mapping[str, Any], most: int = _MOST_CHARACTERS) -> dict[str, Any]:
+    """Return what a tool found, in JSON of ``most`` characters or not much more.
 
     Long texts are cut, and say how long they are; then the longest list is halved until all fits.
     """
     short: dict[str, Any] = _cut(found)
     size = {name: len(json.dumps(value)) for name, value in short.items()}
-    while sum(size.values()) > _MOST_CHARACTERS:
+    while sum(size.values()) > most:
         name = max(size, key=size.__getitem__)
         if not isinstance(short[name], list) or not short[name]:
             break

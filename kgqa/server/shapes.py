@@ -30,7 +30,7 @@ class Edge(BaseModel):
     relation: str
     tail: Entity
     inverse: bool
-    facts: list[StoredFact]
+    facts: list[StoredFact] = []
 
 
 class ShownPath(BaseModel):

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import random
 import shutil
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
+from kgqa.answers.ranking import calibrated
 from kgqa.errors import KgqaError, ModelError
+from kgqa.models.adapter import ADAPTERS, AdapterCard
+from kgqa.models.graph_reasoner import GraphReasoner
+from kgqa.models.graph_reasoner_files import load_reasoner, save_reasoner
 from kgqa.models.kg_llm import load_kg_llm
 from kgqa.models.offline import converted_gguf, smollm_gguf
 from kgqa.models.path_ranker import RankerCard, load_path_ranker, save_path_ranker
 from kgqa.models.sentences import load_sentence_encoder
 from kgqa.progress import Silent
 from tests.methods.reasoners import encoder_folder
+from tests.models.test_graph_reasoner_card import card_of
 from tests.models.test_path_ranker import changes
 
 if TYPE_CHECKING:
@@ -51,7 +59,28 @@ def models(folder: Path, tiny_folder: Path) -> dict[str, Callable[[Path], Any]]:
         made = load_kg_llm(str(changed), "none", cache=changed, **where)
         return made.encoder.encode("who leads?") and [0.0]
 
-    return {"ranker": ranker, "encoder": sentences, "model": model}
+    card = card_of(encoder)
+    save_reasoner(folder / "reasoner", GraphReasoner(card.shape), card, None)
+
+    def reasoner(changed: Path) -> Any:
+        made = load_reasoner(str(changed), encoder=str(encoder), cache=changed, **where)
+        return [one.sum().item() for one in made.model.state_dict().values()]
+
+    (folder / "adapter").mkdir()
+    AdapterCard().write(folder / "adapter")
+
+    def adapter(changed: Path) -> Any:
+        card = ADAPTERS.card(changed)
+        slope, shift = card.calibration_slope, card.calibration_shift
+        return [calibrated(one, slope, shift) for one in (1e-9, 0.5, 1 - 1e-9)]
+
+    return {
+        "ranker": ranker,
+        "encoder": sentences,
+        "model": model,
+        "reasoner": reasoner,
+        "adapter": adapter,
+    }
 
 
 @pytest.mark.parametrize("count", [40, pytest.param(600, marks=pytest.mark.long)])
@@ -73,6 +102,34 @@ def test_a_model_folder_of_changed_bytes(tmp_path: Path, tiny_folder: Path, coun
             json.dumps(found.tolist(), allow_nan=False)
         shutil.rmtree(changed)
     assert 0 < errors < count
+
+
+FORGED = [
+    *(10**30, 10**9, 10**5000, -1, 0, 1e308, -1e308, 5e-324, math.nan, "Infinity", "NaN", True),
+    *([], {}, None, "", "../../x", "/dev/zero", "x\0", "a" * 100_000, ["b"] * 10_000),
+    {"a": [[[[1e308]]]]},
+]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["ranker", "reasoner", "adapter", "encoder", pytest.param("model", marks=pytest.mark.long)],
+)
+def test_a_card_of_any_values(tmp_path: Path, tiny_folder: Path, kind: str) -> None:
+    load = models(tmp_path, tiny_folder)[kind]
+    limit = sys.get_int_max_str_digits()
+    for file in (tmp_path / kind).glob("*.json"):
+        whole = json.loads(file.read_text("utf-8"))
+        sys.set_int_max_str_digits(0)
+        texts = [json.dumps({**whole, name: one}) for name in whole for one in FORGED]
+        sys.set_int_max_str_digits(limit)
+        if kind == "model":  # which takes a while to load
+            texts = random.Random(file.name).sample(texts, min(len(texts), 20))
+        for text in [*texts, "[" * 100_000, "", "7"]:
+            file.write_text(text, "utf-8")
+            with contextlib.suppress(KgqaError):
+                json.dumps(np.asarray(load(tmp_path / kind)).tolist(), allow_nan=False)
+        file.write_text(json.dumps(whole), "utf-8")
 
 
 @pytest.mark.model

@@ -140,6 +140,7 @@ BAD = [
         )
     ),
     ("/api/ask", {"question": QUESTION, "method": "dog", "cap": 1_000_000}, 400, "300000"),
+    ("/api/ask", {"question": QUESTION, "method": "gcr", "budget": 10**12}, 400, "4096"),
     ("/api/ask", b'{"question": "x", "method": "gcr", "length_penalty": NaN}', 400, ""),
     ("/api/ask", {"question": QUESTION, "method": "gcr", "length_penalty": 1e308}, 400, ""),
     ("/api/check", {"statement": {"edges": 5}}, 400, ""),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import openai
@@ -40,7 +41,7 @@ def test_an_answer_is_text_with_its_paths_and_whole_beside_it(client: openai.Ope
     )
     text = made.choices[0].message.content
     assert text is not None
-    assert text.startswith('`"Ada Birch"`')
+    assert text.startswith('About `"checkout-api"`.\n\n`"Ada Birch"`')
     assert '`"checkout-api" -> "onCallEngineer" -> "Ada Birch"`' in text
     assert made.choices[0].finish_reason == "stop"
     assert made.model_extra is not None
@@ -50,14 +51,19 @@ def test_an_answer_is_text_with_its_paths_and_whole_beside_it(client: openai.Ope
 def test_a_stream_has_the_same_text(client: openai.OpenAI) -> None:
     asked = {"model": "services/rank", "messages": message(QUESTION)}
     options = {"kgqa": {"k": 2}}
-    whole = client.chat.completions.create(**asked, extra_body=options)
     chunks = list(
         client.chat.completions.create(
             **asked, extra_body=options, stream=True, stream_options={"include_usage": True}
         )
     )
+    whole = client.chat.completions.create(**asked, extra_body=options)
     text = "".join(one.choices[0].delta.content or "" for one in chunks if one.choices)
     assert text == whole.choices[0].message.content
+    said = [one.choices[0].delta for one in chunks if one.choices]
+    assert said[1].content == 'About `"checkout-api"`.\n\n'  # as soon as it is known
+    thought: Any = next(one for one in said if getattr(one, "reasoning_content", None))
+    assert '"Ada Birch"' in thought.reasoning_content
+    assert said.index(thought) < len(said) - 2
     ends = [one for one in chunks if one.choices and one.choices[0].finish_reason]
     assert [one.choices[0].finish_reason for one in ends] == ["stop"]
     assert ends[0].model_extra is not None
@@ -108,3 +114,41 @@ def test_earlier_messages_count_and_earlier_answers_are_not_believed(
     assert [one["name"] for one in found["topic_entities"]] == ["checkout-api"]
     assert found["answers"][0]["name"] == "Payments"
     assert found["notes"][0] == '"it" was taken as "checkout-api".'
+
+
+TITLE = """### Task:
+Generate a concise, 3-5 word title with an emoji summarizing the chat history.
+### Output:
+JSON format: { "title": "your concise title here" }
+### Chat History:
+<chat_history>
+USER: who owns price-feed
+ASSISTANT: Catalogue
+</chat_history>"""
+
+
+def test_what_a_chat_program_asks_for_itself_is_answered_without_the_graph(
+    client: openai.OpenAI,
+) -> None:
+    create: Any = client.chat.completions.create
+    made = create(model="services", messages=[{"role": "user", "content": TITLE}])
+    assert json.loads(made.choices[0].message.content) == {"title": "who owns price-feed"}
+    assert not made.model_extra
+    tags = TITLE.replace("title", "tags")
+    made = create(model="services", messages=[{"role": "user", "content": tags}])
+    assert json.loads(made.choices[0].message.content) == {"tags": []}
+    short = "Provide a title for this conversation."
+    chunks = create(model="services", messages=[*message(QUESTION), *message(short)], stream=True)
+    assert "".join(one.choices[0].delta.content or "" for one in chunks) == QUESTION
+    made = create(model="services/rank", messages=message("who owns the title checkout-api"))
+    assert made.model_extra  # a question, although it has the word
+
+
+@pytest.mark.parametrize(
+    "asked", [{"tools": [{"type": "function", "function": {"name": "f"}}]},
+              {"response_format": {"type": "json_object"}}],
+)  # fmt: skip
+def test_what_cannot_be_served_is_said(client: openai.OpenAI, asked: dict[str, Any]) -> None:
+    create: Any = client.chat.completions.create
+    with pytest.raises(openai.BadRequestError, match=f"`{next(iter(asked))}` is not served"):
+        create(model="services", messages=message(QUESTION), **asked)

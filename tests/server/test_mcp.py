@@ -67,11 +67,17 @@ def test_the_tools_answer(transport: str, served: Served, model_cache: Path) -> 
                 text: Any = result.content[0]
                 return result.structured_content, text.text
 
-            found, text = await call("ask", question=QUESTION, limit=1)
+            found, text = await call("ask", question=QUESTION, limit=1, full=True)
             assert [one["name"] for one in found["answers"]] == ["Ada Birch"]
             behind = found["paths"][found["answers"][0]["paths"][0]]
             assert behind["edges"][-1]["facts"]
             assert behind["text"] in text
+            short, _ = await call("ask", question=QUESTION, limit=1)
+            assert "facts" not in short["paths"][0]["edges"][-1]
+            assert short["paths"][0]["edges"][-1]["tail"] == {
+                "id": "Ada Birch",
+                "name": "Ada Birch",
+            }
             turn = {"question": QUESTION, "topic_entities": ["checkout-api"], "answers": []}
             then, _ = await call("ask", question="and who owns it?", after=[turn])
             assert then["answers"][0]["name"] == "Payments"
@@ -102,6 +108,13 @@ def test_the_tools_answer(transport: str, served: Served, model_cache: Path) -> 
             assert len(rows["rows"][0]["facts"]) == 3
             assert text.endswith('`"4"`')
             assert (await client.call_tool("query", {"plan": "Nothing"})).is_error
+
+            listed = {str(one.uri) for one in (await client.list_resources()).resources}
+            assert listed == {"kgqa://kgs"}
+            read: Any = (await client.read_resource("kgqa://kgs")).contents[0]
+            assert json.loads(read.text) == served_kgs
+            read = (await client.read_resource("kgqa://services/schema")).contents[0]
+            assert json.loads(read.text)["edges"] == described["edges"]
 
             wrong = await client.call_tool("ask", {"question": "where is Zaphod Qwxyz"})
             assert wrong.is_error
@@ -172,3 +185,18 @@ def test_no_name_makes_an_answer_large(count: int) -> None:
     assert len(json.dumps(shorter)) < 70_000
     assert all(at < len(shorter["paths"]) for each in shorter["answers"] for at in each["paths"])
     assert bounded(shorter) == shorter
+
+
+def test_a_call_is_compact_unless_more_is_asked_for() -> None:
+    from kgqa.server.mcp import _COMPACT, _compact, bounded
+
+    def edge(number: int) -> dict[str, Any]:
+        head, tail = ({"id": f"e{n}", "name": f"Entity {n}"} for n in (number, number + 1))
+        fact = {"head": head["id"], "predicate": "next", "tail": tail["id"]}
+        return {"head": head, "relation": "next", "tail": tail, "inverse": False, "facts": [fact]}
+
+    paths = [{"text": f"path {n}", "edges": [edge(n), edge(n + 1)]} for n in range(50)]
+    found = bounded(_compact({"paths": paths, "total": 50, "next_offset": None}), _COMPACT)
+    assert len(json.dumps(found)) <= 4_000
+    assert found["next_offset"] == len(found["paths"]) > 5
+    assert "facts" not in found["paths"][0]["edges"][0]

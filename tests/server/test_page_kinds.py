@@ -23,7 +23,7 @@ pytestmark = pytest.mark.model
 LONG = "The Very Long Name of a Research Vessel That Was Never Shortened"
 KINDS = {  # what is asked → the sentence that it is answered with
     "Who is the captain of Aurora?": "Aurora, captain: Ines Holm.",
-    "Which ships does Nordline operate?": "operated by Nordline: 59 answers.",
+    "Which ships does Nordline operate?": "Operated by Nordline: 59 answers.",
     "When was Aurora built?": "Aurora, built in: 1990.",
     "Is Ines Holm the captain of Aurora?": "Ines Holm, captain of Aurora: Yes.",
     "Is Bo Lindt the captain of Aurora?": "Not in this graph (fairly sure). "
@@ -31,7 +31,7 @@ KINDS = {  # what is asked → the sentence that it is answered with
     "What is the birthday of Ines Holm?": "Not in this graph (fairly sure). "
     '"Ines Holm" has no fact that answers this.',
     "Who is the captain of Victoria?": "Victoria, captain: Bo Lindt.",
-    "Which ships of Nordline were built after 2015?": "operated by Nordline, after 2015: "
+    "Which ships of Nordline were built after 2015?": "Operated by Nordline, after 2015: "
     "8 answers.",
     "Which home port has the most ships?": "Bergen: 44.",
 }

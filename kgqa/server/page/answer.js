@@ -12,12 +12,12 @@ const MEANINGS = 6; // of a name
 
 const VERB = /^\S+(ed|[^s]s)\b|\b(by|in|of|at|to|from|on|with|for)$/;
 
-/** What leads to the last entity of a path, in words: "Aurora, captain" or "operated by Nordline". */
+/** What leads to the last entity of a path, in words: "Aurora, captain" or "Operated by Nordline". */
 function leading(path) {
   return path.edges.reduce((said, edge, place) => {
     const words = readable(edge.relation);
     if (!edge.inverse) return `${said}, ${words}`;
-    return VERB.test(words) && !place ? `${words} ${said}` : `${said}, ${words}${VERB.test(words) ? "" : " of"}`;
+    return VERB.test(words) && !place ? `${capital(words)} ${said}` : `${said}, ${words}${VERB.test(words) ? "" : " of"}`;
   }, path.edges[0].head.name);
 }
 
