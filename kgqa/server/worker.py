@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     Tell: TypeAlias = "Callable[[int, str, Any], None]"
 
 _LOG = logging.getLogger("kgqa.server")
+_GRACE_SECONDS = 10.0  # after which a worker whose questions' time is over is killed
+_LOOK_SECONDS = 5.0
 _MOST_SESSIONS = 16  # each beside its models is small
 _MODELS = ("model", "adapter", "reasoner", "ranker", "encoder", "general_model")
 _LISTED = 20  # facts and counted things of a plan's row; POST /query gives as many as asked for
@@ -331,9 +333,11 @@ class RemoteWorker:
     def serve(self, first: Job, take: Take, tell: Tell) -> None:
         """Answer questions of one session; see :class:`Answering`."""
         self._send(first)
-        while (given := self._received()) is not None:
+        latest = first.deadline
+        while (given := self._received(latest + _GRACE_SECONDS)) is not None:
             if given == _TAKE:
-                self._send(take())
+                self._send(one := take())
+                latest = max(latest, one.deadline) if one is not None else latest
             else:
                 tell(*given)
 
@@ -356,8 +360,12 @@ class RemoteWorker:
         except OSError:
             raise _lost() from None
 
-    def _received(self) -> Any:
+    def _received(self, end: float | None = None) -> Any:
+        """Return what the process sends. Raises WorkerError if it ended, or is silent too long."""
         try:
+            while not self._link.poll(_LOOK_SECONDS):
+                if end is not None and time.monotonic() > end:  # it hangs where it checks nothing
+                    self.close()
             return self._link.recv()
         except (EOFError, OSError):
             raise _lost() from None

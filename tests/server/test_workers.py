@@ -76,6 +76,18 @@ def test_a_worker_that_is_killed_loses_no_question(two: Served) -> None:
     ready(two)
 
 
+@pytest.mark.long
+def test_a_worker_that_hangs_is_replaced(home: Path, model_cache: Path) -> None:
+    with serving(home, model_cache, "--workers", "2", "--time-limit", "10") as server:
+        ready(server)
+        for one in sorted(below(server.process.pid))[-2:]:
+            os.kill(one, signal.SIGSTOP)
+        assert server.post("/api/ask", {"question": QUESTIONS[0]}).status == 504
+        end = time.monotonic() + 200
+        while server.post("/api/ask", {"question": QUESTIONS[0]}).status != 200:
+            assert time.monotonic() < end
+
+
 def command(process: int) -> str:
     try:
         return Path(f"/proc/{process}/cmdline").read_text()
