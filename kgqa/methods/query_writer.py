@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kgqa.answers.answer import KgLlmUse
 from kgqa.decoding.engine import DecodingRequest
 from kgqa.decoding.text import TextForward
-from kgqa.errors import PlanError
+from kgqa.errors import PlanError, UsageError
 from kgqa.methods.grounding import end_tokens
-from kgqa.methods.query_search import ENTITY, Candidate
+from kgqa.methods.query_parts import ENTITY
+from kgqa.methods.query_search import Candidate
 from kgqa.models.adapter import AdapterCard
 from kgqa.models.kg_llm import NO_ADAPTER
 from kgqa.models.profile import engine_for
@@ -33,10 +34,9 @@ if TYPE_CHECKING:
     from kgqa.graph.schema import GraphSchema, Property
     from kgqa.linking.literals import Stated
     from kgqa.methods.options import QueryOptions
-    from kgqa.methods.query_search import FoundValue
+    from kgqa.methods.query_parts import FoundValue
     from kgqa.methods.resources import Resources
 
-ADAPTER = "query"  # the offline model's, bundled
 _CLASSES, _RELATIONS, _PROPERTIES = 5, 8, 14  # of a schema that a prompt shows
 _VALUES = 6  # lines of values that a prompt has
 _LONGEST = 120  # tokens of a plan that is written without the constraint
@@ -71,8 +71,12 @@ class PlanWriter:
     """A KG-LLM that writes plans; options of :class:`kgqa.methods.options.QueryOptions`."""
 
     def __init__(self, options: QueryOptions, resources: Resources) -> None:
-        ours = (options.model or resources.settings.model) is None
-        adapter = options.adapter or (ADAPTER if ours else NO_ADAPTER)
+        if not (options.adapter or options.model or resources.settings.model):
+            raise UsageError(
+                "The offline model was not trained to write plans.",
+                "Name an adapter that was (scripts/train_query_writer), or a larger `model`.",
+            )
+        adapter = options.adapter or NO_ADAPTER
         loaded = resources.kg_llm(options.model, adapter, None, options.quantize)
         trained = replace(loaded.card, base_model="") != AdapterCard()
         self.kg_llm = loaded if trained else loaded.with_card(_UNTRAINED)

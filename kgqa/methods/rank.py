@@ -38,7 +38,7 @@ from kgqa.graph.model import keys_array
 from kgqa.graph.store import schema_version
 from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.options import RankOptions
-from kgqa.methods.rank_asked import adjustment, names_kind, two_steps
+from kgqa.methods.rank_asked import adjustment, names_kind, two_steps, which_of_them
 from kgqa.methods.rank_conditions import narrowed_by_question
 from kgqa.methods.rank_words import RankWords, Weighed, entity_scores, of_one_fact
 from kgqa.methods.yes_no import YES, YES_THRESHOLD, connection
@@ -263,6 +263,8 @@ class Rank(Method[RankOptions]):
 
         If the topic lacks the first, or what that leads to the second, the answer is not there.
         """
+        things = [words.hop(one[-1]) for one in paths.steps if not words.is_value(one[-1])]
+        asked = which_of_them(asked, things)
         steps = two_steps(asked)
         if steps is None or not paths.steps:
             return self._weigh(words, asked, topic, paths)

@@ -102,6 +102,20 @@ def asked_kind(asked: str) -> frozenset[str]:
     return stems_of(normalise(found["noun"]).rpartition(" ")[2]) if found else frozenset()
 
 
+def which_of_them(asked: str, relations: Sequence[str]) -> str:
+    """Return "which children …" of "how many children …", if a relation leads to such things.
+
+    >>> which_of_them("How many children did x have?", ["children"])
+    'Which children did x have?'
+    >>> which_of_them("How many crew does x carry?", ["captain"])
+    'How many crew does x carry?'
+    """
+    kind = asked_kind(asked)
+    if not any(kind & stems_of(text) for text in relations):
+        return asked
+    return re.sub(r"^\W*how many\b", "Which", asked, flags=re.IGNORECASE)
+
+
 def names_kind(store: GraphStore, asked: str, relations: Sequence[str], key: int) -> bool:
     """Return whether the relations of a path, or what it leads to, say the noun asked for.
 

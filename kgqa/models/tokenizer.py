@@ -171,7 +171,13 @@ class HFEncoder(PartEncoder):
         self.unknown_id = tokenizer.unk_token_id
         self.added_tokens = tokenizer.get_added_vocab()
         self._anchor: list[int] = []
-        bare, anchor, anchored = self._plain(["a", _ANCHOR, _ANCHOR + "a"])
+        try:
+            bare, anchor, anchored = self._plain(["a", _ANCHOR, _ANCHOR + "a"])
+        except (TypeError, ValueError, LookupError, ArithmeticError) as error:
+            raise ModelError(
+                f"The tokenizer of {tokenizer.name_or_path} cannot be used: {error}.",
+                "Its tokenizer_config.json is damaged.",
+            ) from error
         self.dummy_prefix = False
         if anchored[: len(anchor)] == anchor and anchored[len(anchor) :] not in ([], bare):
             self._anchor = anchor

@@ -207,6 +207,7 @@ ASKED = [  # of these a ranker learns something that is kept
 EVAL = ("--out", "{home}/out", "--method", "rank")
 COMMANDS = [
     Command("ingest", "old", ("ingest", "triples", f"{DATA}/new.tsv", "--kg", KG), kg_seen),
+    Command("ingest tables", "old", ("ingest", "tables", f"{DATA}/tables", "--kg", KG), kg_seen),
     Command(
         "update", "indexed", ("update", f"{DATA}/more.tsv", "--remove", f"{DATA}/less.tsv"), kg_seen
     ),
@@ -274,6 +275,11 @@ def data(kgqa: Kgqa, tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert done.code == 0, done.err
     write("more.tsv", [("login", "onCallEngineer", "Ada Birch"), ("Go", "madeBy", "Some Firm")])
     write("less.tsv", every[1:3])
+    (folder / "tables").mkdir()
+    for name, columns in (("Team", TEAMS), ("Person", PEOPLE)):
+        cells = (f"{at},{one},{at % 2}\n" for at, one in enumerate(columns))
+        text = "id,name,team_id\n" + "".join(cells)
+        (folder / "tables" / f"{name}.csv").write_text(text, "utf-8")
     questions = [
         {"question": f"who is on call for {s}?", "topic_entities": [s], "answers": [p], "id": s}
         for s, p in zip(SERVICES, PEOPLE, strict=True)

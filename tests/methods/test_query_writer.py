@@ -8,6 +8,7 @@ import pytest
 
 import kgqa
 from kgqa.answers.general import ask_which, read_numbers
+from kgqa.errors import UsageError
 from kgqa.linking.literals import stated
 from kgqa.methods.query import NONE_MEANT, NOT_CHOSEN
 from kgqa.methods.query_writer import described, nearest, plan_literals
@@ -70,6 +71,11 @@ def test_a_kg_llm_writes_plans_that_fit(shop: kgqa.KG, options: dict[str, Any]) 
     assert answer.forward_passes > 1
     if answer.plan is not None:  # all of them may give nothing
         check(answer.plan, shop.schema())
+
+
+def test_a_model_that_knows_no_plans_is_not_asked_for_them(shop: kgqa.KG) -> None:
+    with pytest.raises(UsageError, match="was not trained to write plans"):
+        shop.ask(QUESTION, method="query", chooser="kg-llm")
 
 
 @pytest.mark.model

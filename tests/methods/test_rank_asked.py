@@ -78,6 +78,7 @@ def test_the_noun_that_is_asked_for(asked: str, kind: str | None) -> None:
         ("Which court took Marlow v. Port Authority?", ["Maritime Court of Hallam"]),
         ("Where was the husband of Eve Holt born?", ["Vienna"]),
         ("Is the record low of Vostok -26?", ["yes"]),
+        ("How many brothers does Ann Reed have?", ["Tom Reed"]),
         ("What is the record low of Vostok?", ["-26"]),
     ],
 )
