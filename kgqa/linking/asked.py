@@ -59,6 +59,23 @@ def asks_calculated(question: str) -> bool:
     return bool(_WHOLE.search(question))
 
 
+_COMPARED = re.compile(
+    r"\b(?:no|not|never|without|nobody|none)\b|n't\b|\b(?:more|less|fewer|over|under|above|below"
+    r"|at least|at most|before|after|since|until|between|in)\b[^?]*?"
+    r"(?:\d|\b(?:two|three|four|five|six|ten)\b)|\b(?:\d+|two|three|four) or more\b",
+    re.IGNORECASE,
+)
+
+
+def asks_compared(question: str) -> bool:
+    """Return whether a question denies something, or compares with a number.
+
+    >>> asks_compared("Which trials have no monitor?"), asks_compared("Which ships sail?")
+    (True, False)
+    """
+    return bool(_COMPARED.search(question))
+
+
 # not "interest", "west", "test"; not "at least 3"
 _BEST = re.compile(
     r"\b(?!(?:inter|b|qu|w|t|r|n|gu|v|f|ch|for|p|arr|prot|cont|har|inv|requ|sugg|j|z|cr)est\b)"

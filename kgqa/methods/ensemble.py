@@ -20,9 +20,10 @@ from kgqa.deadline import deadline
 from kgqa.display import NO_EVIDENCE, NOT_HERE
 from kgqa.errors import AdapterMismatchError, KgqaError, ModelNotFoundError
 from kgqa.graph.literals import number_in
+from kgqa.graph.names import normalise
 from kgqa.graph.schema import PropertyGraph
 from kgqa.linking.around import MOST_CLASSES
-from kgqa.linking.asked import asks_best, asks_calculated
+from kgqa.linking.asked import asks_best, asks_calculated, asks_compared
 from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.kg_cot.fitting import fitting_reasoner
 from kgqa.methods.kinds import asked_class, asks_number, only_of_class
@@ -35,7 +36,7 @@ from kgqa.methods.options import (
     RankOptions,
 )
 from kgqa.methods.query import Query, has_words_of
-from kgqa.methods.query_search import names_class
+from kgqa.methods.query_words import names_class, stem
 from kgqa.methods.rank import Rank
 from kgqa.models.path_ranker import RANKERS, own_ranker
 from kgqa.paths.ground import Node
@@ -44,7 +45,7 @@ from kgqa.queries.plan import Aggregate, NodeRef
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from kgqa.answers.answer import ScoredPath
+    from kgqa.answers.answer import ScoredPath, TopicEntity
     from kgqa.graph.model import KGInfo
     from kgqa.graph.schema import GraphSchema
     from kgqa.graph.store import GraphStore
@@ -61,6 +62,7 @@ TOGETHER = 16  # questions that each member is given at a time
 FLOOR = 0.01  # what an entity has with a member that has never encountered it
 CALCULATED = 0.5  # confidence of a plan that is believed though the question has a topic entity
 GUESSED = 0.35  # and if it has none
+LIKELY = 0.2  # and if it asks for a number, the best, or a comparison
 SURE_PLAN = 0.8  # if the paths of its topic entity answer nothing
 OF_CLASS = 0.7  # of the score of the first entity of the class asked for, to be an answer, too
 STALE_FRACTION = 0.2  # part of its edges by which a KG has changed much
@@ -423,12 +425,21 @@ class Auto(Ensemble):
         topics = [one for one in question.topics if number_in(one.name) is None]  # "over 50"
         calculated = asks_calculated(question.question)
         best = not calculated and asks_best(question.question)
-        if topics and not (calculated or best):
+        if not (calculated or best) and topics and not asks_compared(question.question):
+            return None
+        named = [one for one in topics if _is_named(one)]
+        if topics and not named:  # a word that stands in some name is not a name
+            topics = []
+        elif topics and not (calculated or best):
             return None
         found = planned()
         if isinstance(found, KgqaError):
-            return question.unlinked or (None if topics else found)
+            return question.unlinked or (None if question.topics else found)
         least = (SURE_PLAN if best or self._nouns else CALCULATED) if topics else GUESSED
+        if topics and _compares(found, topics):
+            least = GUESSED
+        elif not topics and (calculated or best or asks_compared(question.question)):
+            least = LIKELY
         none = not topics and any(note.startswith(NOT_HERE) for note in found.notes)
         if (found.confidence or 0.0) < least or not (found.answers or none):
             return question.unlinked
@@ -505,6 +516,26 @@ def pool(votes: Sequence[tuple[float, Findings]]) -> list[RankedAnswer]:
     total = math.fsum(score.values())
     ranked = [replace(one, score=score[key] / total) for key, one in known.items()]
     return sorted(ranked, key=lambda one: (-one.score, one.name, one.id or ""))
+
+
+def _is_named(topic: TopicEntity) -> bool:
+    """Return whether a question calls an entity by its whole name, not by a word of it."""
+    words = [stem(one) for one in normalise(topic.mention or topic.name).split()]
+    return topic.mention[:1].isdigit() is False and words == [
+        stem(one) for one in normalise(topic.name).split()
+    ]
+
+
+def _compares(found: Findings, topics: Sequence[TopicEntity]) -> bool:
+    """Return whether a plan has a condition for each of some entities."""
+    if found.result is None:
+        return False
+    values = {value for one in found.result.plan.where for value in _values(one.right)}
+    return all(one.id in values or one.name in values for one in topics)
+
+
+def _values(right: object) -> tuple[object, ...]:
+    return right if isinstance(right, tuple) else ()
 
 
 def _has_classes(store: GraphStore) -> TypeGuard[PropertyGraph]:

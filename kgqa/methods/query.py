@@ -32,8 +32,11 @@ from kgqa.linking.literals import stated
 from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.options import QueryOptions
 from kgqa.methods.query_classes import class_words
-from kgqa.methods.query_search import Candidate, FoundValue, PlanSearch, SchemaParts
+from kgqa.methods.query_parts import FoundValue, SchemaParts
+from kgqa.methods.query_reading import Reading
+from kgqa.methods.query_search import Candidate, PlanSearch
 from kgqa.methods.query_values import ValueIndex
+from kgqa.methods.query_words import UNSAYABLE, unexplained
 from kgqa.paths.ground import Node
 from kgqa.paths.words import relation_phrase
 from kgqa.queries.check import SchemaIndex
@@ -56,6 +59,7 @@ if TYPE_CHECKING:
     from kgqa.queries.result import Cell
 
 UNKNOWN = 0.3  # of the confidence, if the question names what is not in the graph
+UNEXPLAINED = 0.9  # and if it has words that its plan does not account for
 NOTHING_FOUND = 4.0  # off the score of a plan that finds nothing
 ABOUT = 0.55  # cosine from which a noun is a class in other words: film and movie, town and city
 FAILED = 8.0  # off the score of one that exceeds the limits
@@ -154,9 +158,8 @@ class Query(Method[QueryOptions]):
             scorer = self.resources.plan_scorer(self.options.scorer)
             texts, refs = parts.read(question, found)
             scores = scorer.read(question, texts)
-            plans = PlanSearch(question, parts, refs, scores, literals, found).plans(
-                self.options.plans
-            )
+            reading = Reading(question, parts, refs, scores, literals, found)
+            plans = PlanSearch(reading).plans(self.options.plans)
             temperature = scorer.card.temperature
         chosen = time.perf_counter()
         limits = QueryLimits(seconds=self.options.time_limit)
@@ -186,6 +189,8 @@ class Query(Method[QueryOptions]):
         unknown = unknown_names(question, found, parts)
         if unknown:
             confidence *= UNKNOWN
+        if plans and len(unexplained(question, _names(worth[0][1].plan))) > (not self.nouns):
+            confidence *= UNEXPLAINED
         ranked = [(one, result) for _, one, result in worth]
         chosen_by, said = None, ""
         if self._chooses is not None and ranked:
@@ -209,6 +214,10 @@ class Query(Method[QueryOptions]):
                 ranked.insert(0, (one, result))
         ran = time.perf_counter()
         strange = self._strange(question, ranked[0][0].plan, parts) if ranked else ""
+        if unsayable := UNSAYABLE.search(question):
+            known = {word for text in parts.words for word in text.split()}
+            if unsayable.group().lower().split()[-1] not in known:
+                ranked = []
         seconds = (chosen - began, ran - chosen)
         return Read(ranked, unknown, confidence, seconds, strange, use, passes, chosen_by, said)
 
@@ -412,6 +421,11 @@ def _shown(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:.10g}" if isinstance(value, float) else str(value)
+
+
+def _names(plan: Plan) -> list[str]:
+    """Return the names and values that a plan speaks of."""
+    return re.findall(r"[^\W\d][\w/:#.-]*", str(plan))
 
 
 def _gives(result: QueryResult) -> bool:

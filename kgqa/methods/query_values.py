@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from kgqa.methods.query_search import ENTITY, FoundValue, Owned
+from kgqa.methods.query_parts import ENTITY, FoundValue, Owned
 from kgqa.queries.plain import PlainGraph
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from kgqa.decoding.engine import DecodingRequest
 from kgqa.decoding.text import TextForward
 from kgqa.errors import PlanError, UsageError
 from kgqa.methods.grounding import end_tokens
-from kgqa.methods.query_search import ENTITY, Candidate
+from kgqa.methods.query_parts import ENTITY
+from kgqa.methods.query_search import Candidate
 from kgqa.models.adapter import AdapterCard
 from kgqa.models.kg_llm import NO_ADAPTER
 from kgqa.models.profile import engine_for
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from kgqa.graph.schema import GraphSchema, Property
     from kgqa.linking.literals import Stated
     from kgqa.methods.options import QueryOptions
-    from kgqa.methods.query_search import FoundValue
+    from kgqa.methods.query_parts import FoundValue
     from kgqa.methods.resources import Resources
 
 _CLASSES, _RELATIONS, _PROPERTIES = 5, 8, 14  # of a schema that a prompt shows

@@ -202,6 +202,7 @@ def test_neighbours_are_filtered_and_grow_the_drawing(page: Any) -> None:
     page.locator(".drawing .node:has-text('Nordline')").click()
     page.get_by_label("Filter facts").fill("nord 7")
     page.wait_for_selector("#neighbours li:has-text('Nord 7')")
+    assert page.inner_text("#neighbours h3") == "operated by Nordline"
     assert page.locator("#neighbours li").count() == 1
     page.get_by_role("button", name="Draw its facts").click()
     assert page.locator(".drawing .node").count() == 4

@@ -1,7 +1,7 @@
 // An answer: one sentence, its drawing, what it rests on, and what can be done with it.
 import { call, el, json, listed, number, percent, visible } from "/common.js";
 import { combobox } from "/entity.js";
-import { draw, readable } from "/draw.js";
+import { VERB, draw, readable } from "/draw.js";
 
 const DRAWN = 6; // paths that are drawn one by one
 const SHOWN = 40; // answers of a list that are shown at first
@@ -9,8 +9,6 @@ const ROWS = 100; // rows of a plan that are shown
 const MEANINGS = 6; // of a name
 
 // ── in words ───────────────────────────────────────────────────────────────────────────────
-
-const VERB = /^\S+(ed|[^s]s)\b|\b(by|in|of|at|to|from|on|with|for)$/;
 
 /** What leads to the last entity of a path, in words: "Aurora, captain" or "Operated by Nordline". */
 function leading(path) {

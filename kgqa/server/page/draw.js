@@ -47,6 +47,9 @@ function wrapped(name, most, font) {
   return [...lines, ...(rest ? [fitted(rest, most, font)] : [])].map((one) => one.trim());
 }
 
+/** Words of a relation that its tail follows: "operated by", not "captain". */
+export const VERB = /^\S+(ed|[^s]s)\b|\b(by|in|of|at|to|from|on|with|for)$/;
+
 /** The last words of a relation, readable: people.person.place_of_birth is "place of birth". */
 export function readable(relation) {
   const words = (one) => one.replace(/^\^/, "").split(/[./]/).filter(Boolean).at(-1)

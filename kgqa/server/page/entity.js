@@ -1,6 +1,6 @@
 // An entity's panel: what is known of it, grouped by relation; and a field that suggests entities.
 import { byId, el, json, number, visible } from "/common.js";
-import { readable } from "/draw.js";
+import { VERB, readable } from "/draw.js";
 
 const PAGE = 200; // facts that are read at once
 const FEW = 8; // of a relation that are shown at first
@@ -24,6 +24,10 @@ export async function look(entity, holder, page) {
   const row = (edge) => el("li", {},
     el("button", { type: "button", class: "entity", textContent: edge.tail.name, title: edge.tail.id, onclick: () => look(edge.tail, holder, page) }),
     holder ? el("button", { type: "button", class: "quiet add", textContent: "draw", "aria-label": `Draw ${edge.tail.name}`, onclick: () => grow([edge]) }) : null);
+  const said = ({ relation, inverse }) => {
+    const words = readable(relation);
+    return !inverse ? words : VERB.test(words) ? `${words} ${entity.name}` : `${words} of`;
+  };
   const render = (total) => {
     const wanted = filter.value.trim().toLowerCase();
     shown = edges.filter((edge) => `${readable(edge.relation)} ${edge.tail.name}`.toLowerCase().includes(wanted));
@@ -34,7 +38,7 @@ export async function look(entity, holder, page) {
         const rows = el("ul", { class: "neighbours" }, ...group.slice(0, FEW).map(row));
         const all = rest.length ? el("button", { type: "button", class: "quiet", textContent: `${number(rest.length)} more`, onclick: () => { rows.append(...rest); all.remove(); } }) : null;
         return el("section", {}, el("h3", { class: "relation", title: group[0].relation,
-          textContent: `${readable(group[0].relation)}${group[0].inverse ? " of" : ""}` }), rows, all);
+          textContent: said(group[0]) }), rows, all);
       }));
   };
   const more = async () => {

@@ -1,0 +1,232 @@
+"""The conditions that the values and literals of a question may be, best first."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from heapq import nlargest
+from typing import TYPE_CHECKING
+
+from kgqa.methods.query_parts import ENTITY, FoundValue, Owned
+from kgqa.methods.query_reading import UNUSED
+from kgqa.methods.query_words import COMPARED, NO, is_year, named, says
+from kgqa.queries.check import NUMBERS, operators
+from kgqa.queries.plan import Aggregate, Comparison, NodeRef, PropertyRef
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from kgqa.linking.literals import Stating
+    from kgqa.methods.query_reading import Pattern, Place, Reading
+
+CONDITIONS = 6  # beam
+_HAS_VALUE = 2.5  # added where the graph holds the value that is stated
+_NOT_HELD = -1.5  # where it does not
+_UNUSED_PLAIN = 1.7  # times what it costs to pass over what is stated
+_CLOSE = 1.5  # for a property whose mention is the nearest to a literal
+_NEAR = 9.0  # words from which a mention is not near
+_PAIR = 3.0  # two properties that the question compares
+_SIZE = 4.0  # the size of a list that the question names beside a number
+_HAVING = re.compile(r"with|have|has|having|had|includ\w*|known|whose")
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Conditions of a pattern, with the properties that they use and what they are worth."""
+
+    where: tuple[Comparison, ...] = ()
+    used: frozenset[Owned] = frozenset()
+    names: frozenset[PropertyRef] = frozenset()  # that are names of what has them
+    having: Comparison | None = None
+    score: float = 0.0
+
+
+class ConditionSearch:
+    """The conditions of one reading."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._read = reading
+
+    def conditions(self, pattern: Pattern, places: Sequence[Place]) -> list[State]:
+        """Return the best sets of conditions of a pattern, whose properties are ``places``."""
+        states = [State()]
+        for value in self._read.values:
+            states = self._best(
+                self._with_value(one, value, pattern.nodes, places) for one in states
+            )
+        spans = [(one.start, one.end) for one in self._read.values]
+        for literal in self._read.stated.literals:
+            if any(start < literal.end and literal.start < end for start, end in spans):
+                continue
+            states = self._best(self._with_literal(one, literal, pattern, places) for one in states)
+        if pairs := self._compared(places):
+            states = self._best(self._with_pair(one, pairs) for one in states)
+        return self._best(self._with_flags(one, places) for one in states)
+
+    @staticmethod
+    def _best(options: Iterator[Iterator[State]]) -> list[State]:
+        every = (state for some in options for state in some)
+        return nlargest(CONDITIONS, every, key=lambda one: one.score)
+
+    def _add(self, state: State, place: Place, operator: str, value: object, bonus: float) -> State:
+        odds = 0.0 if place.owned in state.used else self._read.properties[place.owned][0]
+        one = Comparison(place.ref, operator, (value,))  # type: ignore[arg-type]
+        return replace(
+            state, where=(*state.where, one), used=state.used | {place.owned},
+            score=state.score + odds + bonus,
+        )  # fmt: skip
+
+    def _with_value(
+        self,
+        state: State,
+        value: FoundValue,
+        nodes: Sequence[str],
+        places: Sequence[Place],
+    ) -> Iterator[State]:
+        yield replace(state, score=state.score + self._read.unused(value))
+        before = self._read.question[max(0, value.start - 24) : value.start]
+        denied = re.search(
+            r"\b(not|n't|except|excluding|outside|other than|non)\W+(?:\w+\W+){0,2}$", before, re.I
+        )
+        for place in places:
+            if place.owned in value.fields:
+                stored = value.fields[place.owned]
+                again = _HAS_VALUE - 3.0 * any(one.left == place.ref for one in state.where)
+                added = self._add(state, place, "<>" if denied else "=", stored[0], again)
+                itself = self._read.is_name(place) and place.ref.owner == NodeRef(0)
+                named_ = {place.ref} if itself else set()
+                yield replace(added, names=state.names | named_)
+        for node, name in enumerate(nodes):
+            if stored := value.fields.get((ENTITY, name, "name"), ()):
+                ref = NodeRef(node)
+                again = _HAS_VALUE - 3.0 * any(one.left == ref for one in state.where)
+                operator = "<>" if denied else "="
+                if len(stored) > 1:
+                    operator = "not in" if denied else "in"
+                odds = self._read.properties.get((ENTITY, name, "name"), (0.0,))[0]
+                one = Comparison(ref, operator, stored)  # type: ignore[arg-type]
+                score = state.score + odds + again
+                yield replace(state, where=(*state.where, one), score=score)
+
+    def _with_literal(
+        self, state: State, literal: Stating, pattern: Pattern, places: Sequence[Place]
+    ) -> Iterator[State]:
+        kind = "quoted" if literal.kind == "text" else literal.kind
+        times = _UNUSED_PLAIN if self._read.plain else 1.0
+        yield replace(state, score=state.score + times * UNUSED[kind])
+        close = self._closeness(literal, pattern, places)
+        value = literal.value
+        for place in places:
+            type_, many, near = place.property.type, place.property.many, close[place.ref]
+            operator = literal.operator
+            if literal.kind == "number":
+                if many and near > 0:
+                    size = replace(place, ref=replace(place.ref, part="size"))
+                    yield self._add(state, size, operator, value, _SIZE)
+                elif type_ in NUMBERS and not many:
+                    yield self._add(state, place, operator, value, near)
+                elif type_ in ("date", "datetime") and is_year(value):
+                    yield self._add(state, place, operator, f"{value}", 0.5 + near)
+            elif literal.kind == "date":
+                if type_ in ("date", "datetime"):
+                    yield self._add(state, place, operator, value, 0.5 + near)
+                elif type_ == "integer" and len(str(value)) == 4:
+                    yield self._add(state, place, operator, int(value), near)
+            elif type_ == "text" and operator in operators(type_):
+                if operator != "=":
+                    yield self._add(state, place, operator, value, near)
+                else:
+                    yield self._add(state, place, "contains", value, _NOT_HELD + near)
+        if literal.kind == "number" and state.having is None and len(pattern.nodes) > 1:
+            for node in range(1, len(pattern.nodes)):
+                name = pattern.nodes[node]
+                number = Aggregate("count", NodeRef(node))
+                count = Comparison(number, literal.operator, (literal.value,))  # type: ignore[arg-type]
+                after = self._read.question[literal.end : literal.end + 40]
+                bonus = named(after, name) if name in self._read.classes else 0.0
+                words = re.findall(r"[a-z]+", after.lower())[:2]
+                into = [hop.relation for hop in pattern.hops if hop.target == node]
+                bonus = max(bonus, 1.5 * any(says(words, one) for one in into))
+                score = state.score + self._read.classes[name][2] + bonus
+                score += self._read.whole["having"]["yes"] - self._read.whole["having"]["no"]
+                yield replace(state, having=count, score=score)
+
+    def _closeness(
+        self, literal: Stating, pattern: Pattern, places: Sequence[Place]
+    ) -> dict[object, float]:
+        """Return what it is worth for each property that a literal stands near its mention.
+
+        "Born after 1970 and acting in films released before 2000" has each year beside its word;
+        of one property of two things, it is that of the one that was mentioned last.
+        """
+        first = self._read.mentions.at(literal.start)
+        last = self._read.mentions.at(literal.end - 1)
+        away: dict[object, float] = {}
+        latest: dict[object, int] = {}
+        for place in places:
+            found = [
+                1.0 * (first - at) if at < first else 1.0 + 1.5 * (at - last)
+                for at in self._read.words_of(place)
+                if not first <= at <= last
+            ]
+            away[place.ref] = min(found, default=99.0)
+            before = [at for at in self._read.node_words(pattern, place) if at < first]
+            latest[place.ref] = max(before, default=-1)
+        nearest = min(away.values(), default=99.0)
+        if nearest > _NEAR:
+            return dict.fromkeys(away, 0.0)
+        close = {}
+        for place in places:
+            same = [latest[one.ref] for one in places if one.owned[2] == place.owned[2]]
+            late = (latest[place.ref] == max(same)) - 0.5 if min(same) < max(same) else 0.0
+            close[place.ref] = (_CLOSE if away[place.ref] == nearest else -_CLOSE) + late * _CLOSE
+        return close
+
+    def _compared(self, places: Sequence[Place]) -> list[Comparison]:
+        """Return comparisons of two properties that the question makes: more than their budget."""
+        found = []
+        words = self._read.mentions.words
+        fit = [one for one in places if one.property.type in (*NUMBERS, "date", "datetime")]
+        said = [
+            (one, at) for one in fit if not one.property.many for at in self._read.words_of(one)
+        ]
+        for right, at in said:
+            signs = [
+                (place, operator)
+                for place in range(max(0, at - 5), at)
+                for operator, pattern in COMPARED.items()
+                if pattern.match(words[place])
+            ]
+            if not signs or any(words[one].isdigit() for one in range(signs[-1][0], at)):
+                continue
+            sign, operator = signs[-1]
+            for left, place in said:
+                same = (left.property.type in NUMBERS) == (right.property.type in NUMBERS)
+                if left.ref != right.ref and same and sign - 7 <= place < sign:
+                    found.append(Comparison(left.ref, operator, right.ref))  # type: ignore[arg-type]
+        return found
+
+    @staticmethod
+    def _with_pair(state: State, pairs: Sequence[Comparison]) -> Iterator[State]:
+        yield state
+        for one in pairs:
+            yield replace(state, where=(*state.where, one), score=state.score + _PAIR)
+
+    def _with_flags(self, state: State, places: Sequence[Place]) -> Iterator[State]:
+        """Yield conditions without a literal: what is true or not, what is missing or there."""
+        yield state
+        for place in places:
+            odds = self._read.properties[place.owned][0]
+            if place.owned in state.used or odds < -1:
+                continue
+            denied = bool(NO.search(self._read.question))
+            said = self._read.words_of(place)
+            if place.property.type == "boolean":
+                yield self._add(state, place, "=", not denied, 0.0)
+            elif odds > 0.5 and said and (denied or self._read.mentions.after(_HAVING) & {*said}):
+                operator = "missing" if denied else "not missing"
+                one = Comparison(place.ref, operator)  # type: ignore[arg-type]
+                yield replace(
+                    state, where=(*state.where, one), used=state.used | {place.owned},
+                    score=state.score + 0.5 * odds - 0.5,
+                )  # fmt: skip

@@ -1,0 +1,121 @@
+"""A schema as parts in words, for the plan scorer, and what a question's values are."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from heapq import nlargest
+from typing import TYPE_CHECKING
+
+from kgqa.graph.schema import Property
+from kgqa.methods.query_classes import ClassWords
+from kgqa.methods.query_words import stem
+from kgqa.models.plan_scorer import Part
+from kgqa.paths.words import relation_phrase
+from kgqa.queries.check import SchemaIndex
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kgqa.graph.schema import GraphSchema
+
+_MOST_PARTS = 320  # of a schema that are read
+_TYPES = {
+    "integer": "number", "float": "number", "date": "date", "datetime": "date", "time": "date",
+    "duration": "number", "boolean": "yes or no", "point": "place", "text": "text",
+}  # fmt: skip
+Owned = tuple[str, str, str]  # "class" or "relation", its name, the property's
+ENTITY = "entity"  # in place of "class": what is equal to an id, not a property
+
+
+@dataclass(frozen=True, slots=True)
+class FoundValue:
+    """A text of the question that properties hold: as it is stored, for each of ``fields``.
+
+    Of entities called so their ids.
+    """
+
+    start: int
+    end: int
+    fields: Mapping[Owned, tuple[str, ...]]
+    quoted: bool = False
+
+
+class SchemaParts:
+    """A schema as parts in words, for the scorer."""
+
+    def __init__(self, schema: GraphSchema, called: ClassWords | None = None) -> None:
+        self.index = SchemaIndex(schema)
+        self.called = called or ClassWords()
+        nouns = self.called.nouns
+        self.classes = {
+            one.name: f"class {_words(nouns.get(one.name, one.name), one.also)}"
+            for one in schema.types
+        }
+        self.hops: dict[tuple[str, str, str], str] = {}
+        self.owner_of: dict[str, str] = {}  # a class that has a property
+        self.properties: dict[Owned, tuple[Property, str]] = {}
+        ends = {end for one in schema.relations for end in (one.head, one.tail)}
+        if "" in ends or not schema.types:
+            self.classes[""] = "class thing"
+            self.properties[ENTITY, "", "name"] = Property("name", "text"), "text thing : name"
+        for type_ in schema.types:
+            if not type_.names:
+                noun = nouns.get(type_.name) or relation_phrase(type_.name)
+                text = f"text {noun} : name"
+                self.properties[ENTITY, type_.name, "name"] = Property("name", "text"), text
+            for one in type_.properties:
+                self._add("class", type_.name, one)
+        for pattern in schema.relations:
+            hop = (pattern.head, pattern.relation, pattern.tail)
+            heads = [
+                nouns.get(end) or relation_phrase(end) if end else "thing"
+                for end in (pattern.head, pattern.tail)
+            ]
+            words = _words(pattern.relation, pattern.also)
+            self.hops[hop] = f"link {heads[0]} {words} {heads[1]}"
+            for one in pattern.properties:
+                self._add("relation", pattern.relation, one)
+
+    @property
+    def words(self) -> list[str]:
+        """All parts in words."""
+        properties = (text for _, text in self.properties.values())
+        return [*self.classes.values(), *self.hops.values(), *properties]
+
+    def _add(self, kind: str, owner: str, one: Property) -> None:
+        type_ = "list" if one.many else _TYPES[one.type]
+        noun = (kind == "class" and self.called.nouns.get(owner)) or relation_phrase(owner)
+        text = f"{type_} {noun} : {_words(one.name, one.also)}"
+        self.properties.setdefault((kind, owner, one.name), (one, text))
+        if kind == "class":
+            self.owner_of.setdefault(one.name, owner)
+
+    def read(self, question: str, values: Sequence[FoundValue]) -> tuple[list[Part], list[object]]:
+        """Return parts with what each stands for; of a large schema those near the question."""
+        held: dict[Owned, str] = {}
+        for value in values:
+            for owned in value.fields:
+                held.setdefault(owned, question[value.start : value.end].strip("'\"").lower())
+        parts: list[tuple[float, Part, object]] = []
+        asked = {stem(word) for word in re.findall(r"\w+", question.lower())}
+
+        def near(text: str) -> float:
+            return float(len(asked & {stem(word) for word in text.split()}))
+
+        for name, text in self.classes.items():
+            parts.append((2 + near(text), Part("class", text), name))
+        for hop, text in self.hops.items():
+            parts.append((0.5 + near(text), Part("hop", text), hop))
+        for owned, (_, text) in self.properties.items():
+            value_text = held.get(owned, "")
+            shown = f"{text} = {value_text[:60]}" if value_text else text
+            parts.append((near(text) + 3 * bool(value_text), Part("property", shown), owned))
+        if len(parts) > _MOST_PARTS:
+            kept = set(nlargest(_MOST_PARTS, range(len(parts)), key=lambda at: parts[at][0]))
+            parts = [one for at, one in enumerate(parts) if at in kept]
+        return [part for _, part, _ in parts], [ref for _, _, ref in parts]
+
+
+def _words(name: str, also: Sequence[str]) -> str:
+    return " ".join([relation_phrase(name), *(f"or {one}" for one in also[:2])])

@@ -1,0 +1,152 @@
+"""A question read with a schema: what the parts are worth for it, and where it mentions them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kgqa.methods.query_parts import ENTITY, FoundValue, Owned, SchemaParts
+from kgqa.methods.query_words import ASKED, Mentions, says
+from kgqa.queries.plan import Hop, HopRef, NodeRef, PropertyRef
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from kgqa.graph.schema import Property
+    from kgqa.linking.literals import Stated
+    from kgqa.models.plan_scorer import PlanScores
+
+MOST_ODDS = 7.0
+UNUSED = {"quoted": -5.0, "name": -12.0, "value": -4.5, "number": -3.5, "date": -4.0}
+_OF_PLAIN = 0.4  # what the odds of a class count if it has no name of its own
+_SAID, _UNSAID = 1.0, -4.0  # a relation whose words the question has, beside one that has none
+_OF_WORD = 2.0  # a relation that the question has a word of, between classes without a name
+_OF_NOUN = 2.0  # and if what is asked for is called by it: "the sponsors"
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """Classes and hops, the first class what is asked for; ``away``: hops to it from each."""
+
+    nodes: tuple[str, ...]
+    hops: tuple[Hop, ...]
+    score: float
+    away: tuple[int, ...] = (0,)
+
+    def key(self) -> tuple[object, ...]:
+        """Return what is equal for two patterns that are the same."""
+        return self.nodes, frozenset(
+            (one.source, one.relation, one.inverse, self.nodes[one.target]) for one in self.hops
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A property of a node or a hop of a pattern."""
+
+    ref: PropertyRef
+    property: Property
+    owned: Owned
+
+
+@dataclass(slots=True)
+class Reading:
+    """A question with the odds of a schema's parts; ``scores`` are of the parts ``refs`` name."""
+
+    question: str
+    parts: SchemaParts
+    refs: Sequence[object]
+    scores: PlanScores
+    stated: Stated
+    values: Sequence[FoundValue]
+    classes: dict[str, Sequence[float]] = field(default_factory=dict)
+    hops: dict[tuple[str, str, str], Sequence[float]] = field(default_factory=dict)
+    properties: dict[Owned, Sequence[float]] = field(default_factory=dict)
+    whole: dict[str, dict[str, float]] = field(default_factory=dict)
+    said: dict[tuple[str, str, str], bool] = field(default_factory=dict)
+    plain: bool = False  # whether classes are what relations make them
+    mentions: Mentions = field(init=False)
+
+    def __post_init__(self) -> None:
+        plain = bool(self.parts.called.nouns)
+        for ref, odds in zip(self.refs, self.scores.parts, strict=True):
+            row = [max(-MOST_ODDS, min(MOST_ODDS, float(one))) for one in odds]
+            if isinstance(ref, str):
+                self.classes[ref] = [_OF_PLAIN * one for one in row] if plain else row
+            elif ref in self.parts.hops:
+                self.hops[ref] = row
+            else:
+                self.properties[ref] = row  # type: ignore[index]
+        self.whole = self.scores.whole
+        self.mentions = Mentions(self.question)
+        self.plain = bool(self.parts.called.nouns)
+        self._weigh_parallel()
+
+    def _weigh_parallel(self) -> None:
+        """Of relations between the same two classes prefer those that the question has a word of.
+
+        Which of a pair's relations is likelier in itself, the scorer knows from other graphs alone.
+        """
+        words = re.findall(r"[a-z]+", self.question.lower())
+        pairs: dict[frozenset[str], list[tuple[str, str, str]]] = {}
+        for hop in self.hops:
+            pairs.setdefault(frozenset((hop[0], hop[2])), []).append(hop)
+        self.said = {hop: says(words, hop[1]) for hop in self.hops}
+        if self.plain:  # the classes' names say less there
+            rest = ASKED.sub("", self.question, count=1) if ASKED.match(self.question) else ""
+            first = re.findall(r"[a-z]+", rest.lower())[:2]
+            for hop, (used, *others) in self.hops.items():
+                more = _OF_WORD * self.said[hop] + _OF_NOUN * says(first, hop[1])
+                self.hops[hop] = [used + more, *others]
+        for hops in pairs.values():
+            said = any(self.said[hop] for hop in hops)
+            for hop in hops if len({one[1] for one in hops}) > 1 and said else ():
+                used, *others = self.hops[hop]
+                self.hops[hop] = [used + (_SAID if self.said[hop] else _UNSAID), *others]
+
+    def unused(self, value: FoundValue) -> float:
+        """Return what it costs to pass over a value: an entity's name is seldom said in vain."""
+        named = value.start > 0 and self.question[value.start].isupper()
+        entity = any(kind == ENTITY for kind, *_ in value.fields)
+        return UNUSED["quoted" if value.quoted else "name" if named and entity else "value"]
+
+    def words_of(self, place: Place) -> list[int]:
+        """Return the words of the question that mention a property."""
+        return self.mentions.of(place.property.name, place.owned[1])
+
+    def class_words(self, name: str) -> list[int]:
+        """Return the words of the question that mention a class."""
+        return self.mentions.of(self.parts.called.nouns.get(name, name)) if name else []
+
+    def node_words(self, pattern: Pattern, place: Place) -> list[int]:
+        """Return the words that mention what has a property, by its class or its relations."""
+        owner = place.ref.owner
+        if isinstance(owner, HopRef):
+            return self.mentions.of(pattern.hops[owner.hop].relation)
+        found = self.class_words(pattern.nodes[owner.node])
+        for hop in pattern.hops:
+            if hop.target == owner.node:
+                found = [*found, *self.mentions.of(hop.relation)]
+        return found
+
+    def is_name(self, place: Place) -> bool:
+        """Return whether a property is a name of what has it."""
+        kind, owner, name = place.owned
+        return (
+            kind == "class"
+            and owner in self.parts.index.types
+            and name in self.parts.index.types[owner].names
+        )
+
+    def places(self, pattern: Pattern) -> Iterator[Place]:
+        """Yield the properties of a pattern's nodes and hops."""
+        for node, name in enumerate(pattern.nodes):
+            for one in self.parts.index.properties(name).values():
+                owner = name or self.parts.owner_of.get(one.name, "")
+                if (owned := ("class", owner, one.name)) in self.properties:
+                    yield Place(PropertyRef(NodeRef(node), one.name), one, owned)
+        for number, hop in enumerate(pattern.hops):
+            for one in self.parts.index.hop_properties(hop, pattern.nodes).values():
+                if (owned := ("relation", hop.relation, one.name)) in self.properties:
+                    yield Place(PropertyRef(HopRef(number), one.name), one, owned)

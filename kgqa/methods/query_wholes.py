@@ -1,0 +1,355 @@
+"""What a pattern with conditions is asked for: aggregate, order, limit, what is given."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from heapq import nlargest
+from typing import TYPE_CHECKING
+
+from kgqa.errors import PlanError
+from kgqa.linking.asked import asks_best
+from kgqa.methods.query_reading import MOST_ODDS
+from kgqa.methods.query_then import best_first, counted_after
+from kgqa.methods.query_words import EACH, NO, TIME, asks_who, names_class, superlative
+from kgqa.queries.check import NUMBERS
+from kgqa.queries.plan import (
+    Aggregate,
+    AggregateKind,
+    Comparison,
+    HopRef,
+    Item,
+    NodeRef,
+    Operand,
+    Plan,
+    PropertyRef,
+    Sort,
+    Without,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from kgqa.methods.query_conditions import State
+    from kgqa.methods.query_reading import Pattern, Place, Reading
+
+_TOLD = -8.0  # to give or count what the question names
+_OF_EACH = -2.0  # a number of each thing of a class, where the question names one of another
+_CALLED = 1.5  # for a property whose mention stands beside a superlative, or "average"
+_EARLIEST = 0.3  # "the first three" are the earliest, if there is a date
+_THEN = 3.0  # the best few of another class come first
+_COUNTED = 3.0  # "how many" counts those that a number holds for
+_HOW_MANY = re.compile(r"\W*(?:how many|count|what is the (?:number|count))\b", re.I)
+_FIRST = re.compile(r"\b(?:first|earliest)\b", re.I)
+_DIFFERENT = re.compile(r"different|distinct|unique|diverse|diversity|variety|various")
+_AGGREGATED = re.compile(r"average|mean|total|sum|combined|highest|lowest|maximum|minimum|overall")
+_AGED = re.compile(r"\b(?:young|old|new|lat|earli)est\b|\bmost recent", re.I)
+_COMMON = re.compile(r"\bmost (?:common|frequent|popular|diverse|different|distinct)", re.I)
+_ASKS_NUMBER = re.compile(r"\W*what(?:'s| is| was) the (?:\w+ ){0,2}?", re.I)
+_LIMITED = -1.2  # log-odds from which a superlative without a number means one
+_FUNCTIONS: dict[str, AggregateKind] = {
+    "sum": "sum",
+    "avg": "average",
+    "min": "least",
+    "max": "most",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A plan with its score, larger is better."""
+
+    plan: Plan
+    score: float
+
+
+class WholeSearch:
+    """The plans of one reading for a pattern with conditions."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._read = reading
+
+    def wholes(
+        self, pattern: Pattern, places: Sequence[Place], state: State
+    ) -> Iterator[Candidate]:
+        """Yield the plans of a pattern with conditions."""
+        base = pattern.score + state.score
+        for aggregate, odds in self._aggregates(pattern, places, state):
+            plain = isinstance(aggregate, NodeRef)
+            grouped = not plain and not isinstance(aggregate, _Total)
+            score = base + odds
+            orders: list[tuple[Item | None, bool, float]] = [
+                (None, False, self._read.whole["direction"]["none"])
+            ]
+            for name, descending in (("desc", True), ("asc", False)):
+                logp = self._read.whole["direction"][name]
+                if grouped:
+                    orders.append((aggregate.item, descending, logp + 0.5))  # type: ignore[union-attr]
+                if plain:
+                    for place in places:
+                        ref, weight = self._order(place, places, descending)
+                        if weight > -4:
+                            orders.append((ref, descending, logp + weight))
+            for by, descending, weight in nlargest(4, orders, key=lambda one: one[2]):
+                plan = self._plan(pattern, places, state, aggregate, by, descending)
+                if plan is not None:
+                    told = self._names_itself(state) and not any(
+                        isinstance(one, PropertyRef) for one in plan.give
+                    )
+                    score_ = score + weight + _TOLD * told
+                    yield Candidate(plan, score_)
+                    if isinstance(by, PropertyRef) and (two := best_first(plan)):
+                        yield Candidate(two, score_ + self._cut_first(plan, by))
+                    counts = state.having and _HOW_MANY.match(self._read.question)
+                    if counts and (two := counted_after(plan)):
+                        yield Candidate(two, score_ + _COUNTED)
+        yield from self._without(pattern, state, base)
+
+    def _order(
+        self, place: Place, places: Sequence[Place], descending: bool
+    ) -> tuple[PropertyRef, float]:
+        """Return what a property orders by, and what that is worth beside the direction's odds."""
+        question, row = self._read.question, self._read.properties[place.owned]
+        near = set() if _AGED.search(question) else self._read.mentions.of_best
+        said = bool(near & {*self._read.words_of(place)})
+        others = any(near & {*self._read.words_of(one)} for one in places)
+        weight = row[1] + (_CALLED if said else -0.5 * _CALLED if others else 0.0)
+        if place.property.many:
+            many = said and not _COMMON.search(question)
+            return replace(place.ref, part="size"), weight + 4.0 if many else -MOST_ODDS
+        if place.property.type in ("boolean", "point", "duration"):
+            return place.ref, -MOST_ODDS
+        worth = superlative(question, place.property, descending)
+        first = place.ref.owner == NodeRef(0)
+        weight += worth + (0.7 if worth > 0 and first else 0.0)
+        dated = place.property.type in ("date", "datetime") or bool(TIME.search(place.owned[2]))
+        if _FIRST.search(question) and dated and first and not descending:
+            none, asc = (self._read.whole["direction"][one] for one in ("none", "asc"))
+            weight = max(weight, none - asc + _EARLIEST)
+        return place.ref, weight
+
+    def _cut_first(self, plan: Plan, by: PropertyRef) -> float:
+        """Return what it is worth that the best of another class come first, then what is asked."""
+        assert isinstance(by.owner, NodeRef)
+        best = self._read.mentions.of_best | self._read.mentions.before_best
+        words = {*self._read.class_words(plan.nodes[by.owner.node])}
+        own = {*self._read.class_words(plan.nodes[0])}
+        return _THEN if words - own and words & best and not own & best else -_THEN
+
+    def _near(self, words: re.Pattern[str], place: Place, places: Sequence[Place]) -> float:
+        """Return what it is worth that a property stands after a word such as "average"."""
+        near = self._read.mentions.after(words, 5)
+        if near & {*self._read.words_of(place)}:
+            return _CALLED
+        return -_CALLED if any(near & {*self._read.words_of(one)} for one in places) else 0.0
+
+    def _aggregates(
+        self, pattern: Pattern, places: Sequence[Place], state: State
+    ) -> Iterator[tuple[NodeRef | _Total | _Grouped, float]]:
+        whole = self._read.whole["aggregate"]
+        having = self._read.whole["having"]["no"]
+        answer = pattern.nodes[0]
+        if state.having is not None:
+            assert isinstance(state.having.left, Aggregate)
+            weight = max(whole["group"], whole["none"]) + having
+            yield _Grouped(NodeRef(0), state.having.left), weight
+            return
+        yield NodeRef(0), whole["none"] + having
+        yield (
+            _Total(Aggregate("count", NodeRef(0))),
+            whole["count"] + 0.5 * self._read.classes[answer][2] + having,
+        )
+        for node in range(1, len(pattern.nodes)):
+            odds = self._read.classes[pattern.nodes[node]][2]
+            yield (
+                _Grouped(NodeRef(0), Aggregate("count", NodeRef(node))),
+                whole["group"] + odds + having,
+            )
+        for place in places:
+            row = self._read.properties[place.owned]
+            owner = place.ref.owner
+            called = names_class(self._read.question, place.property.name)
+            if isinstance(owner, HopRef) and called and not place.property.many:
+                item = Aggregate("count", owner)
+                yield _Grouped(place.ref, item), whole["group"] + having + row[2] + _CALLED
+            if owner != NodeRef(0) and self._near(_DIFFERENT, place, places) > 0:
+                item = Aggregate("count", place.ref)
+                yield _Grouped(NodeRef(0), item), whole["group"] + having + _CALLED
+            if row[2] > -2 and place.ref.owner == NodeRef(0) and not self._read.is_name(place):
+                odds = self._read.classes[answer][2] + row[2]
+                yield (
+                    _Grouped(place.ref, Aggregate("count", NodeRef(0))),
+                    whole["group"] + odds + having - 1,
+                )
+            near = self._near(_AGGREGATED, place, places)
+            if row[3] < -2 and near <= 0:
+                continue
+            for name, kind in _FUNCTIONS.items():
+                if place.property.many or (
+                    place.property.type not in NUMBERS and name in ("sum", "avg")
+                ):
+                    continue
+                item = Aggregate(kind, place.ref)
+                odds = whole[name] + row[3] + having + near
+                each = bool(EACH.search(self._read.question))
+                if place.ref.owner != NodeRef(0):
+                    apart = (
+                        0.0 if each or asks_who(self._read.question) else self._named_apart(state)
+                    )
+                    yield _Grouped(NodeRef(0), item), odds + apart
+                    if not each:
+                        asked = _ASKS_NUMBER.match(self._read.question) and near > 0
+                        yield _Total(item), odds + (_CALLED if asked else -0.7)
+                else:
+                    yield _Total(item), odds - 0.7 * each
+                    for other in places:
+                        if (
+                            other.ref.owner == NodeRef(0)
+                            and self._read.properties[other.owned][2] > -1
+                            and each
+                        ):
+                            yield (
+                                _Grouped(other.ref, item),
+                                odds + self._read.properties[other.owned][2],
+                            )
+
+    def _named_apart(self, state: State) -> float:
+        """Return what it costs to ask about each thing of the first class where another is named.
+
+        "The average rating of Cloud Atlas" is one number, not one of each reviewer.
+        """
+        named = {
+            one.left if isinstance(one.left, NodeRef) else one.left.owner
+            for one in state.where
+            if one.operator == "=" and isinstance(one.left, NodeRef | PropertyRef)
+        }
+        return _OF_EACH if named and NodeRef(0) not in named else 0.0
+
+    def _plan(
+        self, pattern: Pattern, places: Sequence[Place], state: State,
+        aggregate: NodeRef | _Total | _Grouped, by: Item | None, descending: bool,
+    ) -> Plan | None:  # fmt: skip
+        limit = self._read.stated.limit
+        if limit is None and by is not None:
+            odds = self._read.whole["limit"]["yes"] - self._read.whole["limit"]["no"]
+            said = self._read.plain and asks_best(self._read.question)
+            limit = 1 if odds > _LIMITED or said else None
+        where = state.where
+        if state.having is not None:
+            where = (*where, state.having)
+        group: tuple[Operand, ...] = ()
+        if isinstance(aggregate, _Total):
+            give: list[Item] = [aggregate.item]
+            limit = None
+        else:
+            give = [NodeRef(0)]
+            if isinstance(aggregate, _Grouped):
+                give, group = [aggregate.by], (aggregate.by,)
+            given = [
+                place
+                for place in places
+                if (
+                    self._read.properties[place.owned][2] > 0.0
+                    or names_class(self._read.question, place.property.name)
+                )
+                and place.ref not in give
+                and not (place.ref.owner == NodeRef(0) and self._read.is_name(place))
+                and (not group or place.ref.owner == group[0])
+            ]
+            given.sort(
+                key=lambda one: (
+                    not names_class(self._read.question, one.property.name),
+                    -self._read.properties[one.owned][2],
+                )
+            )
+            if isinstance(aggregate, _Grouped):
+                give.append(aggregate.item)
+            elif given and self._asks_property(given[0], state):
+                give = []
+            give += [place.ref for place in given[:3]]
+            if isinstance(by, PropertyRef) and by not in give and by.owner == NodeRef(0):
+                give.append(by)
+        order = () if by is None else (Sort(by, descending),)
+        try:
+            return Plan(pattern.nodes, pattern.hops, where, (), group, order, limit, tuple(give))
+        except PlanError:
+            return None
+
+    def _asks_property(self, place: Place, state: State) -> bool:
+        """Return whether a property is asked for, not the things that have it."""
+        named = self._names_itself(state) and place.ref.owner == NodeRef(0)
+        return named or names_class(self._read.question, place.property.name)
+
+    def _names_itself(self, state: State) -> bool:
+        """Return whether the question names the things that a plan gives."""
+        return any(
+            one.operator in ("=", "in") and (one.left == NodeRef(0) or one.left in state.names)
+            for one in state.where
+        )
+
+    def _without(self, pattern: Pattern, state: State, base: float) -> Iterator[Candidate]:
+        """Yield the plan whose last hop is what there must not be."""
+        if not pattern.hops or state.having is not None:
+            return
+        last = pattern.hops[-1]
+        node = len(pattern.nodes) - 1
+        head, tail = pattern.nodes[last.source], pattern.nodes[last.target]
+        if last.inverse:
+            head, tail = tail, head
+        odds = self._read.hops.get((head, last.relation, tail), (0.0, 0.0, -MOST_ODDS))[2]
+        whole = self._read.whole["without"]["yes"] - self._read.whole["without"]["no"]
+        inner = tuple(
+            one
+            for one in state.where
+            if _owner(one) in (NodeRef(node), HopRef(len(pattern.hops) - 1))
+        )
+        outer = tuple(one for one in state.where if one not in inner)
+        score = (
+            base
+            + odds
+            + whole
+            + self._read.whole["aggregate"]["none"]
+            + self._read.whole["direction"]["none"]
+        )
+        if NO.search(self._read.question):
+            score += 2.0
+            score += self._denied(pattern)
+        without = (Without((last,), inner),)
+        for give, extra in (
+            ((NodeRef(0),), 0.0),
+            (
+                (Aggregate("count", NodeRef(0)),),
+                self._read.whole["aggregate"]["count"] - self._read.whole["aggregate"]["none"],
+            ),
+        ):
+            counting = isinstance(give[0], Aggregate)
+            limit = None if counting else self._read.stated.limit
+            try:
+                plan = Plan(pattern.nodes, pattern.hops[:-1], outer, without, (), (), limit, give)
+            except PlanError:
+                continue
+            yield Candidate(plan, score + extra)
+
+    def _denied(self, pattern: Pattern) -> float:
+        """Return what it is worth that the words of the last hop stand after the negation."""
+        mentions, last = self._read.mentions, pattern.hops[-1]
+        near = mentions.after(NO, 6)
+        if near & {*mentions.of(last.relation)}:
+            return 0.0
+        others = {at for hop in pattern.hops[:-1] for at in mentions.of(hop.relation)}
+        return -3.0 if near & others else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Total:
+    item: Aggregate
+
+
+@dataclass(frozen=True, slots=True)
+class _Grouped:
+    by: NodeRef | PropertyRef
+    item: Aggregate
+
+
+def _owner(one: Comparison) -> object:
+    return one.left.owner if isinstance(one.left, PropertyRef) else None

@@ -1,0 +1,297 @@
+"""What the words of a question say about a plan: English.
+
+Which names of a schema it mentions and where, what its superlative is worth for a property, which
+side of a relation it asks for, and what no plan can say.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any
+
+from kgqa.paths.words import relation_phrase
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from kgqa.graph.schema import Property
+
+NO = re.compile(
+    r"\b(no|not|without|never|nobody|no one|missing|lack\w*|none|non|neither)\b|n't\b", re.I
+)
+EACH = re.compile(r"\b(each|every|per|by|respective\w*)\b", re.I)
+AVERAGE = re.compile(r"\b(?:average|mean)\b", re.I)
+TOTAL = re.compile(
+    r"\b(?:total|combined|sum of|altogether|all together|add up to|together)\b", re.I
+)
+
+# what the language of plans has no word for
+UNSAYABLE = re.compile(
+    r"\b(?:divisible|multiples? of|same (?:first|last) (?:letter|word|name)|median|percentage"
+    r"|standard deviation|ratio|correlation|shortest path|same (?:decade|year|month|day)"
+    r"|(?:even|odd|prime) numbers?|consecutive)\b",
+    re.IGNORECASE,
+)
+COMPARED = {
+    "<": re.compile(r"less|lower|fewer|smaller|earlier|before|below|under|younger|shorter"),
+    ">": re.compile(
+        r"more|greater|higher|larger|later|after|above|over|exceed|older|longer|bigger"
+    ),
+}
+
+
+def stem(word: str) -> str:
+    """Return a word without its plural."""
+    if word.endswith("ies") and len(word) > 4:
+        return f"{word[:-3]}y"
+    return word[:-1] if word.endswith("s") and len(word) > 3 else word
+
+
+_SUPERLATIVE = re.compile(
+    r"most|least|fewest|(?!(?:inter|for|requ|sugg|gu|t)est)\w{3,}est|top|maximum|minimum|max|min"
+)
+_SMALL_WORDS = "the and for with its has are was were who which what not per"
+_SMALL = frozenset(_SMALL_WORDS.split())
+
+
+class Mentions:
+    """Where a question mentions the names of a schema, as numbers of its words."""
+
+    def __init__(self, question: str) -> None:
+        found = list(re.finditer(r"\w+", question))
+        self.words = [stem(one.group().lower()) for one in found]
+        self._starts = [one.start() for one in found]
+        self._known: dict[object, Any] = {}
+
+    def at(self, position: int) -> int:
+        """Return the number of the word at a letter of the question."""
+        return sum(start <= position for start in self._starts) - 1
+
+    def of(self, name: str, owner: str = "") -> list[int]:
+        """Return the words that say a name; ``owner``: whose words say nothing of it.
+
+        >>> Mentions("Movies that were released after 1990").of("releaseDate")
+        [3]
+        """
+        if (name, owner) not in self._known:
+            self._known[name, owner] = self._found(name, owner)
+        return self._known[name, owner]  # type: ignore[no-any-return]
+
+    def _found(self, name: str, owner: str) -> list[int]:
+        roots = {_root(word) for word in relation_phrase(name).split()}
+        roots = {one for one in roots if len(one) > 1 and one not in _SMALL}
+        roots = roots - {_root(word) for word in relation_phrase(owner).split()} or roots
+        return [at for at, word in enumerate(self.words) if _begins(word, roots)]
+
+    def after(self, before: re.Pattern[str], most: int = 4) -> set[int]:
+        """Return the words that stand after one that ``before`` matches, at most so many on."""
+        if (before, most) not in self._known:
+            self._known[before, most] = {
+                at + far
+                for at, word in enumerate(self.words)
+                if before.fullmatch(word)
+                for far in range(1, most + 1)
+            }
+        return self._known[before, most]  # type: ignore[no-any-return]
+
+    @cached_property
+    def before_best(self) -> set[int]:
+        """The words that a relative clause with a superlative is about: the film with the most."""
+        return {
+            at - far
+            for at, word in enumerate(self.words)
+            if _SUPERLATIVE.fullmatch(word)
+            and any(
+                one in ("with", "that", "which", "who", "has", "have")
+                for one in self.words[max(0, at - 3) : at]
+            )
+            for far in range(2, 5)
+        }
+
+    @cached_property
+    def of_best(self) -> set[int]:
+        """The words that a superlative, or an order "by", may be about."""
+        by = re.compile(r"by|term|based|according")
+        return self.after(_SUPERLATIVE, 3) | (
+            self.after(by, 4) if asks_order(self.words) else set()
+        )
+
+
+_PLAIN_WORDS = """
+the and for with from that this its all any has have had are was were been who what which where when
+whose how many much most least first last top more less than not never without between after before
+over under above below there does did give show list find name names count number average total
+their they them one two three four five ten every each person people thing database during starting
+containing mentioning including following greater higher lower least only also both different
+distinct other year years order sorted based those these some display identify highest lowest
+oldest youngest newest latest longest shortest largest biggest best worst cheapest
+"""
+_PLAIN = frozenset(map(stem, _PLAIN_WORDS.split()))
+
+
+def unexplained(question: str, names: Iterable[str]) -> list[str]:
+    """Return the words of a question that no name of a plan accounts for.
+
+    >>> unexplained("Which halls seat most guests?", ["Hall", "seats"])
+    ['guest']
+    """
+    roots = {_root(word) for name in names for word in relation_phrase(name).split()}
+    bare = re.sub(r"(?<!\w)(?:'[^']*'|\"[^\"]*\")", "", question)
+    words = [stem(word.lower()) for word in re.findall(r"[A-Za-z]{3,}", bare)]
+    return [
+        word
+        for word in words
+        if word not in _PLAIN
+        and not _begins(word, {one for one in roots if len(one) > 1})
+        and not any(len(one) > 3 and one[:4] == word[:4] for one in roots)
+    ]
+
+
+def asks_order(words: Sequence[str]) -> bool:
+    """Return whether one of the words asks for an order."""
+    orders = re.compile(rf"{_SUPERLATIVE.pattern}|sort\w*|order\w*|rank\w*|highest|lowest")
+    return any(orders.fullmatch(word) for word in words)
+
+
+def _root(word: str) -> str:
+    word = stem(word)
+    return word if len(word) <= 5 else word[:-2]
+
+
+def _begins(word: str, roots: set[str]) -> bool:
+    return any(word == one or (len(one) > 3 and word.startswith(one)) for one in roots)
+
+
+def asks_who(question: str) -> bool:
+    """Return whether a question asks who, which or what."""
+    return bool(re.match(r"\W*(?:who|which|what)\b", question, re.IGNORECASE))
+
+
+_IRREGULAR = {"wrote": "writ", "written": "wr", "taught": "teach", "bought": "buy", "sold": "sell"}
+
+
+def says(words: Sequence[str], relation: str) -> bool:
+    """Return whether one of the question's words is of a relation's: acted, actors."""
+    for word in relation_phrase(relation).split():
+        root = word[: max(3, len(word) - 3)] if len(word) > 4 else word
+        starts = tuple(one for one in (root, _IRREGULAR.get(word, "")) if one)
+        if len(word) > 3 and any(one.startswith(starts) for one in words):
+            return True
+    return False
+
+
+_COUNTS = r"\b(?:most|fewest|number|count|many|more|least|have|has|having|with)\b"
+
+
+def turn(question: str, relation: str) -> float:
+    """Return the log-odds that what is asked for is at a relation's tail, both of one class.
+
+    "Who follows x" asks for the head, "whom does x follow" and "the most followers" for the tail.
+    Of "has subsidiary" the noun is the tail, of "member of" the head; "made by" is turned.
+
+    >>> turn("Who follows Ann?", "FOLLOWS"), turn("Whom does Ann follow?", "FOLLOWS")
+    (-2.0, 3.0)
+    >>> turn("Which firms are subsidiaries of Orkla?", "HAS_SUBSIDIARY")
+    3.0
+    """
+    phrase = relation_phrase(relation)
+    word = max(phrase.split(), key=len)
+    root = re.escape(word[: max(3, len(word) - 2)])
+    before, found, _ = question.lower().partition(word[: max(3, len(word) - 2)])
+    noun_head = phrase.endswith(" of")
+    noun_tail = phrase.startswith("has ") or (
+        " " not in phrase and not re.search(r"(?:s|ed|ing)$", phrase)
+    )
+    if (noun_head or noun_tail) and found:
+        side = 1.0 if noun_tail else -1.0
+        if re.search(rf"\b{root}\w* of\b|['’]s? (?:\w+ ){{0,2}}{root}", question, re.IGNORECASE):
+            return 3.0 * side
+        if re.search(_COUNTS, before, re.IGNORECASE):
+            return -3.0 * side
+        return 2.0 * side if noun_tail else 0.0
+    side = -1.0 if phrase.endswith(" by") else 1.0
+    if agent := re.search(rf"\b{root}\w*(?:er|or)s?\b", question, re.IGNORECASE):
+        counted = re.search(
+            r"\b(?:most|fewest|number|count|many|more|least)\b", question[: agent.start()], re.I
+        )
+        return 3.0 * side if counted else -3.0 * side
+    if re.search(rf"\b(?:does|do|did)\b.*\b{root}|\b{root}\w*ed by\b", question, re.IGNORECASE):
+        return 3.0 * side
+    return -2.0 * side if re.search(rf"\b{root}", question, re.IGNORECASE) else 0.0
+
+
+_LATE = re.compile(r"\b(?:young|new|late)est\b|\bmost recent(?:ly)?\b", re.IGNORECASE)
+_EARLY = re.compile(r"\b(?:old|earli)est\b", re.IGNORECASE)
+_MUCH = re.compile(
+    r"\b(?:high|larg|great|long|bigg|heavi|tall|b)est\b|\b(?:maximum|most expensive)\b", re.I
+)
+_LITTLE = re.compile(
+    r"\b(?:low|small|short|cheap|light|few|l)est\b|\b(?:least|fewest|minimum)\b", re.IGNORECASE
+)
+TIME = re.compile(
+    r"date|year|born|birth|time|founded|created|released?|since|start|began|opened|established",
+    re.I,
+)
+
+
+@lru_cache(8192)
+def superlative(question: str, property_: Property, descending: bool) -> float:
+    """Return what the question's superlative is worth for an order by a property.
+
+    The oldest has the earliest date of birth, but the greatest age.
+    """
+    late, early = bool(_LATE.search(question)), bool(_EARLY.search(question))
+    dated = property_.type in ("date", "datetime") or bool(TIME.search(property_.name))
+    if late != early:
+        if not dated and not re.search(r"\bage\b", relation_phrase(property_.name)):
+            return -1.0
+        first_is_high = late == dated
+        return 2.5 if descending == first_is_high else -2.5
+    much, little = bool(_MUCH.search(question)), bool(_LITTLE.search(question))
+    return 0.0 if much == little else 1.0 if descending == much else -1.0
+
+
+def is_year(value: object) -> bool:
+    """Return whether a number may be a year."""
+    return isinstance(value, int) and 1000 <= value <= 2200
+
+
+ASKED = re.compile(
+    r"^\W*(?:which|what|list|show(?: me)?|find|name|who|how many|give(?: me)?|identify|get|display"
+    r"|count|return)(?:\s+(?:are|is|all|the|of|any|me|first|top|different|distinct|unique|names?"
+    r"|titles?|(?:most|least) (?:common|frequent|popular)"
+    r"|\d+|one|two|three|four|five|ten))*\s+",
+    re.IGNORECASE,
+)
+
+
+_PERSON_WORDS = """
+person people man woman human individual employee user customer client actor actress director author
+writer member student teacher player artist character officer contact patient doctor agent owner
+manager staff scientist researcher politician reviewer child parent friend worker driver singer
+"""
+_PERSONS = frozenset(_PERSON_WORDS.split())
+
+
+def named(question: str, name: str) -> float:
+    """Return what it is worth that the question's first noun is called as a class is, or "who"."""
+    words = relation_phrase(name).split()
+    if re.match(r"\W*who\b", question, re.IGNORECASE):
+        return 1.5 if words and words[-1] in _PERSONS else 0.0
+    return 1.5 if names_class(question, name) else 0.0
+
+
+@lru_cache(8192)
+def names_class(question: str, name: str) -> bool:
+    """Return whether a question's first noun is called as a class is.
+
+    >>> names_class("List the first 3 ship cities", "ShipCity"), names_class("Who is she?", "Who")
+    (True, False)
+    """
+    words = relation_phrase(name).split()
+    if not words or re.match(r"\W*who\b", question, re.IGNORECASE):
+        return False
+    rest = ASKED.sub("", question, count=1) if ASKED.match(question) else question
+    first = [stem(word) for word in re.findall(r"[a-z]+", rest.lower())[: len(words)]]
+    return first == [stem(word) for word in words]
