@@ -424,28 +424,31 @@ def _work(link: Connection, worker: Worker, gone: set[int], first: str | None) -
         except (EOFError, OSError):
             os._exit(0)
 
-    def take() -> Job | None:
-        link.send(_TAKE)
-        return inbox.get()
-
     sending = threading.Lock()  # what runs in a method's own threads tells, too
 
+    def send(what: Any) -> None:
+        with sending:  # two at once would mix their bytes
+            link.send(what)
+
+    def take() -> Job | None:
+        send(_TAKE)
+        return inbox.get()
+
     def tell(number: int, stage: str, known: Any) -> None:
-        with sending:
-            link.send((number, stage, known))
+        send((number, stage, known))
 
     threading.Thread(target=listen, daemon=True).start()
     try:
         _use_threads(max(1, (os.cpu_count() or 1) // worker.options.worker_count))
         worker.progress.tell = lambda line: tell(ALL, "loading", line)
         fault = worker.warm_up(first) if first is not None else None
-        link.send((os.getpid(), fault))
+        send((os.getpid(), fault))
         while True:
             job = inbox.get()
             assert job is not None
             worker.serve(job, take, tell)
             gone.clear()
-            link.send(None)
+            send(None)
     except BaseException:
         _LOG.exception("A worker process ends.")
     finally:
