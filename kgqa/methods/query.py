@@ -34,7 +34,7 @@ from kgqa.methods.options import QueryOptions
 from kgqa.methods.query_classes import class_words
 from kgqa.methods.query_parts import FoundValue, SchemaParts
 from kgqa.methods.query_reading import Reading
-from kgqa.methods.query_search import Candidate, PlanSearch
+from kgqa.methods.query_search import PlanSearch
 from kgqa.methods.query_values import ValueIndex
 from kgqa.methods.query_words import UNSAYABLE, unexplained
 from kgqa.paths.ground import Node
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 
     from kgqa.graph.schema import GraphSchema
     from kgqa.graph.store import GraphStore
+    from kgqa.methods.query_wholes import Candidate
     from kgqa.methods.query_writer import PlanWriter
     from kgqa.methods.resources import Resources
     from kgqa.models.general import GeneralLLM

@@ -175,7 +175,7 @@ class ConditionSearch:
         nearest = min(away.values(), default=99.0)
         if nearest > _NEAR:
             return dict.fromkeys(away, 0.0)
-        close = {}
+        close: dict[object, float] = {}
         for place in places:
             same = [latest[one.ref] for one in places if one.owned[2] == place.owned[2]]
             late = (latest[place.ref] == max(same)) - 0.5 if min(same) < max(same) else 0.0

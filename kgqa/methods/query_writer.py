@@ -17,7 +17,7 @@ from kgqa.decoding.text import TextForward
 from kgqa.errors import PlanError, UsageError
 from kgqa.methods.grounding import end_tokens
 from kgqa.methods.query_parts import ENTITY
-from kgqa.methods.query_search import Candidate
+from kgqa.methods.query_wholes import Candidate
 from kgqa.models.adapter import AdapterCard
 from kgqa.models.kg_llm import NO_ADAPTER
 from kgqa.models.profile import engine_for

@@ -87,7 +87,7 @@ def test_no_question_fails_and_no_answer_mixes_states(
     def write() -> None:
         draw = random.Random(30)
         with neo4j_server.connect() as connection:
-            while not stop.wait(draw.uniform(0.2, 4) * took[-1]):  # however busy the machine is
+            while not stop.wait(draw.uniform(0.2, 2) * took[-1]):  # however busy the machine is
                 number = 101 + len(written)
                 change = draw.choice(CHANGES)
                 ask(connection, change, club=draw.choice(CLUBS), number=number)
@@ -120,7 +120,7 @@ def test_no_question_fails_and_no_answer_mixes_states(
     assert not mixed
     assert moved < questions / 2, "most questions found one state"
     assert answered > questions / 4
-    assert len(written) > questions / 4
+    assert len(written) > questions / 8
 
 
 def test_what_people_call_things_is_read_from_the_record(

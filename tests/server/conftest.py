@@ -149,7 +149,7 @@ def served(home: Path, model_cache: Path) -> Iterator[Served]:
         yield server
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # its event loop runs until it ends, and others have their own
 def browser() -> Iterator[Any]:
     named = os.environ.get("KGQA_CHROMIUM")
     found = named or shutil.which("chromium") or shutil.which("google-chrome")
