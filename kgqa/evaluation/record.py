@@ -58,9 +58,9 @@ class Record(BaseModel):
     ``gold``, ``predictions``: ids (or texts), answers before what else was ranked. ``paths``:
     ``{text, score, relation_path}``, the best first. ``hops``: the file's, else to the nearest
     answer. ``grounded``: whether the first answer has a path; ``grounded_paths``: share of checked
-    ones. Precision, recall, F1 are of the answers; Hits@1, Hit@K, MRR of the ranked list; all are 1
-    if there is no gold answer and none was given. ``refused``: nothing was answered, though what
-    was ranked first is right.
+    ones, of a plan the share of rows that rest on facts. Precision, recall, F1 are of the answers;
+    Hits@1, Hit@K, MRR of the ranked list; all are 1 if there is no gold answer and none was given.
+    ``refused``: nothing was answered, though what was ranked first is right.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -232,13 +232,20 @@ def _findings(
         "refused": not given and bool(set(gold.canonical(held_back)) & set(gold.ids)),
         "confidence": answer.confidence,
         "grounded": bool(ranked) and ranked[0].grounded,
-        "grounded_paths": sum(bool(one.groundings) for one in answer.paths)
-        / max(len(answer.paths), 1),
+        "grounded_paths": _grounded_share(answer),
         "paths": [_path(one, inverses) for one in answer.paths[:_KEPT]],
         "seconds": round(answer.timings.total, 4),
         "forwards": answer.forward_passes,
         "general_llm": None if answer.general_llm is None else asdict(answer.general_llm),
     }
+
+
+def _grounded_share(answer: Answer) -> float:
+    """Return the share of the paths that are grounded; of a plan's rows that rest on something."""
+    if answer.result is not None and not answer.paths:
+        rows = [answer.result.evidence(row, 1) for row in range(len(answer.result))[:_KEPT]]
+        return sum(bool(one.facts or one.held or one.nodes) for one in rows) / max(len(rows), 1)
+    return sum(bool(one.groundings) for one in answer.paths) / max(len(answer.paths), 1)
 
 
 def _path(path: ScoredPath, inverses: Mapping[str, str]) -> dict[str, Any]:
