@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 CONDITIONS = 6  # beam
 _HAS_VALUE = 2.5  # added where the graph holds the value that is stated
 _NOT_HELD = -1.5  # where it does not
+_COMPARED = 1.0  # more, of "more than 15", "since 2001"
 _UNUSED_PLAIN = 1.7  # times what it costs to pass over what is stated
 _CLOSE = 1.5  # for a property whose mention is the nearest to a literal
 _NEAR = 9.0  # words from which a mention is not near
@@ -113,6 +114,7 @@ class ConditionSearch:
     ) -> Iterator[State]:
         kind = "quoted" if literal.kind == "text" else literal.kind
         times = _UNUSED_PLAIN if self._read.plain else 1.0
+        times += _COMPARED * (literal.operator not in ("=", "contains"))
         yield replace(state, score=state.score + times * UNUSED[kind])
         close = self._closeness(literal, pattern, places)
         value = literal.value

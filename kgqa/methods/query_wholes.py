@@ -12,6 +12,7 @@ from kgqa.linking.asked import asks_best
 from kgqa.methods.query_reading import MOST_ODDS
 from kgqa.methods.query_then import best_first, counted_after
 from kgqa.methods.query_words import EACH, NO, TIME, asks_who, names_class, superlative
+from kgqa.paths.words import relation_phrase
 from kgqa.queries.check import NUMBERS
 from kgqa.queries.plan import (
     Aggregate,
@@ -117,7 +118,7 @@ class WholeSearch:
         if place.property.many:
             many = said and not _COMMON.search(question)
             return replace(place.ref, part="size"), weight + 4.0 if many else -MOST_ODDS
-        if place.property.type in ("boolean", "point", "duration"):
+        if place.property.type in ("boolean", "point", "duration") or (is_id(place) and not said):
             return place.ref, -MOST_ODDS
         worth = superlative(question, place.property, descending)
         first = place.ref.owner == NodeRef(0)
@@ -185,8 +186,10 @@ class WholeSearch:
             if row[3] < -2 and near <= 0:
                 continue
             for name, kind in _FUNCTIONS.items():
-                if place.property.many or (
-                    place.property.type not in NUMBERS and name in ("sum", "avg")
+                if (
+                    is_id(place)
+                    or place.property.many
+                    or (place.property.type not in NUMBERS and name in ("sum", "avg"))
                 ):
                     continue
                 item = Aggregate(kind, place.ref)
@@ -338,6 +341,11 @@ class WholeSearch:
             return 0.0
         others = {at for hop in pattern.hops[:-1] for at in mentions.of(hop.relation)}
         return -3.0 if near & others else 0.0
+
+
+def is_id(place: Place) -> bool:
+    """Return whether a property is a key, which is a number that nobody compares."""
+    return relation_phrase(place.property.name).split()[-1:] == ["id"]
 
 
 @dataclass(frozen=True, slots=True)

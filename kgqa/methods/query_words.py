@@ -230,7 +230,7 @@ _LITTLE = re.compile(
     r"\b(?:low|small|short|cheap|light|few|l)est\b|\b(?:least|fewest|minimum)\b", re.IGNORECASE
 )
 TIME = re.compile(
-    r"date|year|born|birth|time|founded|created|released?|since|start|began|opened|established",
+    r"date|year|born|birth|time|founded|created|released?|publish|hired|joined|since|start|began|opened|established",
     re.I,
 )
 
@@ -247,7 +247,7 @@ def superlative(question: str, property_: Property, descending: bool) -> float:
         if not dated and not re.search(r"\bage\b", relation_phrase(property_.name)):
             return -1.0
         first_is_high = late == dated
-        return 2.5 if descending == first_is_high else -2.5
+        return 4.0 if descending == first_is_high else -4.0
     much, little = bool(_MUCH.search(question)), bool(_LITTLE.search(question))
     return 0.0 if much == little else 1.0 if descending == much else -1.0
 
