@@ -199,14 +199,19 @@ def _show_plan(answer: Answer, result: QueryResult) -> None:
         first, *others = [cell_text(cell) for cell in row]
         line = _joined((f"{rank}. " if several else "", ""), (shown_name(first), "bold"))
         for label, cell in zip(result.labels[1:], others, strict=True):
-            line.append(f"  {label}: {shown_name(cell)}", style="dim")
+            if cell != first or not hasattr(row[0], "name"):  # its name as a property, once more
+                line.append(f"  {label}: {shown_name(cell)}", style="dim")
         say(line)
     if len(rows) > _ANSWERS:
         say(f"and {len(rows) - _ANSWERS:,} more; --json gives all", style="dim")
     behind = result.evidence(0, _FACTS)
     names = {one.id: shown_name(one.name) for one in behind.nodes}
     facts = [(fact.head, fact.predicate, fact.tail) for fact in behind.facts]
-    facts += [(one.id, one.property, cell_text(one.value)) for one in behind.held]
+    facts += [
+        (one.id, one.property, cell_text(one.value))
+        for one in behind.held
+        if not one.id.startswith("[")  # a fact has no name, and stands above
+    ]
     if not any(one.members for one in behind.counted):
         for head, relation, tail in facts[:_FACTS]:
             line = _joined(("  because ", "dim"), (names.get(head, shown_name(head)), ""))
