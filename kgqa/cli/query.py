@@ -56,7 +56,7 @@ def query(
 
 
 def _show(run: Run, result: QueryResult, facts: bool) -> None:
-    from kgqa.cli.terminal import cell_text, say, show_counted, show_next, show_rows
+    from kgqa.cli.terminal import COUNTED, cell_text, say, show_counted, show_next, show_rows
 
     if not len(result):
         say("No rows.")
@@ -65,7 +65,7 @@ def _show(run: Run, result: QueryResult, facts: bool) -> None:
     for number, row in enumerate(result.rows if facts or len(result) == 1 else ()):
         if len(result) > 1:
             say(" · ".join(map(cell_text, row)))
-        show_counted(result, number)
+        show_counted(result.evidence(number, COUNTED).counted)
         found = result.evidence(number, _SHOWN)
         for fact in found.facts:
             say(f"  {fact.head}  {fact.predicate}  {fact.tail}", style="dim")

@@ -69,7 +69,8 @@ def _show(found: dict[str, Any]) -> None:
         for index in kg["indexes"]
     ]
     if indexes:
-        show_rows("\nindexes", ["KG", "tries", "paths", "MB", "fits"], indexes)
+        say()
+        show_rows("indexes", ["KG", "tries", "paths", "MB", "fits"], indexes)
     if "about" in found:
         _show_schema(found["about"])
     for kg in found["kgs"]:

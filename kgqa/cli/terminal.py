@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _ANSWERS = 10  # answers that are shown
 _PATHS = 10
-_COUNTED = 8  # members of a counted set
+COUNTED = 8  # members of a counted set
 _FACTS = 3  # behind the first row of a plan
 _COLUMN = 44  # cells that a column is wide at most
 _TRIES = {"shard": "from the index", "composed": "built on the fly"}
@@ -204,9 +204,9 @@ def _show_plan(answer: Answer, result: QueryResult) -> None:
         say(line)
     if len(rows) > _ANSWERS:
         say(f"and {len(rows) - _ANSWERS:,} more; --json gives all", style="dim")
-    behind = result.evidence(0, _FACTS)
+    behind = result.evidence(0, COUNTED)
     names = {one.id: shown_name(one.name) for one in behind.nodes}
-    facts = [(fact.head, fact.predicate, fact.tail) for fact in behind.facts]
+    facts = [(fact.head, fact.predicate, fact.tail) for fact in behind.facts[:_FACTS]]
     facts += [
         (one.id, one.property, cell_text(one.value))
         for one in behind.held
@@ -217,14 +217,14 @@ def _show_plan(answer: Answer, result: QueryResult) -> None:
             line = _joined(("  because ", "dim"), (names.get(head, shown_name(head)), ""))
             line.append(" -> ").append(shown_name(relation), style="cyan").append(" -> ")
             say(line.append(names.get(tail, shown_name(tail))))
-    show_counted(result, 0)
+    show_counted(behind.counted)
     show_next(result)
     say(f"  read as: {result.sentence}", style="dim")
 
 
-def show_counted(result: QueryResult, row: int) -> None:
-    """Print the sets that the numbers of a row count."""
-    for one in result.evidence(row, _COUNTED).counted:
+def show_counted(counted: Sequence[Any]) -> None:
+    """Print the sets that the numbers of a row count, as its evidence has them."""
+    for one in counted:
         members = ", ".join(shown_name(cell_text(each)) for each in one.members)
         more = f", … ({one.size:,} in all)" if one.size > len(one.members) else ""
         if members:
