@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from kgqa.graph.names import normalise
+from kgqa.linking.around import stems_of
 from kgqa.methods.query_parts import ENTITY, FoundValue, Owned
+from kgqa.paths.words import relation_phrase
 from kgqa.queries.plain import PlainGraph
 
 if TYPE_CHECKING:
@@ -38,6 +41,7 @@ class ValueIndex:
         self._store = store
         self._fields: dict[str, dict[Owned, tuple[str, ...]]] = {}
         self._named = {type_.name for type_ in schema.types if type_.names}
+        self._classes = {stems_of(relation_phrase(type_.name)) for type_ in schema.types}
         self._plain = isinstance(store, PlainGraph)
         self._untyped = (
             any("" in (one.head, one.tail) for one in schema.relations) or not schema.types
@@ -77,7 +81,8 @@ class ValueIndex:
         for row, key in list(zip(rows.tolist(), keys.tolist(), strict=True))[:_MOST_NAMED]:
             details = self._store.details(key)
             types = [name for name in details.types if name not in self._named]
-            for name in [*types, *([""] if self._untyped else [])]:
+            is_class = not details.types and stems_of(normalise(texts[row])) in self._classes
+            for name in [*types, *([""] if self._untyped and not is_class else [])]:
                 of = found.setdefault(texts[row], {}).setdefault((ENTITY, name, "name"), [])
                 of += [details.id] if details.id not in of else []
         return {
