@@ -343,8 +343,8 @@ def has_words_of(plan: Plan, question: str, schema: GraphSchema, nouns: Mapping[
     names += [one.name for one in items if isinstance(one, PropertyRef)]
     names += [name for one in schema.types if one.name in names for name in one.also]
     names += [name for one in schema.relations if one.relation in names for name in one.also]
-    words: frozenset[str] = frozenset().union(*(stems_of(relation_phrase(one)) for one in names))
-    return bool(stems_of(normalise(question)) & words)
+    asked, words = stems_of(normalise(question)), map(stems_of, map(relation_phrase, names))
+    return bool({one[:4] for one in asked} & {one[:4] for each in words for one in each})
 
 
 def kind_asked(question: str) -> str:
