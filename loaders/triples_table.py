@@ -20,13 +20,14 @@ import pyarrow.compute as pc
 from kgqa.loaders.blocks import LINE_FEED, Block
 from kgqa.loaders.delimited import lines_at, split_block, why_undecodable
 from kgqa.loaders.strings import json_strings
-from kgqa.loaders.triples_header import PARTS, check_triples
 from kgqa.loaders.triples_rows import (
+    PARTS,
     QUOTED,
     WHITESPACE,
     Columns,
     TriplesPart,
     check_delimiter,
+    check_triples,
     find_delimiter,
     is_count,
     is_header,
