@@ -32,9 +32,8 @@ from kgqa.graph.model import (
 )
 from kgqa.loaders.base import BLANK, BlockReport, DumpFiles, data_lines
 from kgqa.loaders.blocks import find_sources, nothing_read, read_blocks
-from kgqa.loaders.delimited import Fields, lines_at, split_block, why_undecodable
 from kgqa.loaders.ntriples import OTHER_LANGUAGE, TRIPLE, is_blank, read_literals, why_not
-from kgqa.loaders.strings import is_text, mask_of
+from kgqa.loaders.strings import Fields, is_text, lines_at, mask_of, split_block, why_undecodable
 from kgqa.parallel import mapped
 from kgqa.registry import Options, option
 

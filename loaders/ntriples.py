@@ -21,8 +21,18 @@ import pyarrow.compute as pc
 from kgqa.graph.literals import is_renamed, value_id, value_name
 from kgqa.graph.model import ALIAS
 from kgqa.loaders.base import BLANK
-from kgqa.loaders.delimited import as_text, lines_at, spans, whole_lines
-from kgqa.loaders.strings import each_once, has_nul, inside, is_text, mask_of, offsets_of
+from kgqa.loaders.strings import (
+    as_text,
+    each_once,
+    has_nul,
+    inside,
+    is_text,
+    lines_at,
+    mask_of,
+    offsets_of,
+    spans,
+    whole_lines,
+)
 from kgqa.loaders.triples_rows import TriplesPart, add_edges
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from kgqa.errors import DumpMalformedError, DumpNotFoundError
 from kgqa.loaders.base import BlockReport
 from kgqa.loaders.blocks import read_blocks
-from kgqa.loaders.delimited import as_text, lines_at, split_block
+from kgqa.loaders.strings import as_text, lines_at, split_block
 from kgqa.parallel import mapped
 
 if TYPE_CHECKING:

@@ -34,9 +34,8 @@ from kgqa.errors import DumpMalformedError, UsageError
 from kgqa.graph.model import EdgeBatch, Kind, NameBatch, TypeBatch, ValueBatch
 from kgqa.loaders.base import data_lines, entity_batch, relation_batch
 from kgqa.loaders.blocks import STDIN, Block, display_name, find_sources, nothing_read, read_blocks
-from kgqa.loaders.delimited import lines_at, whole_lines
 from kgqa.loaders.ntriples import TRIPLE, is_blank, read_ntriples
-from kgqa.loaders.strings import is_text, mask_of
+from kgqa.loaders.strings import is_text, lines_at, mask_of, whole_lines
 from kgqa.loaders.triples_cells import read_json, read_parquet
 from kgqa.loaders.triples_rows import QUOTED, Columns, TriplesPart, is_count
 from kgqa.loaders.triples_table import (

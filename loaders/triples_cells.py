@@ -19,8 +19,7 @@ import pyarrow.parquet as pq
 
 from kgqa.errors import DumpMalformedError, UsageError
 from kgqa.loaders.blocks import STDIN
-from kgqa.loaders.delimited import as_text, lines_at
-from kgqa.loaders.strings import each_once, json_strings
+from kgqa.loaders.strings import as_text, each_once, json_strings, lines_at
 from kgqa.loaders.triples_rows import (
     HALF,
     PARTS,
@@ -60,14 +59,14 @@ class _Table:
 
     def add_to(self, part: TriplesPart) -> None:
         assert isinstance(self.order, Columns)
-        count = self.order.count
         part.add_table(
-            self.order,
-            lambda place: texts_of(self.cells[place::count]),
-            lambda place: members_of(self.cells[place::count]),
-            np.array(self.numbers),
-            lambda row: self.lines[row].decode(),
+            self.order, self._column, np.array(self.numbers), lambda row: self.lines[row].decode()
         )
+
+    def _column(self, place: int, as_json: bool) -> Read:
+        assert isinstance(self.order, Columns)
+        cells = self.cells[place :: self.order.count]
+        return members_of(cells) if as_json else texts_of(cells)
 
 
 def read_json(block: Block, columns: str | None = None) -> TriplesPart:
@@ -182,8 +181,7 @@ def _read(source: str, batch: pa.RecordBatch, first: int, order: Columns) -> Tri
     columns = [_checked(column) for column in batch.columns]
     part.add_table(
         order,
-        lambda place: _texts(columns[place][0]),
-        lambda place: _members(columns[place][0]),
+        lambda place, as_json: (_members if as_json else _texts)(columns[place][0]),
         first + np.arange(len(batch)),
         lambda row: _shown(batch, row),
         {row: reason for _, wrong in columns for row, reason in wrong.items()},

@@ -17,8 +17,15 @@ import pyarrow.compute as pc
 from kgqa.errors import DumpMalformedError, UsageError
 from kgqa.graph.model import EDGE_SCHEMA
 from kgqa.loaders.base import BlockReport
-from kgqa.loaders.delimited import lines_at, undecodable, why_undecodable
-from kgqa.loaders.strings import NO_TEXT, has_nul, is_text, json_objects
+from kgqa.loaders.strings import (
+    NO_TEXT,
+    has_nul,
+    is_text,
+    json_objects,
+    lines_at,
+    undecodable,
+    why_undecodable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +34,8 @@ if TYPE_CHECKING:
     from kgqa.loaders.blocks import Block
 
     Read = tuple[pa.Array, Mapping[int, str]]  # a column, and what is wrong with some of its rows
+    ReadColumn = Callable[[int, bool], Read]  # by its place, as JSON or as ids and names
+
 
 PARTS = ("head", "relation", "tail")
 _CALLED = {  # what the columns are called, the likeliest name first, without _ and spaces
@@ -280,45 +289,39 @@ class TriplesPart(BlockReport):
     def add_table(
         self,
         columns: Columns,
-        text: Callable[[int], Read],
-        member: Callable[[int], Read],
+        read: ReadColumn,
         numbers: IntArray,
         line: Callable[[int], str],
         faults: Mapping[int, str] | None = None,
     ) -> None:
         """Add the rows of a table, of which ``columns`` says what stands in which column.
 
-        ``text`` returns a column as ids or names, ``member`` as JSON, null for what is missing;
-        both with what is wrong with some rows. ``faults``: rows that are wrong anyway. ``line``
-        returns a row as it stands in the file, for a reject; a blank one is counted.
+        ``read`` returns a column as ids or names, or as JSON, null for what is missing; with what
+        is wrong with some rows. ``faults``: rows that are wrong anyway. ``line`` returns a row as
+        it stands in the file, for a reject; a blank one is counted.
         """
         reasons = dict(faults or {})
         parts: list[Any] = []
         by_name: dict[str, Any] = {}
         for place in columns.places:
-            column, wrong = text(place)
+            column, wrong = read(place, False)
             parts.append(column)
             reasons = {**wrong, **reasons}
         for place, name in columns.others:  # of two equal names the last one counts
-            column, wrong = member(place)
+            column, wrong = read(place, True)
             by_name[name] = pc.coalesce(column, by_name[name]) if name in by_name else column
             reasons = {**wrong, **reasons}
-        for column in parts:
-            for row in np.flatnonzero(has_nul(column)).tolist():
-                reasons.setdefault(row, "NUL character")
-        for name, column in zip(PARTS, parts, strict=True):
-            for row in np.flatnonzero(~is_text(column)).tolist():
-                reasons.setdefault(row, f"{name} is empty")
-        good = np.ones(len(numbers), dtype=np.bool_)
-        if reasons:
-            for row, reason in sorted(reasons.items()):
-                self.reject(int(numbers[row]), reason, line(row))
-                good[row] = False
-            kept = pa.array(good)
-            parts = [column.filter(kept) for column in parts]
-            by_name = {name: column.filter(kept) for name, column in by_name.items()}
-        head, relation, tail = parts
-        add_edges(self.edges, head, relation, tail, json_objects(by_name, len(head)))
+        bad = [("NUL character", has_nul(column)) for column in parts]
+        bad += [(f"{name} is empty", ~is_text(c)) for name, c in zip(PARTS, parts, strict=True)]
+        for reason, mask in bad:
+            for row in np.flatnonzero(mask).tolist():
+                reasons.setdefault(row, reason)
+        kept = np.ones(len(numbers), dtype=np.bool_)
+        for row, reason in sorted(reasons.items()):
+            self.reject(int(numbers[row]), reason, line(row))
+            kept[row] = False
+        properties = json_objects(by_name, len(numbers))
+        add_edges(self.edges, *(column.filter(kept) for column in (*parts, properties)))
 
     def decodable(self, block: Block, wanted: BoolArray | None = None) -> BoolArray:
         """Return which lines of a block, or of those ``wanted``, are UTF-8; reject the others."""
