@@ -43,6 +43,7 @@ class ValueIndex:
         self._named = {type_.name for type_ in schema.types if type_.names}
         self._classes = {stems_of(relation_phrase(type_.name)) for type_ in schema.types}
         self._plain = isinstance(store, PlainGraph)
+        self._classes = {relation_phrase(type_.name) for type_ in schema.types}
         self._untyped = (
             any("" in (one.head, one.tail) for one in schema.relations) or not schema.types
         )
@@ -114,8 +115,7 @@ class ValueIndex:
             for size in range(_LONGEST, 0, -1)
             for at in range(len(words) - size + 1)
         ]
-        if self._plain:
-            spans += [_singular(one) for one in spans]
+        spans += [_singular(one) for one in spans]
         entities = self._entities([one for one in dict.fromkeys(spans) if _key(one) not in _COMMON])
         for size in range(_LONGEST, 0, -1):
             for at in range(len(words) - size + 1):
@@ -127,8 +127,11 @@ class ValueIndex:
                 bare = re.sub(r"['’]s$", "", text).strip("'\".")
                 held = self._fields.get(key) or self._fields.get(_key(bare), {})
                 fields = {**entities.get(bare, {}), **held}
-                if not fields and self._plain:
-                    fields = entities.get(_singular(bare), {})
+                if not fields and (
+                    self._plain or (text.islower() and _singular(key) not in self._classes)
+                ):
+                    one = _singular(bare)
+                    fields = {**entities.get(one, {}), **self._fields.get(_key(one), {})}
                 if not fields or key in _COMMON or key.isdigit() or (len(key) < 2):
                     continue
                 if size == 1 and (text.islower() or at == 0) and not _looks_meant(text, fields):
