@@ -43,7 +43,6 @@ class ValueIndex:
         self._named = {type_.name for type_ in schema.types if type_.names}
         self._classes = {stems_of(relation_phrase(type_.name)) for type_ in schema.types}
         self._plain = isinstance(store, PlainGraph)
-        self._classes = {relation_phrase(type_.name) for type_ in schema.types}
         self._untyped = (
             any("" in (one.head, one.tail) for one in schema.relations) or not schema.types
         )
@@ -127,9 +126,8 @@ class ValueIndex:
                 bare = re.sub(r"['’]s$", "", text).strip("'\".")
                 held = self._fields.get(key) or self._fields.get(_key(bare), {})
                 fields = {**entities.get(bare, {}), **held}
-                if not fields and (
-                    self._plain or (text.islower() and _singular(key) not in self._classes)
-                ):
+                is_class = stems_of(normalise(text)) in self._classes
+                if not fields and (self._plain or (text.islower() and not is_class)):
                     one = _singular(bare)
                     fields = {**entities.get(one, {}), **self._fields.get(_key(one), {})}
                 if not fields or key in _COMMON or key.isdigit() or (len(key) < 2):
