@@ -169,6 +169,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
         triples += [(name, "instance of", "mountain"), (country, "instance of", "country")]
         triples += [(name, "elevation", str(height)), (name, "country", country)]
     triples += [("Peru", "instance of", "country"), ("Peru", "language", "Spanish")]
+    triples += [(name, "continent", "Asia") for name in ("Nepal", "Japan")]
+    triples += [("Nepal", "language", "Nepali"), ("Nepal", "capital", "Kathmandu")]
     home = tmp_path_factory.mktemp("world")
     with kgqa.ingest("triples", triples, kg="world", home=home) as kg:
         yield kg
@@ -180,6 +182,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
         ("What is the highest mountain?", ["Everest"]),
         ("What are the two highest mountains?", ["Everest", "Aconcagua"]),
         ("Which country has no mountain?", ["Peru"]),
+        ("How many countries are in Asia?", ["2"]),  # it can only be a continent
     ],
 )
 def test_what_is_called_like_a_class_is_the_class(
