@@ -56,7 +56,7 @@ def parse_choices(text: str) -> list[str]:
     ['Paris', 'Washington, D.C.']
     """
     parts = text.replace("\\,", "\0").split(",")
-    found = list(dict.fromkeys(one.replace("\0", ",").strip() for one in parts))
+    found = list(dict.fromkeys(part.replace("\0", ",").strip() for part in parts))
     return check_choices([one for one in found if one])
 
 
@@ -145,11 +145,11 @@ def choice_paths(
     A note says which choices no path leads to, and whether paths were left out. Raises
     EmptyLanguageError if no choice can be reached.
     """
-    ends = np.unique(np.array([key for one in choices for key in one.keys], np.int64))
+    ends = np.unique(np.array([key for choice in choices for key in choice.keys], np.int64))
     table, cut = paths_between(store, topics, ends, rules, most)
     reached = set(table.ends().tolist())
-    missing = [one.text for one in choices if not reached.intersection(one.keys)]
-    unknown = [one.text for one in choices if not one.keys]
+    missing = [choice.text for choice in choices if not reached.intersection(choice.keys)]
+    unknown = [choice.text for choice in choices if not choice.keys]
     if not len(table):
         said = f" The graph does not know: {', '.join(map(said_name, unknown))}." if unknown else ""
         raise EmptyLanguageError(
@@ -178,7 +178,7 @@ def rank_choices(
     ends in several entities gives each an equal part. Scores sum to 1 if any path ends in a choice.
     A choice without a path has score 0 and is not grounded; equal ones stay in their order.
     """
-    of = {one: number for number, choice in enumerate(choices) for one in choice.ids}
+    of = {id_: number for number, choice in enumerate(choices) for id_ in choice.ids}
     logs = [path.score for path in paths] if weights is None else weights
     top = max(logs, default=0.0)
     weight = [0.0] * len(choices)
@@ -208,15 +208,15 @@ def chosen_first(ranked: Sequence[RankedAnswer], choice: AnswerChoice) -> list[R
     def mine(one: RankedAnswer) -> bool:
         return one.id in choice.ids if one.id is not None else one.name == choice.text
 
-    scored = [replace(one, score=one.score / 2 + 0.5 * mine(one)) for one in ranked]
-    return sorted(scored, key=lambda one: -one.score)
+    scored = [replace(answer, score=answer.score / 2 + 0.5 * mine(answer)) for answer in ranked]
+    return sorted(scored, key=lambda answer: -answer.score)
 
 
 def named_choice(text: str, choices: Sequence[AnswerChoice]) -> AnswerChoice | None:
     """Return the one choice that ``text`` is the name of, a letter before it aside, or None."""
     for written in (text, _LABEL.sub("", text)):
-        named = [one for one in choices if is_name_of(written, one.text)]
-        exact = [one for one in named if normalise(one.text) == normalise(written)]
+        named = [choice for choice in choices if is_name_of(written, choice.text)]
+        exact = [choice for choice in named if normalise(choice.text) == normalise(written)]
         if named:
             return (exact or named)[0] if len(exact or named) == 1 else None
     return None
@@ -229,7 +229,9 @@ def rank_by_score(
 
     ``names``: of the ids that a path ends in; a choice without one has score 0 and is not grounded.
     """
-    weight = [math.fsum(scores.get(key, 0.0) for key in one.keys) for one in choices]
+    weight = [
+        math.fsum(scores.get(key, 0.0) for key in answer_choice.keys) for answer_choice in choices
+    ]
     total = math.fsum(weight) or 1.0
     ranked = []
     for number in sorted(range(len(choices)), key=lambda one: -weight[one]):

@@ -89,11 +89,17 @@ def narrow(
     if not (named or values):
         return narrowed
     least = _CONSIDERED * max(scores.values())
-    ends = np.array(sorted(key for key, one in scores.items() if one >= least), np.int64)
+    ends = np.array(sorted(key for key, score in scores.items() if score >= least), np.int64)
     answers = set(ends.tolist())
-    named = [one for one in named if one.key not in answers and read_value(one.name) is None]
+    named = [
+        candidate
+        for candidate in named
+        if candidate.key not in answers and read_value(candidate.name) is None
+    ]
     rows = [_best_rows(*one, ends) for one in zip(tables, probabilities, strict=True)]
-    table = joined_tables([one.take(at) for one, at in zip(tables, rows, strict=True)])
+    table = joined_tables(
+        [path_table.take(at) for path_table, at in zip(tables, rows, strict=True)]
+    )
     if len(table) > MOST_PATHS:
         return narrowed
     weight = [scores[key] for key in table.ends().tolist()]
@@ -101,12 +107,12 @@ def narrow(
     left = list(range(len(table)))
     used: list[tuple[str, dict[int, Edge]]] = []
     taken: list[Candidate] = []
-    for one in named:
-        if any(one.start < other.end and other.start < one.end for other in taken):
+    for candidate in named:
+        if any(candidate.start < other.end and other.start < candidate.end for other in taken):
             continue
-        if met := _named(one, beside, left, fits):
-            taken.append(one)
-            used.append((one.mention, met))
+        if met := _named(candidate, beside, left, fits):
+            taken.append(candidate)
+            used.append((candidate.mention, met))
             left = [row for row in left if row in met]
     best = max(weight[row] for row in left)
     left = [row for row in left if weight[row] >= _NEARLY * best]
@@ -131,7 +137,9 @@ def narrow(
         for number in range(len(rows))
     ]
     narrowed.conditions = met_by
-    narrowed.scores = {key: one if key in met_by else _UNMET * one for key, one in scores.items()}
+    narrowed.scores = {
+        key: score if key in met_by else _UNMET * score for key, score in scores.items()
+    }
     return narrowed
 
 

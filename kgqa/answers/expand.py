@@ -80,7 +80,11 @@ def expanded(
     ``path`` is the decoded path they come from, ``source`` its text.
     """
     found = ground(store, tails, form)
-    return [ExpandedPath(one, source) for one in found if one is not None and one != path]
+    return [
+        ExpandedPath(grounded_path, source)
+        for grounded_path in found
+        if grounded_path is not None and grounded_path != path
+    ]
 
 
 def tails(store: GraphStore, path: GroundedPath, rules: WalkRules) -> IntArray:
@@ -153,7 +157,7 @@ def walked_back(edge: PathEdge) -> list[bool]:
 
 def _steps(store: GraphStore, path: GroundedPath) -> list[tuple[int, int]]:
     """Return the (first step, second step or -1) of each edge of ``path``."""
-    relations = {one: number for number, one in enumerate(store.relations().ids)}
+    relations = {id_: number for number, id_ in enumerate(store.relations().ids)}
     found = []
     for edge in path.edges:
         back = walked_back(edge)

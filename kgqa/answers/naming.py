@@ -69,10 +69,10 @@ class PathNames:
 
     def __init__(self, paths: Iterable[GroundedPath]) -> None:
         found = list(paths)
-        self._ends = _by_form(one.tail for one in found)
-        inner = [edge.tail for one in found for edge in one.edges]
+        self._ends = _by_form(path.tail for path in found)
+        inner = [edge.tail for path in found for edge in path.edges]
         self._inner = _by_form(inner)
-        self._heads = _by_form(one.head for one in found)
+        self._heads = _by_form(path.head for path in found)
         self._grounded = {node.id for node in inner}
 
     def is_grounded(self, node: Node) -> bool:
@@ -156,7 +156,7 @@ def tally(
             beyond.setdefault(path.hypothesis.strip(), []).append(half)
     if not beyond:
         return Ballots(tuple(counted))
-    names = PathNames(one for path in paths for one in path.groundings)
+    names = PathNames(grounding for path in paths for grounding in path.groundings)
     texts = list(beyond)
     looked_up = in_graph(store, texts) if store is not None else [None] * len(texts)
     written = []
@@ -172,12 +172,12 @@ def tally(
 
 def _up_to(path: ScoredPath, form: PathFormat) -> ScoredPath | None:
     cut: dict[tuple[object, ...], GroundedPath] = {}
-    for one in path.groundings:
-        for place, edge in enumerate(one.edges[:-1], start=1):
+    for grounding in path.groundings:
+        for place, edge in enumerate(grounding.edges[:-1], start=1):
             if is_name_of(path.hypothesis, edge.tail.name):
-                edges = one.edges[:place]
+                edges = grounding.edges[:place]
                 hops = [(each.relation, each.tail.name) for each in edges]
-                short = GroundedPath(edges, form.path(one.head.name, hops))
+                short = GroundedPath(edges, form.path(grounding.head.name, hops))
                 cut.setdefault(edges, short)  # several may be the same up to there
                 break
     if not cut:

@@ -33,10 +33,14 @@ def with_unused(answer: Answer) -> Answer:
     """
     if not answer.answers:
         return answer
-    topics = [text for one in answer.topic_entities for text in (one.name, one.mention, one.id)]
-    ranked = [one.name for one in answer.answers]
-    ranked += [met.asked for one in answer.answers for met in one.conditions]
-    paths = [one.text for one in answer.paths] + [one.text for one in answer.expanded]
+    topics = [
+        text
+        for entity in answer.topic_entities
+        for text in (entity.name, entity.mention, entity.id)
+    ]
+    ranked = [ranked_answer.name for ranked_answer in answer.answers]
+    ranked += [met.asked for ranked_answer in answer.answers for met in ranked_answer.conditions]
+    paths = [path.text for path in answer.paths] + [path.text for path in answer.expanded]
     plan = [str(answer.plan)] if answer.plan is not None else []
     shown = "\n".join([*topics, *ranked, *paths, *plan, *answer.notes])
     if not (unused := unused_values(answer.question, shown)):
@@ -64,4 +68,4 @@ def unused_values(question: str, shown: str) -> list[str]:
 def _numbers(text: str) -> set[str]:
     """Return the whole numbers of a text, without leading zeros; a sign stands before a number."""
     found = re.findall(r"(?:(?<!\S)[-−])?\d+", text.replace(",", ""))
-    return {str(int(one.replace("−", "-"))) for one in found}
+    return {str(int(word.replace("−", "-"))) for word in found}

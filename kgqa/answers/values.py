@@ -133,7 +133,7 @@ def value_conditions(question: str) -> list[ValueCondition]:
         found.append(ValueCondition(words.strip(), about, operator, bounds[0], bounds[-1]))
 
     for match in _BETWEEN.finditer(low):
-        add(match, "..", [one for one in match.groups() if one])
+        add(match, "..", [group for group in match.groups() if group])
     for match in _THAN.finditer(low):
         word = _adjective(match[2] or match[3] or match[1])
         meant = _BY_ADJECTIVE.get(word)

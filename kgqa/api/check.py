@@ -66,7 +66,7 @@ class Check:
     def to_dict(self) -> dict[str, Any]:
         """Return the check as ``kgqa check --json`` prints it."""
         paths, near = (
-            [{"text": one.text, "edges": [edge.to_dict() for edge in one.edges]} for one in each]
+            [{"text": path.text, "edges": [edge.to_dict() for edge in path.edges]} for path in each]
             for each in (self.paths, self.near)
         )
         return {
@@ -85,10 +85,10 @@ def check(store: GraphStore, statement: Any) -> Check:
     """
     triples = triples_of(statement)
     at, parts = "", list[str]()
-    for one in triples:
-        parts += [f"{' | ' * bool(parts)}{shown_name(one[0])}"] if one[0] != at else []
-        parts.append(_shown_onward(one))
-        at = one[2]
+    for triple in triples:
+        parts += [f"{' | ' * bool(parts)}{shown_name(triple[0])}"] if triple[0] != at else []
+        parts.append(_shown_onward(triple))
+        at = triple[2]
     text = "".join(parts)
     exact, missing = _paths(store, triples, exact=True)
     if missing is None:
@@ -108,7 +108,7 @@ def triples_of(statement: Any) -> list[Triple]:
                 "Write it as: head -> relation -> tail.",
             )
         names = [read_name(part) for part in parts]
-        names[1::2] = [_QUOTED.sub(lambda one: read_name(one[0]), part) for part in parts[1::2]]
+        names[1::2] = [_QUOTED.sub(lambda match: read_name(match[0]), part) for part in parts[1::2]]
         return [(names[i], names[i + 1], names[i + 2]) for i in range(0, len(parts) - 2, 2)]
     if groundings := getattr(statement, "groundings", None):  # a path of an answer
         statement = groundings[0]
@@ -193,7 +193,7 @@ class _Names:
         if self._exact:
             return _nfc(text)
         halves = text.split(_FORM.joiner)
-        return _FORM.joiner.join("^" * one.startswith("^") + normalise(one) for one in halves)
+        return _FORM.joiner.join("^" * word.startswith("^") + normalise(word) for word in halves)
 
     @staticmethod
     def _is_called(store: GraphStore, key: int, label: str | None, name: str) -> bool:
@@ -319,7 +319,9 @@ def _add_loops(
     triples: Iterable[Triple],
 ) -> None:
     """Add the edges of ``triples`` from an entity to itself, which no walk takes."""
-    loops = [(one, key) for one in triples for key in names.keys[one[0]] & names.keys[one[2]]]
+    loops = [
+        (triple, key) for triple in triples for key in names.keys[triple[0]] & names.keys[triple[2]]
+    ]
     if not loops:
         return
     relations = store.relations()

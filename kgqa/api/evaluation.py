@@ -68,7 +68,7 @@ def evaluate(
     if format == QUERY_FORMAT:
         return _of_queries(home, store, Path(file), session, options)
     questions = split_of(read_questions(Path(file), format, options.limit), options.split)
-    own_graphs = all(one.graph is not None for one in questions.questions)
+    own_graphs = all(question.graph is not None for question in questions.questions)
     if own_graphs:
         if own_options.get("sample") is not None:
             raise UsageError(
@@ -133,7 +133,7 @@ def _of_queries(
         options.out.mkdir(parents=True, exist_ok=True)
         figures, answers = options.out / "figures.json", options.out / "answers.jsonl"
         figures.write_text(json.dumps(found.figures, indent=1), "utf-8")
-        lines = [json.dumps(one, ensure_ascii=False) for one in found.records]
+        lines = [json.dumps(record, ensure_ascii=False) for record in found.records]
         answers.write_text("\n".join(lines) + "\n", "utf-8")
         found.reports = (figures, answers)
     return found

@@ -184,24 +184,24 @@ class KG:
 
         candidates = self.link(question, limit, encoder=encoder)
         topics = linker.topic_entities(candidates, two=asks_whether(question))
-        chosen = {one.id for one in topics}
+        chosen = {topic.id for topic in topics}
         return {
             "question": question,
             "candidates": [
                 {
-                    "id": one.id,
-                    "name": one.name,
-                    "score": round(one.score, 4),
-                    "mention": one.mention,
-                    "start": one.start,
-                    "end": one.end,
-                    "match": one.match,
-                    "edges": one.degree,
-                    "parts": one.features.points(),
-                    "features": one.features.values(),
-                    "chosen": one.id in chosen,
+                    "id": candidate.id,
+                    "name": candidate.name,
+                    "score": round(candidate.score, 4),
+                    "mention": candidate.mention,
+                    "start": candidate.start,
+                    "end": candidate.end,
+                    "match": candidate.match,
+                    "edges": candidate.degree,
+                    "parts": candidate.features.points(),
+                    "features": candidate.features.values(),
+                    "chosen": candidate.id in chosen,
                 }
-                for one in candidates
+                for candidate in candidates
             ],
         }
 
@@ -389,7 +389,7 @@ class KG:
         from kgqa.paths.walk import WalkRules
 
         store = self.store
-        keys = [resolve_entity(store, one).key for one in entities]
+        keys = [resolve_entity(store, entity).key for entity in entities]
         rules = WalkRules(hops, direction or store.info.direction, mediators)
         form = PathFormat(start=start, end=end)
         return path_language(store, keys, rules, form, tokenizer, vocab_size)

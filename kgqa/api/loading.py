@@ -300,7 +300,7 @@ def attached_dict(found: Attached) -> dict[str, Any]:
         "relations": info.relations,
         "edges": info.edges,
         "version": info.version,
-        "types": {label: asdict(one) for label, one in record.types.items()},
+        "types": {label: asdict(type_) for label, type_ in record.types.items()},
         "only": list(record.only),
         "skip": list(record.skip),
         "sampled": found.survey.schema.sampled,

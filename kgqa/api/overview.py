@@ -36,7 +36,7 @@ def about(store: QueryStore, most: int) -> dict[str, Any]:
 
     graph, info = queryable(store), store.info
     found = described_schema(graph.schema(), most)
-    counts = {one.name: one.count for one in graph.schema().types}
+    counts = {type_.name: type_.count for type_ in graph.schema().types}
     instances = cache(graph.instances)
     ids = graph.relations().ids
     for one in found["types"]:

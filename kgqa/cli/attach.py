@@ -63,4 +63,4 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _several(given: list[str] | None) -> list[str] | None:
-    return None if given is None else [part for one in given for part in one.split(",") if part]
+    return None if given is None else [part for text in given for part in text.split(",") if part]

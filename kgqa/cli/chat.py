@@ -106,9 +106,9 @@ class Chat:
         if not 1 <= number <= len(answer.answers):
             print(f"The last answer has {len(answer.answers)} answers.")
             return
-        one = answer.answers[number - 1]
-        say(one.name, style="bold")
-        for path in one.paths:
+        ranked_answer = answer.answers[number - 1]
+        say(ranked_answer.name, style="bold")
+        for path in ranked_answer.paths:
             say(path_line(path.groundings[0]))
             for edge in path.groundings[0].edges:
                 for fact in edge.facts:
@@ -117,7 +117,7 @@ class Chat:
         if rows is not None and number <= len(rows):
             for fact in rows.evidence(number - 1, _SHOWN).facts:
                 say(f"  {fact.head}  {fact.predicate}  {fact.tail}", style="dim")
-        elif not one.paths:
+        elif not ranked_answer.paths:
             print("No path of the graph leads there.")
 
     def entity(self, name: str) -> None:

@@ -197,10 +197,10 @@ def add_command(app: typer.Typer, name: str, function: Callable[..., None]) -> N
         function(Run(Global(**chosen)), **given)
 
     own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
-    own = [one for one in own if one.name != "options" or not sources]
+    own = [parameter for parameter in own if parameter.name != "options" or not sources]
     keyword = inspect.Parameter.KEYWORD_ONLY
     parameters = [inspect.Parameter("ctx", keyword, annotation=typer.Context)]
-    parameters += [one.replace(kind=keyword) for one in own]
+    parameters += [parameter.replace(kind=keyword) for parameter in own]
     parameters += [_parameter(field, info) for field, info in fields.items()]
     if sources:
         parameters += [
@@ -213,7 +213,7 @@ def add_command(app: typer.Typer, name: str, function: Callable[..., None]) -> N
         default = False if field in ("as_json", "debug") else None
         parameters.append(inspect.Parameter(field, keyword, annotation=kind, default=default))
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     del run.__wrapped__
     app.command(name, cls=GroupedCommand)(run)
 

@@ -29,11 +29,11 @@ def options(
                 rows = [
                     (
                         key,
-                        one["type"],
-                        "" if one["default"] is None else one["default"],
-                        one["help"],
+                        entry["type"],
+                        "" if entry["default"] is None else entry["default"],
+                        entry["help"],
                     )
-                    for key, one in entries.items()
+                    for key, entry in entries.items()
                 ]
                 title = f"Options of {kind.removesuffix('s')} {name}"
                 show_rows(title, ["option", "type", "default", "what it does"], rows)

@@ -134,7 +134,7 @@ class TreeForward:
             parts,
             lambda states, head: log_probabilities(states, joint, rule, head),
         )
-        starts = np.cumsum([len(one.row) for one in moves])[:-1].tolist()
+        starts = np.cumsum([len(move.row) for move in moves])[:-1].tolist()
         each = zip(parts, moves, counts, np.split(scores, starts), strict=True)
         for part, own, count, found in each:
             learned = by_rule(found, own, part.asked, rule, count)
@@ -349,17 +349,17 @@ Head: TypeAlias = "Callable[[torch.Tensor], torch.Tensor]"
 def joined_moves(moves: Sequence[Expansion], counts: Sequence[int]) -> Expansion:
     """Return the moves of several questions, which have so many states, as those of one."""
     first = np.cumsum([0, *counts[:-1]])
-    rows = [one.row + start for one, start in zip(moves, first, strict=True)]
+    rows = [move.row + start for move, start in zip(moves, first, strict=True)]
     return Expansion(
         np.concatenate(rows),
-        np.concatenate([one.token for one in moves]),
-        np.concatenate([one.state for one in moves]),
+        np.concatenate([move.token for move in moves]),
+        np.concatenate([move.state for move in moves]),
     )
 
 
 def joint_rule(asked: Sequence[PromptTree]) -> ScoreRule:
     """Return the rule whose scores give those of every question, by :func:`by_rule`."""
-    only = all(one.rule == "allowed" and not one.coverage for one in asked)
+    only = all(tree.rule == "allowed" and not tree.coverage for tree in asked)
     return "allowed" if only else "vocabulary"
 
 

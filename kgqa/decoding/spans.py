@@ -102,7 +102,9 @@ class Writer:
     def free(self, chains: Sequence[Chain]) -> list[Chain]:
         """Return chains, greedily written on to a span or end. Raises ConstraintError."""
         found = list(chains)
-        while going := [at for at, one in enumerate(found) if one.stop is None and not one.opened]:
+        while going := [
+            at for at, chain in enumerate(found) if chain.stop is None and not chain.opened
+        ]:
             full = [at for at in going if found[at].written >= self._options.limits.tokens]
             for at in full:
                 found[at] = self._ended(found[at], "token limit")

@@ -167,7 +167,7 @@ class PrefixTree:
                 if up.state in cached or up.state in wave:
                     break
                 above.append(up)
-            wave.update((one.state, one) for one in reversed(above))
+            wave.update((wave_node.state, wave_node) for wave_node in reversed(above))
 
         wanted = [self.node(state) for state in self.missing(demanded)]
         for node in wanted:
@@ -190,7 +190,7 @@ class PrefixTree:
             if not taken:
                 break
             ends = self._constraint.is_end([node.state for _, node in taken])
-            edge = [one for one, end in zip(taken, ends.tolist(), strict=True) if not end]
+            edge = [batch for batch, end in zip(taken, ends.tolist(), strict=True) if not end]
             edge = edge[: budget - len(wave)]
             for _, node in edge:
                 self._nodes[node.state] = node

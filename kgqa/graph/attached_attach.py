@@ -118,16 +118,16 @@ def _with(record: Attachment, taken: Taken) -> Attachment:
             given[name] = tuple(given[name])
     types = dict(record.types)
     for label, property_ in taken.name.items():
-        one = types.get(label, Naming())
-        others = [name for name in one.name if name != property_]
-        types[label] = replace(one, name=(property_, *others))
+        type_ = types.get(label, Naming())
+        others = [name for name in type_.name if name != property_]
+        types[label] = replace(type_, name=(property_, *others))
     return replace(record, types=types, **given)
 
 
 def _check(taken: Taken, record: Attachment, survey: Survey) -> None:
     """Raise UsageError if a label, type or property that was named is not in the database."""
-    labels = {one.name: {each.name for each in one.properties} for one in survey.schema.types}
-    types = {one.relation for one in survey.schema.relations}
+    labels = {type_.name: {each.name for each in type_.properties} for type_ in survey.schema.types}
+    types = {relation.relation for relation in survey.schema.relations}
     known = [*labels, *sorted(types)]
     for label, property_ in taken.name.items():
         if label not in labels:
@@ -186,12 +186,12 @@ def described(found: Attached) -> list[str]:
         f"{found.kg}: {info.entities:,} nodes and {info.edges:,} relationships of {record.url}, "
         f"database {record.database}, in {found.seconds:.1f} s."
     ]
-    for one in schema.types[:_SHOWN]:
-        naming = record.types.get(one.name, Naming())
-        name = naming.name[0] if naming.name else f"{one.name} and its {naming.id or 'number'}"
+    for type_ in schema.types[:_SHOWN]:
+        naming = record.types.get(type_.name, Naming())
+        name = naming.name[0] if naming.name else f"{type_.name} and its {naming.id or 'number'}"
         others = f" (also {', '.join(naming.name[1:])})" if naming.name[1:] else ""
         id_ = naming.id or "the element id"
-        lines.append(f"  {one.name} {one.count:,}: called by {name}{others}; id {id_}")
+        lines.append(f"  {type_.name} {type_.count:,}: called by {name}{others}; id {id_}")
     lines += _more(len(schema.types), "labels")
     relations: dict[str, list[Any]] = {}
     for pattern in schema.relations:
@@ -220,8 +220,8 @@ def _texts(schema: GraphSchema) -> list[str]:
     """Return what texts are read as: numbers and dates, and no value."""
     read: dict[str, str] = {}
     nulls: dict[str, str] = {}
-    owned = [(one.name, one.properties) for one in schema.types]
-    owned += [(one.relation, one.properties) for one in schema.relations]
+    owned = [(type_.name, type_.properties) for type_ in schema.types]
+    owned += [(relation.relation, relation.properties) for relation in schema.relations]
     for owner, properties in owned:
         for each in properties:
             if each.as_text:

@@ -32,7 +32,7 @@ class NameFinder:
     def __init__(self, file: SurveyFile, nodes: NodeReader, state: str) -> None:
         self._file, self._nodes = file, nodes
         self._is_current = file.survey.state == state
-        counts = {one.name: one.count for one in file.survey.schema.types}
+        counts = {type_.name: type_.count for type_ in file.survey.schema.types}
         whole = file.survey.named >= sum(counts.values())
         self._complete = whole and self._is_current
         indexed = file.survey.indexed
@@ -106,8 +106,8 @@ class NameFinder:
             pairs = {
                 (place, key)
                 for place, key in pairs
-                if (one := there.get(key)) is not None
-                and forms[place] in map(normalise, (one.name or "", *one.others))
+                if (named_node := there.get(key)) is not None
+                and forms[place] in map(normalise, (named_node.name or "", *named_node.others))
             }
         return sorted(pairs)
 

@@ -207,17 +207,18 @@ class AttachedPropertyGraph(ABC):
         schema = self.survey.schema
         self._reified_set = frozenset(self._reified)
         self._of_labels = {
-            one.name: {each.name: each.walked for each in one.properties} for one in schema.types
+            type_.name: {each.name: each.walked for each in type_.properties}
+            for type_ in schema.types
         }
         self._of_types: dict[str, dict[str, bool]] = {}
-        for one in schema.relations:
-            self._of_types.setdefault(one.relation, {}).update(
-                {each.name: each.walked for each in one.properties}
+        for relation in schema.relations:
+            self._of_types.setdefault(relation.relation, {}).update(
+                {each.name: each.walked for each in relation.properties}
             )
         self._numbers: dict[str, dict[str, ValueType]] = {}  # kept as text, by label or type
         for owner, properties in (
-            *((one.name, one.properties) for one in schema.types),
-            *((one.relation, one.properties) for one in schema.relations),
+            *((type_.name, type_.properties) for type_ in schema.types),
+            *((relation.relation, relation.properties) for relation in schema.relations),
         ):
             for each in properties:
                 if each.as_text and each.type in ("integer", "float"):

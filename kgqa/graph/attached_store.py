@@ -131,7 +131,9 @@ class AttachedStore(AttachedPropertyGraph):
         names = [*survey.relations, *sorted(set(new).difference(survey.relations))]
         self._relations = Relations(names, spoken_names(names), [None] * len(names))
         self._steps = {name: 2 * key for key, name in enumerate(names)}
-        self._reified = sorted({one.relation for one in survey.schema.relations if one.properties})
+        self._reified = sorted(
+            {relation.relation for relation in survey.schema.relations if relation.properties}
+        )
         self._read_walked()
         self._known: dict[int, NamedNode] = {}
         self._facts: dict[int, tuple[int, str, int, dict[str, Any]]] = {}
@@ -170,8 +172,8 @@ class AttachedStore(AttachedPropertyGraph):
             f"The database has changed since the survey of its names {_ago(survey.read)}: new "
             "names are found as they are written, and the survey is being brought up to date."
         )
-        known = {one.name for one in survey.schema.types} | set(self.record.skip)
-        types = {one.relation for one in survey.schema.relations} | set(self.record.skip)
+        known = {type_.name for type_ in survey.schema.types} | set(self.record.skip)
+        types = {relation.relation for relation in survey.schema.relations} | set(self.record.skip)
         for what, new in (
             ("label", sorted(set(tokens["labels"]) - known)),
             ("relationship type", sorted(set(tokens["types"]) - types)),
@@ -193,7 +195,8 @@ class AttachedStore(AttachedPropertyGraph):
     def schema_version(self) -> str:
         """What tells schemas apart: labels, properties and relations, and their keys."""
         held = [
-            (one.name, *(each.name for each in one.properties)) for one in self.survey.schema.types
+            (type_.name, *(each.name for each in type_.properties))
+            for type_ in self.survey.schema.types
         ]
         content = repr((sorted(held), self._relations.ids, self._record_stamp))
         return hashlib.sha256(content.encode()).hexdigest()
@@ -268,7 +271,7 @@ class AttachedStore(AttachedPropertyGraph):
                     raise self._no_key(key)
                 head, type_, tail, _ = facts[key]
                 named = (self._known.get(end) for end in (head, tail))
-                ends = [one.id if one else "" for one in named]
+                ends = [named_node.id if named_node else "" for named_node in named]
                 id_, name = fact_id(ends[0], type_, ends[1], self.refs([key])[0]), None
                 kind = Kind.MEDIATOR
             else:
@@ -308,9 +311,11 @@ class AttachedStore(AttachedPropertyGraph):
         """Return the labels and properties of an entity. Raises EntityNotFoundError."""
         key = int(key)
         if key >= FACTS:
-            one = self.entities(keys_array([key]))
+            entity = self.entities(keys_array([key]))
             held = self.facts_of([key])[key][3] if key < VALUES else {}
-            return EntityDetails(one.ids[0], one.names[0], kind_of(key), [], [], self.shown(held))
+            return EntityDetails(
+                entity.ids[0], entity.names[0], kind_of(key), [], [], self.shown(held)
+            )
         self._name_nodes([key])
         node = self.node(key)
         rows = self.ask("details", ids=self.refs([key]))

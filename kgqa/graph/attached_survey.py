@@ -77,7 +77,8 @@ def survey_database(
         if named < MOST_NAMED and (record.only or record.skip):
             edges = sum(
                 {
-                    (one.relation, one.head, one.tail): one.count for one in survey.schema.relations
+                    (relation.relation, relation.head, relation.tail): relation.count
+                    for relation in survey.schema.relations
                 }.values()
             )
             survey = replace(survey, info=replace(survey.info, entities=named, edges=edges))
@@ -112,8 +113,8 @@ class _Reading:
         if self._only:
             labels = {
                 row["label"]
-                for one in sorted(self._only & labels)
-                for row in self._rows("labels_beside", one, limit=_ALL_NODES)
+                for label in sorted(self._only & labels)
+                for row in self._rows("labels_beside", label, limit=_ALL_NODES)
             }
         self.labels = sorted(labels - self._hidden)
         only = set(taken["types"])
@@ -172,7 +173,10 @@ class _Reading:
         schema = GraphSchema(types, tuple(patterns), self.sampled)
         walked = {
             each.name
-            for held in ([one.properties for one in types], [one.properties for one in patterns])
+            for held in (
+                [entity_type.properties for entity_type in types],
+                [pattern.properties for pattern in patterns],
+            )
             for properties in held
             for each in properties
             if each.walked
@@ -227,7 +231,10 @@ class _Reading:
                     type_, columns_of(samples[pair]), having[pair], keys, ()
                 )
                 found.append(RelationPattern(type_, *pair, round(count * scale), properties))
-        return sorted(found, key=lambda one: (-one.count, one.relation, one.head, one.tail))
+        return sorted(
+            found,
+            key=lambda pattern: (-pattern.count, pattern.relation, pattern.head, pattern.tail),
+        )
 
     def _is_taken(self, row: Any, names: Iterable[str] = ("heads", "tails")) -> bool:
         """Return whether the nodes of a row, by their labels, are taken."""
@@ -322,8 +329,8 @@ def _foreign_keys(
 ) -> set[tuple[str, str]]:
     """Return (label, property) that repeat the id of a node that a relationship leads to."""
     found: set[tuple[str, str]] = set()
-    for one in patterns:
-        for here, there in ((one.head, one.tail), (one.tail, one.head)):
+    for pattern in patterns:
+        for here, there in ((pattern.head, pattern.tail), (pattern.tail, pattern.head)):
             if here and there and here != there and (id_ := naming[there].id) != naming[here].id:
                 found.add((here, id_ or ""))
     return found

@@ -353,7 +353,7 @@ def _edge_lines(
 
 def _columns_of(natives: Iterable[dict[str, Any]]) -> dict[str, type]:
     """Return the properties that get a column, with the type that most of their values have."""
-    counts = Counter((name, type(value)) for one in natives for name, value in one.items())
+    counts = Counter((name, type(value)) for plan in natives for name, value in plan.items())
     found: dict[str, type] = {}
     for (name, kind), _ in counts.most_common():
         if kind in _COLUMNS and _COLUMN.fullmatch(name) and len(found) < _MOST_COLUMNS:

@@ -108,7 +108,7 @@ def as_json(value: Any) -> Any:
     if isinstance(value, graph.Entity):
         return value.element_id
     if isinstance(value, graph.Path):
-        return [as_json(one) for one in (value.start_node, *value.relationships)]
+        return [as_json(relationship) for relationship in (value.start_node, *value.relationships)]
     if isinstance(value, list):
         return [as_json(one) for one in value]
     if isinstance(value, dict):

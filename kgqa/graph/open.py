@@ -52,7 +52,7 @@ def store_entry(url: str | Path) -> Entry:
     except UsageError:
         raise UsageError(
             f"kgqa has no store for {without_secrets(str(url).strip())}.",
-            f"A graph URL starts with one of: {', '.join(f'{one}://' for one in STORES.names())}.",
+            f"A graph URL starts with one of: {', '.join(f'{ref}://' for ref in STORES.names())}.",
         ) from None
 
 

@@ -215,17 +215,17 @@ class _Values:
         self.walked &= is_walked(value)
         self.many |= isinstance(value, list)
         self.owners += times
-        for one in members(value):
-            kind = value_type(one)
+        for member in members(value):
+            kind = value_type(member)
             self.types[kind] += times
-            if isinstance(one, str):
-                number = number_in(one) if kind == "text" else None
+            if isinstance(member, str):
+                number = number_in(member) if kind == "text" else None
                 if number is not None:
                     self.numbers[value_type(number)] += times
-                if len(one) > LONG_TEXT:
+                if len(member) > LONG_TEXT:
                     continue
             if len(self.examples) < _EXAMPLES:
-                self.examples.setdefault(one)
+                self.examples.setdefault(member)
 
     def merge(self, other: _Values) -> None:
         self.types += other.types
@@ -432,7 +432,7 @@ class _Survey:
             also = (names[name],) if names.get(name, name) != name else ()
             values.walked &= name in names
             made.append(values.named(name, also, self.numbers.get(name)))
-        return tuple(sorted(made, key=lambda one: (-one.count, one.name)))
+        return tuple(sorted(made, key=lambda property_: (-property_.count, property_.name)))
 
     def _relation_patterns(
         self, patterns: Counter[tuple[int, int, int]]

@@ -113,7 +113,7 @@ def _number(digits: str) -> float:
 
 def _days(low: str) -> tuple[float, float] | None:
     if iso := _ISO.fullmatch(low):
-        year, month, day = (None if one is None else int(one) for one in iso.groups())
+        year, month, day = (None if group is None else int(group) for group in iso.groups())
         return _span(year or 0, month, day)
     if decade := re.fullmatch(r"([12]\d{2}0)s", low):
         return _span(int(decade[1]))[0], _span(int(decade[1]) + 9)[1]  # type: ignore[index]

@@ -131,9 +131,10 @@ def readings(store: GraphStore, question: str, turns: Sequence[Turn]) -> list[Re
         else _filled(store, text, turns)
     )
     asked = {turn.question.casefold() for turn in turns}  # nobody asks the same again
-    new = (one for one in found if one.question.casefold() not in asked)
+    new = (reading for reading in found if reading.question.casefold() not in asked)
     chosen = [
-        replace(one, apart=apart - frozenset(one.entities)) for one in islice(new, _MOST_READINGS)
+        replace(reading, apart=apart - frozenset(reading.entities))
+        for reading in islice(new, _MOST_READINGS)
     ]
     return chosen or [itself]
 
@@ -285,7 +286,7 @@ def _referents(
         place = pronoun in _OF_THINGS and turn.question.lower().startswith("where")
         later = several or place or whole
         groups: list[tuple[str, ...]] = [
-            (one,) for one in ([*topics, *answers] if later else [*answers, *topics])
+            (topic,) for topic in ([*topics, *answers] if later else [*answers, *topics])
         ]
         if several and pronoun in _PLURAL:
             groups.insert(0, tuple(islice(answers, _MOST_TOGETHER)))
@@ -294,7 +295,7 @@ def _referents(
             person = people and ids[0] in answers
             last = (pronoun in _OF_PEOPLE and not person) or (pronoun in _OF_THINGS and person)
             ranked.setdefault(ids, (last, _Referent(ids, tuple(names[one] for one in ids))))
-    return [one for _, one in sorted(ranked.values(), key=lambda each: each[0])]
+    return [referent for _, referent in sorted(ranked.values(), key=lambda each: each[0])]
 
 
 def _named(store: GraphStore, text: str) -> _Referent | None:
@@ -308,13 +309,17 @@ def _named(store: GraphStore, text: str) -> _Referent | None:
     except LinkingError:
         return None
     sure = [
-        one
-        for one in chosen
-        if one.match in ("name", "alias")
-        or (one.features.emphasis > 0.0 and one.match == "partial")
+        candidate
+        for candidate in chosen
+        if candidate.match in ("name", "alias")
+        or (candidate.features.emphasis > 0.0 and candidate.match == "partial")
     ]
     return (
-        _Referent(tuple(one.id for one in sure), tuple(one.name for one in sure)) if sure else None
+        _Referent(
+            tuple(candidate.id for candidate in sure), tuple(candidate.name for candidate in sure)
+        )
+        if sure
+        else None
     )
 
 

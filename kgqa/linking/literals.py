@@ -113,7 +113,7 @@ def stated(question: str) -> Stated:
         taken[start:end] = [True] * (end - start)
 
     for match in _QUOTED.finditer(question):
-        text = next(one for one in match.groups() if one is not None).strip()
+        text = next(group for group in match.groups() if group is not None).strip()
         if text:
             take("text", text, _text_operator(question, match.start()), *match.span())
     for match in _DATE.finditer(question):
@@ -162,7 +162,7 @@ def stated(question: str) -> Stated:
         if question[start:end].lower() == "one" and operator == "=":
             continue
         take("number", stated_, operator, start, end)
-    found.sort(key=lambda one: one.start)
+    found.sort(key=lambda stating: stating.start)
     return Stated(limit, tuple(found))
 
 

@@ -21,7 +21,7 @@ def _meanings(text: str) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     for entry in text.strip().replace("\n", ";").split(";"):
         meaning, _, words = entry.partition(":")
-        for word in (one.replace("_", " ") for one in words.split()):
+        for word in (line.replace("_", " ") for line in words.split()):
             found[word] = (*found.get(word, ()), meaning.strip())
     return found
 

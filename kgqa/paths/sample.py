@@ -239,7 +239,9 @@ class _Draws:
     def joined(self, more: _Draws) -> _Draws:
         """Return these and ``more``."""
         columns = ("hashed", "chance", "value")
-        arrays = (np.concatenate([getattr(self, one), getattr(more, one)]) for one in columns)
+        arrays = (
+            np.concatenate([getattr(self, column), getattr(more, column)]) for column in columns
+        )
         return _Draws(_concat([self.walks, more.walks]), *arrays)
 
     def best(self, size: int) -> _Draws:

@@ -121,15 +121,15 @@ def joined_tables(tables: Sequence[PathTable]) -> PathTable:
     """Return the paths of ``tables``, at least one, in turn, with room for the longest's hops."""
     if len(tables) == 1:
         return tables[0]
-    most = max(one.hops.shape[1] for one in tables)
-    room = [most - one.hops.shape[1] for one in tables]
+    most = max(table.hops.shape[1] for table in tables)
+    room = [most - table.hops.shape[1] for table in tables]
     wide = [
-        np.pad(one.hops, [(0, 0), (0, more), (0, 0)], constant_values=-1) if more else one.hops
-        for one, more in zip(tables, room, strict=True)
+        np.pad(table.hops, [(0, 0), (0, more), (0, 0)], constant_values=-1) if more else table.hops
+        for table, more in zip(tables, room, strict=True)
     ]
     return PathTable(
-        np.concatenate([one.topic for one in tables]),
-        np.concatenate([one.length for one in tables]),
+        np.concatenate([table.topic for table in tables]),
+        np.concatenate([table.length for table in tables]),
         np.concatenate(wide),
     )
 

@@ -137,7 +137,7 @@ class Chat:
         What a client sends as an earlier answer is only text, and may be anything.
         """
         turns: list[Turn] = []
-        earlier = [text for one in messages[:-1] if (text := _text(one, "user"))]
+        earlier = [text for message in messages[:-1] if (text := _text(message, "user"))]
         for text in earlier[-_TURNS:]:
             waiting = await self.sessions.ask(text, kg, method, after=turns, watched=False)
             try:
@@ -221,7 +221,7 @@ def about_chat(messages: object) -> str | None:
     asked = _OWN_PROMPT.search(text)
     if not asked or not _CHAT.search(text):
         return None
-    earlier = [said for one in messages[:-1] if (said := _text(one, "user"))]
+    earlier = [said for message in messages[:-1] if (said := _text(message, "user"))]
     first = earlier[0] if earlier else found[1] if (found := _QUOTED.search(text)) else "Questions"
     title = " ".join(first.split())[:_TITLE]
     key = _KEY.search(text)
@@ -279,7 +279,7 @@ def _text(message: object, role: str) -> str:
     content = message.get("content")
     if isinstance(content, list):
         parts = [one.get("text") for one in content if isinstance(one, dict)]
-        content = "\n".join(one for one in parts if isinstance(one, str))
+        content = "\n".join(part for part in parts if isinstance(part, str))
     return content.strip() if isinstance(content, str) else ""
 
 

@@ -49,7 +49,7 @@ class ServedKgs:
                 found = {name: found[name] for name in names if name in found}
                 self._listed = time.monotonic(), found
             opens = asking.get().opens
-            return {name: one for name, one in self._listed[1].items() if opens(name)}
+            return {name: kg_info for name, kg_info in self._listed[1].items() if opens(name)}
 
     def named(self, name: str | None) -> str:
         """Return the KG that is meant, the only one by default. Raises UsageError, GraphError."""

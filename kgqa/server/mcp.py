@@ -145,9 +145,9 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
                 for one in found["candidates"]
             ]
             lines = [
-                f"{code_span(said_name(one['name']))} ({code_span(said_name(one['id']))}), "
-                f"{one['edges']} edges"
-                for one in rows
+                f"{code_span(said_name(row['name']))} ({code_span(said_name(row['id']))}), "
+                f"{row['edges']} edges"
+                for row in rows
             ]
             return found | {"candidates": rows}, "\n".join(lines) or "Nothing was found."
 
@@ -190,7 +190,7 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
 
         async def work() -> tuple[dict[str, Any], str]:
             rows = await _kgs(sessions)
-            lines = [f"{code_span(said_name(one['name']))}: {one['edges']:,} facts" for one in rows]
+            lines = [f"{code_span(said_name(row['name']))}: {row['edges']:,} facts" for row in rows]
             return {"kgs": rows}, "\n".join(lines)
 
         return await _result(work)
@@ -272,7 +272,7 @@ def _few_rows(found: Mapping[str, Any], limit: int) -> tuple[dict[str, Any], str
     """Return the first rows of a result, and as text: names and values quoted, a row a line."""
     rows = found["rows"][:limit]
     lines = [" | ".join(map(said_name, found["columns"]))]
-    lines += [" | ".join(map(_cell, one["values"])) for one in rows]
+    lines += [" | ".join(map(_cell, row["values"])) for row in rows]
     if (more := len(found["rows"]) - limit) > 0:
         lines.append(f"{more} more rows; raise `limit` or add a condition.")
     return {**found, "rows": rows}, "\n".join(map(code_span, lines))

@@ -130,8 +130,8 @@ def description() -> dict[str, Any]:
         },
     }
     for path, operations in found["paths"].items():
-        for verb, one in operations.items():
-            one["operationId"] = f"{verb}{re.sub('[^a-z0-9]+', '_', path)}".rstrip("_")
+        for verb, operation in operations.items():
+            operation["operationId"] = f"{verb}{re.sub('[^a-z0-9]+', '_', path)}".rstrip("_")
     named = found["paths"]["/v1/models/{model}"]["get"]
     named["parameters"] = [
         {"name": "model", "in": "path", "required": True, "schema": {"type": "string"}}

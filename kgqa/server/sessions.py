@@ -134,15 +134,15 @@ class Sessions:
 
     def start(self) -> None:
         """Start the workers, which load the models of the first KG."""
-        for one in self._threads:
-            one.start()
+        for thread in self._threads:
+            thread.start()
 
     def stop(self) -> None:
         """Tell those who wait, let what runs end, and close everything."""
         self.refuse()
         end = time.monotonic() + _END_SECONDS
-        for one in self._threads:
-            one.join(timeout=max(0.0, end - time.monotonic()))
+        for thread in self._threads:
+            thread.join(timeout=max(0.0, end - time.monotonic()))
         if self._workers is not None:
             for worker in list(self._answering.values()):
                 worker.close()
